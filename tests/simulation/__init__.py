@@ -1,4 +1,4 @@
-"""The simulation: worlds that seeds decide, planted bugs that their checkers must catch, and reference models.
+"""The simulation: worlds that run from a seed, planted bugs that the checkers must catch, and reference models.
 
 Modules
 -------
@@ -43,17 +43,17 @@ records_truth       the hash of each version of a record, computed from its item
 documents_truth     the model of a document
 disk_document       a document of the world `disk`
 documents_jobs      clients and forks that outlive processes
-mutants             the definition of a planted bug, and the hunt for it
+mutants             the definition of a planted bug, and a function that runs seeds until a checker catches it
 mutants_log         bugs of the log
 mutants_documents   bugs of documents
 mutants_records     bugs of records
 mutants_collect     bugs of collection
-mutants_decay       bugs of forgetting, freeing and collecting over damage
+mutants_decay       bugs that forget, free or collect history over damaged blobs
 mutants_backup      bugs of backups
 mutants_disk        bugs of the SQLite file and the folder of blobs
 mutants_folder      bugs of a folder that processes share
 mutants_sync        bugs of push and pull
-mutants_branches    bugs of how clients of a lost branch resume
+mutants_branches    bugs in the resumption of clients of a lost branch
 mutants_queue       bugs of the queue path
 mutants_threads     bugs of shared handles
 """

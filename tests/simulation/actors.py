@@ -1,4 +1,4 @@
-"""Steps that the actors of every world share: take turns that outlive a crash, dawdle, choose, and open the store."""
+"""Steps that actors of several worlds share: take a turn, sleep at random, choose at random, open an environment."""
 
 from __future__ import annotations
 
@@ -39,6 +39,6 @@ def choose(clock: Clock, options: Sequence[T]) -> T:
 
 
 def log_place(ends: Place | Process, settings: LogSettings) -> LogPlace:
-    """Return a store over the ports of a process, or over the faultless ports of a place for set-up and checks."""
+    """Return an environment over the ports of a process, or over the faultless ports of a place (set-up, checks)."""
     background = ActorTasks(ends) if isinstance(ends, Process) else InlineTasks()
     return LogPlace(ends.index, ends.blobs, ends.clock, settings, background=background)

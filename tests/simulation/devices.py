@@ -1,4 +1,4 @@
-"""Devices: the least state that a synchronised client must keep, and a record of its answers to check with the log."""
+"""Devices: the minimum state of a synchronised client, and a record of its answers to compare with the log."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ class Sighting(msgspec.Struct, frozen=True):
 
 
 class Device:
-    """A group of clients with one state: content, cookie, last ids, and the mutations no pull has confirmed.
+    """A group of clients with one state: content, cookie, last ids, and the mutations that no pull has confirmed.
 
-    A device outlives every process. When it is ``reloaded`` it drops only the answers that it has not read.
+    A device outlives every process. `reload` drops only the answers that the device has not read.
     """
 
     def __init__(self, name: str, document: str, random: Random) -> None:
@@ -69,7 +69,7 @@ class Device:
         return Pull(self.group, self.cookie)
 
     def learn(self, request: Push, pushed: Pushed) -> None:
-        """Record the outcomes of a push. Only `collected` changes the device: pulls, not pushes, confirm mutations."""
+        """Record the outcomes of a push. Only `collected` changes the device, since pulls confirm mutations."""
         self.outcomes += [(request.origin, outcome) for outcome in pushed.outcomes]
         statuses = {one.status for one in pushed.outcomes if one.client in self.clients}
         if "wrong-group" in statuses or "mismatch" in statuses:
@@ -95,7 +95,7 @@ class Device:
         return True
 
     def begin_again(self) -> None:
-        """Continue as a new group with the same state and cookie. Renumber the pending mutations, to be sent again."""
+        """Continue as a new group with the same content and cookie. Renumber the pending mutations."""
         waiting = self.pending
         self._begin()
         for one in waiting:
@@ -153,7 +153,7 @@ class Device:
 
 
 def check_heirs(truths: Sequence[Truth]) -> None:
-    """Check that no client took effect in two incarnations: a mutation for one must not reach another."""
+    """Check that no client committed in two incarnations: a mutation for one incarnation must not reach another."""
     met: set[str] = set()
     for truth in truths:
         clients = {client for client, _ in truth.committed}

@@ -1,4 +1,4 @@
-"""A document on the simulated disk: a client that sends each change until it is answered, and the final check."""
+"""A document on the simulated disk: a client that repeats each change until an answer arrives, and the final check."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NAME = "plan"
 CLIENT = "client"
 KEYS = 3
 SIZES = (20, 800, 4000)
-"""Sizes of values that are stored inside the entry, as a row of the database, and as a file."""
+"""The store keeps values of the first two sizes inside the entry (it compresses the second), the third in a file."""
 
 SETTINGS = LogSettings(
     segment_entries_target=3, snapshot_entries_interval=2, body_inline_bytes_max=256, append_seconds_max=1
@@ -30,14 +30,14 @@ SETTINGS = LogSettings(
 
 
 class DiskDocument:
-    """The changes that the client sent and the answers that it got, across all power failures of the machine."""
+    """The client's changes and answers, across all power failures of the machine."""
 
     def __init__(self) -> None:
         self.done = 0
         """The number of the newest change that was answered."""
 
     def write(self, database: SqliteDatabase, blobs: Blobs, clock: Clock) -> None:
-        """Send the next change, which an earlier try may have committed. Raises the document's errors."""
+        """Send the next change. An earlier try may have committed the change already. Raises the document's errors."""
         Document(self._opened(database, blobs, clock)).apply([_change(self.done + 1)])
         self.done += 1
 

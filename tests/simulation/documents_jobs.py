@@ -1,4 +1,4 @@
-"""Clients and forks as the world of documents remembers them. They outlive its processes."""
+"""The clients and forks of the world of documents. These objects outlive the simulated processes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["Fork", "Job", "group_of"]
 
 
 class Job(msgspec.Struct):
-    """A client that outlives processes: its mutations, and how many of them have an answer."""
+    """A client that outlives processes: its mutations, and the number of answered ones."""
 
     client: str
     mutations: list[Mutation]
@@ -30,5 +30,5 @@ class Fork(msgspec.Struct):
 
 
 def group_of(client: str) -> str:
-    """Return the group that a client is bound to. Replays and forkers have none."""
+    """Return the group that a client is bound to. Replays and forkers have no group."""
     return f"group of {client}" if client.startswith("client-") else ""

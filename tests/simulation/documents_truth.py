@@ -1,4 +1,4 @@
-"""The commits of a document, read from the index's journal and folded again by a model of plain dictionaries."""
+"""A model of a document: it reads the commits from the index's journal and applies them to plain dictionaries."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Told(msgspec.Struct, frozen=True, gc=False):
 
 
 class Truth:
-    """All entries that a log ever had, forgotten ones included, and the state after each, computed by the mutators."""
+    """All entries that a log ever had, even forgotten ones. The mutators compute the state after each entry."""
 
     def __init__(
         self, place: Place, prefix: str, mutators: Mutators, parent: Truth | None = None, first: int = 0
@@ -53,7 +53,7 @@ class Truth:
             self.states[version] = self._fold(self.states[version - 1], entry)
 
     def check_order(self, group_of: Callable[[str], str]) -> None:
-        """Check that every client's mutations are committed as 1, 2, 3 …, and none after its group was collected."""
+        """Check that each client committed 1, 2, 3 … in order, and nothing after its group was collected."""
         newest: dict[str, int] = {}
         collected: set[str] = set()
         for version, entry in self.entries.items():
@@ -71,7 +71,7 @@ class Truth:
                 newest[one.client] = one.id
 
     def check_state(self, version: int, whole: dict[str, Any]) -> None:
-        """Check that the state read at ``version`` is the state that the mutations make."""
+        """Check that the state read at ``version`` is the state that the mutations produce."""
         truth = {key: decode(value) for key, value in self.states[version].items()}
         if whole != truth:
             differing = sorted(key for key in whole.keys() | truth.keys() if whole.get(key) != truth.get(key))
@@ -89,7 +89,7 @@ class Truth:
             raise Violation("history", "a key's history is wrong", key=key, found=found, expected=expected)
 
     def check_applied(self, document: Document, client: str, id: int, oldest: int) -> None:
-        """Check that a mutation's version is found, if it is after ``oldest`` and its client was not collected."""
+        """Check that the document finds the version of a mutation after ``oldest``, unless its client was collected."""
         version = self.committed[client, id][0]
         if version > oldest and document.state().client(client) and document.applied_in(client, id) != version:
             raise Violation("history", "a mutation's version is not found", client=client, id=id, version=version)
@@ -113,7 +113,7 @@ class Truth:
             raise Violation("dangling", str(exc), client=one.client, id=one.id) from exc
         try:
             self._mutators[one.name](child, args)
-        except Exception:  # noqa: BLE001 - as in a commit, whatever a mutator raises is a rejection
+        except Exception:  # noqa: BLE001 - any exception of a mutator is a rejection, as in a commit
             return True
         draft.merge(child)
         return False
@@ -159,7 +159,7 @@ def check_told(told: Iterable[Told], truth: Truth) -> None:
 def check_merged(fork: Truth, target: Truth, *, refused: bool) -> None:
     """Check that a merged fork's mutations are in the target once each, in order, with no new rejection.
 
-    No mutation of a fork whose merge was refused was committed.
+    If the merge was refused, the target must hold none of the fork's mutations.
     """
     own = {(recorded.client, recorded.id): recorded for _, recorded in fork.committed.values()}
     merged = [one for _, one in target.committed.values() if one.origin in own]
@@ -170,7 +170,7 @@ def check_merged(fork: Truth, target: Truth, *, refused: bool) -> None:
 
 
 def check_projected(rows: Iterable[Item], truth: Truth) -> None:
-    """Check that a projection that has caught up has one row for each entry, with the entry's facts."""
+    """Check that a finished projection has one row for each entry: its version and its number of mutations."""
     found = [(row.attributes["v"], row.attributes["n"]) for row in rows]
     expected = [(version, len(read_commit(entry).mutations)) for version, entry in truth.entries.items()]
     if found != expected:
@@ -178,7 +178,7 @@ def check_projected(rows: Iterable[Item], truth: Truth) -> None:
 
 
 def _entries(place: Place, prefix: str, owner: str) -> dict[int, Entry]:
-    """Return the first put of each version of a log. A later put into a freed position is an orphan, not an entry."""
+    """Return the first put of each version of a log. A later put at a freed position is an orphaned write, no entry."""
     found: dict[int, Entry] = {}
     for item in _items(writes for _, writes in place.index._journal):
         head, _, segment = item.partition.rpartition("/")

@@ -1,4 +1,4 @@
-"""Mutators that fail: one always fails by its own fault; one sometimes fails because its process lacks memory."""
+"""Mutators that fail: `broken` always raises an exception; `short` sometimes runs out of memory."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SHORT = "counts/short"
 
 
 def copy(draft: Draft, args: Any) -> None:
-    """``{of, to}``: put the value of one key under another; a copy of a large item shares its blob."""
+    """``{of, to}``: put the value of the key ``of`` under the key ``to``. A copy of a large value shares its blob."""
     draft.put(args["to"], draft.get(args["of"]))
 
 
@@ -29,7 +29,7 @@ def broken(draft: Draft, args: Any) -> None:
 
 
 def short(draft: Draft, args: Any) -> None:
-    """Change the document. `faulty_rules` replaces this mutator by one that sometimes lacks memory."""
+    """Change the document. `faulty_rules` replaces this mutator by one that sometimes raises MemoryError."""
     draft.put(SHORT, draft.get(SHORT, 0) + args["by"])
 
 
@@ -37,7 +37,7 @@ RULES = Rules(mutators={**BUILT_IN_MUTATORS, "copy": copy, "broken": broken, "sh
 
 
 def faulty_rules(scheduler: Scheduler) -> Rules:
-    """Return the same rules for processes that sometimes lack memory."""
+    """Return `RULES` with a mutator ``short`` that sometimes raises MemoryError."""
 
     def short_of_memory(draft: Draft, args: Any) -> None:
         if scheduler.random.random() < SHORTAGE:
@@ -49,7 +49,7 @@ def faulty_rules(scheduler: Scheduler) -> Rules:
 
 
 def check_letters(place: Place, incarnation: str, truth: Truth) -> None:
-    """Check that exactly the mutations rejected for a fault have a dead letter, each with the mutation's reason."""
+    """Check that each faulty mutation has a dead letter with the mutation's reason, and no other mutation has one."""
     letters = {
         (letter.client, letter.id): letter
         for _, letter in list_rejections(place.index)

@@ -1,7 +1,7 @@
 """Steps at single file operations: stand-ins for `os`, `open` and `flock` in the blob folder of several processes.
 
-Before each operation other processes may run, or the process may be killed. After a kill none of its operations has an
-effect, those of its `finally` blocks included. Its descriptors are closed and its locks are released, as by a kernel.
+Before each operation, other processes may run, or the process may be killed. After a kill, no operation of the process
+has an effect, not even in its `finally` blocks. Its files still get closed, which releases its locks, as a kernel does.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ STEPS = ("link", "makedirs", "mkdir", "rename", "rmdir", "unlink", "utime")
 
 
 class FileSteps:
-    """The operations of all processes. ``operation`` is called before each; it may raise Crash."""
+    """The file operations of all processes. Each operation first calls ``operation``, which may raise Crash."""
 
     def __init__(self, scheduler: Scheduler) -> None:
         self._scheduler = scheduler
@@ -51,7 +51,7 @@ class FileSteps:
             self.operation(label)
 
     def lock(self, file: Any, how: int) -> None:
-        """Call `flock` without waiting. The code under test never blocks in it, since that would stop all actors."""
+        """Call `flock`. The code under test must ask for no waiting: a blocked call would stop all actors."""
         self.step("flock")
         try:
             fcntl.flock(file, how)
@@ -67,7 +67,7 @@ class FileSteps:
 
 
 class _SteppingOs:
-    """A stand-in for the module `os`: each change is a step, and listings are sorted."""
+    """A stand-in for the module `os`: each change and each listing is a step, and listings are sorted."""
 
     def __init__(self, steps: FileSteps) -> None:
         self._steps = steps
@@ -100,11 +100,11 @@ class _Scanned(list[Any]):
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Do nothing: nothing is open."""
+        """Do nothing: the listing holds no open descriptor."""
 
 
 class _SteppingLocks:
-    """A stand-in for the part of the module `fcntl` that blobs use."""
+    """A stand-in for the part of the module `fcntl` that `FileBlobs` uses."""
 
     LOCK_EX, LOCK_NB, LOCK_UN = fcntl.LOCK_EX, fcntl.LOCK_NB, fcntl.LOCK_UN
 

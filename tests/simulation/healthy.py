@@ -1,9 +1,9 @@
 """Healthy stores must verify: ``python -m tests.simulation.healthy --stores 1000 --seed 7``.
 
 Each store results from one seed of a world. While the actors run, another process inspects the whole store repeatedly,
-through ports that inject faults. After the run the store is inspected once more; in `BranchesWorld`, the copy at each
-address is. No inspection may find damage. World `disk` is not run here: it inspects its store in each of its own seeds,
-after the last power failure.
+through ports that inject faults. After the run, this module inspects the store once more. `BranchesWorld` has several
+stores, and the module inspects each. No inspection may find damage. This module does not run the world `disk`: each
+seed of `disk` inspects its own store after the last power failure.
 """
 
 from __future__ import annotations
@@ -39,7 +39,11 @@ PAUSE_SECONDS_MAX = 20.0
 
 
 class Healthy(msgspec.Struct):
-    """The counts of a run of many seeds: inspected stores, histories inspected at rest and live, and the alarms."""
+    """The counts of a run of many seeds.
+
+    ``histories`` counts the histories inspected at rest, ``live`` those inspected during writes. ``forks``, ``floors``
+    and ``archives`` count the stores that have any. ``alarms`` describes the failed seeds.
+    """
 
     stores: int = 0
     histories: int = 0
@@ -56,7 +60,7 @@ def _store_of(ends: Place | Process) -> Store:
 
 
 def _places_of(world: Any) -> list[Place]:
-    """Return the places of a world's store: one, or one for each address of a world with branches."""
+    """Return the place of a world's store. A world with branches has a place for each of its sites."""
     return [site.place for site in world.sites] if isinstance(world, BranchesWorld) else [world.place]
 
 

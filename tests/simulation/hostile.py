@@ -1,7 +1,7 @@
 """Hostile writers: they reuse write ids and numbers for other content, and use names that are reserved for the store.
 
-Other calls are honest retries in another form. Under any faults, no hostile call may be answered as if it had
-succeeded, and no honest call may be answered as a conflict.
+The same writers also make honest retries: an honest retry repeats the original request in another form. Under any
+faults, the store must not accept a hostile call, and must not answer an honest retry with a conflict.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ RESERVED = ("replay/aaaaaaaaaaaaaaaa/0", "replay/x", "redrive/0000000000000001/1
 def reuse_append(
     scheduler: Scheduler, clock: Clock, log: Log, appends: Sequence[CheckedAppend], content: Callable[[str], Event]
 ) -> None:
-    """Append under the write id of an acknowledged append: the same events with a new display name, or other events."""
+    """Append under the write id of an acknowledged append: its event under a new author, or other events."""
     known = [append for append in appends if append.outcome is Answered.ACKNOWLEDGED]
     if not known:
         return
@@ -81,7 +81,7 @@ def reuse_update(scheduler: Scheduler, clock: Clock, records: Records, id: str, 
 
 
 def reuse_number(scheduler: Scheduler, document: Document, last: Mutation, group: str, owner: str) -> None:
-    """Push the last number of a client that has ended, with another payload and then with its own."""
+    """Push the last number of a client that has ended: first with another payload, then with the original one."""
     forged = Mutation(client=last.client, id=last.id, name="put", args={"key": "forged", "value": last.id})
     for mutation, expected in ((forged, "mismatch"), (last, "seen")):
         [outcome] = document.apply([mutation], group=group, owner=owner)
@@ -104,7 +104,7 @@ def check_refused_name(scheduler: Scheduler, answer: Pushed | StratalogError | N
 
 
 def _judge(scheduler: Scheduler, honest: bool, version: int, call: Callable[[], int]) -> None:
-    """Check the store's answer to a call under a used write id. Faults and forgotten versions prove nothing."""
+    """Check the answer to a call under a used write id. Raises other errors of the call: they prove nothing."""
     try:
         answered = call()
     except KeyReused as exc:
@@ -130,6 +130,6 @@ def _version_of(stored: Iterable[Stored]) -> int:
 
 
 def _in_another_form(event: Event) -> Event:
-    """Return the same event with its keys in another order."""
+    """Return the same event, but with the keys of its data in another order."""
     data: dict[str, Any] = event.data
     return Event(event.type, dict(reversed(data.items())), event.schema)

@@ -17,7 +17,7 @@ def check_healthy(store: Store, what: str, counts: Counts) -> None:
         try:
             report = inspect_history(store, history)
         except NotFound:
-            continue  # deleted meanwhile
+            continue  # another process has deleted the history meanwhile
         if report.damages:
             raise Violation("no false alarm", f"{what}: {report.damages[0]}", history=history)
         counts.bump(what)

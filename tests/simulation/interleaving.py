@@ -1,8 +1,8 @@
-"""Yield points at the accesses of shared attributes, so that a scheduler can switch between any two of them.
+"""Yield points at the accesses of shared attributes, so that a scheduler can switch actors between two accesses.
 
 Threads of one handle race on its attributes, not only at port calls. `Interleaving` rebuilds the functions of modules
 from their source: each load and store of a shared attribute calls a hook first. An attribute is shared if any function
-other than ``__init__`` assigns it, deletes it, or changes the container in it, so new shared state needs no list.
+other than ``__init__`` assigns it, deletes it, or changes the container in it. So no list of attributes is needed.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ CHANGES = {
 
 
 class Interleaving:
-    """The functions of ``modules`` with yield points. Inside `active` they run, and call the given hook."""
+    """Copies of the functions of ``modules`` with yield points. `active` runs the copies, which call the given hook."""
 
     def __init__(self, modules: Iterable[ModuleType]) -> None:
         self._modules = list(modules)
@@ -92,7 +92,7 @@ def _changed_attribute(node: ast.AST) -> str | None:
 
 
 class _Yields(ast.NodeTransformer):
-    """Puts a call of the hook before each access: `a.b` becomes `hook(a).b`."""
+    """Inserts a call of the hook before each access: `a.b` becomes `hook(a).b`."""
 
     def __init__(self, shared: frozenset[str]) -> None:
         self._shared = shared
@@ -104,7 +104,7 @@ class _Yields(ast.NodeTransformer):
         return node
 
     def visit_AugAssign(self, node: ast.AugAssign) -> ast.AugAssign:
-        """`a.b += c` also yields between its load and its store."""
+        """Insert a second call into `a.b += c`, between the load and the store of `a.b`."""
         self.generic_visit(node)
         if isinstance(node.target, ast.Attribute) and node.target.attr in self._shared:
             node.value = _hooked(node.value)
@@ -129,7 +129,7 @@ def _names(code: CodeType) -> bool:
 
 
 def _functions(module: ModuleType) -> Iterator[FunctionType]:
-    """Yield the functions that a module defines, and those of its classes."""
+    """Yield the functions that a module defines, and the functions of its classes."""
     for value in list(vars(module).values()):
         members = list(vars(value).values()) if inspect.isclass(value) else [value]
         for member in members:

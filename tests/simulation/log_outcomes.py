@@ -1,4 +1,4 @@
-"""Creations, forks, deletions and raised floors: the answers to their callers, checked against the journal."""
+"""Creations, forks, deletions and raised floors: check their answers against the journal."""
 
 from __future__ import annotations
 
@@ -16,10 +16,11 @@ CREATIONS = ("create", "fork")
 
 
 class Change:
-    """One call that creates, forks or deletes a log or raises its floor, as its caller saw it.
+    """The caller's view of one call that creates, forks or deletes a log, or raises its floor.
 
-    ``moment`` returns the number of commits that have taken effect. ``outcome`` is None until the answer arrives; it
-    stays None if the caller's process ends first. ``value`` is the version of a fork, or the floor in the answer.
+    ``moment`` returns the number of commits that have taken effect. ``outcome`` is None until the answer arrives, and
+    stays None if the caller's process ends first. ``value`` is the version at which a log was forked, or the floor in
+    the answer.
     """
 
     def __init__(self, kind: str, name: tuple[str, str], moment: Callable[[], int], prefix: str = "") -> None:
@@ -45,9 +46,9 @@ class Change:
         return result
 
     def may_have(self, moment: int) -> bool:
-        """Return whether, by its outcome, the call may have committed something at that moment.
+        """Return whether the outcome allows that the call's commit took effect at ``moment``.
 
-        A floor may have risen even if the call raised NotFound: the log may have been deleted before the answer.
+        A floor may have risen even if the call raised NotFound: another call may delete the log before the answer.
         """
         gone = self.kind == "floor" and type(self.error) is NotFound
         if self.outcome is Answered.ACKNOWLEDGED or gone:
@@ -92,7 +93,7 @@ def _check_done(change: Change, log: LogTruth) -> None:
 
 
 def _check_refused(change: Change, truth: Truth) -> None:
-    """Check that a final error was true at some moment of the call."""
+    """Check that the reason of a final error was true at some moment of the call."""
     if change.kind in CREATIONS and type(change.error) is Conflict and not _was_taken(change, truth):
         raise Violation("created", "a creation failed although the name was free", change=change)
     if change.kind == "delete" and isinstance(change.error, NotFound):
@@ -114,7 +115,7 @@ def _check_creations(changes: Iterable[Change], truth: Truth) -> None:
     calls = [change for change in changes if change.kind in CREATIONS]
     known = {change.prefix for change in calls if change.outcome is Answered.ACKNOWLEDGED}
     unsure = [change for change in calls if change.outcome in (None, Answered.UNKNOWN)]
-    for prefix, log in truth.logs.items():  # in the order in which they were created
+    for prefix, log in truth.logs.items():  # in the order of their creation
         if prefix not in known:
             cause = next((call for call in unsure if call.name == log.name and call.may_have(log.created)), None)
             if cause is None:

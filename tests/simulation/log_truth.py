@@ -1,4 +1,4 @@
-"""The true content of a log, from the journal of commits alone. This model shares no code with the log's readers."""
+"""A model of a log, computed only from the journal of commits. The model shares no code with the log's readers."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Answer(msgspec.Struct, frozen=True, gc=False):
 
 
 class LogTruth:
-    """One incarnation: the write of each version, and the commit that wrote it. A moment is a number of commits."""
+    """One incarnation: the write and the commit of each version. A moment is the number of commits until then."""
 
     def __init__(self, name: tuple[str, str], created: int, first: int, floor: int, before: bytes) -> None:
         self.name = name
@@ -55,7 +55,7 @@ class LogTruth:
         """Each rise of the floor: its moment, and the new floor."""
 
     def hash_at(self, version: int) -> bytes:
-        """Return the hash of one of its versions, or of the version before the first."""
+        """Return the hash of one of the log's versions, or of the version before the first."""
         return self.hashes[version - self.first] if version >= self.first else self.before
 
     @property
@@ -77,7 +77,7 @@ class LogTruth:
 
 
 class Truth:
-    """All incarnations of all logs. ``strays`` counts orphaned writes: entries in freed, unread segments."""
+    """All incarnations of all logs. ``strays`` counts orphaned writes: at freed positions, or after an end marker."""
 
     def __init__(self, commits: Iterable[Sequence[Write]]) -> None:
         self.logs: dict[str, LogTruth] = {}
@@ -88,7 +88,7 @@ class Truth:
                     self._learn(write.item, moment)
 
     def write_ids(self, prefix: str, lineage: Sequence[Parent]) -> dict[int, str]:
-        """Return the write id of each version of a log with these ancestors."""
+        """Return the write id of each version of a log whose ancestors are ``lineage``."""
         found = {
             entry.version: entry.write_id
             for parent in lineage
@@ -123,7 +123,7 @@ class Truth:
             raise Violation("deleted", "a log's name record contradicts its end marker", log=prefix, moment=moment)
 
     def _beginning(self, attributes: Any) -> bytes:
-        """Return the hash that a new log continues: the hash of its origin, or of the version that it was forked at."""
+        """Return the hash before a new log's first entry: the hash of its origin, or of the version at its fork."""
         if "p" not in attributes:
             return hashlib.sha256(b"stratalog history 1\0" + attributes["g"].encode()).digest()
         organisation, log, incarnation, version, _ = msgspec.msgpack.decode(attributes["p"])[-1]
@@ -146,7 +146,7 @@ class Truth:
 
 
 def next_hash(before: bytes, version: int, attributes: Any) -> bytes:
-    """Return the hash of an entry by `formats/chain.md`, computed from its item alone."""
+    """Return the hash of an entry by `formats/chain.md`, computed only from its item and the hash before."""
     if "x" in attributes:
         address, _, digest = msgspec.msgpack.decode(attributes["x"])
         body_hash = digest or address

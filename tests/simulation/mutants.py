@@ -1,4 +1,4 @@
-"""Mutants: bugs planted on purpose, to show that the checkers find them. Each must be caught by its checker."""
+"""Mutants: bugs planted on purpose, to show that the checkers find them. A checker of each mutant must catch it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Planting = Callable[[], AbstractContextManager[None]]
 
 
 class Mutant(msgspec.Struct, frozen=True):
-    """A planted bug: ``apply`` returns a context with the bug, ``caught_by`` names the checkers that may find it."""
+    """A planted bug. ``apply`` returns a context with the bug. ``caught_by`` names the checkers that may catch it."""
 
     name: str
     world: type[World]
@@ -25,7 +25,10 @@ class Mutant(msgspec.Struct, frozen=True):
 
 
 class Catch(msgspec.Struct, frozen=True):
-    """The result of a hunt: the number of ``seeds``, and the ``checker`` ("" if none saw it; "crash" is no checker)."""
+    """The result of `hunt`: the number of ``seeds`` run, and the ``checker`` that saw the bug.
+
+    ``checker`` is "" if no checker saw the bug, and "crash" after an unexpected exception.
+    """
 
     mutant: str
     good: bool
@@ -35,7 +38,7 @@ class Catch(msgspec.Struct, frozen=True):
 
 
 def hunt(mutant: Mutant, seeds: Iterable[int]) -> Catch:
-    """Run seeds of the mutant's world with the bug until one fails. A good catch is by a checker in ``caught_by``."""
+    """Run the mutant's world with the bug until a seed fails. A catch is good if its checker is in ``caught_by``."""
     count = 0
     with mutant.apply():
         for count, seed in enumerate(seeds, 1):
@@ -47,9 +50,9 @@ def hunt(mutant: Mutant, seeds: Iterable[int]) -> Catch:
 
 
 def replaced(owner: Any, name: str, replacement: object) -> Callable[[], AbstractContextManager[None]]:
-    """Return an ``apply`` for a mutant: it replaces the attribute ``name`` of a module or class by ``replacement``.
+    """Return an ``apply`` for a mutant that replaces the attribute ``name`` of a module or class by ``replacement``.
 
-    Replace it where it is looked up: in the calling module, if that module imported it by name.
+    Python must look the attribute up in ``owner``: the calling module, if that module imported the name.
     """
 
     @contextmanager
@@ -65,7 +68,7 @@ def replaced(owner: Any, name: str, replacement: object) -> Callable[[], Abstrac
 
 
 def together(*plantings: Planting) -> Planting:
-    """Return several replacements as one bug."""
+    """Return one planting that applies several plantings."""
 
     @contextmanager
     def planted() -> Iterator[None]:

@@ -1,4 +1,4 @@
-"""Bugs planted in backups, one for each rule that keeps them complete while writers run."""
+"""Bugs planted in backups. Each bug breaks one rule that keeps backups complete while writers run."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def _read_blobs_first(self: FamilyBackup, owner: str) -> FamilyRead:
 
 
 def _read_members_last(self: FamilyBackup, owner: str) -> list[_Log]:
-    """Read heads before listing forks, with a pause between: a new fork may begin above its parent's head as read."""
+    """Read heads, pause, then list forks. A new fork may then begin above the head that was read of its parent."""
     members = list(self._index.query(family_partition(owner)))
     logs = {member.sort: self._read_log(member) for member in members}
     self._environment.clock.sleep(600)
@@ -46,7 +46,7 @@ def _read_members_last(self: FamilyBackup, owner: str) -> list[_Log]:
 
 
 def _trust(self: FamilyBackup, log: _Log) -> None:
-    """Do not check that the items that refer to the blobs are unchanged."""
+    """Do not check whether the items that refer to the blobs have changed."""
 
 
 def _reuse_open_segment(self: FamilyBackup, prefix: str, item: Item) -> bool:
@@ -75,7 +75,7 @@ _read_record: Callable[[RecordsBackup, str], None] = RecordsBackup._read_record
 
 
 def _skip_changed(self: BackupWriter, key: str, value: bytes) -> None:
-    """Never write a row again that the base has."""
+    """Skip every row whose key the base has, even if the value has changed."""
     if self.base.row(key) is None:
         _put(self, key, value)
 

@@ -1,4 +1,4 @@
-"""Bugs planted in how clients of a lost branch resume. Each must be caught by a checker of the world of branches."""
+"""Bugs in the resumption of clients of a lost branch. A checker of the world of branches must catch each bug."""
 
 from __future__ import annotations
 
@@ -55,12 +55,12 @@ def _unbound(self: Fold, client: str, group: str, owner: str, version: int) -> N
 
 
 def _last_range(before: Any, lost: tuple[int, int]) -> Any:
-    """Drop the losses of earlier resumptions, although the client may not have been informed of them."""
+    """Drop the losses of earlier resumptions, although no answer may have told the client about them."""
     return (lost,)
 
 
 def _begin_anew(self: Traveller, request: Any, pulled: Pulled) -> bool:
-    """Resend the pending mutations under another client id once an answer names lost mutations."""
+    """Send the pending mutations under other client ids after an answer that names lost mutations."""
     taken = _take(self, request, pulled)
     if taken and pulled.lost:
         self.begin_again()

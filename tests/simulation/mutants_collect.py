@@ -1,4 +1,4 @@
-"""Bugs planted in the collection of blobs, one for each rule that keeps it from deleting needed blobs."""
+"""Bugs planted in the collection of blobs. Most break a rule that protects needed blobs from deletion."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ _mark_segment: Callable[[Marking, str, Segment], None] = Marking._mark_segment
 
 
 def _delete_unseen(self: _Collection, key: str, stamp: str) -> bool:
-    """Delete the blob whatever its present generation is."""
+    """Delete the blob even if its generation has changed since the marking."""
     again = self._environment.blobs.stat(key)
     return again is not None and (self._dry_run or self._environment.blobs.delete(key, again.stamp))
 
 
 def _load_work_and_look(place: Any, scope: str) -> tuple[CollectionProgress, bool]:
-    """Combine the present stamps with the marks of an earlier time."""
+    """Combine the present stamps of the candidates with the marks of an earlier time."""
     work, is_kept = load_work(place, scope)
     for name, candidate in list(work.candidates.items()):
         stat = place.blobs.stat(f"{work.owner}/{name}")
@@ -48,7 +48,7 @@ def _begin_ahead(self: Marking, prefix: str, segment: Segment) -> None:
 
 
 def _mark_parents_first(self: Marking, node: Node) -> None:
-    """Record a chunk as walked before the chunks below it are walked."""
+    """Record a chunk as walked before walking the chunks below it."""
     self._step()
     if isinstance(node, Leaf):
         for stored in node.values:
@@ -84,16 +84,16 @@ def _begin_dry_runs_anew(self: _Collection, place: Any, scope: str, dry_run: boo
 
 
 def _put_new_blobs(self: MemoryIndex, blobs: Mapping[str, bytes]) -> None:
-    """Do not renew the age of a blob that exists when a commit stores it again."""
+    """Do not renew the age of an existing blob that a commit stores again."""
     for key, body in blobs.items():
         if self._blobs is not None and self._blobs.stat(key) is None:
             self._blobs.put(key, body)
 
 
 class FreezingCollectWorld(CollectWorld):
-    """Processes freeze often, so that a whole collection fits between a commit and its effect.
+    """Processes freeze often, so that a whole collection may run between a commit and its effect.
 
-    With the usual weather that happens once in 600 seeds.
+    With the usual weather, only one of 600 seeds has such a collection.
     """
 
     freeze_rate = 0.15

@@ -1,4 +1,4 @@
-"""Bugs planted in how history is forgotten, freed and collected. Each breaks a rule about damage, pins or progress."""
+"""Bugs that forget, free or collect history wrongly. Each bug breaks a rule about damage, pins or progress."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def _read_cached(self: Chunks, address: bytes) -> Any:
 
 @contextmanager
 def _proven_through_the_cache() -> Iterator[None]:
-    """Neither the comparison with the log nor the read-back reads chunks from storage that the handle has cached."""
+    """Take cached chunks from the handle's cache, both in the comparison with the log and in the read-back."""
     with (
         replaced(Chunks, "read_back", _read_cached)(),
         replaced(rebuild_module, "_uncached", lambda document: document.chunks)(),
@@ -49,12 +49,12 @@ def _proven_through_the_cache() -> Iterator[None]:
 
 
 def _prove_by_rebuilding(document: Any, base: Snapshot, progress: Any) -> None:
-    """Trust the entries, and do not read the snapshot back."""
+    """Rebuild the snapshot from the entries, but do not read it back."""
     verify_and_put(document, base.version, progress)
 
 
 def _look_once(self: _Raising) -> Any:
-    """Ignore pins that were added after the base was proven."""
+    """Ignore pins that a fork adds after the proof of the base."""
     record, wanted = _look(self)
     return record, self._proven_for or wanted
 
@@ -68,13 +68,13 @@ def _commit_anew(self: _Raising, record: Any, plan: _Plan) -> bool:
 
 
 def _mark_on(self: Marking, snapshot: Snapshot) -> None:
-    """Treat a snapshot that cannot be read as one without references."""
+    """Treat an unreadable snapshot as a snapshot without references."""
     with suppress(Corrupt, NotFound):
         _mark_snapshot(self, snapshot)
 
 
 def _load_undamaged(environment: Any) -> ScrubRecord:
-    """Ignore the damage that the last round of the scrub met."""
+    """Ignore the damage that the last round of the scrub found."""
     return msgspec.structs.replace(load_scrub_record(environment), round_damaged=0)
 
 

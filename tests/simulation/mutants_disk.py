@@ -1,4 +1,4 @@
-"""Bugs planted in SQLite's file and in the folder of blobs, one for each rule about the state after a power failure."""
+"""Bugs in the SQLite file and the folder of blobs. Each bug breaks a rule about the state after a power failure."""
 
 from __future__ import annotations
 
@@ -23,7 +23,10 @@ __all__ = ["MUTANTS"]
 
 
 def _settle_early(early: type, *, release: bool) -> Callable[[], AbstractContextManager[None]]:
-    """`_GroupWriter._run_each` settles outcomes of the type ``early``, and may release their tickets, before COMMIT."""
+    """Plant a `_GroupWriter._run_each` that settles outcomes of the type ``early`` before COMMIT.
+
+    With ``release`` it also lets the waiting writers of these outcomes continue.
+    """
 
     def run_each(self: Any, group: Sequence[Any]) -> list[Any]:
         outcomes = _run_each(self, group)
@@ -46,12 +49,12 @@ def _open_unsynced(*arguments: Any) -> apsw.Connection:
 
 
 def _fail_undecided(group: Sequence[Any], error: StratalogError) -> None:
-    """The mutant of `_fail` that still reports a conflict although its transaction failed."""
+    """The mutant of `_fail` that reports a conflict even if the transaction of the conflict failed."""
     _fail([ticket for ticket in group if not isinstance(ticket._outcome, ConditionFailed)], error)
 
 
 def _refresh_unsynced(self: Any, path: str) -> bool:
-    """The mutant of `FileBlobs._refresh` that does not wait until the new age is durable."""
+    """The mutant of `FileBlobs._refresh` that does not sync the new age."""
     if not os.path.exists(path):
         return False
     os.utime(path, ns=self._times())
@@ -59,7 +62,7 @@ def _refresh_unsynced(self: Any, path: str) -> bool:
 
 
 def _write_unsynced(self: Any, path: str, data: bytes) -> None:
-    """The mutant of `FileBlobs._write_durably` that is not durable."""
+    """The mutant of `FileBlobs._write_durably` that does not sync the file."""
     with open(path, "xb") as file:
         file.write(data)
         file.flush()
@@ -67,20 +70,20 @@ def _write_unsynced(self: Any, path: str, data: bytes) -> None:
 
 
 def _link_over(source: str, target: str) -> bool:
-    """The mutant of `files._link` that replaces a blob that may be younger."""
+    """The mutant of `files._link` that replaces an existing blob, which may be younger."""
     os.rename(source, target)
     return True
 
 
 def _commit_then_store(self: Any, writes: Sequence[Write], blobs: Mapping[str, bytes] = NO_BLOBS) -> None:
-    """The mutant of `SqliteIndex.commit` that stores the blobs after the items are committed."""
+    """The mutant of `SqliteIndex.commit` that commits the blobs after the items."""
     _commit(self, writes)
     if blobs:
         _commit(self, (), blobs)
 
 
 def _store_then_commit(self: Any, writes: Sequence[Write], blobs: Mapping[str, bytes] = NO_BLOBS) -> None:
-    """The mutant of `SqliteIndex.commit` that stores the blobs first, whether or not the items are then committed."""
+    """The mutant of `SqliteIndex.commit` that commits the blobs first, even if the commit of the items then fails."""
     if blobs:
         _commit(self, (), blobs)
     _commit(self, writes)
@@ -94,12 +97,12 @@ def _store_new(rows: Sequence[Any], clock: Any, connection: apsw.Connection) -> 
 
 
 def _hold_all(self: BlobBatch, bodies: Mapping[str, bytes]) -> None:
-    """The mutant of `BlobBatch._put_ahead` that puts nothing yet."""
+    """The mutant of `BlobBatch._put_ahead` that only collects the blobs."""
     self._ahead.update(bodies)
 
 
 def _put_held(self: BlobBatch) -> None:
-    """The mutant of `BlobBatch.renew` that puts the blobs only then, after the commit's answer."""
+    """The mutant of `BlobBatch.renew` that puts the collected blobs, after the commit's answer."""
     self._put(self._ahead)
 
 

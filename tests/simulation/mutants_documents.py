@@ -1,4 +1,4 @@
-"""Bugs planted in documents. Each must be caught by a checker of the world of documents."""
+"""Bugs planted in documents. A checker of the world of documents must catch each bug."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from tests.simulation.world_documents import DocumentWorld
 
 __all__ = ["MUTANTS"]
 
-# In the package, the function `replay` hides the module of the same name.
+# In the package `documents`, the function `replay` hides the module of the same name.
 replay: Any = import_module("stratalog.documents.replay")
 
 _run = _Running._run
@@ -73,7 +73,7 @@ def _replace_newest(
     base: Snapshot | None,
     blobs: Mapping[str, bytes],
 ) -> bool:
-    """Keep one snapshot for the whole log, under the newest number, so an older one replaces a newer one."""
+    """Store each snapshot under the newest number, so that an older snapshot replaces a newer one."""
     newest = newest_snapshot(environment.index, record.prefix, 10**9)
     sort = number(max(version, newest.version if newest else 0))
     item = Item(snapshots_partition(record.prefix), sort, {"c": 1, "w": "one", "b": body, "h": hash})
@@ -101,7 +101,7 @@ def _onto_alone(state: State, snapshot_version: int, roots: Roots) -> State:
 
 
 class _Later(BlobBatch):
-    """A batch that only collects its blobs; the caller puts them later."""
+    """A batch that only collects its blobs. The caller puts the blobs later."""
 
     def __init__(self, environment: Environment) -> None:
         super().__init__(environment)
@@ -133,11 +133,11 @@ ONCE = ("once", "answers", "acknowledged", "client-order")
 
 
 def _no_letters(environment: Environment, record: Any, failed: Any) -> None:
-    """Write no dead letters for faults; only the rejection is stored."""
+    """Write no dead letters for faults. The commit stores only the rejection."""
 
 
 def _letters_last(self: Writer, *arguments: Any) -> Run:
-    """Write dead letters after the commit: a process that ends between the two loses the letter."""
+    """Write dead letters after the commit. A process that ends after the commit then loses the letter."""
     ran = _try(self, *arguments)
     if ran.failed:
         failed = [(one.mutation.client, one.id, one.reason or "") for one in ran.failed]

@@ -1,4 +1,4 @@
-"""Bugs planted in the folder of blobs, one for each rule about processes that share it and are killed amid a change."""
+"""Bugs planted in a folder of blobs that processes share. Each bug breaks one rule about races and killed processes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.simulation.world_folder import FolderWorld
 
 __all__ = ["MUTANTS"]
 
-# Look the module's functions up at each call: while a seed runs, the simulation replaces `os`, `fcntl` and `open`.
+# Look the functions of `files` up at each call: during a seed the simulation replaces `os`, `fcntl` and `open` there.
 files: Any = files_module
 
 
@@ -29,7 +29,7 @@ def _unlink_unlocked(self: Any, path: str, stamp: str) -> bool:
 
 
 def _unlink_aside(self: Any, path: str, stamp: str) -> bool:
-    """The mutant of `FileBlobs._unlink_generation` that renames the file aside first, where readers miss it."""
+    """The mutant of `FileBlobs._unlink_generation` that first renames the file. Readers then do not find the blob."""
     aside = os.path.join(self._folder, files.NEW, files.new_id(self._clock))
     try:
         files.os.rename(path, aside)
@@ -49,7 +49,7 @@ def _remove_nothing(self: Any) -> None:
 
 
 def _refresh_once(self: Any, path: str) -> bool:
-    """The mutant of `FileBlobs._refresh` that does not check whether the file was removed meanwhile."""
+    """The mutant of `FileBlobs._refresh` that does not check whether another process has removed the file meanwhile."""
     try:
         with files.open(path, "rb") as file:
             files.os.utime(file.fileno(), ns=self._times())

@@ -1,4 +1,4 @@
-"""Bugs planted in the log, one for each rule that it relies on."""
+"""Bugs planted in the log. Each bug breaks a rule that the log relies on."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def _commit_then_blobs(self: Any, writes: Any, blobs: Any = NO_BLOBS) -> None:
 
 
 def _append_unheard(self: Any, pending: PendingEntry) -> Entry:
-    """Acknowledge a failed append, except NotFound, as the entry that it would have become."""
+    """Acknowledge an append that failed, unless with NotFound: return the entry that the append would have written."""
     known = self.known_head() or self.head()
     try:
         return _append(self, pending)
@@ -147,7 +147,7 @@ def _take_name_of_other(organisation: str, log: str) -> Delete:
 
 
 def _create_then_name(environment: Any, writes: Any, landed: Any) -> None:
-    """Put the line under the name by a commit of its own, after the log is created."""
+    """Put the line in the list of the name's organisations by a separate commit, after the log's creation."""
     lines = [write for write in writes if isinstance(write, Put) and write.item.partition.startswith("!names/")]
     _commit_once(environment, [write for write in writes if write not in lines], landed)
     if lines:
@@ -163,7 +163,7 @@ def _pin_unfenced(source: Any, record: Any) -> list[Any]:
 
 
 def _delete_head_first(log: Any) -> None:
-    """The mutant of `delete_log` that reads the head, and then, slowly, the name whose revision fences a roll-over."""
+    """The mutant of `delete_log` that reads the head, waits, and then reads the name that fences a roll-over."""
     environment, record = log.environment, log.record
     for _ in range(lifecycle.ATTEMPTS_MAX):
         head = log.head()
@@ -180,7 +180,7 @@ def _delete_head_first(log: Any) -> None:
 
 
 def _commit_without_second_look(environment: Any, writes: Any, landed: Any) -> None:
-    """The mutant of `commit_once` that attributes a failed condition to another writer even when in doubt."""
+    """The mutant of `commit_once` that does not check, after a failed condition, whether its own commit landed."""
     retry = environment.retry()
     in_doubt = False
     while not (in_doubt and landed()):
@@ -194,7 +194,7 @@ def _commit_without_second_look(environment: Any, writes: Any, landed: Any) -> N
 
 
 def _end_unsure(self: Any, floor: int) -> int:
-    """The mutant of `_Raising._end` that reports a failure after the floor rose as if the floor had not risen."""
+    """The mutant of `_Raising._end` that raises the error of its last steps, although the floor has already risen."""
     retention._forget_below(self._log.environment, self._log.record.prefix, floor)
     self._log.environment.counters["floor"] += 1
     return int(self._log.floor())
@@ -203,8 +203,8 @@ def _end_unsure(self: Any, floor: int) -> int:
 def _append_patiently(self: Any, pending: PendingEntry) -> Entry:
     """The mutant of `Appender.append` that reads the positions in doubt after a minute, and then reports Unavailable.
 
-    It still raises OutcomeUnknown where it finds the write, where the write may have been freed, or where the name
-    record has changed.
+    The mutant still raises OutcomeUnknown if it finds the write, if another process may have freed the write, or if the
+    name record has changed.
     """
     environment, began = self.environment, Observation(self.environment.clock)
     try:

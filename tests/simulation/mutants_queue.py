@@ -1,4 +1,4 @@
-"""Bugs planted in the queue path. Each must be caught by a checker of the world of the queue."""
+"""Bugs planted in the path through the queue. A checker of the world of the queue must catch each bug."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def _never_rejected(self: Any, position: int, one: Carried, tries: int) -> list[
 
 
 def _unmarked(self: Any, one: Carried, tries: int, receives: int) -> None:
-    """Write no attempt record, so none names the mutations on trial."""
+    """Write no attempt record, so that no record names the suspect mutation."""
 
 
 def _any_incarnation(self: Settler, envelope: Envelope) -> Document | None:
@@ -60,17 +60,17 @@ def _ports_count(self: Worker, messages: Sequence[Message]) -> int:
 
 
 def _backwards(blobs: Any, messages: Sequence[Message]) -> list[Opened]:
-    """Join messages in the wrong order."""
+    """Join messages in reverse order."""
     return list(reversed(_join(blobs, messages)))
 
 
 def _any_numbers(reached: Any, mutations: Any) -> bool:
-    """Join pushes whatever their numbers: a complete push with one that left out its first mutations."""
+    """Join pushes without a comparison of their numbers, even a push that left out its first mutations."""
     return True
 
 
 def _anybody(one: Opened) -> str:
-    """Join pushes of several devices, in the name of the first."""
+    """Join the pushes of several devices and apply all of them as the first device."""
     return one.envelope.incarnation
 
 
@@ -81,7 +81,7 @@ def _next_ones_outcomes(self: Settler, joined: Sequence[Opened]) -> list[Settlem
 
 
 def _all_for_one(self: Settler, joined: Sequence[Opened]) -> list[Settlement]:
-    """Apply only the first message; count all as settled."""
+    """Apply only the first message, but count all messages as settled."""
     first = self.settle(joined[0].message)
     return [Settlement(one.message, one.envelope, first.outcomes if one is joined[0] else ()) for one in joined]
 

@@ -1,4 +1,4 @@
-"""Bugs planted in the records. Each must be caught by a checker of their world."""
+"""Bugs planted in records. A checker of the world of records must catch each bug."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ __all__ = ["MUTANTS"]
 
 
 class _LossyWorld(RecordsWorld):
-    """Answers are lost and processes freeze more often than in any drawn weather: some bugs need both at one commit."""
+    """A world with more lost answers and freezes than any drawn weather. Some bugs need both faults at one commit."""
 
     weather = Weather(lost_answer=0.05, late=0.05, freeze_before=0.05, freeze_after=0.05)
 
@@ -81,7 +81,7 @@ def _noted(self: RecordAppend, planned: Planned) -> None:
 
 
 def _upload_later(self: RecordBody, body: bytes | None) -> None:
-    """Write the pointer before its blob is put."""
+    """Write the pointer, but do not put its blob yet."""
     if body is not None:
         self._point_to(BodyRef(sha256(body), len(body)))
 
@@ -99,7 +99,7 @@ def _pointer_first() -> Iterator[None]:
 
 
 def _commit_unheard(environment: Environment, group: list[_Put], writes: list[Write]) -> None:
-    """Count a commit without an answer as done."""
+    """Treat a commit without an answer as successful."""
     sent = Observation(environment.clock)
     try:
         environment.index.commit(writes, batch._blobs(group))
@@ -123,12 +123,12 @@ def _put_each_at_once(pool: Executor, puts: list[_Put]) -> Iterator[Stored]:
 
 
 def _next_of_any_age(call: RecordCall, said: dict[str, Attribute], content: RecordBody, *_: object) -> Decide:
-    """Store the source's time without comparing it."""
+    """Store the body without a comparison of its source time."""
     return next_put(call, Wanted(said, False, content, None), None)
 
 
 def _answer_by_record(pool: Executor, puts: list[_Put]) -> Iterator[Stored]:
-    """Yield the answers record by record instead of in the order of the bodies."""
+    """Yield the answers in the order of the record ids instead of the order of the bodies."""
     return _put_at_once(pool, sorted(puts, key=lambda put: put.id))
 
 
@@ -140,7 +140,7 @@ class _UnboundCall(RecordCall, frozen=True):
 
 
 def _same_but_updates(stored: Item, asked: RecordRequest) -> bool:
-    """Count a repeated update as another request, since it computes another body."""
+    """Treat a repeated update as another request, because it computes another body."""
     return same_request(stored, asked) and asked.operation != "update"
 
 

@@ -1,4 +1,4 @@
-"""Bugs planted in push and pull. Each must be caught by a checker of the world of sync."""
+"""Bugs planted in push and pull. A checker of the world of sync must catch each bug."""
 
 from __future__ import annotations
 
@@ -30,19 +30,19 @@ _pushed: Callable[..., Pushed] = push.push
 
 
 def _stand_still(self: Any, state: State, since: Cookie) -> OpenPull:
-    """Return the same cookie when no key changed: the client then misses a rejection."""
+    """Return the same cookie if no key changed. The client then misses a rejection."""
     opened = _news(self, state, since)
     return opened if opened.start.patch else _changed(opened, cookie=since)
 
 
 def _stand_still_unseen(self: Any, state: State, since: Cookie) -> OpenPull:
-    """Return the same cookie when no key changed, and leave out the last ids and rejections too."""
+    """Return the same cookie if no key changed, and also leave out the last ids and rejections."""
     opened = _news(self, state, since)
     return opened if opened.start.patch else msgspec.structs.replace(opened, start=Pulled(since, {}, []))
 
 
 def _last_ids_of_later(self: Any, state: State, since: Cookie) -> OpenPull:
-    """Read the last ids after the state: others may commit in between."""
+    """Read the last ids after the state. Other writers may commit in between."""
     opened = _news(self, state, since)
     later = self._document.state()
     last = {client: found.id for client in opened.start.last if (found := later.client(client))}
@@ -76,7 +76,7 @@ def _any_document(document: Document, request: Push, owner: str = "", author: st
 
 
 def _usable_by_number(self: Any, state: State) -> OpenPull:
-    """Compare only the version number of the cookie, not its document."""
+    """Compare only the version number of the cookie, not its origin or hash."""
     cookie = self._cookie
     if cookie is None or not max(self._document.log.first, state.floor) <= cookie.version <= state.version:
         return _complete(self, state)

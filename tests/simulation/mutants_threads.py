@@ -1,4 +1,4 @@
-"""Bugs planted in the state that threads of one handle share: values that go back, interrupts that hurt others."""
+"""Bugs in the state that threads of one handle share. Values go back, or an interrupt affects other threads."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _read = Log.read
 
 
 def _last_offer_wins(rank: Callable[[Any], Any]) -> Callable[[Any, Any], Any]:
-    """Hold the last offer, however old it is."""
+    """Plant an `offer` that stores the last offered value, even if an older one."""
 
     def offer(self: Any, value: Any) -> Any:
         if self._rank is not rank:
@@ -41,19 +41,19 @@ def _last_offer_wins(rank: Callable[[Any], Any]) -> Callable[[Any, Any], Any]:
 
 
 def _reread_field(self: Any) -> Any:
-    """Read the head, but return the field, which another thread may have changed."""
+    """Read the head, but return the head in the handle's field. Another thread may have changed the field."""
     self._appender.head()
     self._fresh = True
     return self._appender.heads.require()
 
 
 def _load_from_field(log: Log, chunks: Chunks, at: int, head: Head | None = None) -> State:
-    """Load up to a version by the head that the handle has at that moment."""
+    """Load the state with the head in the handle's field instead of the given head."""
     return _load_state(log, chunks, at, log.known_head())
 
 
 def _read_by_given_head(self: Any, after: int = 0, upto: int | None = None, *, head: Head | None = None) -> Any:
-    """Treat the given head as the newest."""
+    """Treat the given head as the newest head."""
     if head is not None and upto is not None and upto > head.version:
         raise NotFound("version not found", version=upto, head=head.version)
     return _read(self, after, upto, head=head)
@@ -72,18 +72,18 @@ def _fail_all(self: Any, batch: list[PendingEntry]) -> None:
 
 
 def _leave_unanswered(self: Any, served: Sequence[Any] = (), again: Sequence[Any] = ()) -> None:
-    """Let waiters without an answer continue as if they had one."""
+    """Let waiters without an answer continue as if they had an answer."""
     _leave(self, served)
 
 
 def _abandon_alone(self: Any, waiter: Any, gate: Any) -> None:
-    """Have an interrupted waiter leave the queue without passing on the leadership that it was given."""
+    """Remove an interrupted waiter from the queue, but do not pass its leadership on to another waiter."""
     if waiter in self.waiting:
         self.waiting.remove(waiter)
 
 
 def _see_no_field(self: Any) -> None:
-    """Do not check the handle's own values: the answers of its calls must show the bug."""
+    """Do not check the handle's own values, so that only the answers of calls can show the bug."""
 
 
 def _mutant(name: str, apply: Any, *caught_by: str) -> Mutant:

@@ -1,4 +1,4 @@
-"""A simulated environment: backends in memory that work correctly, and processes that reach them over faulty lines."""
+"""A simulated environment: correct backends in memory, and processes that call them through faulty ports."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ RESTART_MS_MAX = 10_000
 BOOT_MS_MAX = 10**9
 REPLICAS = 2
 
-# The largest blob in a commit. The worlds have smaller and larger blobs, so that both ways of storing are simulated.
+# The largest blob in a commit. The worlds have smaller and larger blobs, so that commits and separate puts both occur.
 BLOB_BYTES_MAX = 1500
 
 
 class LaggingIndex:
-    """An index with replicas. A read that is not consistent goes to a replica, which lags by ``stale_ms_max`` at most.
+    """An index with replicas. An inconsistent read goes to a replica, which lags by at most ``stale_ms_max``.
 
-    A replica only moves forward, but two reads may reach two replicas.
+    A replica never goes back, but two reads may reach two replicas.
     """
 
     def __init__(self, scheduler: Scheduler, stale_ms_max: int, blobs: MemoryBlobs, *, joint_commits: bool) -> None:
-        """With ``joint_commits`` the index stores small blobs in its commits, as a database does."""
+        """With ``joint_commits`` a commit also stores small blobs, as in a database."""
         self.joint_commits = joint_commits
         self._scheduler = scheduler
         self._stale_ms_max = stale_ms_max
@@ -40,7 +40,7 @@ class LaggingIndex:
         self._replicas = [_Replica() for _ in range(REPLICAS)]
 
     def restored(self, commits: int) -> LaggingIndex:
-        """Return another index in the state after the first ``commits`` commits: a restored backup, or a copy."""
+        """Return another index, in the state after the first ``commits`` commits: a restored backup or a copy."""
         restored = LaggingIndex(self._scheduler, self._stale_ms_max, self._blobs, joint_commits=self.joint_commits)
         for at_ms, writes in self._journal[:commits]:
             _commit_again(restored._present, writes)
@@ -102,7 +102,7 @@ class _Replica:
 
 
 def _commit_again(index: MemoryIndex, writes: Sequence[Write]) -> None:
-    """Commit the writes of a journal entry, if any: a commit of blobs alone has none, and an index refuses it."""
+    """Commit the writes of a journal entry. Skip an entry without writes, left by a commit of blobs alone."""
     if writes:
         index.commit(writes)
 
@@ -110,8 +110,8 @@ def _commit_again(index: MemoryIndex, writes: Sequence[Write]) -> None:
 class Place:
     """The backends that all processes share.
 
-    Set-up and checks use ``index``, ``blobs`` and ``queue`` directly, without faults. ``clock`` is the one exact clock
-    of all backends.
+    Set-up and checks use ``index``, ``blobs`` and ``queue`` directly, without faults. All backends use ``clock``, which
+    is exact.
     """
 
     def __init__(self, scheduler: Scheduler, weather: Weather | None = None) -> None:
@@ -126,10 +126,10 @@ class Place:
         self._stopped = False
 
     def branch(self, commits: int, *, keep_queue: bool) -> Place:
-        """Return another environment whose index begins in the state after the first ``commits`` commits.
+        """Return another place whose index begins in the state after the first ``commits`` commits.
 
-        Both share the blobs, which are not rolled back. With ``keep_queue`` both also share the queue, so a worker of
-        either environment may receive a message.
+        Both places share the blobs, which are not rolled back. With ``keep_queue`` they also share the queue, so a
+        worker of either place may receive a message.
         """
         branch = copy(self)
         branch.index = self.index.restored(commits)
@@ -139,7 +139,7 @@ class Place:
         return branch
 
     def stop(self) -> None:
-        """End all processes at their next step. None is restarted."""
+        """End all processes at their next step, and restart none of them."""
         self._stopped = True
         for process in self._processes:
             process.end()
@@ -153,10 +153,10 @@ class Place:
         background: bool = False,
         frees: bool = True,
     ) -> None:
-        """Run ``main`` in a new process. After a crash, run it again in another process without memory of the first.
+        """Run ``main`` in a new process. After a crash, run ``main`` again in another process with empty memory.
 
-        ``restart=False`` leaves the crashed process ended. ``frees=False`` is for a process that neither marks nor
-        frees anything: its clock may be hours off.
+        With ``restart=False`` no process follows a crash. ``frees=False`` is for a process that neither marks nor frees
+        anything: its clock may be hours off.
         """
         process = Process(self, name, far_clock=not frees)
         self._processes.append(process)
@@ -202,7 +202,7 @@ class ActorTask:
 
 
 class ActorTasks:
-    """The background tasks of a process. Each runs in an actor instead of a thread, and crashes with the process."""
+    """The background tasks of a process. Each task runs in an actor, not in a thread, and crashes with the process."""
 
     def __init__(self, process: Process) -> None:
         self._process = process
@@ -222,7 +222,7 @@ class ActorTasks:
 
 
 class Process:
-    """One process: its clock, its ports and its actors, which crash together."""
+    """One process: its clock, its ports and its actors. A crash ends all actors of a process."""
 
     def __init__(self, place: Place, name: str, *, far_clock: bool = False) -> None:
         draw = place.scheduler.random.random
@@ -246,11 +246,11 @@ class Process:
         self._actors: list[Actor] = []
 
     def spawn(self, name: str, function: Callable[[], None], *, background: bool = False) -> None:
-        """Start another actor of this process, where the real program would start a thread."""
+        """Start another actor of this process. A real program would start a thread."""
         self._actors.append(self.scheduler.spawn(name, function, background=background))
 
     def crash(self) -> None:
-        """End all actors of this process: the calling one now, the others at their next step. Raises Crash."""
+        """End all actors of this process: the caller now, the other actors at their next step. Raises Crash."""
         self.end()
         raise Crash
 

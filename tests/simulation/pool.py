@@ -1,4 +1,4 @@
-"""Thread pools under simulation: every submitted call gets an actor of its own."""
+"""Simulated thread pools: each submitted call runs in a new actor."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ T = TypeVar("T")
 
 
 class SimulatedPool(Executor):
-    """A stand-in for `ThreadPoolExecutor` with the actors of one process as its threads, of unlimited number."""
+    """A stand-in for `ThreadPoolExecutor`. Its threads are actors of one process, without a limit of their number."""
 
     def __init__(self, process: Process) -> None:
         self._process = process
 
     def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
-        """Call ``fn`` in an actor of its own."""
+        """Call ``fn`` in a new actor."""
         answer: _Answer = _Answer(self._process.scheduler)
         self._process.spawn(f"{self._process.name}+", partial(answer.find, partial(fn, *args, **kwargs)))
         return answer
 
 
 class _Answer(Future[Any]):
-    """The future of a call. A caller that waits for the result is parked."""
+    """The future of a call. The scheduler parks the actor that waits for the result."""
 
     def __init__(self, scheduler: Scheduler) -> None:
         super().__init__()
@@ -37,10 +37,10 @@ class _Answer(Future[Any]):
         self._asking: Actor | None = None
 
     def find(self, call: Callable[[], Any]) -> None:
-        """Run the call in its actor. Wake the waiting actor even after a crash: it belongs to the same process."""
+        """Run the call. Wake the waiting actor even after a crash, so that it ends with the same process."""
         try:
             self.set_result(call())
-        except Exception as exc:  # noqa: BLE001 - whatever it is, it is told to who asks
+        except Exception as exc:  # noqa: BLE001 - `result` raises any exception of the call
             self.set_exception(exc)
         finally:
             if self._asking is not None:

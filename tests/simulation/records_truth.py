@@ -1,4 +1,4 @@
-"""The hash of each version of a record, computed from its item alone. This model shares no code with records."""
+"""The hash of each version of a record, computed only from the items. This model shares no code with records."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ __all__ = ["first_hash", "next_record_hash"]
 
 
 def first_hash(attributes: Any) -> bytes:
-    """Return the hash that version 1 continues, by `formats/chain.md`."""
+    """Return the hash before version 1, by `formats/chain.md`."""
     return hashlib.sha256(b"stratalog history 1\0" + attributes["og"].encode()).digest()
 
 
 def next_record_hash(before: bytes, version: int, attributes: Any) -> bytes:
-    """Return the hash of a version that continues ``before``."""
+    """Return the hash of a version. ``before`` is the hash of the version before it."""
     kind = attributes.get("k", attributes.get("o", ""))
     extras = [attributes.get("t"), attributes.get("u"), kind]
     digest = hashlib.sha256(attributes["s"] + _body_hash(attributes)).digest()

@@ -1,4 +1,4 @@
-"""Folders for the worlds that work on real files: in memory, if the machine has a folder there."""
+"""Folders for the worlds that work on real files: in memory, if the machine has a file system in memory."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ IN_MEMORY = "/dev/shm"
 
 
 def scratch_folder(world: object, name: str) -> tuple[str, Callable[[], object]]:
-    """Return a new empty folder and a function that removes it. The end of ``world`` removes it too.
+    """Return a new empty folder, and a function that removes the folder. The end of ``world`` also removes it.
 
-    The simulated disk decides the state after a crash. Files on the machine's own disk would test no more, only slower.
+    The simulation decides which data survive a crash. Files on the machine's own disk would only make the tests slower.
     """
     parent = IN_MEMORY if os.access(IN_MEMORY, os.W_OK) else None
     folder = tempfile.mkdtemp(prefix=f"stratalog-{name}-", dir=parent)

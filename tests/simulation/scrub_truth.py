@@ -1,4 +1,4 @@
-"""A model of the scrub: when it last read each blob intact. The scrub's own record is not used."""
+"""A model of the scrub: the time of the last intact read of each blob. The model does not use the scrub's record."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ __all__ = ["ScrubTruth"]
 
 
 class ScrubTruth:
-    """Runs passes of the scrub, and computes the damage that a proof must find even if it trusts those passes."""
+    """Runs passes of the scrub, and computes the damage that a proof must find although it trusts these passes."""
 
     def __init__(self, clock: Clock) -> None:
-        """``clock`` is exact. Clocks of processes are not, so a proof may overlook damage for a little longer."""
+        """``clock`` is exact. Clocks of processes differ from it, so `noticeable` gives proofs a little more time."""
         self._clock = clock
         self._read_ms: dict[str, int] = {}
 
@@ -30,15 +30,15 @@ class ScrubTruth:
         return scrub(environment, days, stop=lambda: next(left, None) is None)
 
     def note_read(self, key: str) -> None:
-        """Record that the scrub read the blob intact."""
+        """Record that the scrub has read the blob and found it intact."""
         self._read_ms[key] = self._clock.wall_ms()
 
     def forget_read(self, key: str) -> None:
-        """Drop the time of the read: the blob was put again, or the scrub found it damaged."""
+        """Drop the time of the last intact read, after another put of the blob or a read that found damage."""
         self._read_ms.pop(key, None)
 
     def noticeable(self, damaged: Mapping[str, str]) -> set[str]:
-        """Return the damaged blobs that a proof must find: all but existing values that were recently read intact."""
+        """Return the damaged blobs that a proof must find: all but existing values that a recent pass read intact."""
         since_ms = self._clock.wall_ms() - (SCRUB_PROOF_SECONDS_MAX + SCRUB_CLOCKS_SECONDS_MAX) * 1000
         return {
             key
@@ -48,7 +48,7 @@ class ScrubTruth:
 
 
 class _NotedReads:
-    """The blobs of a pass; each read is noted."""
+    """The blobs of a pass. Each read is recorded in the `ScrubTruth`."""
 
     def __init__(self, blobs: Blobs, truth: ScrubTruth) -> None:
         self.list = blobs.list

@@ -1,4 +1,4 @@
-"""Shared steps of actors: turns belong to the world and outlive a crash, and an answer is recorded as received."""
+"""Shared steps of actors: an actor's turns outlive its crash, and a history counts and checks the answers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checkers: each finds its fault, and reports nothing for a correct history."""
+"""Each checker finds its own kind of fault, and accepts a correct history."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Faults: each affects the backend and the caller as the table in `faults` states."""
+"""Each fault affects the backend and the caller as the table in the module `faults` says."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ITEM = Item("p", "s", {"a": 1})
 
 
 class Seen:
-    """The result of one commit as a process saw it, and the index as it saw it right after."""
+    """Runs one call in a process. Records the answer, and whether the item exists after the answer and at the end."""
 
     def __init__(self, weather: Weather, act: Callable[[Process], Any], seed: int = 7) -> None:
         self.scheduler = Scheduler(seed)

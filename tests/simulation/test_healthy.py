@@ -1,4 +1,4 @@
-"""Healthy stores verify, at rest and while others write."""
+"""Healthy stores verify, both at rest and while other processes write."""
 
 from __future__ import annotations
 

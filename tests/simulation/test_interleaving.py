@@ -1,4 +1,4 @@
-"""Yield points come before each access of a shared attribute, and only while they are active."""
+"""While yield points are active, each access of a shared attribute first calls the hook."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def interleaving() -> Interleaving:
 
 
 def yields(interleaving: Interleaving, call: Callable[[], object]) -> int:
-    """Return how often ``call`` meets a yield point."""
+    """Return the number of yield points that ``call`` passes."""
     met: list[None] = []
     with interleaving.active(lambda: met.append(None)):
         call()

@@ -1,4 +1,4 @@
-"""A pool under simulation: calls are actors of their process, and a caller that waits for an answer is parked."""
+"""The simulated pool: each call runs in an actor of its process. An actor that waits for an answer is parked."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.simulation.pool import SimulatedPool
 
 
 def run(main: Callable[[Process, SimulatedPool], None], seed: int = 0) -> Place:
-    """Run ``main`` in a process, and again after a crash."""
+    """Run ``main`` in a process. After a crash, another process runs ``main`` again."""
     place = Place(Scheduler(seed), Weather())
     place.start("one", lambda process: main(process, SimulatedPool(process)))
     place.scheduler.run()

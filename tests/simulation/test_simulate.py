@@ -1,4 +1,4 @@
-"""The command: its verdict, its replay, and the planted bugs it must catch."""
+"""The simulation command: its exit code, its command to repeat a seed, and the planted bugs that it must catch."""
 
 from __future__ import annotations
 

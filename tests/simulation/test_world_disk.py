@@ -1,4 +1,4 @@
-"""The simulated disk and its world: unsynced data may be lost, synced data stays, planted bugs are caught."""
+"""The simulated disk may lose unsynced data, but keeps synced data. A seed of its world repeats exactly."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def test_what_is_found_in_the_log_is_durable_before_it_is_shown(
 
 
 def test_a_new_database_opens_after_any_run_of_failed_syncs_and_power_failures(tmp_path: Path) -> None:
-    for seed in (*range(30), 411, 902):  # the last two would leave no database, were its file created in place
+    for seed in (*range(30), 411, 902):  # 411 and 902 fail if the file is created in place
         chance = Random(seed)
         disk = Disk(str(tmp_path / str(seed)), Random(seed))
         for life in range(8):
@@ -161,7 +161,7 @@ def test_seeds_pass_and_leave_nothing_behind(tmp_path: Path, monkeypatch: pytest
 
 
 def test_what_sqlites_processes_share_is_gone_after_a_failure(tmp_path: Path) -> None:
-    """SQLite creates its shared memory anew. Random numbers in it would make a seed differ from run to run."""
+    """SQLite creates its shared memory again. Random numbers in the old file would make runs of a seed differ."""
 
     def change(disk: Disk, folder: Path) -> None:
         write(folder / "store.db-shm", OLD)

@@ -1,4 +1,4 @@
-"""The world of a shared folder: a seed repeats exactly, leaves no files, and removes its patches."""
+"""The world of a shared folder: a seed repeats exactly, leaves no files, and restores the replaced functions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One handle shared by the threads of a process. Each call is checked against the handle's earlier answers."""
+"""One handle that the threads of a process share. The handle checks each call against earlier answers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ T = TypeVar("T")
 INTERRUPT_RATE = 0.03
 SLOW_MS_MAX = 400
 FORGOTTEN = "an append's position was forgotten"
-"""The start of the error message of an append whose version in doubt was forgotten before any thread could read it."""
+"""The start of an append's error message: its version in doubt was forgotten before any thread could read it."""
 
 
 class Ended(Exception):
@@ -29,7 +29,7 @@ class Ended(Exception):
 
 
 class Interrupter:
-    """Interrupts threads inside a call of a handle: at most ``count`` times, and each call at most once."""
+    """Interrupts threads during their calls of a handle: at most ``count`` times, and each call at most once."""
 
     def __init__(self, scheduler: Scheduler, count: int) -> None:
         self.inside: list[Actor] = []
@@ -38,9 +38,9 @@ class Interrupter:
         self._left = count
 
     def step(self) -> None:
-        """Simulate the return of an answer: it may be late, and other actors may run meanwhile.
+        """Simulate the return of an answer: the answer may be late, and other actors may run meanwhile.
 
-        A thread inside a call may be interrupted. Raises Interrupt if that thread is the caller.
+        The step may interrupt a thread that is inside a call. Raises Interrupt if that thread is the caller.
         """
         scheduler = self._scheduler
         if scheduler.current is None:
@@ -73,9 +73,9 @@ class Handle:
         self._errors: list[StratalogError] = []
 
     def call(self, actor: Actor, function: Callable[[], T]) -> T:
-        """Run ``function`` as a call by ``actor`` and return its result. Raises its StratalogError.
+        """Run ``function`` as a call by ``actor`` and return its result. Raises the function's StratalogError.
 
-        Raises Ended if the actor was interrupted, and Violation if the call broke a rule.
+        Raises Ended after an interrupt of the actor, and Violation if the call broke a rule.
         """
         inside = self._interrupter.inside
         inside.append(actor)
@@ -95,9 +95,9 @@ class Handle:
             self._check_known()
 
     def learn(self, version: int, before: int) -> int:
-        """Note and return the ``version`` that a call returned or reported.
+        """Record and return the ``version`` that a call returned or reported.
 
-        Raises Violation if it is below ``before``, the lowest version that the call may return.
+        Raises Violation if ``version`` is below ``before``, the lowest version that the call may return.
         """
         if version < before:
             raise Violation("monotonic", "a handle returned an older version", version=version, before=before)
@@ -105,7 +105,7 @@ class Handle:
         return version
 
     def held_locks(self) -> list[str]:
-        """Return the names of the locks that are held. There should be none while no call is in flight."""
+        """Return the names of the locks that are held. While no call runs, no lock should be held."""
         appender = self.log._appender
         locks: dict[str, Any] = {"leadership": appender._group_commit._leadership, "head": appender.heads._lock}
         if (document := self.document) is not None:

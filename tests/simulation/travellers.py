@@ -1,4 +1,4 @@
-"""Travellers: devices whose server may be replaced by another one, with a shorter or a different history."""
+"""Travellers: devices that may meet another server, which has a shorter or a different history."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["Traveller"]
 
 
 class Shown(msgspec.Struct, frozen=True):
-    """A state that a device reached by an answer of a place."""
+    """A state of a device after an answer, and the place that answered."""
 
     place: Place
     version: int
@@ -26,18 +26,18 @@ class Shown(msgspec.Struct, frozen=True):
 
 
 class Traveller(Device):
-    """A device that keeps its identity at every server. Each of its changes has a unique value."""
+    """A device that keeps its clients and groups at every server. Each of its changes has a unique value."""
 
     def __init__(self, name: str, document: str, random: Random, site: Any) -> None:
         super().__init__(name, document, random)
         self.site = site
         self.place: Place = site.place
-        """The place whose answer is being processed."""
+        """The place whose answer the device is processing."""
 
         self.arrived: list[tuple[Place, Push | Pull, Any]] = []
         self.made: set[str] = set()
         self.lost: dict[str, tuple[Place, int]] = {}
-        """Change → the place and the version at which an answer named the change as lost."""
+        """Change → the place and the version of the answer that named the change as lost."""
 
         self.shown: list[Shown] = []
         self._numbers: dict[tuple[str, int], str] = {}
@@ -51,7 +51,7 @@ class Traveller(Device):
         self._numbers[newest.client, newest.id] = token
 
     def take(self, request: Pull, pulled: Pulled) -> bool:
-        """Apply the answer to a pull, and note the mutations that it names as lost."""
+        """Apply the answer to a pull, and record the mutations that the answer names as lost."""
         pending = {(one.client, one.id) for one in self.pending}
         taken = super().take(request, pulled)
         if taken:
@@ -65,7 +65,7 @@ class Traveller(Device):
         return taken
 
     def check_seen(self, histories: Mapping[int, Any]) -> None:
-        """Check each state against the history of the place that answered. It must not hold changes named as lost."""
+        """Check each state against the history of the place that answered. A change named as lost must not be there."""
         for shown in self.shown:
             history = histories[id(shown.place)]
             entry = history.entries.get(shown.version)

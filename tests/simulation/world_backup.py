@@ -1,8 +1,8 @@
-"""The world of backups: repeated backups, while documents, forks and records change, are forgotten, deleted and
-collected.
+"""The world of backups: a process makes backups while other processes change, fork, forget, delete and collect.
 
-Each backup is read as a store, since a restoration copies that store. The backup must hold everything that was
-acknowledged before it began. Every value of every version must be readable. Hashes that the store still has must agree.
+The checks open each backup as a store, since a restoration copies that store. The backup must hold everything that was
+acknowledged before the backup began. Every value of every version must be readable. The newest hash of each log in the
+backup must agree with the live store, if the live store still has that version.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ BURST_SECONDS_MAX = 0.2
 
 
 class BackupWorld:
-    """Writers, a keeper of history, a forker, a collector, a recorder, and a process that makes backups."""
+    """Two writers, a process that archives and forgets, a forker, a collector, a writer of records, and a backup."""
 
     columns: ClassVar[tuple[str, ...]] = (
         "backups",
@@ -96,7 +96,7 @@ class BackupWorld:
             self._try(partial(_change, process, name, mutation))
 
     def keep(self, process: Process) -> None:
-        """Snapshot, archive, free and forget."""
+        """Archive, free and forget history, and sweep deleted logs."""
         while self._next(process):
             retained = self._open(process)
             if retained is None:
@@ -139,7 +139,7 @@ class BackupWorld:
             self._try(choose(process.clock, actions))
 
     def back_up(self, process: Process) -> None:
-        """Make backups, and check each. A backup that was interrupted is tried again at the next turn."""
+        """Make backups, and check each. After a failed backup, try again at the next turn."""
         while self._next(process):
             begun = self._heads()
             environment = log_place(process, SETTINGS)
@@ -184,7 +184,7 @@ class BackupWorld:
             self._check_readable(backup)
             for history, (incarnation, version) in begun.items():
                 if alive.get(history, ("", 0))[0] != incarnation or spared:
-                    continue  # deleted meanwhile
+                    continue  # deleted meanwhile, or the backup skipped a contended part
                 self._check_history(backup, history, version)
             self._check_cut(backup, place)
         except (Corrupt, NotFound) as exc:
@@ -214,7 +214,7 @@ class BackupWorld:
     def _check_history(self, backup: Store, history: HistoryName, version: int) -> None:
         """Check that the backup holds the history up to ``version``, which was acknowledged before the backup began.
 
-        The newest hash of a log in the backup must be the store's.
+        The newest hash of a log in the backup must equal the hash in the live store.
         """
         try:
             if history.kind == "record":
@@ -243,7 +243,7 @@ class BackupWorld:
         time_ms = sorted(times)[len(times) // 2]
         cut = store_over(CutIndex(backup.environment, time_ms=time_ms), place, place.manifest(), SETTINGS)
         try:
-            # Open all first: a log without its history of that time is refused, and so are its forks.
+            # Open all first: a log that forgot its history of that time raises VersionForgotten, and so do its forks.
             documents = {line.id: cut.document(ORGANISATION, line.id) for line in cut.list(ORGANISATION)}
             for name, document in documents.items():
                 wanted = backup.log(ORGANISATION, name).version_at(time_ms)
@@ -279,7 +279,7 @@ class BackupWorld:
 
 
 class _SlowBlobs:
-    """The blobs of the backups. Some puts take so long that items read before the put are freed meanwhile."""
+    """The blobs of the backups. Some puts are so slow that other processes free items that were read before."""
 
     def __init__(self, copies: MemoryBlobs, process: Process) -> None:
         self._copies = copies

@@ -1,8 +1,8 @@
-"""The world of branches: backups are restored, copies split off, and devices continue at any server that answers.
+"""The world of branches: an operator restores backups and splits off copies, and devices continue at any server.
 
-A restore ends all processes of a place, and starts others on the index of some commits ago. A split starts a second
-place beside the first. Requests and answers outlive both; queued messages may. Every state that a device reaches is
-checked against the history of the place that answered it.
+A restore ends all processes of a place, and starts processes of a new place on an earlier state of the index. A split
+starts a second place on a copy of the index. Requests and answers in flight outlive both events. Queued messages may
+outlive a restore. The checks compare every state of a device with the history of the place that answered.
 """
 
 from __future__ import annotations
@@ -48,14 +48,14 @@ WORKING = WorkerSettings(idle_seconds_max=IDLE_SECONDS_MAX)
 
 
 class Request(msgspec.Struct, frozen=True):
-    """A message in flight. Any server of its site may receive it."""
+    """A message in flight. Any server of the site may receive the message."""
 
     device: Traveller
     message: Push | Pull
 
 
 class Site:
-    """An address: the place that now answers under it, and the network to it. ``queued`` sites queue their pushes."""
+    """An address: the place that now answers there, and the network to it. ``queued`` sites queue their pushes."""
 
     def __init__(self, place: Place, network: Network[Request], *, queued: bool) -> None:
         self.place = place
@@ -110,7 +110,7 @@ class BranchesWorld:
         scheduler.spawn("operator", self.operate)
 
     def live(self, device: Traveller) -> None:
-        """Run a device: change, send and process answers in any order, until every change is sent and confirmed."""
+        """Run a device: make changes, send messages, and process answers, until every change is sent and confirmed."""
         clock, draw, pause = self.places[0].clock, self.scheduler.random, 0.5
         while self.scripts[device.name] or device.pending:
             if clock.random() < 0.5 and self.scripts.take(device.name):
@@ -174,7 +174,7 @@ class BranchesWorld:
                 idle = min(2 * idle, IDLE_SECONDS_MAX)
 
     def keep(self, process: Process) -> None:
-        """Snapshot, and forget all but the newest versions."""
+        """Take a snapshot, and sometimes forget all but the newest versions."""
         for _ in range(2):
             process.clock.sleep(30 * process.clock.random())
             with suppress(NotFound, *TRANSIENT):
@@ -186,7 +186,7 @@ class BranchesWorld:
                     self.scheduler.counts.bump("floor")
 
     def check(self) -> None:
-        """Check the states and answers of the devices against the history of each place that answered them."""
+        """Check the states of the devices against the histories of the places, and that no change vanished."""
         for device in self.devices:
             self._end(device)
         histories = {id(place): self._history(place) for place in self.places}
@@ -224,7 +224,7 @@ class BranchesWorld:
         return None
 
     def _receive(self, device: Traveller) -> bool:
-        """Process the answers in random order. Return whether any had an outcome or moved the cookie."""
+        """Process the answers in random order. Return whether any answer had an outcome or moved the cookie."""
         before, final = device.cookie, False
         arrived, device.arrived = device.arrived, []
         self.scheduler.random.shuffle(arrived)
@@ -245,7 +245,7 @@ class BranchesWorld:
         return final or device.cookie != before
 
     def _end(self, device: Traveller) -> None:
-        """Synchronise the device with its present site, without faults. It must then hold the document."""
+        """Synchronise the device with its present site, without faults. The device must then hold the document."""
         place = device.place = device.site.place
         document = Document(open_log(log_place(place, self.settings), ORGANISATION, MAIN))
         for _ in range(ROUNDS_MAX):
@@ -263,7 +263,7 @@ class BranchesWorld:
 
 
 class History(QueueTruth):
-    """A truth with the version of each change of a device. No change takes effect twice, under any numbers."""
+    """A `QueueTruth` with the version of each device's change. Raises Violation if a change was committed twice."""
 
     def __init__(self, place: Place, prefix: str) -> None:
         super().__init__(place, prefix, BUILT_IN_MUTATORS)
@@ -276,7 +276,7 @@ class History(QueueTruth):
 
 
 def check_nothing_vanished(device: Traveller, history: History) -> None:
-    """Check that each change is in the history of the device's present place, or was named to the device as lost."""
+    """Check that each change is in the history of the device's present place, or that an answer named it as lost."""
     missing = sorted(device.made - history.changes.keys() - device.lost.keys())
     if missing:
         raise Violation("vanished", "a change was lost without a report", device=device.name, changes=missing)

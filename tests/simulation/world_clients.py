@@ -1,7 +1,7 @@
 """The world of clients that are forgotten: groups become idle and return, while collectors run.
 
-Servers push for clients of a few groups, sometimes again from the first mutation on. Another principal tries to join
-the groups. One role expires idle groups; another collects a client that may just be arriving.
+Servers push for clients of a few groups, and sometimes repeat a client's first mutations. Another principal tries to
+join the groups. The expirer expires idle groups. The collector collects a client whose first push may still be running.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ BURST_SECONDS_MAX = 0.1
 
 
 class ClientsWorld:
-    """Servers, an intruder, an actor that expires groups and one that collects clients."""
+    """Servers, an intruder, an actor that expires groups, and an actor that collects clients."""
 
     columns: ClassVar[tuple[str, ...]] = (
         "applied",
@@ -58,7 +58,7 @@ class ClientsWorld:
         self.next: dict[str, int] = {}
         self.visitors = 0
         self.before_ms = 0
-        """The latest limit of an expiry: a group that was active after it must not be expired."""
+        """The latest limit of any expiry. No process may expire a group that was active after this time."""
 
         document = Document(create_log(log_place(self.place, self.settings), ORGANISATION, NAME, "document"))
         for group in GROUPS:
@@ -74,7 +74,7 @@ class ClientsWorld:
             self.place.start(name, partial(self._repeat, turn))
 
     def push(self, process: Process, document: Document) -> None:
-        """Push the next mutations of a client, or mutations from the first on again, or the only one of a visitor."""
+        """Push the next mutations of a client, its first mutations again, or the only mutation of a visitor."""
         group = choose(process.clock, GROUPS)
         if process.clock.random() < 0.3:
             self.visitors += 1
@@ -101,12 +101,12 @@ class ClientsWorld:
         self.scheduler.counts.bump("expired clients", document.expire_clients(before_ms))
 
     def collect(self, process: Process, document: Document) -> None:
-        """Collect the newest visitor, or the next one, which may be arriving."""
+        """Collect the newest visitor, or the next visitor, whose push may just begin."""
         document.collect_clients([f"visitor {self.visitors + int(2 * process.clock.random())}"])
         self.scheduler.counts.bump("collected visitors")
 
     def check(self) -> None:
-        """Check the entries one by one, and then the rows of the newest state."""
+        """Check each entry of the log, and then the rows of clients in the newest state."""
         document = Document(open_log(log_place(self.place, self.settings), ORGANISATION, NAME))
         truth = _Truth()
         for entry in document.log.read():
@@ -146,7 +146,7 @@ class ClientsWorld:
 
 
 class _Truth:
-    """The clients that are known after each entry, in plain dictionaries."""
+    """A model of the clients that the document knows after each entry, in plain dictionaries."""
 
     def __init__(self) -> None:
         self.group_of: dict[str, str] = {}
@@ -193,14 +193,14 @@ def _push(client: str, id: int) -> Mutation:
 
 
 def _append_anyhow(writer: Writer, decide: Callable[[State], Event | None], owner: str = "") -> tuple[Any, State]:
-    """Decide on the state that was read, and append at any head that the log has by then."""
+    """Decide by the state, but append even if the log has another head by then."""
     state = writer._states.fresh()
     event = decide(state)
     return (None if event is None else writer._log.append(event)), state
 
 
 def _bury_nobody(found: IdleClients) -> Event:
-    """Remove the clients without tombstones of their groups."""
+    """Remove the idle clients, but write no tombstones of their groups."""
     return Event(COLLECT, [sorted(found.clients), []])
 
 

@@ -1,11 +1,11 @@
-"""The world of the collector: large values of documents appear, go and reappear, while two collectors delete blobs.
+"""The world of the collector: writers put and delete large values of documents, while two collectors delete blobs.
 
-A collector may stop or be killed at any step. Either resumes from the progress that one of them saved. Between two
-reads they may sleep for an hour. Half the values are drawn from a few texts, so a hash may be garbage at one moment and
-be put again at the next. Clocks advance by minutes between calls, so blobs become old enough for collection while their
-writers have not finished.
+A collector may stop or crash at any step. Either collector resumes from the progress that one of them saved. Between
+two reads a collector may sleep for an hour. Half the values come from a few texts. So a blob may be garbage at one
+moment, and a writer may put it again at the next. Actors sleep for minutes between calls, so blobs become old enough
+for collection while their writers have not finished.
 
-The rule does not cover a writer that is frozen for longer than it allows *and* crashes before it puts its blobs again
+The observation rule does not cover a writer that freezes for too long *and* crashes before it puts its blobs again
 (docs/design.md#the-observation-rule). So a seed has freezes or crashes, not both.
 """
 
@@ -46,7 +46,7 @@ BURST_SECONDS_MAX = 0.1
 
 
 class CollectWorld:
-    """Writers, a keeper of history, a forker and two collectors over the blobs of one family."""
+    """Two writers, a process that archives and forgets, a forker, and two collectors over the blobs of one family."""
 
     columns: ClassVar[tuple[str, ...]] = (
         "collected blobs",
@@ -102,7 +102,7 @@ class CollectWorld:
             self.scheduler.counts.bump("archives", kept.log.environment.counters["archive"])
 
     def fork(self, process: Process) -> None:
-        """Fork the newest version of the document or a fork, and change both. They share the family's blobs."""
+        """Fork the newest version of the document or a fork, and change both logs. They share the family's blobs."""
         while self._next(process):
             name = f"copy-{self.left[process.name]}"
             self._try(lambda name=name: self._fork(process, name))
@@ -115,9 +115,9 @@ class CollectWorld:
             self._try(lambda whole=whole: self._collect(environment, whole, lambda: self._interrupted(process)))
 
     def check(self) -> None:
-        """Check that every value in the kept history reads, and that every snapshot rebuilds to the same roots.
+        """Check that each value of the retained history is readable, and that each snapshot rebuilds to the same roots.
 
-        Check it again after a dry run and a real run, which must do what the dry run predicted.
+        Then make a dry run and a real run, which must have the same result. Repeat the first checks.
         """
         self._check_all()
         self.scheduler.now_ms += int(LONG_SECONDS_MAX * 1000)
@@ -149,7 +149,7 @@ class CollectWorld:
             pass
 
     def _furnish(self, empty: Document) -> None:
-        """Put so many small values that the content has several chunks, and a snapshot has chunks to write."""
+        """Put many small values, so that the content has several chunks and each snapshot writes chunks."""
         empty.apply(
             [Mutation(client="setup", name="put", args={"key": key, "value": "small" * 20}) for key in FURNITURE]
         )
@@ -161,7 +161,7 @@ class CollectWorld:
             self.scheduler.counts.bump("floors")
 
     def _fork(self, process: Process, name: str) -> None:
-        """Fork, change both logs, and have both forget their common history. The fork then relies on its own base."""
+        """Fork, then change and forget history in both logs. The fork then relies on its own base."""
         source = _document(process, choose(process.clock, (NAME, *self.forks)))
         copy = source.fork(name)
         self.forks.append(name)
@@ -203,12 +203,12 @@ class CollectWorld:
         return self.left.take(process.name)
 
     def _pause(self, process: Process) -> None:
-        """Sleep: mostly shortly, so that actors meet, and sometimes long, so that blobs grow old."""
+        """Sleep: mostly for a short time, so that actors interleave; sometimes for minutes, so that blobs grow old."""
         long = process.clock.random() < 0.3
         process.clock.sleep((PAUSE_SECONDS_MAX if long else BURST_SECONDS_MAX) * process.clock.random())
 
     def _try(self, action: object) -> None:
-        """Run ``action``. A fault ends this try, not the actor; damage is a violation."""
+        """Run ``action``. A fault ends this try, but not the actor. Damage is a violation."""
         try:
             action()  # type: ignore[operator]
         except (Unavailable, OutcomeUnknown, Conflict, NotFound):
@@ -218,7 +218,7 @@ class CollectWorld:
 
 
 def _document(process: Process, name: str) -> Document:
-    """Return the document. Retry until faults let it open."""
+    """Open the document. Retry after every error."""
     while True:
         try:
             return Document(open_log(log_place(process, SETTINGS), ORGANISATION, name))

@@ -1,12 +1,12 @@
-"""The world of damage at rest: blobs flip, shrink and get lost while history is forgotten, freed and collected.
+"""The world of damage at rest: a disk damages blobs while other processes forget, free and collect history.
 
-The store has a document, forks of it, forks of those, and a log with an application's snapshots. No floor may rise onto
-a damaged base, no segment may be freed above one, and no needed blob may be collected. The world remembers every blob
-that was ever put. At the end it restores the damaged blobs; then all kept history must read.
+The store has a document, forks of the document, forks of forks, and a log with an application's snapshots. No floor may
+rise onto a damaged base, and no process may free a segment above a damaged base or collect a needed blob. The world
+keeps a copy of every blob. At the end it restores the damaged blobs. Then all retained history must be readable.
 
-In a busy seed nothing fails and nothing decays. Writers commit without pause, and each floor must rise with one proof.
-In a slow seed a pause may last weeks, and a scrub reads blobs. A value may then be damaged after the scrub has read it,
-and a floor may rise onto it while its blob exists. The world keeps its own record of the scrub's reads.
+A busy seed has no faults and no damage. Writers commit without pause, and each floor must rise after one proof.
+In a slow seed a pause may last weeks, and a scrub reads blobs. The disk may damage a value after the scrub has read it.
+A floor may rise onto such a value while its blob exists. The world keeps its own record of the scrub's reads.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ BURST_SECONDS_MAX = 0.1
 
 
 class DecayWorld:
-    """Writers, forgetters, forkers, a keeper that frees, a collector, a scrubber, and a disk that damages blobs."""
+    """Writers, forgetters, forkers, a process that archives and frees, a collector, a scrubber, and a disk."""
 
     columns: ClassVar[tuple[str, ...]] = (
         "blobs damaged",
@@ -101,7 +101,7 @@ class DecayWorld:
         self.shadow = MemoryBlobs(self.place.clock)
         self.damaged: dict[str, str] = {}
         self.damages: dict[str, int] = {}
-        """The number of times that each blob was damaged. A blob that was put again may be damaged again."""
+        """How often the disk has damaged each blob. After another put the disk may damage the blob again."""
 
         self.scrubs = ScrubTruth(self.place.clock)
         self.decays = 0 if self.is_busy else draw.choice((0, 1, 2, 6))
@@ -143,7 +143,7 @@ class DecayWorld:
         self._document(process).mutate("put", args, client=process.name)
 
     def forget(self, process: Process) -> None:
-        """Raise a floor. Handles stay open, so their caches hold chunks that storage has lost since."""
+        """Raise a floor. Handles stay open, so their caches may hold chunks that storage has lost."""
         if not self.is_busy and process.clock.random() < 0.3:
             sheet = self._sheet(process)
             self._raise(sheet, lambda: raise_floor(sheet, max(0, sheet.head().version - 2)))
@@ -178,7 +178,7 @@ class DecayWorld:
             self.scheduler.counts.bump("pins moved")
 
     def keep(self, process: Process) -> None:
-        """Archive, and free segments that were archived or forgotten long enough ago."""
+        """Archive segments, and free segments that were archived or forgotten long ago."""
         if process.clock.random() < 0.3:
             sheet = self._sheet(process)
             self._free(sheet, lambda: free_segments(sheet))
@@ -200,7 +200,7 @@ class DecayWorld:
         self.scheduler.counts.bump("collected blobs", len(found.garbage))
 
     def scrub(self, process: Process) -> None:
-        """Run one pass of the scrub: a round or less."""
+        """Run one pass of the scrub. A pass reads one round of the blobs or a part of it."""
         report = self.scrubs.run_pass(log_place(process, self.settings), SCRUB_DAYS, SCRUB_BLOBS_MAX)
         self.scheduler.counts.bump("scrub rounds", report.is_round_finished and report.blobs > 0)
 
@@ -217,7 +217,7 @@ class DecayWorld:
     # Checks
 
     def check(self) -> None:
-        """Check that no needed blob was collected. Then restore the damaged blobs: all kept history must read."""
+        """Check that needed blobs exist. Then restore the damaged blobs: all retained history must be readable."""
         honest = log_place(self.place, self.settings)
         owners = {open_log(honest, ORGANISATION, name).record.owner for name in (NAME, SHEET)}
         for owner in owners:
@@ -257,7 +257,7 @@ class DecayWorld:
             pass
 
     def _raise(self, log: Log, act: Callable[[], int]) -> None:
-        """Raise a floor by ``act``. Its base must need no blob that was damaged throughout the call."""
+        """Raise a floor by ``act``. The base at the new floor must need no blob damaged during the whole call."""
         counters, before = log.environment.counters, self._noticeable()
         raised = counters["floor"]
         try:
@@ -288,13 +288,13 @@ class DecayWorld:
                     self._require_archive(log, after[first])
 
     def _noticeable(self) -> dict[str, int]:
-        """Return the damaged blobs that a proof must notice, each with the number of times that it was damaged."""
+        """Return the damaged blobs that a proof must find. Each has the number of its damages."""
         noticeable = self.scrubs.noticeable(self.damaged)
         self.scheduler.counts.bump("values damaged behind the scrub", len(self.damaged) - len(noticeable))
         return {key: self.damages[key] for key in noticeable}
 
     def _require_read(self, what: str, log: Log, before: Mapping[str, int]) -> None:
-        """Check that the base at the floor needs no blob that has been damaged since ``before``."""
+        """Check that the base at the floor needs no blob of ``before`` that is still damaged."""
         stored = read_name(self.place.index, ORGANISATION, log.record.name)
         base = newest_snapshot(self.place.index, log.record.prefix, stored.floor) if stored else None
         if base is None:
@@ -310,7 +310,7 @@ class DecayWorld:
             raise Violation("unread", f"{what} although the base cannot be read back", key=min(unread))
 
     def _require_archive(self, log: Log, segment: Segment) -> None:
-        """Check the archive of a freed segment: it is now the only copy, and must not be empty."""
+        """Check the archive of a freed segment. The archive is now the only copy, so it must not be empty."""
         environment = LogPlace(self.place.index, self.shadow, self.place.clock, self.settings)
         if not open_archive(environment, log.record.prefix, log.record.owner, segment):
             raise Violation("unread", "a segment was freed, but its archive is empty")
@@ -319,15 +319,15 @@ class DecayWorld:
         return {segment.first: segment for segment in list_segments(self.place.index, log.record.prefix)}
 
     def _marked(self, owner: str) -> Iterator[str]:
-        """Return the keys of the family's blobs, from undamaged copies. Leave out archives: they may be remade."""
+        """Return the keys of the family's needed blobs, from undamaged copies. Skip archives: they may be rewritten."""
         environment, marked = LogPlace(self.place.index, self.shadow, self.place.clock, self.settings), set[str]()
         Marking(environment, owner, marked.add, Reached(), set(), lambda: None).run()
         return (f"{owner}/{name}" for name in sorted(marked) if not name.startswith("archive/"))
 
-    # Actors' tools
+    # Helpers of the actors
 
     def _repeat(self, process: Process, act: Callable[[Process], None]) -> None:
-        """Run an actor's turns. A fault ends a turn. Damage ends a turn too, in a seed that has any."""
+        """Run an actor's turns. A fault or missing history ends a turn, and so does damage, in a seed with damage."""
         while self.left[process.name]:
             self._pause(process)
             if not self.left.take(process.name):
@@ -349,7 +349,7 @@ class DecayWorld:
             process.clock.sleep((PAUSE_SECONDS_MAX if long else BURST_SECONDS_MAX) * process.clock.random())
 
     def _document(self, process: Process) -> Document:
-        """Return one of the documents, by the handle that the process has of it."""
+        """Return the process's handle of one of the documents."""
         name = NAME if process.clock.random() < 0.4 else choose(process.clock, self.documents)
         if (process.name, name) not in self.handles or self.handles[process.name, name].log.environment.index is not (
             process.index
@@ -366,7 +366,7 @@ class DecayWorld:
                 process.clock.sleep(1)
 
     def _furnish(self, empty: Document) -> None:
-        """Put so many small values that the content has several chunks, and a snapshot has chunks to write."""
+        """Put many small values, so that the content has several chunks and each snapshot writes chunks."""
         put: Callable[[str], Any] = lambda key: {"key": key, "value": "small" * 20}  # noqa: E731
         empty.apply([Mutation(client="setup", name="put", args=put(key)) for key in FURNITURE])
 
@@ -383,7 +383,7 @@ class DecayWorld:
 
 
 def _weather(scheduler: Scheduler) -> Weather:
-    """Return weather with freezes or crashes, not both: see the world of the collector."""
+    """Return weather with freezes or crashes, not both. The reason is in `world_collect`."""
     weather, freezes = draw_weather(scheduler.random), scheduler.random.random() < 0.7
     rates = dict.fromkeys((rate for rate in FAULT_RATES if rate.startswith("crash" if freezes else "freeze")), 0.0)
     if freezes:

@@ -1,7 +1,7 @@
 """The world of one machine's disk: threads that share a SQLite database and a folder of blobs, and power failures.
 
-A client changes a document there. Every answer promises durability. So every seed ends with one more power failure,
-and the checkers read the store after it.
+A client changes a document in the same store. Every answer promises durability. So every seed ends with one more power
+failure, and the checkers read the store after that failure.
 """
 
 from __future__ import annotations
@@ -47,12 +47,12 @@ KEYS = tuple(f"owner/{sha256(body).hex()}" for body in BODIES)
 
 
 class Commit(msgspec.Struct):
-    """One commit as its caller saw it. The caller may have been killed before the answer."""
+    """One commit, and its outcome for the caller. A power failure may have ended the caller before the answer."""
 
     write_id: str
     sorts: Sequence[str]
     blob: bytes = b""
-    """The blob that the commit stores; empty for none."""
+    """The blob that the commit stores; empty if it stores no blob."""
 
     told: Answered = Answered.UNKNOWN
 
@@ -66,7 +66,7 @@ class BlobPut(msgspec.Struct, frozen=True):
 
 
 class DiskWorld:
-    """Writers, readers, actors that put and delete blobs, and one that reopens, on a machine with power failures."""
+    """Actors that write, read, put and delete blobs, reopen the store, and change a document, on a failing machine."""
 
     columns: ClassVar[tuple[str, ...]] = (
         "sqlite.write",
@@ -108,7 +108,7 @@ class DiskWorld:
         self._boot(Disk(self._folder(), scheduler.random))
 
     def check(self) -> None:
-        """Fail the power once more, then check that the store agrees with every answer that any caller got."""
+        """Simulate one more power failure, then check that the store agrees with every answer."""
         self.machine.turn_off()
         disk = self.machine.disk.fail(self._folder())
         machine = SimulatedMachine(self.scheduler, disk, self.weather, lambda _: None)
@@ -192,7 +192,7 @@ class _Life:
             self.machine.spawn(name, partial(self._go_on, name, actors.get(name, self.write)))
 
     def open(self) -> None:
-        """Open the store, which must be undamaged. Open the database last: only one may be open in this thread."""
+        """Open the store, which must be undamaged. Open the database last, so that a failed try leaves none open."""
         folder = self.machine.disk.folder
         try:
             large = FileBlobs(os.path.join(folder, "blobs"), self.clock, sync=self.machine.sync)
@@ -235,15 +235,15 @@ class _Life:
         self.world.scheduler.counts.bump(commit.told.value)
 
     def read(self) -> None:
-        """Read all items and remember them: a reader may see only durable items."""
+        """Read all items and record them for the checks: a reader may see only durable items."""
         for item in self.database.index.query("p"):
             self.world.witnessed[item.sort] = item
         self._pause()
 
     def reopen(self) -> None:
-        """Close, which writes the log back into the file, and open again."""
+        """Close the database, which writes its log back into the file. Then open the database again."""
         self._pause()
-        with suppress(apsw.Error):  # SQLite ignores a failure to write its log back; apsw raises it
+        with suppress(apsw.Error):  # after a failure to write the log back, apsw raises; SQLite goes on
             self.database.close()
         self._retry(self.open)
         self.world.scheduler.counts.bump("reopened")
@@ -257,7 +257,7 @@ class _Life:
         self.world.scheduler.counts.bump("blobs put")
 
     def delete(self) -> None:
-        """Read a blob's stamp, wait, and delete by that stamp. A put sent after the read keeps its blob."""
+        """Read a blob's stamp, wait, and delete by that stamp. A put that began after the read must survive."""
         self._pause()
         key = choose(self.clock, KEYS)
         stat = self.blobs.stat(key)
@@ -288,7 +288,7 @@ class _Life:
         return Answered.ACKNOWLEDGED
 
     def _go_on(self, name: str, act: Callable[[], None]) -> None:
-        """Act until this name has no turns left. A fault ends one try."""
+        """Run the actor's turns. A fault ends one turn, but not the actor."""
         while self.world.left.take(name):
             try:
                 act()

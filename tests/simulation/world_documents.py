@@ -1,7 +1,7 @@
-"""The world of documents: clients whose batches arrive late, twice, out of order and by any of several processes.
+"""The world of documents: clients whose batches arrive late, twice or out of order, through several processes.
 
-Servers push on behalf of clients until every mutation has a final answer, even if servers crash. Meanwhile other
-processes take snapshots, archive, forget, fork and merge, collect a client, follow the log and read it.
+Servers push on behalf of clients until every mutation has a final answer. Servers may crash. Meanwhile other processes
+take snapshots, archive, forget, fork and merge, collect a client, follow the log, and read the document.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ FURNITURE = [
     for collection in ("items", "zoo")
     for position in range(40)
 ]
-"""So many that the content has several chunks."""
+"""Enough mutations that the content has several chunks."""
 
 SAMPLED_VERSIONS = 4
 SAMPLED_ID = 5
@@ -115,7 +115,7 @@ class DocumentWorld:
             self.place.start(fork.name, partial(self.branch, fork), frees=False)
 
     def serve(self, process: Process) -> None:
-        """Push batches of clients that no other server pushes for; sometimes old mutations, or too early ones."""
+        """Push batches of clients. Two servers seldom push for one client. Some mutations come again or too early."""
         document = self.open(process)
         process.spawn(f"{process.name}-background", partial(self._take_snapshots, process, document))
         for job in self.jobs:
@@ -133,7 +133,7 @@ class DocumentWorld:
         self._count(document)
 
     def branch(self, fork: Fork, process: Process) -> None:
-        """Fork the document, change the copy, and merge it, until the merge is answered."""
+        """Fork the document, change the copy, and merge the copy. Retry until the merge succeeds or is refused."""
         document = self.open(process)
         process.clock.sleep(5 * process.clock.random())
         while not (fork.merged or fork.refused):
@@ -147,7 +147,7 @@ class DocumentWorld:
         document.snapshot(int(process.clock.random() * (head + 1)) if process.clock.random() < 0.7 else head)
 
     def archive(self, process: Process, document: Document) -> None:
-        """Archive sealed segments, and free segments marked long enough ago."""
+        """Archive sealed segments, and free segments that were marked long ago."""
         document.archive()
         document.free_segments()
 
@@ -166,11 +166,11 @@ class DocumentWorld:
             document.collect_clients([job.client], [group_of(job.client)])
 
     def follow(self, process: Process, document: Document) -> None:
-        """Project new entries. Two processes run the same follower, as after a failed hand-over."""
+        """Project new entries. Two processes run the same projection, as after a failed hand-over."""
         self.projection(document, process).catch_up()
 
     def read(self, process: Process, document: Document) -> None:
-        """Read the whole content of some version. All readers of a version must get the same."""
+        """Read the whole content of some version. All readers of a version must get the same content."""
         head = document.version
         version = head - int(process.clock.random() * min(head, 6))
         whole = document.at(version).to_dict()
@@ -179,14 +179,14 @@ class DocumentWorld:
         self.scheduler.counts.bump("reads")
 
     def reuse(self, process: Process, document: Document) -> None:
-        """Reuse the last number of a client that has ended for another mutation."""
+        """Push another mutation under the last number of a client that has finished."""
         ended = [job for job in self.jobs if job.done == len(job.mutations)]
         if ended:
             job = choose(process.clock, ended)
             reuse_number(self.scheduler, document, job.mutations[-1], group_of(job.client), "all")
 
     def check(self) -> None:
-        """Compare the answers and the readable history with the commits."""
+        """Compare the answers, and the history that is still readable, with the commits."""
         document = self._quiet(self.open_honest(MAIN))
         truth = Truth(self.place, document.log.record.prefix, RULES.mutators)
         truth.check_order(group_of)
@@ -210,11 +210,11 @@ class DocumentWorld:
                 process.clock.sleep(1)
 
     def open_honest(self, name: str) -> Document:
-        """Open the document over ports without faults."""
+        """Open the document or a fork through ports without faults."""
         return Document(open_log(log_place(self.place, self.settings), ORGANISATION, name), RULES)
 
     def projection(self, document: Document, process: Process) -> Projection:
-        """Return a projection that writes one row for each entry, under a new id: a second row would be noticed."""
+        """Return a projection that writes a row for each entry, under a random key: so the checks see a second row."""
 
         def project(entry: Entry) -> Sequence[Write]:
             self.scheduler.counts.bump("projected")
@@ -224,7 +224,7 @@ class DocumentWorld:
         return Projection(document.log, "rows", project)
 
     def _roles(self) -> Sequence[tuple[str, Turn, int]]:
-        """Return the roles beside the clients: the name, the action of each turn, and the number of turns."""
+        """Return the roles other than servers and forks: name, action of each turn, and number of turns."""
         return (
             ("snapshotter", self.snapshot, 4),
             ("archivist", self.archive, 5),
@@ -237,7 +237,7 @@ class DocumentWorld:
         )
 
     def _take_snapshots(self, process: Process, document: Document) -> None:
-        """Take snapshots through the handle that commits, in another thread of its process."""
+        """Take snapshots through the handle that commits, in another thread of the same process."""
         for _ in range(BACKGROUND_SNAPSHOTS):
             process.clock.sleep(5 * process.clock.random())
             if self._try(document.snapshot):
@@ -253,7 +253,7 @@ class DocumentWorld:
         self._count(document)
 
     def _try(self, action: Callable[[], Any]) -> bool:
-        """Run ``action`` and return whether it succeeded. A fault ends this try, not the actor.
+        """Run ``action`` and return whether it succeeded. A fault ends this try, but not the actor.
 
         Damage and missing history are violations.
         """
@@ -272,7 +272,7 @@ class DocumentWorld:
         return False
 
     def _push(self, process: Process, document: Document, job: Job) -> None:
-        """Push one batch of a client: the next mutations, answered ones, or ones that are too early."""
+        """Push one batch of a client: the next mutations, answered mutations, or mutations that are too early."""
         chance = process.clock.random()
         first = int(chance * 5 * job.done) if chance < 0.2 else job.done + 2 * (chance > 0.95)
         batch = job.mutations[first : first + 1 + int(process.clock.random() * BATCH_MAX)]
@@ -321,7 +321,7 @@ class DocumentWorld:
             self.scheduler.counts.bump(name, count)
 
     def _quiet(self, document: Document) -> Document:
-        """Complete the follower's work and repeat the merges of merged forks, without faults."""
+        """Without faults, complete the projection, and repeat the merge of each merged fork."""
         honest = Process(self.place, "checker")
         self._try(partial(self.projection(document, honest).catch_up))
         for fork in self.forks:
@@ -331,7 +331,7 @@ class DocumentWorld:
         return document
 
     def _check_kept(self, document: Document, truth: Truth) -> None:
-        """Check that the kept history reads, agrees with the truth, and rebuilds to the roots of every snapshot."""
+        """Check that the retained history is readable, agrees with the truth, and rebuilds every snapshot's roots."""
         fresh = self.open_honest(document.name)
         oldest, head = max(fresh.log.floor(), fresh.log.first), fresh.version
         versions = {oldest, head} | {self.scheduler.random.randint(oldest, head) for _ in range(SAMPLED_VERSIONS)}
@@ -387,5 +387,5 @@ class DocumentWorld:
 
 
 def damage(exc: Corrupt) -> Violation:
-    """Return the violation for damage: one for missing data, another for data that differs from the log."""
+    """Return the violation for damage: "dangling" if data is missing, "rebuilt" if data differs from the log."""
     return Violation("dangling" if "missing" in exc.message else "rebuilt", str(exc))

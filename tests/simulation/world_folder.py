@@ -1,7 +1,7 @@
 """The world of a shared folder of blobs: processes open it, put, read and delete, and may be killed at any step.
 
-The files are real. Each operation that changes the folder is a step. Before a step the process may be killed; a new
-process then opens the folder and cleans up. Power does not fail here: see world `disk`.
+The files are real. Each change, listing, lock, sync and opening of a file is a step. Before a step the simulation may
+kill the process. A new process then opens the folder and removes unfinished files. World `disk` tests power failures.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class FolderWorld:
     @staticmethod
     @contextmanager
     def surroundings(scheduler: Scheduler) -> Iterator[None]:
-        """Make file operations steps during the run."""
+        """Turn file operations into steps of the scheduler during the run."""
         _steps[scheduler] = FileSteps(scheduler)
         with _steps[scheduler].active():
             yield
@@ -106,7 +106,7 @@ class FolderWorld:
                 self.scheduler.counts.bump(f"turn ended by {exc.code}")
 
     def put(self, process: Process, blobs: FileBlobs) -> None:
-        """Put one of the blobs, which may exist already."""
+        """Put one of the blobs. It may exist already."""
         position = int(len(self.keys) * process.clock.random())
         sent, sent_ms = self.scheduler.steps, process.clock.wall_ms()
         blobs.put(KEYS[position], BODIES[position])
@@ -114,7 +114,7 @@ class FolderWorld:
         self.scheduler.counts.bump("blobs put")
 
     def read(self, process: Process, blobs: FileBlobs) -> None:
-        """Read a blob. It must be found if no deletion read its stamp since the last put."""
+        """Read a blob. It must exist if no deletion has read its stamp since an acknowledged put began."""
         key, sent = choose(process.clock, self.keys), self.scheduler.steps
         try:
             blobs.get(key)
@@ -126,7 +126,7 @@ class FolderWorld:
             self.scheduler.counts.bump("blobs read")
 
     def delete(self, process: Process, blobs: FileBlobs) -> None:
-        """Read a blob's stamp, wait, and delete by that stamp. A put sent after the read keeps its blob."""
+        """Read a blob's stamp, wait, and delete by that stamp. A put that began after the read must survive."""
         key = choose(process.clock, self.keys)
         stat = blobs.stat(key)
         if stat is not None:
@@ -140,7 +140,7 @@ class FolderWorld:
             pass
 
     def check(self) -> None:
-        """Open the folder again. It must hold every blob that was put, young enough, and no temporary files."""
+        """Open the folder again. It must hold the blobs of all surviving puts, young enough, and no temporary files."""
         try:
             self._check()
         finally:
@@ -164,12 +164,12 @@ class FolderWorld:
             raise Violation("left over", "temporary files remain", files=left)
 
     def _standing(self, key: str) -> list[FolderPut]:
-        """Return the puts of a blob that were sent after the last deletion read its stamp."""
+        """Return the acknowledged puts of a blob that began after a deletion last read the blob's stamp."""
         looked = self.looked.get(key, -1)
         return [put for put in self.puts if put.key == key and put.sent_step > looked]
 
     def _operate(self, label: str) -> None:
-        """Take a step before an operation. The process may be killed at it."""
+        """Take a step before a file operation. The step may kill the process."""
         scheduler = self.scheduler
         scheduler.switch()
         scheduler.calls += 1

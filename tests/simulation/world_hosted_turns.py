@@ -1,9 +1,13 @@
 """The world of processes that take turns at a hosted index: calls take time, and processes freeze and crash.
 
-Busy writers commit without pause and seldom writers with pauses, all with the log's own code. Turns are a hint, so the
-entries are checked as in other worlds. The world also checks the benefit and the price of turns: every writer commits
-within a bounded number of round trips, marks are few, each mark stops a writer once and shortly, and a lone writer pays
-only for reads of the mark (looks).
+All writers run the log's own code. Busy writers commit without pause. Seldom writers pause between commits. A writer
+that waits writes a mark, and busy writers read the mark (a look). A new mark stops a busy writer for a short time.
+
+Turns are a hint, so no entry may get lost even if turns fail. The world also checks the benefit and the price of turns:
+
+- Every writer commits within a bounded number of round trips.
+- No writer writes a mark too early. Each mark stops a writer at most once, and for a bounded time.
+- A lone writer pays for its commits and for a few looks.
 """
 
 from __future__ import annotations
@@ -44,7 +48,7 @@ SEGMENTS = (20, 100_000)
 
 
 class HostedTurnsWorld:
-    """One to three busy writers and up to two seldom writers of one log, each a process, and waiters that crashed."""
+    """One to three busy writers and up to two seldom writers of one log. Some seeds have marks of crashed waiters."""
 
     columns: ClassVar[tuple[str, ...]] = (
         "commits",
@@ -85,7 +89,7 @@ class HostedTurnsWorld:
             scheduler.spawn("dead", self._die_again, background=True)
 
     def check(self) -> None:
-        """Each acknowledged entry is stored at its version, and a lone writer has paid little beside its commits."""
+        """Check that each acknowledged entry is stored at its version, and that a lone writer paid little for turns."""
         stored = {entry.version: str(entry.events[0].data) for entry in self.log.read()}
         for version, data in self.acknowledged.items():
             if stored.get(version) != data:
@@ -105,7 +109,7 @@ class HostedTurnsWorld:
         return self.scheduler.stormy and self.scheduler.random.random() < rate
 
     def restart(self, name: str, pause: float) -> None:
-        """Start another process in place of one that crashed, after a random time."""
+        """After a random time, start another process in place of a crashed one."""
         self.scheduler.counts.bump("crashes")
         self.scheduler.later(int(self.scheduler.random.random() * 500), lambda: self._start(name, pause))
 
@@ -113,7 +117,7 @@ class HostedTurnsWorld:
         _Process(self, name, pause)
 
     def _die_again(self) -> None:
-        """Write the mark again and again, each time as another waiter that then crashes."""
+        """Write the mark repeatedly, each time as another waiter that then crashes."""
         for number in range(1_000):
             self.scheduler.sleep(500 + int(2_000 * self.scheduler.random.random()))
             self.authors[f"dead-{number}"] = None
@@ -138,7 +142,7 @@ class _Process:
         self._actors: list[Actor] = [world.scheduler.spawn(name, self._main)]
 
     def run_look(self, look: Callable[[], None]) -> None:
-        """Run a look, a read of the mark, as an actor of its own."""
+        """Run a look, a read of the mark, in a new actor."""
         self._looks += 1
         self.world.scheduler.counts.bump("looks")
         self._actors.append(self.world.scheduler.spawn(f"{self.name}/look-{self._looks}", look, background=True))
@@ -168,7 +172,7 @@ class _Process:
                 raise Violation("bounded wait", "a writer waited too long", writer=self.name, waited_ms=waited_ms)
 
     def check_mark(self) -> None:
-        """Check that the writer has lost two races, and has waited long enough since it began or last wrote a mark."""
+        """Check that the writer lost two races, and that it began, or wrote its last mark, long enough ago."""
         now_ms = self.world.scheduler.now_ms
         after_ms = MARK_AFTER_MS if self.marked_ms == self.began_ms else BETWEEN_MARKS_MS
         if self.losses < 2 or now_ms - self.marked_ms < after_ms:
@@ -177,7 +181,7 @@ class _Process:
 
 
 class _FarIndex:
-    """A distant index. A process may freeze or crash during a call, and a call for the mark may fail."""
+    """A distant index. A process may freeze or crash during a call. A read or write of the mark may fail."""
 
     joint_commits = False
     blob_bytes_max = 0
@@ -254,7 +258,7 @@ class _FarIndex:
 
 
 class _Watched(HostedTurns):
-    """Turns that check each stop of their process: its mark and its duration."""
+    """A `HostedTurns` that checks each stop of its process: the mark and the duration."""
 
     def __init__(self, process: _Process, index: _FarIndex) -> None:
         super().__init__(index, process.world.clock, process.run_look)
@@ -288,7 +292,7 @@ class _Watched(HostedTurns):
 
 
 def _ignore(self: Any, id: str, author: Any = None) -> bool:
-    """The mutant of `_Traffic.learn` that ignores all marks, so none stops the process."""
+    """The mutant of `_Traffic.learn` that ignores all marks, so that no mark stops the process."""
     return False
 
 
@@ -308,7 +312,7 @@ def _forget_own(self: Any, id: str, author: Any = None) -> bool:
 
 
 def _always_absent(self: Any, wait: Any) -> None:
-    """The mutant of `HostedTurns._mark` that does not read the present mark, and writes a new id after every loss."""
+    """The mutant of `HostedTurns._mark` that writes a new id without a read of the present mark."""
     id = new_id(self._clock)
     wait.marked = True
     self._index.commit([Put(Item(wait.traffic.mark_partition, MARK_SORT, {"i": id}))])
@@ -316,7 +320,7 @@ def _always_absent(self: Any, wait: Any) -> None:
 
 
 def _claim(self: Any, writes: Sequence[Write], blobs: Mapping[str, bytes] = NO_BLOBS) -> None:
-    """The mutant of `HostedTurns.commit` that treats a turn as a fence: a waiter puts without its condition."""
+    """The mutant of `HostedTurns.commit` that treats a turn as a fence: it drops the condition of a waiter's put."""
     wait = hosted_turns._waiting.get()
     if wait is not None and wait.marked and isinstance(writes[0], Put):
         writes = [Put(writes[0].item), *writes[1:]]

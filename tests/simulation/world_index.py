@@ -1,6 +1,6 @@
 """The smallest world: several writers append to one gapless sequence, with only the index and its condition.
 
-It tests the simulation itself, and the idea of the log: `append` is the rule of the real log in a few lines.
+The world tests the simulation itself. Its `append` shows in a few lines how the real log appends.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ ATTEMPTS = (1, 3, 12)
 
 
 class CounterWorld:
-    """Writers append numbered writes and sometimes read the head or the whole sequence back."""
+    """Writers append numbered entries, and sometimes read the head or the whole sequence."""
 
     columns: ClassVar[tuple[str, ...]] = (
         *APPEND_COLUMNS,
@@ -52,7 +52,7 @@ class CounterWorld:
             self.place.start(name, self.write)
 
     def write(self, process: Process) -> None:
-        """Run one writer. It continues where its predecessor ended, since the world counts its turns."""
+        """Run one writer. The world counts its turns. After a crash, another process takes the remaining turns."""
         while self.left.take(process.name):
             self._append(process, 1_000 - self.left[process.name])
             if process.clock.random() < 0.2:
@@ -85,7 +85,7 @@ class CounterWorld:
         self.history.head(sent, version)
 
     def _read_all(self, process: Process) -> None:
-        """Check a read that may be stale: it returns each version at most once, and in order."""
+        """Read from a replica. The read must return each version at most once, and in order."""
         try:
             versions = [parse_number(item.sort) for item in process.index.query(PARTITION, consistent=False)]
         except Unavailable:
@@ -95,7 +95,7 @@ class CounterWorld:
 
 
 class Entry(msgspec.Struct, frozen=True):
-    """One write of a writer, before it has a version."""
+    """An entry that a writer appends, still without a version."""
 
     writer: str
     write_id: str
@@ -115,7 +115,7 @@ def append(index: Index, clock: Clock, entry: Entry, attempts_max: int) -> int:
 
 
 def settle_or_put(index: Index, entry: Entry, doubtful: set[int]) -> int:
-    """Make one attempt. Read the head first: a late put that lands after it makes this put fail, or is this entry."""
+    """Make one attempt. Read the head first: if an earlier put lands after that read, `put` fails or recognises it."""
     newest = head(index)
     return settled(index, entry, doubtful) or put(index, entry, newest + 1, doubtful)
 
@@ -151,7 +151,7 @@ def condition() -> Condition | None:
 
 
 def is_own(item: Item | None, entry: Entry) -> bool:
-    """Return whether the item is this write."""
+    """Return whether the item has the write id of ``entry``."""
     return item is not None and item.attributes["w"] == entry.write_id
 
 

@@ -1,7 +1,7 @@
 """The world of the log: appenders, readers, and processes that archive, free, forget, fork, delete and sweep.
 
-Every actor is a process of its own, with its own handles over its own faulty ports. The index's journal records the
-commits (`log_truth`); the actors record the answers.
+Each actor is a separate process with its own handles and its own faulty ports. The index's journal records the commits
+(`log_truth`). The actors record the answers.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ class LogWorld:
             self.place.start(role.name, partial(self._run, role), frees=role.frees)
 
     def check(self) -> None:
-        """Compare the answers, and the history that can be read at the end, with the commits."""
+        """Compare the answers, and the history that is still readable, with the commits."""
         truth = Truth(writes for _, writes in self.place.index._journal)
         self._count(truth)
         for prefix, log in truth.logs.items():
@@ -115,13 +115,13 @@ class LogWorld:
         self._check_names(truth)
 
     def append(self, process: Process, log: Log) -> None:
-        """Append one entry. The handle may have seen the head long ago."""
+        """Append one entry. The head that the handle knows may be old."""
         self._append(process, log)
         if process.clock.random() < 0.1:
             self._head(log)
 
     def read(self, process: Process, log: Log) -> None:
-        """Read some or all of the log or a fork, slowly."""
+        """Read a part of the log or a fork, or all of it, with pauses."""
         self._read(process, self._any_log(process, log))
 
     def reuse(self, process: Process, log: Log) -> None:
@@ -129,20 +129,20 @@ class LogWorld:
         reuse_append(self.scheduler, process.clock, log, self.histories[log.record.prefix].appends, content)
 
     def archive(self, process: Process, log: Log) -> None:
-        """Archive, free segments marked long enough ago, and sweep deleted logs."""
+        """Archive, free segments that were marked long ago, and sweep deleted logs."""
         for target in (log, self._any_log(process, log)):
             archive_segments(target, None if process.clock.random() < 0.7 else target.head().version // 2)
             free_segments(target)
         sweep_deleted(log.environment, ORGANISATION)
 
     def snapshot(self, process: Process, log: Log) -> None:
-        """Save a snapshot of the head. A log with state needs it to seal a segment and to forget history."""
+        """Save a snapshot of the head. A log with state needs a snapshot to seal a segment and to forget history."""
         version = log.head().version
         if version:
             log.save_snapshot(version, [b"state", f"of {version}".encode()])
 
     def fork(self, process: Process, log: Log) -> None:
-        """Fork the log or a fork, append to the fork and read it whole."""
+        """Fork the log or a fork, then append to the new fork and read it."""
         source = self._any_log(process, log)
         at = int(process.clock.random() * (source.head().version + 1))
         name = f"fork-{self.left[process.name]}"
@@ -156,7 +156,7 @@ class LogWorld:
         self._read(process, forked)
 
     def forget(self, process: Process, log: Log) -> None:
-        """Raise the floor of the log or a fork, at most to the head."""
+        """Raise the floor of the log or a fork to a random version up to the head."""
         target = self._any_log(process, log)
         version = int(process.clock.random() ** 0.5 * (target.head().version + 1))
         change = self._change("floor", ORGANISATION, target.record.name, target.record.prefix)
@@ -176,7 +176,7 @@ class LogWorld:
             self._create(log.environment, ORGANISATION, name, log.record.kind)
 
     def namesake(self, process: Process, log: Log) -> None:
-        """Append to another organisation's log of the same name. Create it if it is missing; sometimes delete it."""
+        """Append to another organisation's log of the same name. Create the log if missing. Sometimes delete it."""
         environment = log.environment
         try:
             theirs = open_log(environment, OTHER, MAIN)
@@ -211,7 +211,7 @@ class LogWorld:
         return roles + [role for chance, some in rare if draw() < chance for role in some]
 
     def _run(self, role: _Role, process: Process) -> None:
-        """Run the turns of one process. It keeps its handle until a call raises NotFound."""
+        """Run the turns of one process. The process keeps its handle until a call raises NotFound."""
         environment = log_place(process, self.settings)
         self.counters.append(environment.counters)
         log: Log | None = None
@@ -286,7 +286,7 @@ class LogWorld:
         return version
 
     def _read(self, process: Process, log: Log) -> None:
-        """Read from a random version on. The entries must have no gap and agree with all earlier reads."""
+        """Read from a random version on. The entries must have no gap, and must agree with all earlier reads."""
         prefix = log.record.prefix
         self.lineages[prefix] = log.record.lineage or self.lineages.get(prefix, ())
         head = self._head(log)
@@ -314,7 +314,7 @@ class LogWorld:
         return log if name == MAIN else open_log(log.environment, ORGANISATION, name)
 
     def _check_log(self, log: Log, truth: Truth) -> None:
-        """Check that a living log reads completely from its floor on, whatever happened to its ancestors."""
+        """Check that a living log is readable from its floor on, even if its ancestors were deleted or forgotten."""
         record = log.record
         floors = [truth.logs[parent.prefix].floor for parent in record.lineage]
         for parent, floor in zip(record.lineage, floors, strict=True):
@@ -337,7 +337,7 @@ class LogWorld:
             )
 
     def _check_names(self, truth: Truth) -> None:
-        """Check that the lines of names and directories are exactly those of the living logs."""
+        """Check that directories, and the lists of a name's organisations, hold exactly the living logs."""
         index = self.place.index
         names = {(prefix.partition("/")[0], prefix.partition("/")[2].partition("@")[0]) for prefix in truth.logs}
         living = {name: record for name in names if (record := read_name(index, *name)) and not record.deleted_ms}
@@ -362,7 +362,7 @@ class LogWorld:
 
 
 class _Role(msgspec.Struct, frozen=True):
-    """An actor's action, its number of turns, the chance of a pause before each, and whether it marks or frees."""
+    """A role: its action, its number of turns, the chance of a pause before a turn, and whether it marks or frees."""
 
     name: str
     turn: Callable[[Process, Log], None]
@@ -372,7 +372,7 @@ class _Role(msgspec.Struct, frozen=True):
 
 
 def content(write_id: str) -> Event:
-    """Return the event of a write. One in four is too large to be inline."""
+    """Return the event of a write. One event in four is too large to be stored inside its entry."""
     number = int(write_id.rpartition(".")[2])
     return Event("note", {"id": write_id, "pad": write_id * (number % 4 // 3 * 20)})
 

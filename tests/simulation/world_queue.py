@@ -1,7 +1,8 @@
-"""The world of the queue: devices whose pushes are queued, and workers that apply them over a faulty queue.
+"""The world of the queue: servers queue the pushes of devices, and workers apply these pushes over a faulty queue.
 
-Messages are delivered twice, visibility timeouts expire, acknowledgements are lost, workers freeze and crash, and some
-mutations crash every worker that runs them. Meanwhile a document is deleted, and another one is created under its name.
+The queue delivers messages twice, visibility timeouts expire, and acknowledgements get lost. Workers freeze and crash.
+Some mutations (poison) crash every worker that runs them. In some seeds an actor deletes a document, and creates
+another document under the same name.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ DRAIN_ROUNDS_MAX = 100
 TRANSIENT = (Unavailable, OutcomeUnknown, Conflict)
 WORKING = WorkerSettings(idle_seconds_max=IDLE_SECONDS_MAX)
 FAULTS_SPARED = 2
-"""The spare receives of a message with one poisonous mutation: this many faults do not make it a dead letter."""
+"""A message with one poisonous mutation must survive this many faults without becoming a dead letter."""
 
 
 class QueueWorld:
@@ -104,7 +105,7 @@ class QueueWorld:
             scheduler.spawn("maker", self.maker)
 
     def live(self, device: Device, process: Process) -> None:
-        """Run a device with its server: change, push and pull until every mutation is sent and confirmed."""
+        """Run a device and its server: change, push and pull until every mutation is sent and confirmed."""
         store = Store(log_place(process, self.settings), process.queue)
         backlog = QueuedPushes(store, self.pushes_max, self.message_bytes_max)
         clock, pause = process.clock, 0.5
@@ -118,7 +119,7 @@ class QueueWorld:
         self.scripts.pop(device.name, None)
 
     def work(self, process: Process) -> None:
-        """Run a worker, with a thread that sends its heartbeats."""
+        """Run a worker, and a second actor that sends the worker's heartbeats."""
 
         def poison(draft: Draft, args: Any) -> None:
             self.scheduler.counts.bump("poisoned")
@@ -143,16 +144,16 @@ class QueueWorld:
             self._count(worker)
 
     def maker(self) -> None:
-        """Delete the document after a random time, and at once create another one under its name."""
+        """After a random time, delete the document, and at once create another document under its name."""
         self.place.clock.sleep(60 * self.place.clock.random())
         delete_log(Document(open_log(log_place(self.place, self.settings), ORGANISATION, MAIN)).log)
         self._make(MAIN)
         self.scheduler.counts.bump("made anew")
 
     def settled(self, message: Message) -> None:
-        """Check an acknowledged message: its document must hold its mutations, unless a number before them is missing.
+        """Check that a document holds the mutations of an acknowledged message, unless an earlier number is missing.
 
-        A document that was deleted or replaced since is not checked.
+        Skip the check if the document was deleted or replaced since.
         """
         envelope = read_message(message.body)
         record = read_name(self.place.index, ORGANISATION, envelope.document)
@@ -165,19 +166,19 @@ class QueueWorld:
                 self._violated("settled", "an acknowledged message was not applied", client=one.client, id=one.id)
 
     def judge(self, settled: Settlement) -> None:
-        """Check that a worker reports the outcomes of a message's own mutations, in their order."""
+        """Check that a worker reports the outcomes of exactly the message's mutations, in the same order."""
         push = self.watch.pushes[settled.envelope.token]
         told = [(one.client, one.id) for one in settled.outcomes]
         if told and told != [(one.client, one.id) for one in push.mutations]:
             self._violated("outcomes", "a message got the outcomes of another message", push=push, told=told)
 
     def moved_aside(self, letters: Sequence[DeadMessage]) -> None:
-        """Check that faults explain a dead letter: a worker rejects a poisonous mutation before the last delivery."""
+        """Check that faults explain a dead letter. Without faults, a worker rejects poison before the last delivery."""
         if sum(self.scheduler.counts.get(fault) for fault in FAULTS) <= FAULTS_SPARED:
             self._violated("moved aside", "a message became a dead letter without need", letter=letters[-1].id)
 
     def check(self) -> None:
-        """Apply all remaining messages. Then check each log, and the states and outcomes of the devices against it."""
+        """Apply all remaining messages. Then check each log, and compare the devices' states and outcomes with it."""
         self._drain()
         for violation in self.violations:
             raise violation
@@ -202,7 +203,7 @@ class QueueWorld:
         return "put", {"key": draw.choice(("items/1", "zoo/1")), "value": draw.choice((1, "large" * 100))}
 
     def _attempt(self, action: Any) -> bool:
-        """Run the action; return whether it changed the device. False if it failed with an expected error."""
+        """Run the action. Return whether it changed the device; False after an expected error."""
         try:
             return bool(action())
         except QueueFull:
@@ -212,10 +213,10 @@ class QueueWorld:
         return False
 
     def _push(self, device: Device, backlog: QueuedPushes, store: Store) -> bool:
-        """Push the pending mutations to the incarnation that the device pulled last; pull if there is another one.
+        """Push the pending mutations to the incarnation that the device pulled last. Pull if that incarnation is gone.
 
-        The first device names that incarnation, and sometimes leaves out its first mutation. The others do not name
-        the incarnation, so the queued message must. They always send all mutations.
+        The first device names the incarnation, and sometimes leaves out its first mutation. The other devices do not
+        name the incarnation, so the queued message must name it. They always send all mutations.
         """
         document = store.document(ORGANISATION, device.document)
         if device.cookie is None or device.cookie.origin != document.origin:
@@ -240,7 +241,7 @@ class QueueWorld:
             self._violated("failure", "a worker failed unexpectedly", reason=reason)
 
     def _violated(self, checker: str, text: str, **details: Any) -> None:
-        """Note a violation during the run, and end the run. A worker would handle a raised one as its own error."""
+        """Record a violation and end the run. A worker would catch a raised violation as an error of a message."""
         self.violations.append(Violation(checker, text, **details))
         self.scheduler.fail(self.violations[0])
 
@@ -267,7 +268,7 @@ class QueueWorld:
         raise Violation("drained", "messages remain that no worker receives")
 
     def _check_end(self, device: Device) -> None:
-        """Check that the device holds the document after two pulls; the first may move it to another incarnation."""
+        """Check that the device holds the document after two pulls. The first may move it to another incarnation."""
         document = Document(open_log(log_place(self.place, self.settings), ORGANISATION, device.document))
         for _ in range(2):
             device.take(device.pull(), pull(document, device.pull(), device.owner))
@@ -275,7 +276,7 @@ class QueueWorld:
             raise Violation("converged", "a device's content differs from the document at the end", device=device.name)
 
     def _check_rejected(self, truth: QueueTruth) -> None:
-        """Check that workers rejected only poisonous mutations, unless one crashed or froze, and wrote letters."""
+        """Check for a dead letter of each rejection. Without crashes or freezes, workers may reject only poison."""
         crashes = sum(self.scheduler.counts.get(fault) for fault in FAULTS if fault.startswith(("crash", "freeze")))
         letters = {(letter.client, letter.id) for _, letter in list_rejections(self.place.index)}
         for recorded in truth.rejected:
@@ -301,7 +302,7 @@ class _Judged(Settler):
 
 
 class Watch:
-    """The faultless queue. It records sent pushes, and calls the world for acknowledged messages and dead letters."""
+    """The faultless queue. Records sent pushes, and calls the world for acknowledged messages and dead letters."""
 
     def __init__(self, queue: Any, world: QueueWorld) -> None:
         self._queue: Queue = queue
@@ -345,7 +346,7 @@ class Watch:
 
 
 class QueueTruth(Truth):
-    """The truth of a log in which a rejection by a worker is right whatever the mutator would do."""
+    """The truth of a log. A rejection by a worker counts as right, even if the mutator would succeed."""
 
     def __init__(self, place: Place, prefix: str, mutators: Any) -> None:
         self.rejected: list[Recorded] = []
@@ -367,7 +368,7 @@ def beat(process: Process, worker: Worker) -> None:
 
 
 def harmless(draft: Draft, args: Any) -> None:
-    """Reject: the poisonous mutator for checks and for the last worker, which must not crash."""
+    """Reject the mutation: the poisonous mutator for the checks and the last worker, which must not crash."""
     raise Rejected("poison")
 
 

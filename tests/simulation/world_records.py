@@ -1,8 +1,8 @@
 """The world of records: single and batched writers, readers, and processes that prune, free, collect and redact.
 
-Every actor is a process of its own with its own handle. The index's journal shows the true versions: version n + 1 is
-the put of that number that follows version n. Each body lists the writes that it came from, which reveals a write that
-was applied twice or to a stale body.
+Each actor is a separate process with its own handle. The index's journal shows the true versions: the first put of
+number n + 1 after version n is version n + 1. Each body lists the ids of the writes that produced it. So the checks see
+a write that was applied twice or to a stale body.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ BATCH_KINDS = ("many", "many", "many", "newer", "stale", "bad")
 
 
 class RecordsWorld:
-    """A few contested records, and all concurrent operations on them."""
+    """A few records that many writers change, and all concurrent operations on these records."""
 
     columns: ClassVar[tuple[str, ...]] = (
         *APPEND_COLUMNS,
@@ -143,7 +143,7 @@ class RecordsWorld:
             raise Violation("batch", "a body of a batch got no result", body=unanswered)
 
     def reuse(self, process: Process, records: Records) -> None:
-        """Put records that no other actor writes, and reuse their write ids: in honest retries and in forgeries."""
+        """Put records that no other actor writes, and reuse their write ids in honest retries and in hostile calls."""
         pool = None if process.index.joint_commits else SimulatedPool(process)
         puts = partial(put_through, pool, records.environment, ORGANISATION, records._heads)
         write_ids = [self._write_id(process, "own") for _ in range(3)]
@@ -169,7 +169,7 @@ class RecordsWorld:
         self.seen.append((record.version, record.body.decode()))
 
     def prune(self, process: Process, records: Records) -> None:
-        """Forget old versions, free those forgotten long enough ago, and collect blobs."""
+        """Forget old versions, free versions that were forgotten long ago, and collect blobs."""
         id = choose(process.clock, IDS)
         if process.clock.random() < 0.6:
             records.prune(id, retain=1 + int(process.clock.random() * 3))
@@ -183,7 +183,7 @@ class RecordsWorld:
         self.scheduler.counts.bump("redacted", records.redact(id, version).redacted)
 
     def check(self) -> None:
-        """Compare the answers, and the versions that can be read at the end, with the commits."""
+        """Compare the answers, and the versions that are still readable, with the commits."""
         honest = Records(log_place(self.place, self.settings), ORGANISATION)
         for id in IDS:
             found = self._found(id)
@@ -233,7 +233,7 @@ class RecordsWorld:
         return f"{process.name}.{self.numbers[process.name]}.{kind}"
 
     def _body(self, process: Process) -> NewBody:
-        """Return one body of a batch. A bad one is to be put only if newer, but has no time."""
+        """Return one body of a batch. The kind `bad` is invalid: it needs a source time, but has none."""
         kind = choose(process.clock, BATCH_KINDS)
         write_id = self._write_id(process, kind)
         age_ms = int(process.clock.random() * PAUSE_SECONDS_MAX * 1000) if kind == "stale" else 0
@@ -247,7 +247,7 @@ class RecordsWorld:
         )
 
     def _tell(self, process: Process, sent: int, body: NewBody, stored: Stored) -> None:
-        """Check and record a batch's answer for one body. Only a body's own fault may reject it for good."""
+        """Check and record a batch's answer for one body. Only an invalid body may be rejected as invalid."""
         write_id = str(body.write_id)
         tell = partial(self.histories[body.id].append, process.name, write_id, sent)
         if isinstance(stored.error, Invalid) != write_id.endswith("bad"):
@@ -279,7 +279,7 @@ class RecordsWorld:
         self.seen += [(version, None) for version in versions]
 
     def _found(self, id: str) -> list[LoggedEntry]:
-        """Return the committed versions, each after the one before. Other puts landed in freed positions."""
+        """Return the committed versions of a record in order. Other puts in the journal landed at freed positions."""
         found: list[LoggedEntry] = []
         latest: Put | None = None
         self.hashes[id] = []
@@ -294,7 +294,7 @@ class RecordsWorld:
         return found
 
     def _check_chain(self, hashes: list[bytes], write: Put) -> None:
-        """Check that a version stores the hash of its history with salt and time, a new salt, and its principal."""
+        """Check the hash of the history in a version's item, the salt, which must be new, and the principal."""
         attributes = write.item.attributes
         before = hashes[-1] if hashes else first_hash(attributes)
         hashes.append(next_record_hash(before, len(hashes) + 1, attributes))
@@ -306,7 +306,7 @@ class RecordsWorld:
             raise Violation("chain", "a version names the principal of another call", version=write.item)
 
     def _learn(self, found: list[LoggedEntry], write: Put) -> bool:
-        """Add the version that ``write`` made. Return whether it made one."""
+        """Add the version that ``write`` made. Return False if ``write`` made no version."""
         if not write.item.sort.isdigit():
             return False
         version, write_id = parse_number(write.item.sort), str(write.item.attributes["w"])
@@ -318,7 +318,7 @@ class RecordsWorld:
         return True
 
     def _check_kept(self, honest: Records, id: str, found: list[LoggedEntry], bodies: list[str | None]) -> None:
-        """Check that all versions from the first kept to the latest exist, with their bodies."""
+        """Check that all versions from the first retained one to the latest exist, with the right bodies and hashes."""
         try:
             versions = list(honest.versions(id))
             read = [
@@ -347,7 +347,7 @@ class RecordsWorld:
 
 
 def bodies_of(found: list[LoggedEntry]) -> list[str | None]:
-    """Return the body that each version must hold, by the kinds of the writes alone; None for a deletion."""
+    """Return the body that each version must have, computed only from the write ids; None for a deletion."""
     bodies: list[str | None] = []
     for entry in found:
         before = bodies[-1] if bodies else None
@@ -364,14 +364,14 @@ def bodies_of(found: list[LoggedEntry]) -> list[str | None]:
 
 
 def _check_newer(latest: Put | None, write: Put) -> None:
-    """Check that a version that had to be newer than the latest one is newer."""
+    """Check that a write of the kinds `newer` and `stale` has a later source time than the version before."""
     time, before = write.item.attributes.get("t"), latest.item.attributes.get("t") if latest else None
     if str(write.item.attributes["w"]).endswith(TIMED) and before is not None and int(time or 0) <= int(before):
         raise Violation("newer", "a body older than the latest version became a version", write=write, before=before)
 
 
 def _check_seen(version: RecordVersion, body: str | None, found: list[LoggedEntry], bodies: list[str | None]) -> None:
-    """Check that a version in an answer is the one committed under its number, with the right body."""
+    """Check that a version in an answer is the committed version of that number, with the right body."""
     if version.version > len(found) or found[version.version - 1].write_id != version.write_id:
         raise Violation("read", "an uncommitted version was read", version=version)
     if version.deleted != (bodies[version.version - 1] is None):

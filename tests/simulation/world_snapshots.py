@@ -1,7 +1,7 @@
-"""The world of snapshots during commits: the blob store is unreachable for minutes, and small commits must not need it.
+"""The world of snapshots during commits: small commits must succeed while the blob store is unreachable for minutes.
 
-The index injects no faults, so a small commit takes a few steps. The blob store puts and gets slowly. While it is
-unreachable, each put or get fails after a delay; the other calls are unaffected.
+The index has no faults, so a small commit takes a few steps. Puts and gets of the blob store are slow. While the blob
+store is unreachable, each put or get fails after a delay. Other calls of the blob store still succeed.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ LARGE = "large" * 1000
 LARGE_TURNS = 10
 ANSWER_SECONDS_MAX = 0.3
 COMMIT_MS_MAX = 1500
-"""A small commit takes a dozen steps of at most 20 ms each, and may wait for other small commits."""
+"""A small commit takes about twelve steps of at most 20 ms each, and may wait for other small commits."""
 
 FAILURES_MIN = 12
 FAILURES_PER_SECOND = 1 / 8
 
 
 class AwayBlobs:
-    """Blobs behind a slow connection that is down for a while."""
+    """Blobs behind a slow connection that fails for a while."""
 
     def __init__(self, blobs: Blobs, world: SnapshotWorld, process: Process) -> None:
         self._blobs = blobs
@@ -82,7 +82,7 @@ class AwayBlobs:
 
 
 class SnapshotWorld:
-    """Writers that share the handle of one document, and a blob store that is away for a while."""
+    """Writers that share the handle of one document, and a blob store that is unreachable for a while."""
 
     columns: ClassVar[tuple[str, ...]] = (
         "blobs away",
@@ -121,7 +121,7 @@ class SnapshotWorld:
         process.spawn("large", partial(self.put_large, process, document))
 
     def write(self, process: Process, document: Document, client: str) -> None:
-        """Make small commits with pauses, and a last one after the blob store is back."""
+        """Make small commits with pauses, and one more after the blob store is reachable again."""
         for _ in range(self.turns):
             process.clock.sleep(8 * process.clock.random())
             self._commit_small(document, client)
@@ -131,7 +131,7 @@ class SnapshotWorld:
         self._commit_small(document, client)
 
     def put_large(self, process: Process, document: Document) -> None:
-        """Put large values in another thread that shares the handle. Only this thread may wait for the blob store."""
+        """Put large values in another thread of the same handle. Only this thread may wait for the blob store."""
         for number in range(LARGE_TURNS):
             process.clock.sleep(80 * process.clock.random())
             try:
@@ -146,7 +146,9 @@ class SnapshotWorld:
             counts.bump(name, self.counters[name])
         away_seconds = (self.away_until_ms - self.away_from_ms) / 1000
         if self.counters["snapshot failed"] > FAILURES_MIN + FAILURES_PER_SECOND * away_seconds:
-            raise Violation("hammered", "too many tries", failed=self.counters["snapshot failed"], seconds=away_seconds)
+            raise Violation(
+                "hammered", "too many snapshots failed", failed=self.counters["snapshot failed"], seconds=away_seconds
+            )
         document = Document(open_log(log_place(self.place, self.settings), ORGANISATION, NAME))
         newest = newest_snapshot(self.place.index, document.log.record.prefix, document.version)
         lag = document.version - (newest.version if newest else 0)

@@ -1,8 +1,8 @@
-"""The world of sync: devices that push and pull over a network that loses, repeats and delays, to several servers.
+"""The world of sync: devices push to several servers and pull from them over a faulty network.
 
-Meanwhile other processes take snapshots, archive and forget, collect a group, fork the document, and replace it by
-another of its name. An attacker requests the data of others. Every state that a device ever held is compared with the
-log.
+The network loses, repeats and delays messages. Meanwhile other processes take snapshots, archive, forget, collect a
+group, and fork the document. One process deletes the document and creates another document under its name. An attacker
+requests data of the devices. The checks compare every state that a device ever had with the log.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ TRANSIENT = (Unavailable, OutcomeUnknown, Conflict)
 
 
 class Request(msgspec.Struct, frozen=True):
-    """A message in flight. Any server may receive it."""
+    """A message in flight. Any server may receive the message."""
 
     device: Device
     document: str
@@ -61,7 +61,7 @@ class Request(msgspec.Struct, frozen=True):
 
 
 class SyncWorld:
-    """A document, its successors and a fork, the devices that synchronise with them, and maintenance."""
+    """A document, its successors of the same name, a fork, devices that synchronise, and maintenance."""
 
     columns: ClassVar[tuple[str, ...]] = (
         "pushes",
@@ -112,7 +112,7 @@ class SyncWorld:
             self.place.start(name, getattr(self, name))
 
     def live(self, device: Device) -> None:
-        """Run a device: change, send and process answers in any order, until every mutation is sent and confirmed."""
+        """Run a device: make changes, send messages, process answers, until every mutation is sent and confirmed."""
         clock, pause = self.place.clock, 0.5
         while self.scripts[device.name] or device.pending:
             if device.cookie and clock.random() < 0.5 and self.scripts.take(device.name):
@@ -126,7 +126,7 @@ class SyncWorld:
         self.scripts.pop(device.name)
 
     def serve(self, process: Process) -> None:
-        """Run a server: answer requests as the network delivers them, with open documents cached."""
+        """Run a server: answer requests as the network delivers them. Keep opened documents for later requests."""
         documents: dict[str, Document] = {}
         pause = 0.1
         while self.scripts:
@@ -165,7 +165,7 @@ class SyncWorld:
             self.network.deliver(Request(device, device.document, MALLORY, choose(process.clock, messages)))
 
     def maker(self, process: Process) -> None:
-        """Delete the document, and create another one under its name."""
+        """Delete the document, and create another document under its name."""
         process.clock.sleep(15 * process.clock.random())
         while self.turns["maker"]:
             process.clock.sleep(10 * process.clock.random())
@@ -175,14 +175,14 @@ class SyncWorld:
             self.turns.take("maker")
         over = False
         while not over:
-            # A deletion may land late: after its caller stopped waiting, and another document was created.
+            # A deletion may land late and delete the new document: check again until the devices have ended.
             over = not self.scripts
             process.clock.sleep(IDLE_SECONDS_MAX)
             if not self._exists(process, MAIN):
                 over = self._made(process) and over
 
     def forker(self, process: Process) -> None:
-        """Fork the document, and move the last device there with its state."""
+        """Fork the document, and move the last device with its state to the fork."""
         if self.turns.take("forker"):
             process.clock.sleep(10 * process.clock.random())
             self._attempt(process, MAIN, lambda document: document.fork(COPY))
@@ -222,7 +222,7 @@ class SyncWorld:
         self.network.send(Request(device, device.document, device.owner, message))
 
     def _answer(self, process: Process, documents: dict[str, Document], request: Request) -> Any:
-        """Return the server's answer; None after an error that the client should retry."""
+        """Return the server's answer, or None after an error that the client should retry."""
         try:
             document = self._opened(process, documents, request.document)
             if isinstance(request.message, Push):
@@ -246,7 +246,7 @@ class SyncWorld:
             self.network.answer(lambda: inbox.append((request.message, answer)))
 
     def _check_foreign(self, request: Request, answer: Any) -> None:
-        """Check the answer to a foreign request: refused, or without news of the group. Reserved names are refused."""
+        """Check the answer to the attacker: no news of the group, no commit, and no push under a reserved name."""
         if request.message.group == MALLORY:
             return check_refused_name(self.scheduler, answer)
         if isinstance(answer, Pulled) and (answer.last or answer.rejected):
@@ -257,7 +257,7 @@ class SyncWorld:
         return None
 
     def _receive(self, device: Device) -> bool:
-        """Process the answers in random order. Return whether there were any."""
+        """Process the answers in random order. Return whether there was any answer."""
         inbox, device.inbox = device.inbox, []
         self.scheduler.random.shuffle(inbox)
         for message, answer in inbox:
@@ -294,7 +294,7 @@ class SyncWorld:
         self.scheduler.counts.bump("begun again")
 
     def _attempt(self, process: Process, name: str, action: Callable[[Document], Any]) -> bool:
-        """Try ``action`` on the document of that name. Return False after a fault, or where there is none any more."""
+        """Try ``action`` on the document of that name. Return False after a fault or if no such document exists."""
         try:
             document = Document(open_log(log_place(process, self.settings), ORGANISATION, name))
             self._know(document)
@@ -306,7 +306,7 @@ class SyncWorld:
         return True
 
     def _made(self, process: Process) -> bool:
-        """Create the document unless one exists. Return whether one exists."""
+        """Create the document if it does not exist. Return whether it exists now."""
         try:
             create_log(log_place(process, self.settings), ORGANISATION, MAIN, "document")
             self.scheduler.counts.bump("made anew")
@@ -333,7 +333,7 @@ class SyncWorld:
         return documents[name]
 
     def _know(self, document: Document) -> None:
-        """Remember an incarnation, to be checked after its end."""
+        """Record an incarnation, so that the final check includes it even after its deletion."""
         self.records.setdefault(document.origin, document.log.record)
 
     def _count(self, document: Document) -> None:
@@ -366,7 +366,7 @@ class SyncWorld:
 
 
 def archive(document: Document) -> None:
-    """Archive sealed segments, and free segments marked long enough ago."""
+    """Archive sealed segments, and free segments that were marked long ago."""
     document.archive()
     document.free_segments()
 
@@ -377,7 +377,7 @@ def collect(device: Device, document: Document) -> None:
 
 
 def snapshot(document: Document) -> None:
-    """Make a snapshot of the head."""
+    """Take a snapshot of the head."""
     document.snapshot()
 
 
@@ -388,7 +388,7 @@ def forget(document: Document) -> None:
 
 
 def check_news(request: Pull, pulled: Pulled) -> Pulled:
-    """Check that news moves the cookie: a client that gets its own cookie back ignores the rest of the answer."""
+    """Check that an answer with changes has a new cookie. With its own cookie, a client would ignore the changes."""
     if pulled.cookie == request.cookie and (pulled.patch or pulled.last or pulled.rejected):
         raise Violation("cookie", "a response with changes has the cookie of its request", answer=pulled)
     return pulled

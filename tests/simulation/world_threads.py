@@ -1,7 +1,7 @@
-"""The world of threads: processes whose threads share one handle of a log or of a document, and race on its attributes.
+"""The world of threads: threads of a process share one handle of a log or a document, and race on its attributes.
 
-Actors also switch at accesses of shared attributes (`interleaving`), when an answer is returned, and when they wait for
-a lock. Any actor may be interrupted inside a call. An interrupt must not affect other actors.
+The scheduler also switches at accesses of shared attributes (`interleaving`), when an answer returns, and when an actor
+waits for a lock. The world may interrupt any actor during a call. An interrupt must not affect other actors.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ ORGANISATION = "acme"
 NAME = "plan"
 CALM_RATE = 0.4
 MODULES = ("stratalog.group_commit", "stratalog.newest", "tests.simulation.mutants_threads")
-"""The modules with yield points, besides those of the packages `log` and `documents`."""
+"""The modules with yield points, in addition to the modules of the packages `log` and `documents`."""
 
 APPENDER_TURNS = 8
 READER_TURNS = 9
@@ -72,7 +72,7 @@ def interleaving() -> Interleaving:
 
 
 class ThreadWorld:
-    """A log or a document, two processes, and several threads in each on one handle."""
+    """A log or a document, and two processes. The threads of each process share one handle."""
 
     columns: ClassVar[tuple[str, ...]] = (
         "index.commit",
@@ -146,10 +146,10 @@ class ThreadWorld:
             check_answers(self.answers, truth)
             self._check_forgotten(log.floor)
 
-    # The threads of a log's handle
+    # Actions of threads on a log
 
     def append(self, handle: Handle, actor: Actor) -> None:
-        """Append one entry; a third of the time at the handle's newest known version."""
+        """Append one entry. In a third of the calls, expect the newest version that the handle has returned."""
         self.done[actor.name] += 1
         write_id = f"{actor.name}.{self.done[actor.name]}"
         expected = handle.version if self.scheduler.random.random() < 0.35 else None
@@ -224,10 +224,10 @@ class ThreadWorld:
             raise Violation("gapless", "a reader met a gap", versions=versions, after=after)
         handle.learn(after + len(entries), before)
 
-    # The threads of a document's handle
+    # Actions of threads on a document
 
     def apply(self, handle: Handle, actor: Actor) -> None:
-        """Apply the client's next mutations. After a call without an answer, apply the same ones again."""
+        """Apply the client's next mutations. After a call without an answer, apply the same mutations again."""
         assert handle.document is not None
         done, before = self.done[actor.name], handle.version
         batch = [self._mutation(actor.name, done + position) for position in range(1, 2 + (done % 3 == 0))]
@@ -248,7 +248,7 @@ class ThreadWorld:
             self.history.append(actor.name, "", steps, Answered.ACKNOWLEDGED, max(versions))
 
     def look(self, handle: Handle, actor: Actor) -> None:
-        """Read the whole newest version, or one that the handle has returned before."""
+        """Read the content of the newest version, or of an earlier version that the handle knows."""
         document = handle.document
         assert document is not None
         before, steps = handle.version, self.scheduler.steps

@@ -1,7 +1,7 @@
-"""The world of processes that share a file: real lock files, and processes that stop, crash and are interrupted.
+"""The world of processes that share a file: lock files are real, and processes stop, crash and receive Ctrl-C.
 
-Turns are a hint, so a fault here endangers no data. But turns must be useful: they exclude others, they are granted in
-order, and no process waits longer than the bound.
+Turns are a hint, so a fault in them endangers no data. But turns must be useful: only one process has the turn, waiting
+processes get the turn in order, and no process waits longer than the bound.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Interrupted(BaseException):
 
 
 class TurnsWorld:
-    """Processes of one or two threads pass the turnstile for transactions and turns."""
+    """Processes of one or two threads use the turnstile for transactions and turns."""
 
     columns: ClassVar[tuple[str, ...]] = (
         "turnstile.poll",
@@ -62,7 +62,7 @@ class TurnsWorld:
             self._start(name)
 
     def check(self) -> None:
-        """Check that a new process finds the turnstile free after all others have left."""
+        """Check that a new process finds the turnstile free after all other processes have left."""
         self._start("newcomer")
         newcomer = self.opened[-1]
         try:
@@ -74,7 +74,7 @@ class TurnsWorld:
             self._remove()
 
     def restart(self, name: str) -> None:
-        """Start another process in place of a crashed one, after a random time. It has the remaining turns."""
+        """After a random time, start another process for a crashed one. The new process has the remaining turns."""
         self.scheduler.counts.bump("crashes")
         self.scheduler.later(int(self.scheduler.random.random() * 100), lambda: self._start(name))
 
@@ -91,7 +91,7 @@ class TurnsWorld:
 
 
 class _Process:
-    """One process: a turnstile of its own, and threads that use it."""
+    """One process: its own turnstile, and threads that use the turnstile."""
 
     def __init__(self, world: TurnsWorld, name: str, path: str) -> None:
         self.world = world
@@ -125,14 +125,14 @@ class _Process:
             world.scheduler.switch()
 
     def _transact(self) -> None:
-        """Run a transaction as a group commit does: one at a time in a process."""
+        """Run a transaction as a group commit does: a process runs one transaction at a time."""
         with self._writer:
             self.world.scheduler.counts.bump("transactions")
             in_turn = self.turnstile.in_turn
             entered = self.turnstile.enter()
             try:
                 if entered and in_turn:
-                    raise Violation("transaction in a turn", "it took locks inside a turn", process=self.name)
+                    raise Violation("transaction in a turn", "a transaction took locks in a turn", process=self.name)
                 with self._granted("transaction") if entered else nullcontext():
                     self._work()
             finally:
@@ -148,7 +148,7 @@ class _Process:
 
     @contextmanager
     def _granted(self, what: str) -> Iterator[None]:
-        """Check that a process that was let in is alone, and that no other process was next."""
+        """Check that the entering process is alone in the room, and that no other process was next."""
         world = self.world
         if world.inside is not None:
             raise Violation(
@@ -176,7 +176,7 @@ class _Process:
 
 
 class _Clock(SimulatedClock):
-    """A clock whose sleep may be interrupted."""
+    """A clock whose `sleep` may raise Interrupted."""
 
     def __init__(self, world: TurnsWorld) -> None:
         super().__init__(world.scheduler)
@@ -191,7 +191,7 @@ class _Clock(SimulatedClock):
 
 
 class _Watched(Turnstile):
-    """A turnstile that checks how long it polls, and records which process is next."""
+    """A turnstile that limits the number of its polls, and records which process is next."""
 
     def __init__(self, process: _Process, path: str) -> None:
         super().__init__(path, process.clock)
@@ -263,7 +263,7 @@ def _keep_door(self: Any, locks: Any, ended: Callable[[], bool]) -> bool:
 
 
 def _shared_locks(self: Any) -> bool:
-    """The mutant of `Turnstile.enter` whose transactions ignore their own process's turn."""
+    """The mutant of `Turnstile.enter` that ignores a turn of its own process."""
     return bool(self._wait(self._turn, self._is_closed))
 
 

@@ -1,7 +1,8 @@
-"""The world of quotas: a server whose threads create and delete, and two processes that measure the stored amounts.
+"""The world of quotas: threads of a server create and delete, while two processes measure the stored amounts.
 
-The clocks of the processes are some seconds apart. A measurement may stop anywhere, and either process resumes it. The
-server's known amounts must never be below the stored ones, except for writes in doubt. At rest both must be equal.
+The clocks of the processes differ by some seconds. A measurement may stop at any point, and either process resumes it.
+The amounts that the server knows must not be below the stored amounts, except by the number of calls in doubt. At rest
+both must be equal.
 """
 
 from __future__ import annotations
@@ -58,9 +59,9 @@ class UsageWorld:
     def __init__(self, scheduler: Scheduler) -> None:
         self.scheduler = scheduler
         weather = draw_weather(scheduler.random)
-        # No crashes: a crashed server forgets the amounts it admitted, and may then exceed its quotas without a bug.
+        # No crashes: a crashed server forgets the amounts that it admitted, and may then exceed quotas without a bug.
         rates = dict.fromkeys((rate for rate in FAULT_RATES if rate.startswith("crash")), 0.0)
-        # Retries settle nearly every lost answer, so lose many: too few creations would end in doubt otherwise.
+        # Retries resolve nearly every lost answer. Lose many answers, so that some creations end in doubt.
         rates |= {name: LOST_FACTOR * getattr(weather, name) for name in ("lost_request", "lost_answer", "late")}
         clocks = {name: min(getattr(weather, name), SKEW_MS_MAX) for name in ("skew_ms_max", "jump_ms_max")}
         self.place = Place(scheduler, msgspec.structs.replace(weather, **rates, **clocks))
@@ -100,7 +101,7 @@ class UsageWorld:
             self._check_known()
 
     def measure(self, process: Process) -> None:
-        """Measure, with random stops. Each measurement resumes the last one that either process stopped."""
+        """Measure, with random stops. Each measurement resumes a stopped measurement of either process."""
         environment = log_place(process, SETTINGS)
         while self.left.take(process.name):
             process.clock.sleep(60 * process.clock.random())
@@ -112,11 +113,11 @@ class UsageWorld:
             self.scheduler.counts.bump("measured" if measured else "measurements stopped")
 
     def check(self) -> None:
-        """Check that at rest a measurement equals the stored amounts, and that the server then knows the same."""
+        """Check that at rest a measurement equals the stored amounts, and that the server knows the same amounts."""
         assert self.admission is not None
         self.scheduler.now_ms += 10 * 1000 * (USAGE_CLOCKS_SECONDS_MAX + USAGE_SLICE_SECONDS)
         environment = log_place(self.place, SETTINGS)
-        # The first may resume a stopped measurement, whose earlier counts may be outdated.
+        # The first measurement may resume a stopped one, and the counts from before the stop may be outdated.
         for _ in range(2):
             measured = measure_usage(environment, ORGANISATION)
         assert measured is not None
@@ -134,7 +135,7 @@ class UsageWorld:
             raise Violation("quiet", "the server's amounts differ from the measurement", known=known, measured=measured)
 
     def _check_known(self) -> None:
-        """Check that the server knows of all stored amounts, except creations in doubt, and that quotas hold."""
+        """Check that the server's amounts are not too low and that quotas hold, apart from calls in doubt."""
         assert self.admission is not None
         truth = self._truth()
         for _, usage in self.admission.known():
@@ -146,7 +147,7 @@ class UsageWorld:
                     raise Violation("quota", "the stored amounts exceed the quota", known=usage, stored=truth)
 
     def _truth(self) -> Amounts:
-        """Return the numbers of documents and records in the directory, which every creation writes."""
+        """Return the numbers of documents and records in the directory. Every creation adds a line there."""
         index = self.place.index
         shelves = {"documents": LOGS, "records": RECORDS}
         counts = {name: len(list(list_directory(index, ORGANISATION, shelf))) for name, shelf in shelves.items()}

@@ -17,10 +17,10 @@ __all__ = ["Outcome", "World", "run_seed"]
 
 
 class World(Protocol):
-    """Actors over one place, and the checks at rest.
+    """Actors over shared backends, and the checks after all actors have ended.
 
-    A world is created with the scheduler of its seed, and then starts its actors. It draws all its random numbers from
-    that scheduler. ``columns`` names the counts that must not stay zero over many seeds.
+    The constructor gets the scheduler of a seed, and starts the actors. A world draws all its random numbers from that
+    scheduler. ``columns`` names the counts that must not stay zero over many seeds.
     """
 
     columns: ClassVar[tuple[str, ...]]
@@ -30,12 +30,12 @@ class World(Protocol):
         ...
 
     def check(self) -> None:
-        """Raise Violation if a rule is broken. Faults are off, and calls of the place's own ports take no step."""
+        """Raise Violation if a rule is broken. No faults occur now, and calls of the faultless ports take no step."""
         ...
 
 
 class Outcome(msgspec.Struct, frozen=True):
-    """The result of a seed. ``checker`` names the violated checker; "crash" means an unexpected exception."""
+    """The result of a seed. ``checker`` names the checker that failed, or is "crash" after another exception."""
 
     seed: int
     fingerprint: str
@@ -49,13 +49,13 @@ CRASH = "crash"
 
 
 def _surroundings(build: Callable[[Scheduler], World], scheduler: Scheduler) -> AbstractContextManager[None]:
-    """Return the context of a world's whole run: its class's ``surroundings``, if it has any."""
+    """Return the context of a world's run: the ``surroundings`` of its class, if the class has any."""
     surroundings = getattr(build, "surroundings", None)
     return nullcontext() if surroundings is None else cast(AbstractContextManager[None], surroundings(scheduler))
 
 
 def run_seed(build: Callable[[Scheduler], World], seed: int, tell: Callable[[str], None] | None = None) -> Outcome:
-    """Run one seed of a world to its end and check it."""
+    """Run one seed of a world to its end, and run the world's checks."""
     scheduler = Scheduler(seed, tell)
     checker = details = ""
     try:
@@ -66,6 +66,6 @@ def run_seed(build: Callable[[Scheduler], World], seed: int, tell: Callable[[str
             world.check()
     except Violation as exc:
         checker, details = exc.checker, str(exc)
-    except Exception:  # noqa: BLE001 - whatever an actor raises is the seed's finding, and the run goes on
+    except Exception:  # noqa: BLE001 - any exception of an actor is the seed's result
         checker, details = CRASH, traceback.format_exc()
     return Outcome(seed, scheduler.fingerprint(), scheduler.calls, scheduler.counts.values, checker, details)
