@@ -1,4 +1,4 @@
-"""A file of a source is identified by its name and content: the table has each file once, and omits none."""
+"""The name and the content of a file identify it in its source: the table has each file once, and omits none."""
 
 from __future__ import annotations
 
