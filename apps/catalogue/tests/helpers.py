@@ -74,7 +74,7 @@ class Catalogue:
         return reconcile(self.store, "acme", everything=everything)
 
     def ids(self, prefix: str) -> list[str]:
-        """Return the ids that begin with the prefix, and cut off the prefix. Omit the ids of deleted records."""
+        """Return the ids that begin with the prefix, without the prefix. Omit the ids of deleted records."""
         lines = (line.id for line in self.records.list(prefix=prefix))
         return [id.removeprefix(prefix) for id in lines if not self.records.stat(id).deleted]
 

@@ -1,4 +1,4 @@
-"""Deletions by complete states that lack records, the limit of such deletions, and paused and removed sources."""
+"""Deletions by complete states that lack records, the limit of deletions, and paused and removed sources."""
 
 from __future__ import annotations
 

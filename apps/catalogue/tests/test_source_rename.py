@@ -1,4 +1,4 @@
-"""The rename of a source loses no data of the source, also after many interruptions of the rename."""
+"""The rename of a source loses no data, also after many interruptions of the rename."""
 
 from __future__ import annotations
 

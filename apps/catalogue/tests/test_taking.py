@@ -1,4 +1,4 @@
-"""Ingest stores each newer record, writes nothing for an equal one, skips none, and makes dead letters of failures."""
+"""Ingest stores newer records, writes nothing for equal records, skips no record, and keeps failures as dead letters."""
 
 from __future__ import annotations
 

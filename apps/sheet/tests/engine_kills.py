@@ -38,7 +38,7 @@ PROGRAM = "from stratalog.cli import main; main()"
 STEPS = 60
 CLIENTS = 3
 REQUESTS_MIN = 40
-"""A session normally makes more requests than this number. The kills are planned for the requests below it."""
+"""A session normally makes more requests than this number. The kills happen at random requests below it."""
 
 AT_ONCE = 2
 KILL_DELAY_SECONDS_MAX = 0.01
@@ -81,7 +81,7 @@ class Server:
 
 
 class ServedRun(Run):
-    """A run whose requests go to the server. ``kills`` has the number of kills at each request, by its number."""
+    """A run whose requests go to the server. ``kills`` maps a request's number to the number of kills."""
 
     def __init__(self, seed: int, engines: EnginePool, folder: str, server: Server, kills: Counter[int]) -> None:
         super().__init__(seed, engines, folder, f"plan-{seed}")

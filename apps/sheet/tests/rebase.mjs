@@ -1,5 +1,5 @@
 // The engine rebases pending messages over the commits of another client. Each text must stay in its row and column.
-// The names of rows and columns show where these are. `node rebase.mjs ENGINE_FOLDER PAGE_FOLDER FIRST_SEED SEEDS`
+// The names of rows and columns show their positions. `node rebase.mjs ENGINE_FOLDER PAGE_FOLDER FIRST_SEED SEEDS`
 // prints texts in other cells.
 import { chanceOf, change, look, made, named, playAll, sheetId } from "./lines.mjs";
 

@@ -1,4 +1,4 @@
-"""Loads and imports have limits in bytes. A restore of an earlier version makes a too large sheet small enough again."""
+"""Loads and imports have limits in bytes. A restore of an earlier version makes a sheet small enough again."""
 
 from __future__ import annotations
 

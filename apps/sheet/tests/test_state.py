@@ -1,4 +1,4 @@
-"""The parts of a state give the state again, and two similar states share most of their parts."""
+"""Joined parts of a state give the same state, and two similar states share most of their parts."""
 
 from __future__ import annotations
 

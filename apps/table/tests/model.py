@@ -73,7 +73,7 @@ class Model:
             parent = self.tree[parent].parent
 
     def leaves_with(self, keys: Sequence[str]) -> list[str]:
-        """Return the leaves whose region contains a row with these keys. A correct tree has one of them."""
+        """Return the leaves whose region contains a row with these keys. A correct tree has one such leaf."""
         return [one.id for one in self.leaves() if contains(one.region, keys)]
 
     # Files
@@ -298,7 +298,7 @@ class Model:
 
 
 def sound(schema: Schema, tree: Iterable[Partition]) -> bool:
-    """Return whether partitions are one complete tree: two children that meet fill the region of each parent."""
+    """Return whether partitions are one complete tree: the two children of each parent meet and fill its region."""
     known = {one.id: one for one in tree}
     roots = [one for one in known.values() if one.parent is None]
     inner = [one for one in known.values() if not one.is_leaf]

@@ -1,4 +1,4 @@
-"""The name and the content of a file identify it in its source: the table has each file once, and omits none."""
+"""A table knows a file of a source by its name and content. The table takes each file once, and omits no file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Hostile input files: an ingest has the rows that another reader reads, or an error that names the file.
+"""Hostile input files: an ingest takes the rows that another reader reads, or raises an error that names the file.
 
 In both cases, the table has the rows of the good files before and after the hostile file.
 """

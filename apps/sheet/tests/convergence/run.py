@@ -1,7 +1,7 @@
 """One random run: real engines in Node share a sheet that this process serves. At the end all states must be equal.
 
-These are the states of the clients and of the server's open model. A third model is loaded from an app snapshot and the
-later entries. The fourth state is the result of a replay from the first entry.
+Each client has a state, and so has the server's open model. Another state is loaded from an app snapshot and the later
+entries. The last state comes from a replay of all entries.
 """
 
 from __future__ import annotations
@@ -179,8 +179,8 @@ class Run:
 
 
 def readable(state: dict[str, Any]) -> dict[str, Any]:
-    """Return a state that can be compared. Engines number styles, formats and borders differently, so their values
-    replace the numbers, cell by cell.
+    """Return a state that can be compared. Engines number styles, formats and borders differently, so the result
+    has the style, format and border of each cell in place of the numbers.
     """
     state = dict(state)
     styles, formats = state.pop("styles", {}), state.pop("formats", {})
@@ -191,7 +191,7 @@ def readable(state: dict[str, Any]) -> dict[str, Any]:
         for name, known in (("styles", styles), ("formats", formats), ("borders", borders)):
             plain[name] = dict(_cell_by_cell(plain.get(name, {}), known))
         plain["merges"] = sorted(plain.get("merges", []))
-        # When the engine loads a state, cells that a merge hides get the style of the merge. Nobody can see that.
+        # When the engine loads a state, cells that a merge hides get the merge's style. Nobody can see that style.
         for hidden in _hidden(plain["merges"]):
             plain["styles"].pop(hidden, None)
         sheets.append(plain)

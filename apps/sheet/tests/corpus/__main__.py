@@ -1,6 +1,6 @@
 """Score the corpus: ``python -m apps.sheet.tests.corpus --json scores.jsonl``.
 
-The exit code is 0 if the scores reach the goal. The scores are lines of JSON. A repeated command omits stored scores.
+The exit code is 0 if the scores reach the goal. The scores are lines of JSON. A repeated command continues.
 """
 
 from __future__ import annotations
