@@ -1,4 +1,4 @@
-"""Ingest stores newer records, writes nothing for equal records, skips no record, and keeps failures as dead letters."""
+"""Ingest stores newer records, writes nothing for equal records, skips no record, and makes failures dead letters."""
 
 from __future__ import annotations
 
