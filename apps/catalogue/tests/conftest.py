@@ -1,4 +1,4 @@
-"""The fixture of a catalogue, in memory and in SQLite."""
+"""The fixture `catalogue`: a catalogue in memory, and one in SQLite."""
 
 from __future__ import annotations
 

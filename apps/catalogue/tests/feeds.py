@@ -1,4 +1,4 @@
-"""HTTP servers on loopback for tests of the adapters: a feed in pages, with an ETag, and an OAI-PMH repository."""
+"""HTTP servers on loopback for tests of the adapters: a feed with pages and an ETag, and an OAI-PMH repository."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PAGE = 3
 
 
 class Feed:
-    """A feed of books that records its requests. The first answers have the statuses in ``broken``."""
+    """A feed of books that records its requests. Each request takes one status from ``broken``, if any is left."""
 
     def __init__(self) -> None:
         self.books: list[dict[str, Any]] = []
@@ -40,7 +40,7 @@ class Feed:
 
 
 class Repository:
-    """An OAI-PMH repository that answers in pages by resumption token, and records its requests.
+    """An OAI-PMH repository that answers in pages with resumption tokens, and records its requests.
 
     ``records`` has the datestamp and title of each identifier. A deleted record has no title.
     """
@@ -99,7 +99,7 @@ class Repository:
 
 @contextmanager
 def serving(source: Feed | Repository) -> Iterator[None]:
-    """Serve the source at a loopback port, and set its URL."""
+    """Serve the source on a loopback port, and set the URL of the source."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:

@@ -1,4 +1,4 @@
-"""Helpers of the catalogue's tests: a catalogue with a folder, and small sources."""
+"""Helpers of the catalogue's tests: a catalogue with a folder for its sources, and the text of a Debian package."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Catalogue:
         self.connect: Callable[[], httpx.Client] = httpx.Client
 
     def add(self, name: str = "debian", **settings: Any) -> Source:
-        """Add a source. By default it is a folder of Debian packages, and each file is a complete state."""
+        """Add a source. By default the source is a folder of Debian packages, and each file is a complete state."""
         (self.folder / name).mkdir(exist_ok=True)
         given = {
             "adapter": "folder",
@@ -66,15 +66,15 @@ class Catalogue:
         self.write("\n".join(PACKAGE.format(name=name, version=at) for name, at in versions.items()), day=day)
 
     def poll(self, *sources: str) -> Polled:
-        """Poll these sources, or all, and return the last outcome."""
+        """Poll these sources, or all sources if none is given. Return the last outcome."""
         return list(poll(self.store, "acme", self.connect, sources=sources))[-1]
 
     def scan(self, *, everything: bool = False) -> ReconciliationCounts:
-        """Make the works that are out of date. With ``everything``, make all works."""
+        """Make the works that are out of date. With ``everything``, make all works again."""
         return reconcile(self.store, "acme", everything=everything)
 
     def ids(self, prefix: str) -> list[str]:
-        """Return the ids that begin with the prefix, without it. Deleted records are left out."""
+        """Return the ids that begin with the prefix, without the prefix. Omit the ids of deleted records."""
         lines = (line.id for line in self.records.list(prefix=prefix))
         return [id.removeprefix(prefix) for id in lines if not self.records.stat(id).deleted]
 

@@ -1,9 +1,9 @@
 """A soak test with kills: ``python -m apps.catalogue.tests.soak --records 1000000 --kills 40 --seed 7``.
 
-Each process polls its own source and makes its works. Processes are killed at random times and restarted at once. Each
-source has files of records, and a last file that changes some of them. At the end every record must have its bytes,
-versions and work, and there must be no dead letter. The exit code is 1 if that is not so, or if too few processes were
-killed.
+Each process polls its own source and makes the works of that source. The test kills processes at random times and
+restarts them at once. Each source has files of records, and a last file that changes some records. At the end every
+record must have its bytes, versions and work, and there must be no dead letter. The exit code is 1 if a check fails, or
+if the test killed too few processes.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ STOP_SECONDS_MAX = 24 * 3600
 
 
 def soak(records: int, processes: int, kills_min: int, seed: int, pause: float, folder: Path) -> dict[str, int]:
-    """Run the soak test and return its counts. Raises AssertionError if a record is lost or differs from its source."""
+    """Run the soak test and return its counts. Raises AssertionError if a check fails."""
     chance = random.Random(seed)
     store = str(folder / "store")
     each = -(-records // processes)
@@ -53,8 +53,8 @@ def soak(records: int, processes: int, kills_min: int, seed: int, pause: float, 
                 if process.poll() is not None:
                     assert process.returncode == 0, (folder / f"errors-{number}").read_text()[-4000:]
                     del running[number]
-            # Each process is killed as often at the end as at the start. If the last one had all kills, it would never
-            # get from the start of its scan to the works that are missing.
+            # The rate of kills per process stays the same when other processes have ended. At a higher rate, the last
+            # process would never get from the start of its scan to the missing works.
             if (number := chance.randrange(processes)) in running:
                 os.kill(running[number].pid, signal.SIGKILL)
                 running[number].wait()
@@ -74,7 +74,7 @@ def soak(records: int, processes: int, kills_min: int, seed: int, pause: float, 
 
 
 def work(store: str, number: int) -> None:
-    """Do the work of one process: poll its source, and make its works."""
+    """Do the work of one process: poll its source, and make the works of the source."""
     with stratalog.open(store) as opened:
         connect = _no_client
         for outcome in poll(opened, "acme", connect, sources=[f"s{number}"]):
@@ -83,7 +83,7 @@ def work(store: str, number: int) -> None:
 
 
 def lines_of(first: int, stop: int, *, changed: bool = False) -> Iterator[bytes]:
-    """Yield the first version of records as lines, or with ``changed`` the second version of those that change."""
+    """Yield the first version of each record as a line, or with ``changed`` the second version of changed records."""
     for number in range(first, stop):
         if not changed:
             yield _line(number, 1)

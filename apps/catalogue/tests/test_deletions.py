@@ -1,4 +1,4 @@
-"""A complete state deletes the records that it lacks, unless it lacks too many. Also paused and removed sources."""
+"""Deletions by complete states that lack records, the limit of deletions, and paused and removed sources."""
 
 from __future__ import annotations
 

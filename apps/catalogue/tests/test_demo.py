@@ -1,4 +1,4 @@
-"""The demo of the catalogue runs, and its script makes states of the indexes that apt fetched."""
+"""The demo of the catalogue runs, and `scripts/catalogue_data.py` makes complete states from apt's package indexes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A dry run returns the counts of the poll that would follow, and writes nothing."""
+"""A dry run writes nothing, and returns the counts that a poll would return at that moment."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ NAMES = [f"package-{number}" for number in range(40)]
 
 
 def dry(catalogue: Catalogue, **options: bool) -> Polled:
-    """Return the outcome of a dry run. Checks that it leaves every item and blob unchanged."""
+    """Return the outcome of a dry run, and check that the run leaves every item and blob unchanged."""
     before = stored(catalogue)
     (said,) = poll(catalogue.store, "acme", catalogue.connect, dry_run=True, **options)
     assert said.dry_run

@@ -34,7 +34,7 @@ STORIES = [
 
 @pytest.fixture(scope="module")
 def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Return the URL of a server. Its catalogue has polled three states of packages and two of films."""
+    """Return the URL of a server whose catalogue has polled three states of packages and two files of films."""
     with stratalog.open("memory:") as store:
         fill(Catalogue(store, tmp_path_factory.mktemp("sources")))
         with serving(create_app(store, application())) as found:

@@ -1,4 +1,4 @@
-"""Feeds over real HTTP: only changes are fetched, pages are followed, failures are retried or reported."""
+"""Feeds over real HTTP: a poll fetches only changes, follows pages, and retries or reports failures."""
 
 from __future__ import annotations
 
@@ -281,7 +281,7 @@ def test_an_answer_without_a_list_is_no_empty_harvest(
     repository.answer = broken  # type: ignore[method-assign]
     assert ("out of order" if content else "no list") in catalogue.poll().reason
     repository.answer = real  # type: ignore[method-assign]
-    # The checkpoint has not moved, so records from before the failed harvest are read.
+    # The failed harvest did not move the checkpoint, so this poll reads all records.
     assert catalogue.poll().taken.new == 7
     assert "from" not in repository.asked[-3]
 

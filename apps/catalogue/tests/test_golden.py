@@ -1,4 +1,4 @@
-"""The stored formats are fixed: each transformer makes the golden bytes, and the golden records can still be read."""
+"""The stored formats are fixed: each transformer makes the golden bytes, and the program still reads golden records."""
 
 from __future__ import annotations
 

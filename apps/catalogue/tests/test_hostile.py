@@ -1,4 +1,4 @@
-"""A poll of hostile files stores their valid records exactly, makes dead letters of the rest, and reads other files."""
+"""A poll of a hostile file stores its valid records exactly, makes dead letters of the rest, and reads other files."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_a_hostile_file_is_taken_exactly_or_named_and_what_is_beside_it_is_taken
         kept = b"".join(plain.records.open_dead_letter(letter.id)) if letter.size else b""
         assert letter.size is not None or not hostile.body
         assert kept in hostile.body or hostile.form == "csv", "the bytes are those of the file"
-    # A second poll reads nothing, and a redrive leaves the same dead letters.
+    # A second poll reads nothing, and a redrive resolves no dead letter.
     assert [outcome.taken.read for outcome in poll(plain.store, "acme", plain.connect)] == [0, 0]
     assert [one.resolved for one in redrive(plain.store, "acme", plain.connect)] == [False] * len(letters)
     assert len(list(plain.records.dead_letters())) == len(letters)

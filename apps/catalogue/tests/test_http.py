@@ -1,4 +1,4 @@
-"""The read API and its page: search, one work, its versions, their differences, and the counts for an alarm."""
+"""The catalogue's read API and page: search, a work, versions and their differences, and the counts for an alarm."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def test_a_record_is_asked_for_by_its_id(client: TestClient[Any], path: str) -> 
 
 
 def fetch(client: TestClient[Any], path: str, authorize: Any) -> int:
-    """Return the HTTP status of a request about bash under these rules of authorisation."""
+    """Return the HTTP status of a request for the package bash, under the given authorisation."""
     rules = application(authenticate=StaticTokens({"t": Principal(id="ann")}), authorize=authorize)
     store: Any = client.app.state.service.store  # type: ignore[attr-defined]
     with TestClient(create_app(store, rules)) as other:

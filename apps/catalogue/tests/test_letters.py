@@ -1,4 +1,4 @@
-"""Dead letters of a catalogue: each keeps its bytes, affects one file, page or record, and can be redriven."""
+"""Dead letters of a catalogue: each stores the bytes of one file, page or record that failed, and can be redriven."""
 
 from __future__ import annotations
 

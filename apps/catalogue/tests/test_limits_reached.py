@@ -1,4 +1,4 @@
-"""Tests of limits that the tests of their subjects do not reach. `docs/limits.md` names a test for each limit."""
+"""The limits of the catalogue that no other test reaches. `docs/limits.md` names a test for each limit."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_a_source_named_more_is_counted_like_any_other(catalogue: Catalogue, mon
     stats = summary.read_stats(catalogue.records)
     assert (stats.dead_letters, stats.more_dead_letters) == ({"more": 2}, True)
     letters = [line for line in exposition(stats).splitlines() if "dead_letters" in line and line[0] != "#"]
-    # The letters of the source z are not counted, so no sample says that it has none.
+    # The count ends before the source z, so the metrics have no sample for z.
     assert letters == [
         'stratalog_catalogue_dead_letters{source="more"} 2',
         "stratalog_catalogue_more_dead_letters 1",

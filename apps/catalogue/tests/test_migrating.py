@@ -1,4 +1,4 @@
-"""Rows of a versioned hybrid store become records, with payloads of all formats. An interrupted migration resumes."""
+"""A migration makes records of the rows of a versioned hybrid store, with payloads of all formats, and can resume."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The catalogue works the same on emulators of DynamoDB and S3: it is polled, and its works are made, also twice."""
+"""On emulators of DynamoDB and S3, a catalogue polls its sources and makes its works as on other stores."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ TICK_MS = TICK_NS // 1_000_000
 
 
 class Folder:
-    """A polled folder whose files have times of a coarse clock, and the clock of the polls."""
+    """A polled folder whose files have the times of a coarse clock. ``clock`` is the clock of the polls."""
 
     def __init__(self, catalogue: Catalogue, **settings: Any) -> None:
         given = {"format": "json", "transformer": "plain", "id": "id", "complete": False}

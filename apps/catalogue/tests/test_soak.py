@@ -1,4 +1,4 @@
-"""Processes that store records are killed, and every record still has its original bytes: see `soak.py`."""
+"""A short run of `soak.py`: after kills of the processes, every record still has its original bytes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The rename of a source: no data of the source is lost, however often the rename is interrupted."""
+"""The rename of a source loses no data, also after many interruptions of the rename."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from stratalog_catalogue.source_rename import rename_source
 from stratalog_catalogue.sources import read_source, source_names
 
 VERSIONS = {"ant": ["1", "2", "3"], "bee": ["1"], "cow": ["1", "2"]}
-"""The packages of the source `debian`, with the versions of each. The last poll deletes cow."""
+"""The versions of each package of the source `debian`. Polls delete bee and cow, and a later poll adds bee again."""
 
 
 @pytest.fixture
@@ -33,7 +33,7 @@ def debian(catalogue: Catalogue) -> Catalogue:
 
 
 def history_of(catalogue: Catalogue, source: str) -> dict[str, list[tuple[Any, ...]]]:
-    """Return each record of a source with its versions. A rename must leave them unchanged."""
+    """Return each record of a source with its versions. A rename must leave the versions unchanged."""
     prefix, found = f"source/{source}/", {}
     for line in catalogue.records.list(prefix=prefix):
         versions = [
@@ -63,7 +63,7 @@ def test_a_renamed_source_has_its_records_versions_letters_works_and_checkpoint(
     assert (debian.ids("source/debian/"), debian.ids("works/debian/")) == ([], [])
     assert letters_of(debian) == [(letters[0][0].replace("/debian/", "/packages/"), letters[0][1])]
     assert list(source_names(debian.records)) == ["packages"]
-    assert debian.poll().taken.read == 0  # the checkpoint moved too, so nothing is read again
+    assert debian.poll().taken.read == 0  # the rename moved the checkpoint, so the poll reads nothing
     debian.scan()
     assert debian.ids("works/packages/") == works
     with pytest.raises(NotFound):

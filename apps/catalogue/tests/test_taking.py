@@ -1,4 +1,4 @@
-"""Ingest: a newer record is stored, an equal one writes nothing, none is skipped, and failures are dead letters."""
+"""Ingest stores newer records, writes nothing for equal records, skips no record, and makes failures dead letters."""
 
 from __future__ import annotations
 
@@ -243,7 +243,7 @@ def test_a_store_that_cannot_be_reached_ends_the_poll_and_moves_no_checkpoint(tm
     from pathlib import Path
 
     assert isinstance(tmp_path, Path)
-    # A put retries for ten seconds, so the clock is simulated.
+    # A put retries for ten seconds, so the test uses a simulated clock.
     catalogue = Catalogue(stratalog.open("memory:", clock=ManualClock()), tmp_path)
     catalogue.add()
     catalogue.write_packages({"bash": "1"})

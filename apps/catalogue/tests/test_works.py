@@ -1,4 +1,4 @@
-"""Works are made of changed records, or all again with the same bytes. An interrupted scan resumes."""
+"""A scan makes works of changed records, or all works again with the same bytes. An interrupted scan resumes."""
 
 from __future__ import annotations
 

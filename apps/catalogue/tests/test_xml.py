@@ -1,4 +1,4 @@
-"""Untrusted XML costs time and memory in proportion to its length, and each part of it has a limit."""
+"""Untrusted XML costs time and memory in proportion to its length, and each part of a document has a limit."""
 
 from __future__ import annotations
 

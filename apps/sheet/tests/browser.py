@@ -24,7 +24,7 @@ document.getElementById("out").textContent = JSON.stringify(states);
 
 
 def browser_program() -> str:
-    """Return the path of Chromium, found as scripts/bootstrap finds it."""
+    """Return the path of Chromium. The search is the same as in scripts/bootstrap."""
     found = [shutil.which(name) for name in ("chromium", "chromium-browser", "google-chrome")]
     program = next(filter(None, found), None)
     assert program is not None, "scripts/bootstrap browser installs Chromium"
@@ -32,7 +32,7 @@ def browser_program() -> str:
 
 
 def imported(books: list[dict[str, Any]], folder: Path) -> list[dict[str, Any]]:
-    """Return the engine's states of workbooks in a browser. Each workbook is given as its files."""
+    """Import workbooks in a browser, each given as its files, and return the engine's states."""
     (folder / "books.js").write_text(f"const books = {json.dumps(books)};")
     page = folder / "page.html"
     page.write_text(PAGE.format(engine=engine_folder().as_uri()))

@@ -1,4 +1,4 @@
-"""Fixtures of the sheet: engines, which are shared by all tests of a process, and sheets in memory."""
+"""Fixtures of the sheet: engines that all tests of a process share, and sheets in memory."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
-"""Random sheet sessions against a server whose engines are killed: the server must survive, and all states be equal.
+"""Random sheet sessions while the test kills engines: the server must survive, and all states must be equal.
 
     python -m apps.sheet.tests.engine_kills --sessions 200 --kills 50 --seed 1
 
-Clients are those of `convergence`: real engines in Node. This process sends their requests to the server over HTTP. The
-exit code is 1 if the server died, a session diverged, or too few engines were killed. A failure prints the seeds of the
-run and of the session.
+The clients are the ones of `convergence`: real engines in Node. This process sends their requests to the server over
+HTTP. The exit code is 1 if the server died, a session diverged, or too few engines were killed. A failure prints the
+seeds of the run and of the session.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ PROGRAM = "from stratalog.cli import main; main()"
 STEPS = 60
 CLIENTS = 3
 REQUESTS_MIN = 40
-"""A session normally makes more requests than this number. Its kills are planned during these requests."""
+"""A session normally makes more requests than this number. The kills happen at random requests below it."""
 
 AT_ONCE = 2
 KILL_DELAY_SECONDS_MAX = 0.01
@@ -48,7 +48,7 @@ BUSY = (429, 503)
 
 
 class Refusal(Exception):
-    """The code of an error that the server answered."""
+    """The server answered with an error. The message is the code of that error."""
 
 
 class Server:
@@ -81,7 +81,7 @@ class Server:
 
 
 class ServedRun(Run):
-    """A run whose requests go to the server. The requests in ``kills`` kill engines of the server."""
+    """A run whose requests go to the server. ``kills`` maps a request's number to the number of kills."""
 
     def __init__(self, seed: int, engines: EnginePool, folder: str, server: Server, kills: Counter[int]) -> None:
         super().__init__(seed, engines, folder, f"plan-{seed}")
@@ -170,7 +170,7 @@ class ServedRun(Run):
 
 @contextmanager
 def serving(folder: str) -> Iterator[Server]:
-    """Run a server. Raises Diverged if it died, or if an engine outlives it."""
+    """Run a server. Raises Diverged if the server died, or if an engine outlives the server."""
     server = Server(folder)
     try:
         yield server

@@ -1,6 +1,6 @@
-// Sheets for tests of the rebase, in real engines with the page's own modules. The first row has a name for each
-// column, and the first column one for each row. Programs that import this have the arguments ENGINE_FOLDER
-// PAGE_FOLDER FIRST_SEED SEEDS.
+// Sheets for tests in real engines with the page's own modules. The first row has a name for each column, and the first
+// column has a name for each row. Programs that import this module have the arguments ENGINE_FOLDER PAGE_FOLDER. Those
+// that call `playAll` also have FIRST_SEED SEEDS.
 import { readFileSync } from "node:fs";
 import vm from "node:vm";
 
@@ -13,7 +13,7 @@ export const { movedBy } = await import(`${page}/positions.js`);
 const LINES = 12;
 export const sheetId = "sheet1";
 
-/** Make a model. `sent` has the messages that it sends, and `receive` gives it a committed message after `loaded`. */
+/** Make a model that loads messages. `sent` has the messages that it sends. `receive` gives it a later message. */
 export function made(data, name, loaded = []) {
   const sent = [];
   let give;
@@ -71,7 +71,7 @@ export function change(model, below) {
   else model.dispatch("ADD_COLUMNS_ROWS", { ...of, base: line(), quantity: 1 + below(2), position });
 }
 
-/** Play every seed, print the first failures, and exit with 1 if there are any. */
+/** Play every seed, print the first failures, and exit with 1 if a seed failed. */
 export function playAll(play) {
   let wrong = 0;
   for (let seed = Number(first); seed < Number(first) + Number(count); seed++) {

@@ -1,9 +1,9 @@
-// A page loads some messages and receives the later ones, among them undos of loaded messages. However many it has
-// loaded, it must end with the same sheets, heights of rows, and value of a SUBTOTAL.
-// `node loaded.mjs ENGINE_FOLDER PAGE_FOLDER CASE` prints each other end.
+// A page loads some messages and receives the later ones, among them undos of loaded messages. The number of loaded
+// messages must not change the sheets, the heights of rows, or the value of a SUBTOTAL at the end.
+// `node loaded.mjs ENGINE_FOLDER PAGE_FOLDER CASE` prints each wrong result.
 import { made, rewind } from "./lines.mjs";
 
-// Node has no canvas, and the engine's own one measures no heights.
+// Node has no canvas, and the engine's own canvas measures no heights.
 globalThis.OffscreenCanvas = /** @type {any} */ (
   class {
     font = "";
@@ -25,7 +25,7 @@ const removed = [{ type: "REMOVE_COLUMNS_ROWS", ...rows, elements: [1] }];
 const deleted = (sheetId) => [{ type: "DELETE_SHEET", sheetId, sheetName: sheetId }];
 const duplicated = [{ type: "DUPLICATE_SHEET", sheetId: two, sheetIdTo: "copy", sheetNameTo: "copy" }];
 
-/** The messages of each case. A number is an undo of that message. The page takes back a case without an undo. */
+/** The messages of each case. A number is an undo of the message at that index. Cases without an undo are rewound. */
 const cases = {
   deletedSheet: [deleted(two), 0],
   twoDeletedSheets: [deleted(two), deleted("three"), 0, 1],
@@ -63,7 +63,7 @@ function sizes({ getters }) {
   return getters.getSheetIds().map((id) => [id, ...all(id)].join(" "));
 }
 
-/** Return what a page shows after a case of which it has loaded the first `count` messages. */
+/** Return what a page shows after it has loaded the first `count` messages and received the others. */
 function shown(messages, count) {
   const { model, receive } = made(data(), "mine", messages.slice(0, count));
   for (const message of messages.slice(count)) receive(message);

@@ -29,7 +29,7 @@ def package(
     strings: str = "",
     more: Mapping[str, str] | None = None,
 ) -> bytes:
-    """Return a workbook. ``sheets`` has the content of the ``worksheet`` element of each sheet by name."""
+    """Return a workbook. ``sheets`` maps each sheet's name to the content of its ``worksheet`` element."""
     listed = "".join(f'<sheet name="{name}" sheetId="{n}" r:id="s{n}"/>' for n, name in enumerate(sheets, 1))
     links = "".join(link(f"s{n}", "worksheet", f"worksheets/sheet{n}.xml") for n in range(1, len(sheets) + 1))
     links += link("styles", "styles", "styles.xml") if styles else ""

@@ -1,10 +1,11 @@
-// Pending messages are rebased over the commits of another client. Each text must stay in its row and column, whose
-// names the engine moves. `node rebase.mjs ENGINE_FOLDER PAGE_FOLDER FIRST_SEED SEEDS` prints texts in other cells.
+// The engine rebases pending messages over the commits of another client. Each text must stay in its row and column.
+// The names of rows and columns show their positions. `node rebase.mjs ENGINE_FOLDER PAGE_FOLDER FIRST_SEED SEEDS`
+// prints texts in other cells.
 import { chanceOf, change, look, made, named, playAll, sheetId } from "./lines.mjs";
 
 /**
- * Play a run: one client has pending texts and changes of rows and columns, and the other commits such changes. Return
- * a line for each text in another cell.
+ * Play a run: one client has pending texts and changes of rows and columns, and the other client commits changes of
+ * rows and columns. Return a line for each text in another cell.
  */
 function play(seed) {
   const chance = chanceOf(seed);
@@ -29,7 +30,7 @@ function play(seed) {
     mine.receive(message);
   }
   const positions = look(mine.model);
-  // If two texts were typed into one cell, the cell has the newer one.
+  // If two texts were typed into one cell, the cell has the newer text.
   const last = new Map(typed.map((each) => [`${each.row} ${each.column}`, each]));
   return [...last.values()].flatMap(({ text, row, column }) => {
     const [there, top, left] = [text, row, column].map((each) => positions.get(each));

@@ -1,5 +1,6 @@
-// A client has a pending new sheet with a text. Then it gets another client's message, after which all models refuse
-// the new sheet. `node refused.mjs ENGINE_FOLDER PAGE_FOLDER` prints the texts that the client lists as lost, by case.
+// A client has a pending new sheet with a text, and gets another client's message. Then all models refuse the new
+// sheet, except in the case `none`. `node refused.mjs ENGINE_FOLDER PAGE_FOLDER` prints for each case the lost texts
+// that the client lists, and the names of the sheets.
 import { made, named } from "./lines.mjs";
 
 const page = process.argv[3];

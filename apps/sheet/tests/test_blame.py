@@ -123,7 +123,7 @@ def test_no_sheet_of_that_name_is_not_found(sheet: Sheet) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(8))
 def test_what_blame_says_last_is_what_the_cell_holds(seed: int, engines: EnginePool) -> None:
-    """This holds after random writes, insertions, removals, undos and restores."""
+    """The run makes random writes, insertions, removals, undos and restores."""
     chance = random.Random(seed)
     with stratalog.open("memory:") as store:
         sheet = Sheets(store, engines).create("acme", "plan")

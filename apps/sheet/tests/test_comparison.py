@@ -1,4 +1,4 @@
-"""Versions are compared by their entries, without a model. A cell that moved is still the same cell."""
+"""A comparison of versions reads their entries, without a model. A cell that moved is still the same cell."""
 
 from __future__ import annotations
 

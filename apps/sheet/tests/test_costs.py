@@ -1,4 +1,4 @@
-"""The cost of an edit in DynamoDB's capacity units, by its published rules, on the emulator and in memory."""
+"""The cost of an edit in capacity units, by DynamoDB's published rules, on the emulator and in memory."""
 
 from __future__ import annotations
 

@@ -83,7 +83,7 @@ def test_a_long_text_comes_back_from_an_export(sheets: Sheets, monkeypatch: pyte
     text = "long, " * 30_000
     sheet = sheets.create("acme", "plan")
     sheet.set("A1", text)
-    before = csv.field_size_limit(131_072)  # the default; another application of the process may have raised it
+    before = csv.field_size_limit(131_072)  # the default, which another application may have raised
     try:
         again = sheets.import_file("acme", "again", sheet.files.csv(), file_name="plan.csv")
     finally:

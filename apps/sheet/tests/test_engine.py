@@ -1,4 +1,4 @@
-"""The engine's processes: their limits, the errors that callers get when one dies, and that none is left running."""
+"""Processes of the engine: their limits, the errors of callers when a process dies, and the end of each process."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def engine() -> Iterator[Engine]:
 
 @pytest.fixture
 def made() -> Iterator[Callable[..., EnginePool]]:
-    """Return a function that makes pools. They are closed after the test."""
+    """Return a function that makes pools. The fixture closes the pools after the test."""
     pools: list[EnginePool] = []
 
     def make(**settings: Any) -> EnginePool:
@@ -86,7 +86,7 @@ def is_running(pid: int) -> bool:
 
 
 def await_end(pid: int) -> None:
-    """Wait until a process has ended that is not a child of this one."""
+    """Wait until a process has ended. The process is not a child of this process."""
     wait = threading.Event()
     for _ in range(SECONDS_MAX * 100):
         if not is_running(pid):
@@ -129,7 +129,7 @@ def test_a_call_that_takes_too_much_ends_the_engine(settings: dict[str, Any], wh
 
 
 def test_a_process_that_does_not_answer_is_killed(engine: Engine) -> None:
-    """V8 does not check its own timeout everywhere, so the caller has one too."""
+    """V8 does not check its own timeout everywhere, so the caller has a timeout too."""
     engine = Engine(settings=EngineSettings(call_seconds_max=0.1))
     engine.start()
     engine._await_ready()
@@ -144,7 +144,8 @@ def test_cpu_time_is_counted_for_each_call(engine: Engine) -> None:
     engine = Engine(settings=EngineSettings(call_cpu_seconds_max=2))
     opened(engine)
     assert engine.pid is not None
-    # The limit is rounded up to whole seconds, so 3 seconds exceed it. The number of calls depends on the machine.
+    # The engine rounds the limit up to whole seconds. One limit for all calls would end the engine before 3 seconds.
+    # The number of calls depends on the machine.
     while cpu_seconds(engine.pid) < 3:
         opened(engine, 100_000)
     engine.close()

@@ -1,4 +1,4 @@
-"""The memory of an import in the calling process, measured in bytes that Python allocates. It is deterministic."""
+"""The memory of an import in the calling process, in bytes that Python allocates. This measure is deterministic."""
 
 from __future__ import annotations
 

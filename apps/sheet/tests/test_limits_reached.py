@@ -1,4 +1,4 @@
-"""Tests of limits that the tests of their subjects do not reach. `docs/limits.md` names a test for each limit."""
+"""The limits of sheets that no other test reaches. `docs/limits.md` names a test for each limit."""
 
 from __future__ import annotations
 
@@ -77,4 +77,4 @@ def test_a_change_that_others_overtake_is_decided_so_often(sheet: Sheet, monkeyp
     monkeypatch.setattr(sheet.log, "append", overtaken)
     with pytest.raises(ContentionError):
         sheet.rename("Budget")
-    assert SHEET_ATTEMPTS_MAX <= len(decided) <= SHEET_ATTEMPTS_MAX + 1  # plus one with the cached window
+    assert SHEET_ATTEMPTS_MAX <= len(decided) <= SHEET_ATTEMPTS_MAX + 1  # plus one attempt with the cached window

@@ -1,4 +1,4 @@
-"""Loads and imports have limits in bytes. If a sheet is too large to load, a restore of an earlier version helps."""
+"""Loads and imports have limits in bytes. A restore of an earlier version makes a sheet small enough again."""
 
 from __future__ import annotations
 

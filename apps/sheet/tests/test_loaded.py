@@ -1,4 +1,4 @@
-"""An undo of a loaded message: the engine's views are complete after it, in the page and in the server's engines."""
+"""After an undo of a loaded message, the engine's views are complete, in the page and in the server's engines."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The engine is installed from npm, with pinned hashes, and completely or not at all."""
+"""An installation of the engine from npm checks pinned hashes, and is complete or leaves nothing."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ engine_files.install_engine(folder=Path({folder!r}))
 
 @pytest.fixture
 def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Make a package of one file, a fake npm that serves it, and its pins. Return the folder of the package."""
+    """Make a package of one file, its pins, and a fake npm that serves it. Return the folder of the package."""
     source = tmp_path / "source"
     (source / "package").mkdir(parents=True)
     (source / "package" / "index.js").write_text("the engine")

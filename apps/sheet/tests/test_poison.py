@@ -1,4 +1,4 @@
-"""A message that no engine can open is refused. If a log already has one, only engines die, and the server survives."""
+"""The server refuses a message that no engine can open. If a log already has one, only engines die."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def client(store: Store) -> Iterator[Client]:
 
 
 def poison(sheet: Sheet) -> int:
-    """Append the message without the check, as an earlier program may have done, and return its version."""
+    """Append a message that no engine can open, as an earlier program may have done, and return its version."""
     message = revision(sheet, rows(1, HUGE))
     return sheet.log.append(event_of(Revision(message)), expected=sheet.version).version
 

@@ -1,4 +1,4 @@
-"""A server is restored from an older backup: open sheets notice it, and lose no text that was typed but not saved."""
+"""Open sheets notice that the server was restored from an older backup, and lose no text that was not yet saved."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ HERE = Path(__file__).parent / "e2e"
 
 
 class Restored:
-    """A server whose folder can be backed up and restored. It keeps its port."""
+    """A server whose folder can be backed up and restored. The server keeps its port."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder / "store"

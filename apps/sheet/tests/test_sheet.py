@@ -1,4 +1,4 @@
-"""A sheet: messages are committed in one order, states follow from them, and no version is lost."""
+"""A sheet commits messages in one order, computes its states from the messages, and loses no version."""
 
 from __future__ import annotations
 

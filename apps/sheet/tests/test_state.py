@@ -1,4 +1,4 @@
-"""A state is split into parts and joined again, and two similar states share most of their parts."""
+"""Joined parts of a state give the same state, and two similar states share most of their parts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The title of a sheet is part of its log: entries of their own type, which do not change the engine's revisions."""
+"""The log of a sheet has its titles. Entries with titles have their own type and do not change engine revisions."""
 
 from __future__ import annotations
 

@@ -116,7 +116,7 @@ def test_validations_open_elsewhere(sheet: Sheet) -> None:
     body, report = sheet.files.export()
     rules = read(body).active.data_validations.dataValidation
     lost = {found.code: found.count for found in report.findings}
-    assert (len(rules), lost) == (0, {"validation": 1}), "each rule took the place of the one before"
+    assert (len(rules), lost) == (0, {"validation": 1}), "each rule replaced the rule before it"
 
 
 def test_images_come_in_and_go_out_with_their_bytes(sheet: Sheet) -> None:

@@ -1,4 +1,4 @@
-"""An import keeps every value with its type in workbooks of any program, and the report lists the rest."""
+"""An import keeps every value with its type in workbooks of any program, and the report lists all losses."""
 
 from __future__ import annotations
 
@@ -235,7 +235,7 @@ def test_a_report_names_so_many_places(sheets: Sheets, monkeypatch: pytest.Monke
 def test_empty_cells_cost_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     from stratalog_sheet.xlsx_markup import Allowance
 
-    # Each element that is read takes memory, so empty cells are dropped before they count.
+    # Each element takes memory, so the import drops empty cells before the limit counts them.
     monkeypatch.setattr(Allowance.__init__, "__defaults__", (100, 10_000_000))
     empty = "".join(f'<c r="{column}{row}"/>' for row in range(1, 20_000) for column in "ABCDE")
     book = read_workbook(package({"S": f'<sheetData><row r="1">{empty}<c r="F1"><v>1</v></c></row></sheetData>'}))

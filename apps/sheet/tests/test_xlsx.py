@@ -65,7 +65,7 @@ def test_the_large_workbook_loads_from_its_kept_state(sheets: Sheets) -> None:
     sheet.set("B7", "changed")
     before = _stored(sheet)
     sheet.log.save_snapshot(2, _parts(sheet))
-    assert _stored(sheet) - before < first / 20, "a snapshot after a small edit writes what changed"
+    assert _stored(sheet) - before < first / 20, "a snapshot after a small edit writes only the changed parts"
 
 
 def _parts(sheet: Sheet) -> list[bytes]:

@@ -1,4 +1,4 @@
-// Two clients undo and redo changes of rows and columns, after other such changes. Each text must stay in its row and
+// Two clients undo and redo changes of rows and columns after later changes. Each text must stay in its row and
 // column. `node undo.mjs ENGINE_FOLDER PAGE_FOLDER FIRST_SEED SEEDS` prints texts that are in other cells.
 import { chanceOf, change, effectOfHistory, look, made, movedBy, named, playAll, sheetId } from "./lines.mjs";
 
@@ -6,7 +6,7 @@ const STEPS = 24;
 
 /**
  * Play a run: two clients change rows and columns, type, undo and redo. Return a line for each text in another cell,
- * for each wrong prediction of a move, and if the clients differ.
+ * for each wrong prediction of a move, and for a difference between the clients.
  */
 function play(seed) {
   const chance = chanceOf(seed);
@@ -33,10 +33,10 @@ function play(seed) {
   const [ann, ben] = clients.map(({ model }) => look(model));
   const same = JSON.stringify([...ann].sort()) === JSON.stringify([...ben].sort());
   const elsewhere = typed.flatMap((each) => wrong(ann, each, typed, hasRedone));
-  return [...elsewhere, ...unforetold, ...(same ? [] : ["they do not agree"])].map((line) => `seed ${seed}: ${line}`);
+  return [...elsewhere, ...unforetold, ...(same ? [] : ["the clients differ"])].map((line) => `seed ${seed}: ${line}`);
 }
 
-/** Give a client a message. Return a line for each name or text that an undo or redo moves unlike its prediction. */
+/** Give a client a message. Return a line for each name or text that an undo or redo moves to an unpredicted cell. */
 function given({ model, receive }, message) {
   if (message.type === "REMOTE_REVISION") return receive(message) ?? [];
   const before = look(model);
@@ -44,8 +44,8 @@ function given({ model, receive }, message) {
   const sizes = sizesOf(model);
   receive(message);
   const after = look(model);
-  // Lines that were inserted next to an undone line go and come back with it, but the predicted effect does not have
-  // them. If the sizes show such a case, do not check the moves.
+  // Lines that were inserted next to an undone line disappear and come back with that line. The predicted effect does
+  // not have these lines. So do not check the moves if the sizes differ from the prediction.
   const grown = sizesOf(model).map((size, index) => size - sizes[index]);
   if (grown.some((lines, index) => lines !== grownBy(effect, ["ROW", "COL"][index]))) return [];
   return [...before].flatMap(([name, { col, row }]) => {
@@ -82,8 +82,8 @@ function wrong(positions, { text, row, column, model, id }, _, hasRedone) {
     ({ operation, isCancelled }) => operation.id === id && isCancelled,
   );
   const where = there ? `at ${JSON.stringify(there)}` : "nowhere";
-  // If a removal of a line is undone, redone and undone again, the engine loses texts that were typed in between. So
-  // after a redo a text may be missing.
+  // If a removal of a line is undone, redone and undone again, the engine loses texts that users typed in between. So a
+  // text may be missing after a redo.
   const isRight = there ? top && left && there.row === top.row && there.col === left.col : hasRedone || isUndone;
   return isRight || (!there && (!top || !left)) ? [] : [`“${text}” of ${row}, ${column} is ${where}`];
 }

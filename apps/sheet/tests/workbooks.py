@@ -1,4 +1,4 @@
-"""Real workbooks: the 13 of Debian's r-cran-openxlsx. apt fetches the package once.
+"""The 13 real workbooks of Debian's package r-cran-openxlsx. apt fetches the package once.
 
 They are MIT-licensed test data of that package, and not a part of this repository.
 """
@@ -31,7 +31,7 @@ def workbooks() -> list[Path]:
 
 
 def large() -> bytes:
-    """Return the workbook of 123,000 cells: 91,399 have a value, and 4,168 of these are formulas."""
+    """Return the file of a workbook with 123,000 cells: 91,399 have a value, and 4,168 of these are formulas."""
     return next(path for path in workbooks() if path.name == LARGE).read_bytes()
 
 

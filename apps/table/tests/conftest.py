@@ -1,4 +1,4 @@
-"""Stores for the tests of tables: each transaction is tested on every backend."""
+"""Stores for the tests of tables. Each test of a transaction runs on every backend."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ names = itertools.count()
 
 @pytest.fixture(scope="session")
 def dynamo(aws: Emulator) -> Iterator[DynamoIndex]:
-    """One index for all tests. The table of each test has a name of its own."""
+    """One index for all tests. Each test names its own table."""
     index = dynamo_index(aws)
     yield index
     index.close()

@@ -48,7 +48,7 @@ def memory_store(clock: ManualClock | None = None, index: Any = None, **settings
 
 
 def system_store() -> Store:
-    """Return a store in memory that uses the machine's clock, as the times of files on disk do."""
+    """Return a store in memory that uses the machine's clock. The times of files on disk come from the same clock."""
     return stratalog.open("memory:")
 
 
@@ -73,9 +73,10 @@ def collect_now(table: Table, data_files: Any) -> int:
 
 @contextmanager
 def everything_is_old() -> Iterator[None]:
-    """Let collections delete garbage of any age. With an age of 0 they spare what is as old as the last tick.
+    """Let collections with an age of 0 delete all garbage.
 
-    The clock of the storage may also differ a little from that of this process.
+    Without this context, such a collection spares files that are as new as the clock's current tick. Also, the clock of
+    the storage may differ a little from the clock of this process.
     """
 
     def retained_ms(table: Table, age_ms: int) -> int:
@@ -111,7 +112,7 @@ def replacement(
 
 
 def halves(filename: str, parent: str, children: Sequence[str], rows: int) -> Split:
-    """Return a split of a reference into two halves whose rows add up."""
+    """Return a split of a reference into two halves that together have ``rows`` rows."""
     left = rows // 2
     pieces = tuple(
         NewReference(child, count, approximate=True, complete=False)
@@ -132,7 +133,7 @@ def leaf(id: str, low: str, high: str | None, parent: str | None = None) -> Part
 
 @contextmanager
 def refused(kind: str, *reasons: str) -> Iterator[None]:
-    """Expect that the block is refused with a kind and exactly these reasons."""
+    """Expect that the block raises a refusal of this kind, with exactly these reasons."""
     with pytest.raises(TransactionRefused) as caught:
         yield
     assert [failure.reason for failure in caught.value.failures] == [*reasons]

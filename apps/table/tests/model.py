@@ -1,7 +1,7 @@
-"""A model of a table in plain dictionaries. The random workload compares the table with it after each step.
+"""A model of a table in plain dictionaries. The random workload compares the table with the model after each step.
 
-Each transaction returns the reason of its refusal, or None. A reason that ends in a colon is only the start of the
-reason that the table must give.
+Each transaction returns None, or the reason of its refusal. If the model's reason ends in a colon, the table's reason
+must begin with the model's reason.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class Model:
             parent = self.tree[parent].parent
 
     def leaves_with(self, keys: Sequence[str]) -> list[str]:
-        """Return the leaves whose region contains a row with these keys. In a correct tree that is one leaf."""
+        """Return the leaves whose region contains a row with these keys. A correct tree has one such leaf."""
         return [one.id for one in self.leaves() if contains(one.region, keys)]
 
     # Files
@@ -298,7 +298,7 @@ class Model:
 
 
 def sound(schema: Schema, tree: Iterable[Partition]) -> bool:
-    """Return whether partitions are one complete tree: each parent has two children that meet and fill it."""
+    """Return whether partitions are one complete tree: the two children of each parent meet and fill its region."""
     known = {one.id: one for one in tree}
     roots = [one for one in known.values() if one.parent is None]
     inner = [one for one in known.values() if not one.is_leaf]

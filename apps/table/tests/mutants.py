@@ -1,4 +1,4 @@
-"""Bugs that are planted in the table, one at a time. One of the checkers named for a bug must catch it."""
+"""Bugs that tests plant in the table, one at a time. A checker in the bug's ``caught_by`` must catch the bug."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Mutant(msgspec.Struct, frozen=True):
 
 
 def hunt(mutant: Mutant, seeds: Iterable[int]) -> Catch:
-    """Run seeds with the bug until one fails. The catch is good if a checker in ``caught_by`` found it."""
+    """Run seeds with the bug until a seed fails. The catch is good if a checker in ``caught_by`` found the bug."""
     count = 0
     with mutant.apply():
         for count, seed in enumerate(seeds, 1):
@@ -92,7 +92,7 @@ def _all_sure(self: TableTally, reference: FileReference, by: int) -> TableTally
 
 
 def _gone_too_soon(self: TableDraft, filename: str, source: str, targets: Sequence[str]) -> None:
-    """Record a file as unreferenced when it loses one reference, although it has others."""
+    """Record a file as unreferenced when the file loses one of several references."""
     _relocate(self, filename, source, targets)
     if not targets:
         self.draft.put(self.layout.unreferenced(filename), None)
@@ -110,7 +110,7 @@ def _tally_stays(self: TableDraft, reference: FileReference, moved_to: Sequence[
 
 
 def _job_counted_once(self: TableDraft, job: str, partition: str, by: int) -> None:
-    """Count one reference per job, however many it gets."""
+    """Count one reference per job, however many references the job gets."""
     if by < 0 or self.draft.get(self.layout.job(job, partition)) is None:
         _count_job(self, job, partition, by)
 
@@ -163,7 +163,7 @@ def _forgets_too_much(draft: Draft, args: Any) -> None:
 
 
 def _still_inner(draft: Draft, args: Any) -> None:
-    """Leave the count of inner partitions with references after a clear."""
+    """Keep the count of inner partitions with references after a clear."""
     inner = draft.get("inner")
     _clear_files(draft, args)
     draft.put("inner", inner)

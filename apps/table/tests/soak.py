@@ -1,9 +1,9 @@
-"""A soak of processes that are killed: ``python -m apps.table.tests.soak --rows 5000000 --processes 4 --seed 7``.
+"""A soak test with kills: ``python -m apps.table.tests.soak --rows 5000000 --processes 4 --seed 7``.
 
 Each process ingests its own rows into one table. Between batches it splits leaves, moves references, merges files,
 collects garbage or reads a leaf. The soak kills processes at random and restarts them at once. At the end the table
-must have each row exactly once. With ``--store aws-local`` the table's log is in DynamoDB and its data in S3, both
-emulated on this machine.
+must have each row exactly once. With ``--store aws-local``, the table's log is in DynamoDB and its data is in S3. Both
+services are emulated on this machine.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def site(name: str, folder: Path) -> Iterator[Site]:
 def soak(
     rows: int, processes: int, seed: int, pause: float, at: Site, batch_rows: int = BATCH_ROWS, kills_min: int = 1
 ) -> dict[str, int]:
-    """Run until all rows are in the table and ``kills_min`` processes were killed. Return the counts of both.
+    """Run until all rows are in the table and ``kills_min`` processes were killed. Return the counts of rows and kills.
 
     Raises AssertionError if a row is missing or duplicated.
     """
@@ -101,7 +101,7 @@ def soak(
 
 
 def work(url: str, position: int, batches: int, batch_rows: int, rows_max: int, seed: int) -> None:
-    """Run one process: ingest its own batches and maintain the whole table, until it is killed."""
+    """Run one process: ingest its own batches and maintain the whole table, until the soak kills the process."""
     chance = random.Random(seed * 1000 + position)
     with stratalog.open(url) as store:
         table = open_table(store, "acme", "events")
@@ -115,7 +115,7 @@ def work(url: str, position: int, batches: int, batch_rows: int, rows_max: int, 
 
 
 def rows_of(start: int, count: int) -> pa.Table:
-    """Return rows with distinct numbers. Their keys are far apart, and about one in eight repeats another row's key."""
+    """Return rows with distinct numbers and scattered keys. About one row in eight has the key of another row."""
     numbers = numpy.arange(start, start + count, dtype=numpy.uint64)
     mixed = (numbers - numbers % 10 * (numbers % 7 == 0)) * numpy.uint64(MIX)
     return pa.table({"id": mixed.view(numpy.int64), "row": numbers.view(numpy.int64)})
@@ -189,7 +189,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--rows", type=int, default=5_000_000)
     parser.add_argument("--processes", type=int, default=4)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--kills", type=int, default=1, help="So many at least.")
+    parser.add_argument("--kills", type=int, default=1, help="The minimum number of kills.")
     parser.add_argument("--pause", type=float, default=3.0, help="Mean seconds between kills.")
     options = parser.parse_args(arguments)
     if options.work:

@@ -64,7 +64,7 @@ def test_no_store_gives_a_file_to_two_jobs_or_takes_it_from_another(name: str) -
 
 @pytest.mark.parametrize("name", SIDES)
 def test_what_waits_together_is_refused_one_by_one(name: str) -> None:
-    """Four of five concurrent calls add the same file. Three of these are refused; the fifth call succeeds."""
+    """Four of five concurrent calls add the same file. The store refuses three of the four. The fifth call succeeds."""
     with stratalog.open("memory:") as store:
         SIDES[name].create(store, "t")
         side = SIDES[name](store, "t", SIDES[name].tunings[-1])

@@ -1,4 +1,4 @@
-"""The commands on tables, run as a user types them."""
+"""The commands on tables, as a user types them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A file of a source is identified by its name and content: the table has each file once, and omits none."""
+"""A table knows a file of a source by its name and content. The table takes each file once, and omits no file."""
 
 from __future__ import annotations
 

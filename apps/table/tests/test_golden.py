@@ -1,4 +1,4 @@
-"""The format is stable: the same transactions always write the same rows, and old rows can still be read."""
+"""The format is stable: the same transactions always write the same rows, and the program still reads old rows."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MAINTAINED: dict[str, Any] = GOLDEN["maintained"]
 
 
 def grown() -> Table:
-    """Return a table with rows of all kinds but those of `maintained`."""
+    """Return a table with rows of all kinds, except the kinds that `maintained` writes."""
     table = table_of(memory_store(), schema=TWO)
     table.add_files([new_file("gone"), NewFile("c"), new_file("d")])
     table.clear_files()

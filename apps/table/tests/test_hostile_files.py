@@ -1,6 +1,6 @@
-"""Hostile input files: an ingest takes each file exactly as another reader reads it, or refuses it by name.
+"""Hostile input files: an ingest takes the rows that another reader reads, or raises an error that names the file.
 
-The good files before and after it are ingested in both cases.
+In both cases, the table has the rows of the good files before and after the hostile file.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ TICKS = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 
 
 def read(path: Path) -> pa.Table | None:
-    """Return the rows of a file as pyarrow reads them, or None if pyarrow cannot."""
+    """Return the rows of a file as pyarrow reads them, or None if pyarrow cannot read the file."""
     try:
         with path.open("rb") as stream:
             return pq.read_table(stream, page_checksum_verification=True)
@@ -41,7 +41,7 @@ def values_of(rows: pa.Table, name: str) -> list[str]:
     if isinstance(column.type, pa.BaseExtensionType):
         column = pa.chunked_array([chunk.storage for chunk in column.chunks])
     if pa.types.is_timestamp(column.type):
-        # Python's dates have no nanoseconds, and end long before the year 36812.
+        # Python's dates have no nanoseconds and end with the year 9999. The files have times up to the year 36812.
         ticks = column.cast(pa.int64()).to_pylist()
         return sorted(repr(None if tick is None else Fraction(tick, TICKS[column.type.unit])) for tick in ticks)
     return sorted(map(repr, column.to_pylist()))
@@ -63,7 +63,7 @@ def test_a_hostile_file_is_taken_exactly_or_refused_by_name(name: str, tmp_path:
             assert path == hostile
             refusal = exc
         if path == before:
-            # The table refuses the same content of one source under a second name.
+            # The table refuses the same content of one source under a second name, so the last file gets other rows.
             after.write_bytes(parquet(plain(4).select(["id"])))
     assert table.at().source_file("s", after.as_posix()) is not None
     rows = pa.concat_tables(scan(table.at(), data_files))

@@ -1,4 +1,4 @@
-"""An interrupt of the leader, the thread that commits for others, is raised in no other thread's call."""
+"""The leader is the thread that commits for other threads. An interrupt of the leader is raised in no other thread."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def committer_of(table: Table) -> Committer:
 def together(
     committer: Committer, names: Sequence[str], prepare: Callable[[], object] = lambda: None
 ) -> dict[str, Any]:
-    """Return the results of commits by threads that share one batch. The first thread is its leader."""
+    """Return the results of commits by threads that share one batch. The first thread is the leader."""
     calls = {name: partial(committer.commit, [add(name)]) for name in names}
     return ends_of(committer._group_commit, PendingTransaction([]), calls, prepare)
 

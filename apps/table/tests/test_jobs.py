@@ -11,7 +11,7 @@ from stratalog_table.jobs import JobTracker
 
 
 def worked() -> Table:
-    """Return a table with an ingest job, a job that is done, one that waits and one that was refused."""
+    """Return a table with an ingest job, a committed job, a waiting job and a refused job."""
     table = table_of(memory_store(segment_entries_target=4, snapshot_entries_interval=4))
     table.add_files([new_file(name) for name in "abcd"], job="ingest", task="t", run="r", written_ms=5)
     table.assign_job_ids([assignment("done", "a", "b"), assignment("waits", "c")])
@@ -118,7 +118,7 @@ def test_a_job_that_waits_across_forgotten_versions_stays_as_it_was() -> None:
     table.replace_file_references([replacement("less", "d"), replacement("gone", "f")])
     for n in range(10):
         table.add_files([new_file(f"more-{n}")])
-    # The tracker of another process did not read the versions before they were forgotten.
+    # `Document.forget_below` does not let the tracker read the versions first, unlike `Table.forget_below`.
     table.document.forget_below(table.version - 1)
     jobs = {job.job: (job.status, job.finished, job.waiting, job.files) for job in table.jobs.jobs()}
     assert jobs == {

@@ -1,4 +1,4 @@
-"""Keys of each type: their texts sort as the keys do, they keep their type, and values of other types are refused."""
+"""Keys of each type: their texts sort as the keys do, keys keep their type, and a table refuses other types."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Faults of maintenance: the failure of one file, job or leaf is listed, and the pass does all other work."""
+"""Faults of maintenance: a pass lists the failure of one file, job or leaf, and does all other work."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def retype(path: Path) -> None:
 
 
 def shuffle(path: Path) -> None:
-    """Move a row to the end. A merge that did not check the order never ended: bisection missed the last row."""
+    """Move a row to the end. A merge without a check of the order never ended, as bisection missed the last row."""
     rows = pq.read_table(path).to_pylist()
     pq.write_table(pa.Table.from_pylist([rows[0], *rows[2:], rows[1]], pq.read_schema(path)), path)
 
@@ -110,7 +110,7 @@ def test_a_damaged_file_is_set_aside_and_everything_beside_it_is_merged(
     assert len(files_of(table)) <= 3
     assert sum(holding.tally.rows for holding in table.at().holdings()) == 900
     assert path.exists() == (damage is not Path.unlink)
-    # The file is restored from a backup.
+    # Restore the file, as from a backup.
     path.write_bytes(body)
     assert retry_damaged(table, data_files) == 1
     assert [*table.at().damaged()] == []

@@ -1,4 +1,4 @@
-"""Merges: every row once and in order, in bounded memory, and few rewrites of each row."""
+"""Merges write every row once and in order, use bounded memory, and rewrite each row few times."""
 
 from __future__ import annotations
 
@@ -85,11 +85,11 @@ def test_a_merge_holds_a_few_rows_of_each_input(tmp_path: Path) -> None:
 
     before = pool.bytes_allocated()
     data_files.write_parts = watched  # type: ignore[method-assign]
-    # The worker would use a copy with the table's columns, whose `write_parts` is not watched.
+    # Without this line, the worker would use a copy of the data files whose `write_parts` is not watched.
     data_files.with_columns = lambda columns: _with(data_files, columns)  # type: ignore[method-assign]
     assert compact(table, data_files, files_min=files) == 1
     assert len(seen) > 5
-    # All rows are 105 MB. A merge holds the part that it writes, the rows for the next part, and a few of each input.
+    # All rows are 105 MB. A merge holds the current part, the rows for the next part, and a few rows of each input.
     assert max(seen) < 45_000_000
     assert sum(part.num_rows for part in scan(table.at(), data_files)) == rows * files
 
@@ -102,7 +102,7 @@ def _with(data_files: Any, columns: Any) -> Any:
 
 
 def rewritten(files: int, every: int, files_min: int) -> float:
-    """Return how often a row is rewritten on average if ``files`` files arrive, with a plan after every ``every``."""
+    """Return how often merges rewrite a row on average, for ``files`` files and a plan after every ``every`` files."""
     table = table_of(memory_store())
     written = 0
     for number in range(files):

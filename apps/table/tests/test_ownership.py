@@ -358,7 +358,7 @@ def test_an_entry_of_the_register_outlasts_a_failed_write(
     files = folder.files
 
     class Failing:
-        """A file system that writes a part of a file and then fails, or fails to move a file."""
+        """A file system that fails after it begins a file, or that fails to move a file."""
 
         def open_output_stream(self, path: str) -> Any:
             if step == "write":

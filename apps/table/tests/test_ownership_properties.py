@@ -1,4 +1,4 @@
-"""With foreign files, tables side by side, forks, copies and moves, maintenance deletes only a table's own files.
+"""Maintenance deletes only a table's own files, also beside foreign files, other tables, forks and copies.
 
 After any sequence of actions, every table has each of its rows once, and every foreign file is unchanged.
 """
@@ -46,13 +46,13 @@ class World:
         self.ingest(0)
 
     def create(self, number: int) -> None:
-        """Create a table in a new folder, next to the others or below the store. Folders in use are refused."""
+        """Create a table in a new folder, next to the others or below the store. Folders in use must be refused."""
         name = self._new_name("table")
         data = self.project / ("store/tables" if number % 2 else "lakes") / name
         for taken in (self.project, self.project / "store", data.parent / "table-1" / "inner"):
             with suppress(DataFolderTaken):
                 create_table(self.store, "acme", f"taken-{name}", LONG, data=taken.as_uri())
-                # Only ``inner`` may be free: the table whose folder contains it may be deleted.
+                # Only ``inner`` may be free, if an earlier action deleted the table whose folder contains ``inner``.
                 assert taken.name == "inner"
                 table = open_table(self.store, "acme", f"taken-{name}")
                 delete_table(table, data_files_of(table))

@@ -1,4 +1,4 @@
-"""A random workload, compared with a plain model. Planted bugs, one at a time, show that it finds bugs."""
+"""A random workload, compared with a plain model. Planted bugs, one at a time, show that the workload finds bugs."""
 
 from __future__ import annotations
 

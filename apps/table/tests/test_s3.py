@@ -1,4 +1,4 @@
-"""Data files in an object store, which pyarrow opens; in one test the table's log is in DynamoDB."""
+"""Data files in an object store that pyarrow opens. In one test, the table's log is in DynamoDB."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_a_table_in_an_object_store_is_kept_like_one_in_a_folder(
 
 @pytest.mark.slow
 def test_rows_survive_processes_that_are_killed_on_services_like_those_of_aws(tmp_path: Path) -> None:
-    """Three processes ingest, split, compact, collect and read. The log is in DynamoDB, all files in object stores."""
+    """Three processes ingest, split, compact, collect and read. The log is in DynamoDB. All files are in S3."""
     with site("aws-local", tmp_path) as at:
         done = soak(rows=24_000, processes=3, seed=5, pause=1.5, at=at, batch_rows=2000)
     assert done["rows"] == 24_000

@@ -1,4 +1,4 @@
-"""A table's snapshots: many changes start one, commits continue meanwhile, and the changes in memory are bounded."""
+"""Many changes start a snapshot of a table, commits continue during it, and the changes in memory are bounded."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from stratalog_table import Table, open_table, transaction_group
 
 WEIGHT = 16
 BATCH = 4
-"""The files of one commit. Each has the weight two: one for the file, and one for its reference."""
+"""The number of files of one commit. Each file has the weight two: one for the file, and one for its reference."""
 
 
 class Later:
-    """A replacement for background threads, which runs the offered work only when a caller waits for it."""
+    """A replacement for background threads. It runs the offered work only when a caller waits for the work."""
 
     def __init__(self) -> None:
         self.begun = 0

@@ -1,4 +1,4 @@
-"""The creation of a table: what no table can have is refused before anything exists, and leftovers can be removed."""
+"""An invalid creation of a table leaves nothing. The leftovers of an unfinished creation can be deleted or resumed."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_a_creation_that_cannot_be_leaves_nothing(
 
 
 def left_by_an_earlier_version(store: Store, folder: Path) -> Table:
-    """Make what an earlier version left of a creation with a retention that is too long."""
+    """Make the leftovers that an earlier version left when a creation had too long a retention."""
     store.create("acme", "events")
     table = table_handle(store, "acme", "events")
     table.register(DataFolder(folder.as_uri())).enter(is_owner=True)
@@ -66,7 +66,7 @@ def left_by_an_earlier_version(store: Store, folder: Path) -> Table:
 
 
 def killed(store: Store, folder: Path, monkeypatch: pytest.MonkeyPatch, owner: type, step: str) -> Table:
-    """Run a creation that ends before a step."""
+    """Interrupt a creation before the given step, and return its table."""
 
     def end(*_: object, **__: object) -> None:
         raise KeyboardInterrupt

@@ -1,4 +1,4 @@
-"""The weaknesses of the public table state store, each with a test that detects it. A study of it numbers them."""
+"""The weaknesses of the public table state store, each with a test. `docs/coverage.md` has the same numbers."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """A random workload on a table, compared with a plain model: ``python -m apps.table.tests.workload --seeds 1000``.
 
-Two handles, as of two processes, change one table in turn with valid and invalid transactions. After each step the
-results of all queries, and the rows of the document, are compared with `model.py`. A difference raises a `Violation`,
-which names its checker. The checkers require that every row is referenced once, that no file is lost, and that the job
-tracker agrees with the state. A seed always gives the same run.
+Two handles act as two processes. In turn they change one table, with valid and invalid transactions. After each step
+the workload compares the results of all queries, and the rows of the document, with `model.py`. A difference raises a
+`Violation` that names its checker. The checkers require that every row is referenced once, that no file is lost, and
+that the job tracker agrees with the state. A seed always gives the same run.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class Shelf:
         self.written.pop(filename, None)
 
     def verdict(self, filename: str) -> Verdict:
-        """Return DELETE: all files on the shelf belong to the table. `test_ownership.py` tests shared folders."""
+        """Return DELETE, because all files here belong to the table. `test_ownership.py` tests shared folders."""
         return Verdict.DELETE
 
     def own_files(self, view: TableView) -> list[DataFile]:
@@ -122,7 +122,7 @@ class Workload:
         self._does(lambda table: table.assign_job_ids(requests), lambda version: self.model.assign(version, requests))
 
     def replace(self) -> None:
-        """Commit several jobs in one call. Each succeeds or fails on its own."""
+        """Commit one or two jobs in one call. Each job succeeds or fails on its own."""
         jobs = [self._done_job() for _ in range(self.random.choice([1, 1, 2]))]
         before = self.model.references()
         table = self._table()
@@ -135,7 +135,7 @@ class Workload:
         for job, reason in zip(jobs, told, strict=True):
             self.shelf.write(job.output.filename)
             self._same(self.model.replace(table.version, job), reason)
-        # The model has the rows of each output, which may be fewer than those of the inputs.
+        # An output may have fewer rows than its inputs, so the count comes from the model.
         self.rows += sum(one.rows for one in self.model.references()) - sum(one.rows for one in before)
 
     def split_references(self) -> None:
@@ -213,12 +213,12 @@ class Workload:
         self._does(lambda table: table._each([Request("purge", {"limit": limit})]), lambda version: None)
 
     def declare(self) -> None:
-        """Declare a file garbage, which the table may or may not track."""
+        """Declare a file garbage. The table may or may not track the file."""
         names = [self.random.choice([*self._some_files(), self._new_name("n")])]
         self._does(lambda table: table.collect_files(names), lambda version: self.model.collect(version, names))
 
     def collect(self) -> None:
-        """Collect garbage: the files that are old and unreferenced are deleted, and no others."""
+        """Collect garbage. The table must delete exactly the files that are old and unreferenced."""
         age_ms = self.random.randrange(10) * SECOND_MS
         before, table = self.clock.wall_ms() - age_ms, self._table()
         listed = {one.filename for one in self.shelf.own_files(table.at()) if one.modified_ms < before}
@@ -315,7 +315,7 @@ class Workload:
         _same("tracker", self.model.waiting(), waiting)
 
     def _check_past(self, view: TableView) -> None:
-        """Check that an earlier version still reads as it did."""
+        """Check that an earlier version still has the same references and partitions."""
         self.past = [*self.past, (view.version, self.model.references(), [*view.partitions()])][-PAST_VERSIONS:]
         version, references, partitions = self.random.choice(self.past)
         try:
@@ -523,7 +523,7 @@ def _tally(references: Sequence[FileReference]) -> TableTally:
 
 def _same(checker: str, expected: object, found: object, **details: object) -> None:
     if expected != found:
-        raise Violation(checker, "not as the model has it", expected=expected, found=found, **details)
+        raise Violation(checker, "the table differs from the model", expected=expected, found=found, **details)
 
 
 def main() -> None:
@@ -536,7 +536,7 @@ def main() -> None:
             Workload(seed).run()
         except Exception as exc:
             raise SystemExit(f"seed {seed}: {type(exc).__name__}: {exc}") from exc
-    print(f"{options.seeds} seeds from {options.seed}: held")
+    print(f"{options.seeds} seeds from {options.seed}: no violation")
 
 
 if __name__ == "__main__":

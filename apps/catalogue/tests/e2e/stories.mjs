@@ -1,5 +1,5 @@
 // Stories of users of a catalogue's page, run in Chromium. `node stories.mjs` lists the stories, and
-// `node stories.mjs URL STORY CHROMIUM FOLDER` runs one. Every wait is for a condition.
+// `node stories.mjs URL STORY CHROMIUM FOLDER` runs one story. No wait has a fixed duration.
 
 import assert from "node:assert/strict";
 import { chromium } from "playwright-core";

@@ -1,4 +1,4 @@
-"""Random runs: ``python -m apps.sheet.tests.convergence --runs 300 --seed 1``. The exit code is 1 if one diverged."""
+"""Random runs: ``python -m apps.sheet.tests.convergence --runs 300 --seed 1``. The exit code is 1 if a run diverged."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-// Real engines share one sheet. A seed decides the order of their steps. They send requests to the server over stdio,
-// one line each way. Each client uses the page's own modules for pending messages and conflicts.
+// Clients with real engines share one sheet. A seed decides the order of their steps. They write each request to stdout
+// and read the server's answer from stdin. Each client uses the page's own modules for pending messages and conflicts.
 // node clients.mjs ENGINE_FOLDER PAGE_FOLDER SEED CLIENTS STEPS
 import { readFileSync } from "node:fs";
 import { createInterface } from "node:readline";
@@ -53,7 +53,7 @@ class Client {
   async load(without = "") {
     const loaded = await request("load");
     if (this.model?.session.pendingMessages.length) {
-      // The server may have committed pending messages before a restore, so take the entries before it first.
+      // The server may have committed pending messages before a restore. So first take the entries before the restore.
       const { entries } = await request("since", { version: this.version });
       const restored = entries.findIndex(({ type }) => type === "restored");
       this.take(restored < 0 ? entries.slice(0, loaded.version - this.version) : entries.slice(0, restored));
@@ -96,7 +96,7 @@ class Client {
     for (const message of waiting) this.watch.redo(message);
   }
 
-  /** Dispatch a command. If it makes a new message, record it with the version and the pending messages before it. */
+  /** Dispatch a command. If it makes a new message, record it with the version and the earlier pending messages. */
   do(type, payload = {}) {
     const before = pendingOf(this.model).map(({ nextRevisionId: id, commands }) => ({ id, commands }));
     const copied = JSON.parse(JSON.stringify({ version: this.version, before, command: { type, ...payload } }));
@@ -104,7 +104,7 @@ class Client {
     this.watch.date(this.version);
     const { type: kind, nextRevisionId: revision, commands } = this.model.session.pendingMessages.at(-1) ?? {};
     const isNew = isSuccessful && kind === "REMOTE_REVISION" && before.every(({ id }) => id !== revision);
-    // A redo without an undo before it repeats the newest command at the selected cell.
+    // If no undo precedes a redo, the redo repeats the newest command at the selected cell.
     if (isNew && type === "REQUEST_REDO") copied.command = JSON.parse(JSON.stringify(commands[0]));
     if (isNew) this.typed.push({ ...copied, revision });
   }
@@ -151,7 +151,7 @@ class Client {
     const message = this.outbox.shift();
     const answer = await request("append", { message: this.watch.dated(message, this.version) });
     if (answer.error && answer.error !== "version-conflict") await this.refuse(message, answer);
-    // After a version conflict the engine rebases the message and sends it again, once it has the missed entries.
+    // After a version conflict, the engine gets the missed entries, rebases the message, and sends the message again.
     return answer.error;
   }
 
@@ -165,7 +165,7 @@ class Client {
     const since = await request("since", { version: this.version });
     if (since.reload) return this.load();
     this.take(since.entries.slice(0, limit));
-    if (this.lost) throw new Error(`${this.name} lost its way at version ${this.version}`);
+    if (this.lost) throw new Error(`${this.name} got an unexpected revision at version ${this.version}`);
   }
 
   take(entries) {

@@ -1,8 +1,9 @@
-"""The check of typed texts: each is in its cell in the log, or in the list *While you were away* of a client.
+"""The check of typed texts: each text is in its cell in the log, or in a client's list *While you were away*.
 
-A cell is identified by the first position of its row and column, so it stays the same cell when they move
-(`stratalog_sheet.contents`). Each text is typed once. A text that its author overwrote or cleared before it was sent
-may be in neither. A text across the undo of a new or deleted sheet is in neither yet; these texts are counted apart.
+The first position of its row and column identifies a cell, also after the row or column moved (see
+`stratalog_sheet.contents`). The clients type each text once. A text may be missing if its author overwrote or cleared
+it before the client sent it. A text may also be missing if, between the typing and the commit, the creation or deletion
+of a sheet was undone. The check counts these texts separately.
 """
 
 from __future__ import annotations
@@ -22,11 +23,11 @@ __all__ = ["Keystrokes"]
 SHEETS = ("CREATE_SHEET", "DELETE_SHEET", "DUPLICATE_SHEET")
 Typed = dict[str, Any]
 Cell = tuple[str, CellId]
-"""The id of a sheet, and the identity of a cell in it."""
+"""The id of a sheet, and the identity of a cell in the sheet."""
 
 
 class Keystrokes:
-    """The texts that the clients of a run typed, and where they are at the end."""
+    """The texts that the clients of a run typed, and the places of these texts at the end."""
 
     def __init__(self, sheet: Sheet, typed: list[Typed], listed: list[dict[str, Any]]) -> None:
         self._sheet = sheet
@@ -44,7 +45,7 @@ class Keystrokes:
         self.counts: Counter[str] = Counter()
 
     def lost(self) -> Iterator[str]:
-        """Yield the texts that are neither in their cells nor listed at a client."""
+        """Yield a message for each text that is neither in its cell nor in the list of a client."""
         for number, typed in enumerate(self._typed):
             text = self._text(typed)
             if not text:
@@ -60,7 +61,8 @@ class Keystrokes:
             elif self._crosses_undone_sheets(typed["version"], version):
                 self.counts["across undone sheets"] += 1
             else:
-                yield f"“{text}” of version {typed['version']} for {cell} is at {version} in {written}, listed nowhere"
+                typed_at = f"“{text}” was typed at version {typed['version']} in {cell}"
+                yield f"{typed_at}; it is in {written} at version {version}, and in no list"
 
     def _text(self, typed: Typed) -> str:
         command = typed["command"]

@@ -1,7 +1,7 @@
 """One random run: real engines in Node share a sheet that this process serves. At the end all states must be equal.
 
-The states are those of the clients, of the server's warm model, of a model loaded from an app snapshot and the entries
-after it, and of a replay from the first entry.
+Each client has a state, and so has the server's open model. Another state is loaded from an app snapshot and the later
+entries. The last state comes from a replay of all entries.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Diverged(AssertionError):
 
 
 class Run:
-    """A sheet in its own store, which answers the requests of its clients."""
+    """A sheet in its own store. The run answers the requests of the sheet's clients."""
 
     def __init__(self, seed: int, engines: EnginePool, folder: str, name: str = "plan") -> None:
         self.seed = seed
@@ -135,7 +135,7 @@ class Run:
         held = {f"client {position}": json.dumps(state) for position, state in enumerate(end["states"])}
         held |= self._states_elsewhere()
         held["the warm model"] = self._sheet.state()
-        held["an app snapshot and what came after"] = self._loaded()
+        held["a load from an app snapshot"] = self._loaded()
         held["a replay from the first entry"] = self._replayed(version)
         wanted = readable(json.loads(held["a replay from the first entry"]))
         for who, state in held.items():
@@ -179,8 +179,8 @@ class Run:
 
 
 def readable(state: dict[str, Any]) -> dict[str, Any]:
-    """Return a state that can be compared. Engines number styles, formats and borders differently, so the numbers are
-    replaced by their values, cell by cell.
+    """Return a state that can be compared. Engines number styles, formats and borders differently, so the result
+    has the style, format and border of each cell in place of the numbers.
     """
     state = dict(state)
     styles, formats = state.pop("styles", {}), state.pop("formats", {})
@@ -191,7 +191,7 @@ def readable(state: dict[str, Any]) -> dict[str, Any]:
         for name, known in (("styles", styles), ("formats", formats), ("borders", borders)):
             plain[name] = dict(_cell_by_cell(plain.get(name, {}), known))
         plain["merges"] = sorted(plain.get("merges", []))
-        # When the engine loads a state, cells that a merge hides get the style of the merge. Nobody can see it.
+        # When the engine loads a state, cells that a merge hides get the merge's style. Nobody can see that style.
         for hidden in _hidden(plain["merges"]):
             plain["styles"].pop(hidden, None)
         sheets.append(plain)

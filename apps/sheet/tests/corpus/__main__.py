@@ -1,6 +1,6 @@
 """Score the corpus: ``python -m apps.sheet.tests.corpus --json scores.jsonl``.
 
-The exit code is 0 if the scores reach the goal. Scores are stored as lines of JSON, and a repeated command resumes.
+The exit code is 0 if the scores reach the goal. The scores are lines of JSON. A repeated command continues.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def _summary(scores: Sequence[Score]) -> int:
     exports = [score for score in scores if score.export]
     print(f"{len(scores)} workbooks: {dict(outcomes)}; {sum(score.cells for score in scores)} cells compared")
     print(f"equal: {outcomes['equal']} of {compared} that another reader reads")
-    print(f"differences that no report has: {len(silent)}; exports that cannot be opened: {len(exports)}")
+    print(f"workbooks with an unreported difference: {len(silent)}; exports that cannot be opened: {len(exports)}")
     return 0 if outcomes["equal"] >= EQUAL_MIN * compared and not silent and not exports else 1
 
 

@@ -1,4 +1,4 @@
-"""A check of exports by LibreOffice. If it converts an export, it can open it."""
+"""A check of exports by LibreOffice. LibreOffice can open an export if it converts the export."""
 
 from __future__ import annotations
 

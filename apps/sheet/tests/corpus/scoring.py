@@ -69,7 +69,7 @@ class Score(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def score_workbook(path: Path, engines: EnginePool, exports: Path) -> Score:
-    """Import a workbook, compare it, and write its export into ``exports``. A faulty workbook raises no error."""
+    """Import a workbook, compare its cells, and write an export to ``exports``. A faulty workbook raises no error."""
     name = f"{path.parent.name}/{path.name}"
     body = path.read_bytes()
     with stratalog.open("memory:") as store:
@@ -111,7 +111,7 @@ def _compared(sheet: Sheet, values: Any, formulas: Any) -> tuple[int, list[Diffe
             continue
         for cell, formula in _cells(there, formulas[there.title]):
             if formula and values.calculation.fullCalcOnLoad:
-                continue  # The file asks its reader to recalculate, so its stored values count for nothing.
+                continue  # The file asks its reader to recalculate, so the stored value may be old.
             count += 1
             if count > CELLS_COMPARED_MAX:
                 return count, differences
@@ -124,7 +124,7 @@ def _compared(sheet: Sheet, values: Any, formulas: Any) -> tuple[int, list[Diffe
 
 
 def _cells(values: Any, formulas: Any) -> Iterator[tuple[Any, str]]:
-    """Yield the cells that have a value, each with its formula. Cells with volatile formulas are left out."""
+    """Yield the cells that have a value, each with its formula. Omit cells with volatile formulas."""
     for position, cell in sorted(values._cells.items()):
         if cell.value is None:
             continue

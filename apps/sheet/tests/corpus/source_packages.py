@@ -1,4 +1,4 @@
-"""Workbooks from Debian's source packages. apt fetches each archive, and its hash is checked."""
+"""Workbooks from Debian's source packages. apt fetches each archive, and this module checks its hash."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ PACKAGES = (
 
 
 def workbook_paths(say: Callable[[str], None] = lambda text: None) -> list[Path]:
-    """Return the workbooks of all packages in order of package and hash, without copies. Fetches missing packages."""
+    """Return each workbook of all packages once, in order of package and hash. Fetches missing packages."""
     CACHE.mkdir(parents=True, exist_ok=True)
     with (CACHE / ".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -100,7 +100,7 @@ def _fetch(packages: list[SourcePackage], say: Callable[[str], None]) -> None:
 
 
 def _configured(folder: Path) -> list[str]:
-    """Return options that give apt its own lists and sources, so that those of the machine do not change."""
+    """Return options that give apt its own lists and sources, so that the lists of the machine do not change."""
     (folder / "lists" / "partial").mkdir(parents=True)
     (folder / "archives" / "partial").mkdir(parents=True)
     (folder / "debian.sources").write_text(SOURCES.format(suite=SUITE))

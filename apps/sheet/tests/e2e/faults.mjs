@@ -5,7 +5,7 @@ import * as people from "./people.mjs";
 
 const { agree, choose, evaluate, goOffline, goOnline, isOpen, shows, textOf, type } = people;
 
-/** Makes the engine fail at each command with a text, while `sessionStorage.failing` is set. */
+/** Return a script: while `sessionStorage.failing` is set, the engine fails at each command with the text. */
 const FAILING = (text) => `;{
   const { Model } = o_spreadsheet;
   const { dispatchToHandlers } = Model.prototype;

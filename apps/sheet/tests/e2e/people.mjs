@@ -1,4 +1,4 @@
-// Helpers of the stories: pages with sheets, and the actions of their users. Every wait is for a condition.
+// Helpers of the stories: pages with sheets, and the actions of their users. No wait has a fixed duration.
 
 import assert from "node:assert/strict";
 
@@ -11,8 +11,8 @@ const WITHOUT_WORKER = { serviceWorkers: "block" };
 
 /**
  * Open a page in a new browser context. The values in `page.answers` answer its dialogs in order. Stories that
- * intercept requests need a page without a service worker: if one takes over the page just then, Chromium intercepts
- * none.
+ * intercept requests need a page without a service worker. While a service worker takes over a page, Chromium does not
+ * intercept requests.
  */
 export async function person(browser, name, options = {}) {
   const profile = await browser.newContext({ viewport: { width: 1280, height: 800 }, ...WITHOUT_WORKER, ...options });
@@ -64,7 +64,7 @@ const exportsOf = (page) => page.evaluateHandle(() => import("/web/sheet/edit.js
 /** Run a task in the page of a sheet, with the exports of its module and an argument. */
 export const evaluate = async (page, task, argument) => page.evaluate(task, [await exportsOf(page), argument]);
 
-/** Wait until such a task returns a true value. */
+/** Wait until a task of the same form returns a true value. */
 export const until = async (page, task, argument) => page.waitForFunction(task, [await exportsOf(page), argument]);
 
 export const textOf = (page, cell) => evaluate(page, read, [SHEET, cell]);
@@ -86,7 +86,7 @@ function says([{ workbook }, [sheetId, cell, text]]) {
   return workbook.model?.getters.getCellText(position, { showFormula: true }) === text;
 }
 
-/** The sheets of the page's current model, or with "versionViewer" of the version that it shows. */
+/** Return the sheets of the page's model, or with "versionViewer" the sheets of the version that the viewer shows. */
 export const stateOf = (page, model = "workbook") =>
   evaluate(page, ([exports, which]) => JSON.stringify(exports[which].model._exportData(false).sheets), model);
 
@@ -118,7 +118,7 @@ export async function send(url, sheet, method, path, body) {
   return answer;
 }
 
-/** Move the slider to a version, and wait until the page shows it. */
+/** Move the slider to a version, and wait until the page shows the version. */
 export async function showVersion(page, version) {
   await page.evaluate((wanted) => {
     /** @type {HTMLInputElement} */

@@ -1,5 +1,5 @@
 // Stories of users of a spreadsheet in one browser or two, run in Chromium. `node stories.mjs` lists the stories, and
-// `node stories.mjs URL STORY CHROMIUM FOLDER` runs one. A story writes only to its own sheets.
+// `node stories.mjs URL STORY CHROMIUM FOLDER` runs one story. A story writes only to its own sheets.
 
 import assert from "node:assert/strict";
 import { readFile, writeFile } from "node:fs/promises";

@@ -25,7 +25,7 @@ import {
   write,
 } from "./people.mjs";
 
-/** Open the history of a cell in a sheet whose B2 two people wrote, before a row was inserted above it. */
+/** Make a sheet, let two people write B2, insert a row above B2, and open the history of the selected cell. */
 async function openCellHistory(browser, url, story) {
   await make(url, story);
   await write(url, story, "B2", "10", "Ann Lee");
@@ -73,7 +73,7 @@ export const versionViewer = ({ url, story, two }) => ({
     );
     assert.equal(await evaluate(page, ([{ versionViewer }]) => versionViewer.marks.count), 1);
     assert.match(await page.textContent("#timeline .when"), /1 cell changed/);
-    // Rows that were inserted later move no mark in the shown version, and it does not have their cells.
+    // A row that was inserted later moves no mark in the shown version. The cells of that row have no mark there.
     await send(url, story, "POST", "/rows", { row: 1 });
     await write(url, story, "A1", "in the new row");
     await hasVersion(page, 6);
@@ -109,7 +109,7 @@ export const versionViewer = ({ url, story, two }) => ({
     await hasVersion(page, 3);
     await write(url, story, "A1", "second");
     await hasVersion(page, 4);
-    // Version 2 lacks the tab that is active now. In version 3 the viewer then has another active tab.
+    // Version 2 lacks the active tab of the page, so the viewer shows another tab, and keeps it for version 3.
     for (const version of [2, 3]) {
       await showVersion(page, version);
       await page.click("#more");
@@ -154,7 +154,7 @@ export const versionViewer = ({ url, story, two }) => ({
   async blameOfAnEarlierVersionFollowsTheCellThatWasThere(browser) {
     const page = await openCellHistory(browser, url, story);
     await showVersion(page, 2);
-    // The page selects a cell itself while it shows a version, so select until the panel has the cell.
+    // The page also selects a cell when it shows a version. So repeat the selection until the panel has B2.
     await until(page, ([{ versionViewer }]) => {
       versionViewer.model.selection.selectCell(1, 1);
       return document.querySelector("#panel h2")?.textContent === "B2Sheet1, version 2";
