@@ -1,4 +1,4 @@
-"""Helpers of the stories: a server in a thread of this process, Node, and Chromium."""
+"""Helpers of the stories: a server in a thread of this process, the path of Node, and the path of Chromium."""
 
 from __future__ import annotations
 

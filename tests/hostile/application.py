@@ -17,7 +17,7 @@ _tokens = StaticTokens(
 )
 
 
-# A coroutine function runs on the event loop. Rules that only compare names need no thread.
+# The server calls a coroutine function on the event loop. These rules only compare names, so they need no thread.
 async def _rules(principal: Principal, action: Action, organisation: str, name: str) -> bool:
     return organisation == ("evil" if principal.id == "mallory" else "acme")
 

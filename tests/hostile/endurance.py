@@ -1,4 +1,4 @@
-"""Many requests with many live connections: after a warm-up, memory, descriptors and response times must not grow.
+"""Many requests with many live connections. After a warm-up, memory, descriptors and response times must not grow.
 
 ``python -m tests.hostile.endurance --requests 1000000 --connections 1000``. The exit code is 0 if nothing grew and no
 request failed.
@@ -85,7 +85,7 @@ async def _ask_at_once(port: int, errors: list[str]) -> None:
 
 
 class _Caller:
-    """A caller on one connection that repeats a push, a pull, three reads and a health check."""
+    """A caller with one connection. It repeats a push, a pull, three reads and a health check."""
 
     def __init__(self, port: int, number: int, errors: list[str]) -> None:
         self._http = HttpCaller(port)
