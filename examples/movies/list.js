@@ -1,4 +1,4 @@
-// The list of movies. It has thousands of rows and draws only the visible ones. Title and rating are edited in place.
+// The list of movies. It has thousands of rows, but draws only the visible rows. Users edit title and rating in a row.
 
 import { make, ratingOf, say, titleOf, yearOf } from "./dom.js";
 
