@@ -22,8 +22,8 @@ cloud         the client of DynamoDB, compared with boto3
 sheet_engine  the spreadsheet's engine
 
 ``bench.costs`` prints the costs of work on AWS and measures no time. ``cost_tables`` counts the billed units, and
-``cost_log`` those of a log. ``schemas`` stores the same documents by other published schemas. ``cost_plots`` draws the
-curves.
+``cost_log`` counts the units of a log. ``schemas`` stores the same documents by other published schemas. ``cost_plots``
+draws the curves.
 
 These programs run alone: ``tree``, ``backends``, ``contention`` and ``turns_emulator`` measure one layer; ``table``,
 ``sheet``, ``sheet_browser`` and ``catalogue`` measure an application.

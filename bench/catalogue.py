@@ -119,7 +119,7 @@ def of_catalogue(store: Store, url: str, folder: Path, count: int) -> Iterator[R
 def rewritten(store: Store) -> None:
     """Remake all works by a second version of the transformer, which changes the bytes of each work.
 
-    Only this process uses the second version. Worker processes use the first one.
+    Only this process uses the second version. Worker processes use the first version.
     """
     before = transformers.TRANSFORMERS
     second = transformers.Transformer("debian-package/2", lambda given: renamed(before["debian-package"].make(given)))

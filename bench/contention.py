@@ -56,7 +56,7 @@ class Outcome(msgspec.Struct, frozen=True):
 
 
 class Loop:
-    """Runs greenlets under a simulated clock, and wakes waiting ones in order of time."""
+    """Runs greenlets under a simulated clock, and wakes waiting greenlets in order of time."""
 
     def __init__(self, seed: int) -> None:
         self.now_ms = 0.0

@@ -1,4 +1,4 @@
-"""Other published schemas for the same documents in the same services, to count what they are billed.
+"""Other published schemas for the same documents in the same services, to count their billed units.
 
 Each schema is small, and correct with one writer. Where its article leaves a choice, the schema takes the cheapest:
 
@@ -182,10 +182,10 @@ class Relational:
 
 
 class SingleRecord:
-    """The sync backend's second simple approach: one record with the project and all bodies, in S3 if it is too large.
+    """The sync backend's second simple approach: one record with the project and all bodies.
 
-    A commit takes a lock, reads the record, writes a new record, and releases the lock. The record may be larger than
-    our blobs allow, so the class itself counts the requests to S3.
+    A record that is too large for DynamoDB is in S3. A commit takes a lock, reads the record, writes a new record, and
+    releases the lock. The record may be larger than our blobs allow, so the class itself counts the requests to S3.
     """
 
     def __init__(self) -> None:
@@ -225,8 +225,9 @@ class SingleRecord:
 class EventLog:
     """The spreadsheet event log's schema: an entry for each commit, in segments, with large bodies in S3.
 
-    A processor that knows the segment reads only the newest entry. It does not know which mutations a client has
-    applied before. A snapshot is one object with names and hashes, with the same interval as Stratalog's snapshots.
+    A processor that knows the segment reads only the newest entry. The processor does not know which earlier
+    mutations a client has made. A snapshot is one object with names and hashes. Its interval is that of Stratalog's
+    snapshots.
     """
 
     def __init__(self) -> None:

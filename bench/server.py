@@ -1,4 +1,4 @@
-"""Benchmarks of the server: pushes of many mutations and of one, the delay to another client, and idle connections."""
+"""Benchmarks of the server: large pushes, pushes of one mutation, the delay to other clients, idle connections."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def push_singles(work: Workplace) -> Measured:
 
 
 def hear(work: Workplace, percent: int) -> Measured:
-    """The delay from a mutation of one client to another client's state, in milliseconds at this percentile."""
+    """The delay from a mutation of one client to another client's state: a percentile, in milliseconds."""
     with _server(work) as (url, _), ExitStack() as stack:
         document_url = url + _document(0)
         writer = stack.enter_context(_client(document_url, work, "writer"))

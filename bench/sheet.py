@@ -120,7 +120,7 @@ def edit(sheet: Sheet, chance: random.Random, count: int) -> None:
 
 
 def load_of(engines: EnginePool, store: stratalog.Store, settings: SheetSettings) -> dict[str, float]:
-    """Return the median times of three loads, each by newly opened sheets, and the sizes of the last one."""
+    """Return the median times of three loads, each by newly opened sheets, and the sizes of the last load."""
     server, opening = [], []
     for _ in range(3):
         sheet = Sheets(store, engines, settings).open("acme", "plan")

@@ -62,7 +62,7 @@ COSTS = ("requests", "KB written", "$ a million", "a partition takes")
 
 
 class Case(msgspec.Struct, frozen=True):
-    """One case, which is measured on each store."""
+    """One case. The benchmark measures each store in each case."""
 
     ground: str
     writers: int

@@ -230,7 +230,7 @@ def _cells(outcome: Outcome) -> Iterator[str]:
 
 
 def _seldom(work: Workplace, load: Load) -> Measured:
-    """The round trips of a seldom writer next to busy ones. Raises AssertionError if a commit failed."""
+    """The round trips of a seldom writer next to busy writers. Raises AssertionError if a commit failed."""
     outcome = _outcome(work, load)
     if outcome.failed:
         raise AssertionError(f"{outcome.failed} commits failed")

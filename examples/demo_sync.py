@@ -1,8 +1,8 @@
 """A demo of sync: two browser windows show the movies of vega-datasets and agree, even after one was offline.
 
 Run `make demo-sync`, or `python examples/demo_sync.py [STORE] [PORT]`. The store stays in its folder with all changes.
-`make demo-sync STORE=aws-local` stores them in DynamoDB, SQS and S3, emulated on this machine until the demo ends.
-The page is in `movies/`, next to this file. Its `mutators.js` has the same mutators as `MUTATORS` here.
+`make demo-sync STORE=aws-local` stores the changes in DynamoDB, SQS and S3, emulated on this machine until the demo
+ends. The page is in `movies/`, next to this file. The page's `mutators.js` has the same mutators as `MUTATORS` here.
 """
 
 from __future__ import annotations

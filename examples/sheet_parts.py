@@ -152,7 +152,7 @@ def widths(sheet: str, dimension: str, sizes: dict[int, int]) -> Commands:
 
 
 def rule(sheet: str, cells: str, operator: str, value: str, **styles: Any) -> dict[str, Any]:
-    """A conditional format: cells whose value satisfies the condition get the styles."""
+    """A conditional format. Cells whose value satisfies the condition get the styles."""
     return _format(sheet, cells, {"type": "CellIsRule", "operator": operator, "values": [value], "style": styles})
 
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from urllib.parse import unquote
 
 INLINE_MAX, METADATA_MAX, PART = 1024, 1024, 8_388_608
-Extension = namedtuple("Extension", "code data")  # of MessagePack: a reference to a large value
+Extension = namedtuple("Extension", "code data")  # a reference to a large value
 
 
 def sha256(data):

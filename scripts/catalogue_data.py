@@ -151,7 +151,7 @@ def write_states(folder: Path, indexes: list[Index], key: Callable[[bytes], str]
 
 
 def rank(name: str, paragraph: bytes) -> tuple[bool, bytes]:
-    """Return a key to choose a limited number of packages: first those of every system, then a sample of the others."""
+    """Return a sort key that chooses first the packages of every system, then a sample of the other packages."""
     optional = field(paragraph, b"Priority") not in ("required", "important", "standard")
     return optional, hashlib.sha256(name.encode()).digest()
 
@@ -186,7 +186,7 @@ def signed_at(index: Path) -> float:
 
 
 def write_rfcs(folder: Path, package: Path | None) -> None:
-    """Write the RFCs of a package: entries of the index as JSON, and the RFCs that exist as XML."""
+    """Write the files of a package of RFCs: entries of the index as JSON, and the RFCs that exist as XML."""
     if package is None:
         say("the mirror does not have this package of RFCs")
         return

@@ -35,7 +35,7 @@ def guests(document: Document) -> list[str]:
 
 @reading(PREFIX + "/documents/{document:str}/guests", opt={"action": "read"}, summary="The guests who signed the book")
 def show_guests(service: Served, organisation: Name, document: Name) -> list[str]:
-    """Ordered by name."""
+    """The list is sorted by name."""
     return guests(service.store.document(organisation, document))
 
 

@@ -143,7 +143,7 @@ function onOpen(key) {
   panel.open(key);
 }
 
-/** Open the movie that the URL names, once the client has it. */
+/** Open the movie that the URL names, if the client has it. */
 function openNamed() {
   const key = location.hash.slice(1);
   if (key && key !== list.open && client.has(key)) list.select(key);

@@ -67,7 +67,7 @@ def index_page(program: click.Group, commands: dict[str, click.Command], context
 def command_text(
     command: click.Command, name: str, parent: click.Context, shared: set[str | None], level: int
 ) -> Iterator[str]:
-    """Yield a command's section, and those of its subcommands."""
+    """Yield a command's section, and the sections of its subcommands."""
     context = click.Context(command, info_name=name, parent=parent, terminal_width=WIDTH)
     yield f"{'#' * level} {context.command_path.removeprefix('stratalog ')}\n"
     yield from help_text(command)

@@ -27,7 +27,7 @@ def _process(app: Any, what: str, name: str, thing: Any, options: Any, lines: li
 
 
 def without_modules(lines: list[str]) -> list[str]:
-    """Return the docstring of a package that exports names up to its first heading. Then its private modules follow."""
+    """Cut a package's docstring before its first heading, where the list of its private modules begins."""
     ends = (number - 1 for number, line in enumerate(lines) if UNDERLINE.match(line) and number)
     return lines[: next(ends, len(lines))]
 

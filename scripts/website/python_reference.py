@@ -31,7 +31,7 @@ MODULES = [
     "stratalog.group_commit",
     "stratalog",
 ]
-# A class with more public methods than this has a page of its own.
+# A class with more public methods has its own page.
 METHODS_ON_A_MODULE_PAGE_MAX = 8
 # The module whose page begins with its functions: readers look for `stratalog.open` and `stratalog.maintain`.
 FUNCTIONS_FIRST = "stratalog"
@@ -137,7 +137,7 @@ def module_pages(name: str, module: ModuleType, homes: Mapping[int, str], below:
 
 
 def _ordered(module: ModuleType, names: list[str]) -> list[str]:
-    """Sort names: classes, functions, values, each in the order of ``__all__``. FUNCTIONS_FIRST has functions first."""
+    """Sort names: classes, functions, values, each in the order of ``__all__``. FUNCTIONS_FIRST: functions first."""
     functions_first = module.__name__ == FUNCTIONS_FIRST
     return sorted(names, key=lambda name: _rank(getattr(module, name), functions_first))
 

@@ -31,7 +31,7 @@ def node_with(folder: Path) -> str:
 
 def find_chromium() -> str:
     found = next(filter(None, map(shutil.which, CHROMIUM)), None)
-    assert found, "the browser tests need Chromium; `make test` installs it as root, else: apt-get install chromium"
+    assert found, "the browser tests need Chromium; `make test` installs it as root; or apt-get install chromium"
     return found
 
 

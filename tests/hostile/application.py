@@ -1,4 +1,4 @@
-"""The served application: honest principals, a hostile one, and sheets if ``HOSTILE_SHEETS`` is set."""
+"""The served application: honest principals, a hostile principal, and sheets if ``HOSTILE_SHEETS`` is set."""
 
 from __future__ import annotations
 

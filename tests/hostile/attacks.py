@@ -109,7 +109,7 @@ async def half_packed_bodies(attack: Attack) -> None:
 
 
 async def bombs(attack: Attack) -> None:
-    """Small compressed bodies that decompress to large ones."""
+    """Small compressed bodies that decompress to large bodies."""
     packed = gzip.compress(b"\0" * 16_000_000, 9)
     zstd = zstandard.ZstdCompressor(level=9).compress(b" " * 200_000_000)
     nested = gzip.compress(b'{"group":"g","cookie":[' + b"{}," * 5_300_000 + b"{}]}", 6)
@@ -177,7 +177,7 @@ async def unread_questions(attack: Attack) -> None:
 
 
 async def prepare_sheets(port: int) -> None:
-    """Create two sheets of mallory: a formula of `slow` takes minutes, and the rows of `huge` exceed the memory."""
+    """Create mallory's two sheets. A formula of `slow` takes minutes. The rows of `huge` exceed the engine's memory."""
     slow = "=SUM(MMULT(RANDARRAY(1800,1800),RANDARRAY(1800,1800)))"
     cell = {"type": "UPDATE_CELL", "col": 0, "row": 0, "content": slow}
     rows = {"type": "ADD_COLUMNS_ROWS", "dimension": "ROW", "base": 1, "quantity": 2**31 - 1, "position": "before"}

@@ -30,8 +30,8 @@ Object.defineProperty(globalThis, 'navigator', {
   },
 });
 
-// When the browser client closes, it removes its listener of the event `online`. Node has no such function. A member
-// gets no event `online`.
+// The browser client calls `removeEventListener` when it closes. Node does not have this function. Here the function
+// has nothing to do, since these clients do not start and add no listener.
 globalThis.removeEventListener = () => undefined;
 
 // A request of Replicache has the member's name in its query. A request of the browser client has it as the token.
