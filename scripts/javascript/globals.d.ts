@@ -4,7 +4,7 @@
 declare var o_spreadsheet: any;
 declare var owl: any;
 
-/** Names of TypeScript's library for workers. TypeScript cannot load this library together with the library for pages. */
+/** Names of TypeScript's library for workers. TypeScript cannot load it together with the library for pages. */
 interface ServiceWorkerGlobalScope {
   readonly clients: { claim(): Promise<void> };
   addEventListener(type: "activate" | "fetch" | "install", listener: (event: any) => void): void;
