@@ -2,7 +2,7 @@
 
 Machinery
 ---------
-figures       the list of figures with their units and goals, and the check of a report
+figures       the list of figures with their units and goals, and the check that a report is complete
 measure       alternating rounds, medians, timing
 payload       the events, keys and values that every side stores
 plain, peer   the other sides: plain `sqlite3`, and the package `eventsourcing`
@@ -21,8 +21,9 @@ turns         writers at a hosted index, simulated
 cloud         the client of DynamoDB, compared with boto3
 sheet_engine  the spreadsheet's engine
 
-``bench.costs`` counts what work costs on AWS and measures no time. ``cost_tables`` counts it, ``cost_log`` for a log,
-``schemas`` stores the same documents by other published schemas, and ``cost_plots`` draws.
+``bench.costs`` prints the costs of work on AWS and measures no time. ``cost_tables`` counts the billed units, and
+``cost_log`` counts the units of a log. ``schemas`` stores the same documents by other published schemas. ``cost_plots``
+draws the curves.
 
 These programs run alone: ``tree``, ``backends``, ``contention`` and ``turns_emulator`` measure one layer; ``table``,
 ``sheet``, ``sheet_browser`` and ``catalogue`` measure an application.

@@ -1,8 +1,8 @@
-"""Measure every figure, print a table and what its rows measure, write JSON.
+"""Measure every figure, print a table with an explanation of each row, and write JSON.
 
     python -m bench [--json PATH] [--only NAME …] [--quick]
 
-The exit code is 1 if the report is incomplete. A missed goal is reported and is no failure.
+The exit code is 1 if the report is incomplete. The report shows missed goals, but they do not change the exit code.
 """
 
 from __future__ import annotations
@@ -60,10 +60,10 @@ def measured(figures: Iterable[Figure], scale: Scale, folder: Path | None = None
 
 
 def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m bench", description="What Stratalog costs.")
-    parser.add_argument("--json", type=Path, help="write the rows to this file, too")
-    parser.add_argument("--only", nargs="+", choices=[figure.name for figure in FIGURES], help="measure only these")
-    parser.add_argument("--quick", action="store_true", help="tiny sizes: a check that it runs, not of speed")
+    parser = argparse.ArgumentParser(prog="python -m bench", description="Measure the speed and the size of Stratalog.")
+    parser.add_argument("--json", type=Path, help="also write the rows to this file")
+    parser.add_argument("--only", nargs="+", choices=[figure.name for figure in FIGURES], help="measure these figures")
+    parser.add_argument("--quick", action="store_true", help="use tiny sizes, only to check that the benchmarks run")
     parser.add_argument(
         "--folder", type=Path, help="the folder to measure in, on the disk to measure; default: temporary"
     )

@@ -74,7 +74,7 @@ def mutate(work: Workplace) -> Measured:
 
 
 def value(size: int, work: Workplace) -> Measured:
-    """Put texts of ``size`` bytes, which compress to a half, one in each commit."""
+    """Put texts of ``size`` bytes, one in each commit. Compression halves the size of a text."""
     with open_store(work.fresh()) as store, _plain(work) as plain:
         document = store.create(ORGANISATION, "document")
         texts = [_text(number, size) for number in range(work.scale.commits)]

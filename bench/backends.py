@@ -1,7 +1,7 @@
 """Compares Stratalog's SQLite backend with plain sqlite3, in alternating rounds: `python bench/backends.py [folder]`.
 
-Rates are medians over the rounds; a ratio compares medians of one run. The plain side works like a careful program
-without a library: WAL, synchronous=FULL, BEGIN IMMEDIATE, one INSERT, COMMIT.
+Rates are medians over the rounds. A ratio compares two medians of the same run. The plain side works like a careful
+program without a library: WAL, synchronous=FULL, BEGIN IMMEDIATE, one INSERT, COMMIT.
 """
 
 from __future__ import annotations

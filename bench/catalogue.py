@@ -1,9 +1,9 @@
 """The speed of a catalogue on one machine: ``python -m bench.catalogue [--json PATH] [--quick]``.
 
-The store is in a folder, and its records resemble Debian's. The benchmark measures `put_many`, the first ingest, a
-second poll without changes, making the works, remaking all of them by one process and by two, counts and a search. A
-new process writes and reads one large record. Each row has the wall time, and the CPU time of the process that measures
-it. The CPU time depends less on other work of the machine, and does not include the worker processes.
+The store is in a folder, and its records resemble Debian's. The benchmark measures `put_many`, the first ingest, and a
+second poll without changes. Then it makes the works, remakes all works with one process and with two, counts them and
+searches. A new process writes and reads one large record. Each row has the wall time, and the CPU time of the measuring
+process. The CPU time depends less on other work of the machine. It does not include the worker processes.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ PIECE = 1 << 20
 
 
 class Row(msgspec.Struct, frozen=True):
-    """The seconds that ``count`` operations took."""
+    """The wall time and the CPU time of ``count`` operations together."""
 
     name: str
     count: int
@@ -119,7 +119,7 @@ def of_catalogue(store: Store, url: str, folder: Path, count: int) -> Iterator[R
 def rewritten(store: Store) -> None:
     """Remake all works by a second version of the transformer, which changes the bytes of each work.
 
-    Only this process uses the second version. Worker processes use the first one.
+    Only this process uses the second version. Worker processes use the first version.
     """
     before = transformers.TRANSFORMERS
     second = transformers.Transformer("debian-package/2", lambda given: renamed(before["debian-package"].make(given)))
@@ -154,7 +154,7 @@ def paragraph(n: int, version: int) -> bytes:
 
 
 def of_large(size: int) -> Row:
-    """Measure a large record in a new process, so that the memory is that of this record alone."""
+    """Measure a large record in a new process, so that no other record adds to the peak of memory."""
     command = [sys.executable, "-m", "bench.catalogue", "--large", str(size)]
     done = subprocess.run(command, check=True, capture_output=True, text=True)
     return msgspec.json.decode(done.stdout, type=Row)

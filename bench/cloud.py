@@ -1,7 +1,7 @@
-"""Benchmarks of the DynamoDB client itself, on canned responses and on an emulator: ours and boto3.
+"""Benchmarks of our DynamoDB client and of boto3, with canned responses and with an emulator.
 
-Another process sends the canned responses, always the same and without delay. The sides alternate. A put is a
-conditional PutItem of 500 bytes; our side goes through the whole index.
+Another process answers every request with the same canned response, without delay. The sides alternate. A put is a
+conditional PutItem of 500 bytes. Our side calls the index, which calls our client.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ MEASURES = {"client-calls": client_calls, "client-commit": client_commit, "emula
 
 
 def measured(ours: Side, theirs: Side, each: int) -> list[tuple[float, float]]:
-    """Return the medians of both sides: calls a second, and CPU of a call. The first round of each does not count."""
+    """Return the medians of each side: calls a second, and CPU of a call. The first round of a side does not count."""
     rates: list[list[tuple[float, float]]] = [[], []]
     for turn in range(ROUNDS + 1):
         for position, side in enumerate((ours, theirs)):
@@ -123,7 +123,7 @@ def our_puts(client: DynamoClient) -> Side:
 
 
 def our_appends(client: DynamoClient) -> Side:
-    """Return a side that appends one event. Each thread has its own log; on a shared log they would wait."""
+    """Return a side that appends one event. Each thread has its own log, since threads of one log would wait."""
     clock = SystemClock()
     environment = Environment(DynamoIndex(client, TABLE), MemoryBlobs(clock), clock)
     records = [
@@ -137,7 +137,7 @@ def our_appends(client: DynamoClient) -> Side:
 
 
 def encoding_ms() -> float:
-    """Return the CPU in milliseconds that the encoding of such an event takes."""
+    """Return the CPU in milliseconds for encoding one event of `our_appends`."""
     begun = time.process_time()
     for _ in range(1000):
         encode_events([Event("paid", fact(1))])

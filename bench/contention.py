@@ -2,7 +2,7 @@
 
 The result is the same on every machine. The log's own code runs on an index with the latency of DynamoDB, under a clock
 that moves only while all writers wait. Each writer acts as a process: it appends again as soon as it has its answer, or
-after a pause. Reads and writes are counted as billed; a read costs a fifth of a write.
+after a pause. The simulation counts reads and writes as AWS bills them: a read costs a fifth of a write.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ READ_PRICE = 0.2
 SEGMENT = 1_000_000
 SEEDS = (1, 2, 3)
 LOADS = ((2, 0.0, 200), (8, 0.0, 100), (64, 0.0, 40), (2, 1.0, 60), (8, 1.0, 40), (64, 1.0, 20))
-"""The number of writers, the mean of their pauses in seconds, and the number of appends of each."""
+"""The number of writers, the mean of their pauses in seconds, and the number of appends of each writer."""
 
 HEADINGS = ("writers", "pause", "commits/s", "wasted", "reads", "units", "slow", "slowest", "gave up")
 
@@ -56,7 +56,7 @@ class Outcome(msgspec.Struct, frozen=True):
 
 
 class Loop:
-    """Runs greenlets under a simulated clock, and wakes waiting ones in order of time."""
+    """Runs greenlets under a simulated clock, and wakes waiting greenlets in order of time."""
 
     def __init__(self, seed: int) -> None:
         self.now_ms = 0.0
@@ -107,7 +107,7 @@ class LoopClock:
 
 
 class DistantIndex:
-    """An index with latency: half of it before a request takes effect, and half after."""
+    """An index with latency: half of the latency before a request takes effect, and half after."""
 
     joint_commits = False
     blob_bytes_max = 0
@@ -161,7 +161,7 @@ class DistantIndex:
 
 
 def contend(writers: int, appends: int, pause: float = 0, seed: int = 1) -> Outcome:
-    """Let ``writers`` append to one log, ``appends`` times each. Return the result."""
+    """Let ``writers`` append to one log, each ``appends`` times. Return the result."""
     loop, backend, counts = Loop(seed), MemoryIndex(), Counter[str]()
     clock = LoopClock(loop)
     environment = Environment(
@@ -202,7 +202,7 @@ def contend(writers: int, appends: int, pause: float = 0, seed: int = 1) -> Outc
 
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.contention", description="Simulate contention of writers.")
-    parser.add_argument("--quick", action="store_true", help="tiny sizes: a check that it runs")
+    parser.add_argument("--quick", action="store_true", help="use tiny sizes, only to check that the simulation runs")
     quick = parser.parse_args(arguments).quick
     print("".join(f"{heading:>10}" for heading in HEADINGS))
     for writers, pause, appends in LOADS:
@@ -211,7 +211,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _cells(runs: Sequence[Outcome]) -> Iterator[str]:
-    """Yield the means of the runs; for the slowest append and the failed appends their maximum."""
+    """Yield the means of the runs, but the maximum for the slowest append and for the number of failed appends."""
     yield f"{statistics.mean(run.commits_per_second for run in runs):.0f}"
     yield f"{statistics.mean(run.wasted for run in runs):.2f}"
     yield f"{statistics.mean(run.reads for run in runs):.2f}"

@@ -1,4 +1,4 @@
-"""The billed units of a log per entry, for given segments, snapshots and sizes: counted on a store in memory."""
+"""Counts the billed units of an entry of a log, for given segments, snapshots and sizes, on a store in memory."""
 
 from __future__ import annotations
 
@@ -55,10 +55,10 @@ def cost_of_log(
 ) -> LogCost:
     """Return the cost of an entry of a real log, measured on a metered store in memory.
 
-    The run appends until at least two segments are full. A snapshot writes ``snapshot_blobs`` objects, the changed
-    ones, of ``snapshot_bytes`` in total. An open reads up to ``state_blobs`` of them and the entries after the
-    snapshot; opens are measured at four ages of the snapshot. With ``archive`` each sealed segment moves to S3; with
-    ``free`` too, its items are then deleted. Entries hold bytes that do not compress.
+    The run appends until at least two segments are full. A snapshot writes the ``snapshot_blobs`` objects that changed,
+    with ``snapshot_bytes`` in total. An open reads up to ``state_blobs`` of these objects, and the entries after the
+    snapshot. The run opens the log at four ages of the snapshot. With ``archive`` it copies each sealed segment to S3;
+    with ``free`` too, it then deletes the segment's items. Entries hold bytes that do not compress.
     """
     settings = LogSettings(segment_entries_target=segment_entries, snapshot_entries_interval=SNAPSHOTS_OFF)
     if inline_bytes_max is not None:
@@ -107,9 +107,9 @@ class _Work:
         self.parts[part] = self.parts.get(part, Units()) + self.trial.spent(work)
 
     def append(self, number: int) -> None:
-        """Append one entry. `roll_overs` sums the appends that roll over; `plain` is the newest of the others.
+        """Append one entry, and record its units unless it is the log's first entry.
 
-        The log's first entry is not counted.
+        `roll_overs` is the sum of the appends that began a segment. `plain` is the newest other append.
         """
         event = Event("set", _bytes(self._entry_bytes, number))
         if number == 1:
@@ -137,7 +137,7 @@ class _Work:
         self.add("snapshot", take)
 
     def open(self, state_blobs: int) -> Units:
-        """Return the units that another process is billed for loading the newest state."""
+        """Return the billed units of another process that loads the newest state."""
         store, environment, owner = self.trial.reopened(), self.log.environment, self.log.record.owner
 
         def load() -> None:

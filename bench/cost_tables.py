@@ -1,6 +1,7 @@
-"""The billed units of Stratalog and of other published schemas for the same work, and where one choice gets cheaper.
+"""The billed units of Stratalog and of other published schemas for the same work, and of different settings.
 
-Every figure is counted on a store in memory by AWS's published rules. The clock does not move, so a run is repeatable.
+A meter counts every figure on a store in memory, by AWS's published rules. The clock moves only when the program
+sleeps, so every run has the same result.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ SIZES = (5, 50, 150, 500)
 PROCESSES = ("warm worker", "warm Lambda", "cold Lambda")
 FUNCTIONS = Functions()
 
-# The number of mutations of each schema. A schema whose mutations all cost the same needs few, which saves memory.
+# The number of mutations of each schema. If all mutations of a schema cost the same, a small number saves memory.
 MUTATIONS = {"stratalog": 1000, "001": 100, "001 relational": 100, "001 whole": 10, "004": 1000}
 COLD_MUTATIONS = 500
 
@@ -57,7 +58,7 @@ WORKLOADS = (
 
 
 class IndexRow(msgspec.Struct, frozen=True):
-    """The units of a mutation of a project with ``items`` items. ``ratio`` is that of the write units to ours."""
+    """The units of a mutation of a project with ``items`` items. ``ratio``: the write units divided by Stratalog's."""
 
     schema: str
     items: int
@@ -119,7 +120,7 @@ def index_row(name: str, items: int, ours: IndexRow | None = None) -> IndexRow:
 
 
 def total_rows(prices: Prices) -> Iterator[TotalRow]:
-    """Yield the rows on a project of 150 items: ours for each kind of process, the others for warm functions."""
+    """Yield rows on a project of 150 items: Stratalog with each kind of process, other schemas with warm functions."""
     for workload in WORKLOADS:
         for process in PROCESSES:
             yield total_row("stratalog", workload, process, prices)
@@ -129,7 +130,7 @@ def total_rows(prices: Prices) -> Iterator[TotalRow]:
 
 
 def total_row(name: str, workload: Workload, process: str, prices: Prices) -> TotalRow:
-    """Return the row of a schema, workload and kind of process. The requests of a push are the same for all schemas."""
+    """Return the row of a schema, workload and kind of process. The requests of a push are equal for all schemas."""
     cold = process == "cold Lambda"
     schema = partial(Ours, cold=True) if cold and name == "stratalog" else SCHEMAS[name]
     count = COLD_MUTATIONS if cold else MUTATIONS[name]
@@ -142,7 +143,7 @@ def total_row(name: str, workload: Workload, process: str, prices: Prices) -> To
 
 
 def interval_row(every: int, prices: Prices) -> tuple[int, float, float]:
-    """Return the dollars of *typing* with a snapshot every ``every`` entries: by a warm process, then by new ones."""
+    """Return ``every``, and the dollars of *typing* with this snapshot interval, by a warm and by new processes."""
     settings = LogSettings(snapshot_entries_interval=every)
     warm, cold = (
         units_of_workload(partial(Ours, cold=cold, settings=settings), WORKLOADS[0], 150, 1000)
@@ -152,9 +153,9 @@ def interval_row(every: int, prices: Prices) -> tuple[int, float, float]:
 
 
 def way_of_a_push(process: str) -> Units:
-    """Return the units of a push besides its commit: three requests of the queue.
+    """Return the units of a push without its commit: three requests of the queue.
 
-    With functions there are also a request of API Gateway and two calls.
+    With Lambda, a push also needs one request of API Gateway and two calls of functions.
     """
     queue = Units(sqs_requests=3)
     if process == "warm worker":
@@ -163,7 +164,7 @@ def way_of_a_push(process: str) -> Units:
 
 
 def units_of_workload(make: Callable[[], Schema], workload: Workload, items: int, mutations: int) -> Units:
-    """Return the average units of a mutation on a project of ``items`` items, without those of creating it."""
+    """Return the average units of a mutation on a project of ``items`` items. Creating the project is not counted."""
     schema = make()
     keys = [f"Collection{1 + number % 2}/i_{number:08d}" for number in range(items)]
     schema.create({key: value_of(key, number, workload) for number, key in enumerate(keys)})
@@ -214,7 +215,7 @@ def points(inputs: Sequence[int], cost: Callable[[int], float]) -> list[tuple[fl
 def body_cost(size: int, inline: bool, prices: Prices, *, free: bool = False) -> float:
     """Return the cost of an entry with a body of this size, written once and read once, fifty entries in each read.
 
-    A blob that is deleted is also listed, checked again and removed.
+    With ``free``, the cost of a blob includes its garbage collection.
     """
     limit = 400_000 if inline else 0
     cost = cost_of_log(
@@ -227,7 +228,7 @@ def body_cost(size: int, inline: bool, prices: Prices, *, free: bool = False) ->
 
 @cache
 def collected_blob() -> Units:
-    """Return the units of a collection of a hundred blobs, divided by a hundred."""
+    """Return the units for collecting a hundred unused blobs, divided by a hundred."""
     (collect,) = (operation for operation in measure_operations(FUNCTIONS) if operation.name == "collect")
     return collect.units.times(1 / 100)
 
@@ -253,7 +254,7 @@ def snapshot_lines(prices: Prices) -> dict[str, list[tuple[float, float]]]:
 
 
 def snapshot_parts(every: int, prices: Prices) -> dict[str, float]:
-    """Return the dollars by part for a snapshot every ``every`` entries, with as many opens as entries."""
+    """Return the dollars by part, with a snapshot every ``every`` entries and one open for each entry."""
     cost = cost_of_log(
         max(every, 500),
         every,

@@ -1,8 +1,8 @@
 """The figures of docs/concepts/cost.md: ``python -m bench.costs [--json] [--write] [--plots]``.
 
-``--json`` prints them. ``--write`` writes them to a file next to the page and puts the tables into the page.
-``--plots`` draws the curves, which needs matplotlib (``pip install --group plots``). The figures are counts, so each
-run has the same result.
+The program prints the figures as tables, or as JSON with ``--json``. ``--write`` writes the figures to a file next to
+the page, and puts the tables into the page. ``--plots`` draws the curves, which needs matplotlib (``pip install --group
+plots``). The figures are counts, so each run has the same result.
 """
 
 from __future__ import annotations
@@ -55,15 +55,15 @@ def with_tables(page: str, cost_figures: Figures) -> str:
 
 
 def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m bench.costs", description="The costs of work on AWS, in tables.")
+    parser = argparse.ArgumentParser(prog="python -m bench.costs", description="Count the costs of work on AWS.")
     parser.add_argument("--json", action="store_true", help="print the figures as JSON")
-    parser.add_argument("--write", action="store_true", help="write them to a file and into the page")
+    parser.add_argument("--write", action="store_true", help="write the figures to a file and the page")
     parser.add_argument("--plots", action="store_true", help="draw the curves next to the page")
     return parser.parse_args(arguments)
 
 
 def index_table(cost_figures: Figures) -> str:
-    """Return the table of write units for a mutation, by schema and size, with their ratio to ours."""
+    """Return the table of write and read units of a mutation, by schema and size, and the ratio to Stratalog's."""
     sizes = sorted({row.items for row in cost_figures.index})
     head = ["schema", *(f"{size} items" for size in sizes)]
     schemas = dict.fromkeys(row.schema for row in cost_figures.index)
@@ -104,7 +104,7 @@ def operations_table(_: Figures) -> str:
 
 
 def idle_table(_: Figures) -> str:
-    """Return the table of a month without any use."""
+    """Return the table of costs of a month in which nobody uses the deployment."""
     deployment = Deployment()
     idle = monthly(deployment, FUNCTIONS, measure_maintenance(), load_prices().prices)
     what = {
@@ -119,7 +119,7 @@ def idle_table(_: Figures) -> str:
 
 
 def deletion_table(_: Figures) -> str:
-    """Return the table of ways to delete a million entries, by their size in the index."""
+    """Return the table of methods to delete a million entries, by the size of an entry in the index."""
     prices = load_prices().prices
     rows = []
     for size in (300, 1000, 4000):
@@ -162,7 +162,7 @@ def curve_table(name: str, column: str) -> Callable[[Figures], str]:
 
 
 def markdown(rows: Sequence[Sequence[str]]) -> str:
-    """Return a Markdown table; the first row is its head. Numbers are aligned to the right."""
+    """Return a Markdown table whose head is the first row. Columns of numbers are aligned to the right."""
     numeric = [
         column and all(NUMBER.fullmatch(cell) for cell in cells[1:])
         for column, cells in enumerate(zip(*rows, strict=True))

@@ -13,7 +13,7 @@ ABSOLUTE = "an absolute limit: there is no other side"
 
 
 class Figure(msgspec.Struct, frozen=True, kw_only=True):
-    """One row of the report. ``goal_bounds``: the goal limits the ratio to the other side, or the value itself."""
+    """One row of the report. By ``goal_bounds``, the goal limits the ratio to the other side, or our own value."""
 
     name: str
     what: str
@@ -244,7 +244,7 @@ FIGURES: tuple[Figure, ...] = (
     ),
     Figure(
         name="client-commit",
-        what="CPU of an append there by one of 16 threads, without encoding; reference: a bare put by boto3",
+        what="CPU of an append to canned responses by 16 threads, without encoding; reference: a bare put by boto3",
         unit="ms",
         goal=0.4,
         better="less",
@@ -302,7 +302,7 @@ FIGURES: tuple[Figure, ...] = (
     ),
     Figure(
         name="hosted-units",
-        what="write units of its commit, including reads; reference: the same without turns",
+        what="write units of a commit of a lone busy writer, with reads; reference: the same without turns",
         unit="units",
         goal=1.05,
         better="less",
@@ -310,7 +310,7 @@ FIGURES: tuple[Figure, ...] = (
     ),
     Figure(
         name="hosted-seldom",
-        what="99th percentile of a commit a second next to a busy writer; reference: the same without turns",
+        what="99th percentile of one commit a second, next to a busy writer; reference: the same without turns",
         unit="round trips",
         goal=20,
         better="less",
@@ -389,7 +389,7 @@ FIGURES: tuple[Figure, ...] = (
     ),
     Figure(
         name="commit-away",
-        what="small commits, index 5 ms away, a snapshot due, blob store unavailable; reference: no snapshot due",
+        what="small commits, index 5 ms away, snapshot due, blob store unavailable; reference: no snapshot due",
         unit="commits/s",
         goal=0.95,
     ),
@@ -409,7 +409,7 @@ FIGURES: tuple[Figure, ...] = (
     ),
     Figure(
         name="newcomers",
-        what="CPU of the first push of a client in a new group, after 60,000 such; reference: the first 10,000",
+        what="CPU of a new client's first push in a new group, after 60,000 others; reference: the first 10,000",
         unit="µs",
         goal=1.5,
         better="less",

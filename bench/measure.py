@@ -11,7 +11,7 @@ __all__ = ["alternated", "median_ms", "seconds_of"]
 
 
 def alternated(rounds: int, ours: Callable[[], object], other: Callable[[], object]) -> tuple[float, float]:
-    """Return the median seconds of a round of each side. The first round of each does not count."""
+    """Return the median seconds of a round, for each side. The first round of a side does not count."""
     times: tuple[list[float], list[float]] = ([], [])
     for turn in range(rounds + 1):
         for side, spent in zip((ours, other), times, strict=True):
@@ -27,7 +27,7 @@ def median_ms(rounds: int, once: Callable[[], object]) -> float:
 
 
 def seconds_of(side: Callable[[], object]) -> float:
-    """Return the seconds of a call, without freeing its result. Earlier garbage is collected before."""
+    """Return the seconds of a call, without the time for freeing its result. Collects earlier garbage first."""
     gc.collect()
     begun = time.perf_counter()
     answer = side()

@@ -1,4 +1,4 @@
-"""The data that every side stores: facts of about 150 bytes of JSON, as small programs write them."""
+"""The data that every side stores: facts of about 150 bytes of JSON, similar to the data of small programs."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def item_key(number: int) -> str:
 
 
 def large_item(chance: random.Random, size: int) -> dict[str, str]:
-    """Return an item with ``size`` characters of text, which compresses to about half."""
+    """Return an item with ``size`` characters of text. Compression halves the text."""
     words = ["".join(chance.choices(string.ascii_lowercase, k=chance.randint(2, 10))) for _ in range(2000)]
     text = " ".join(chance.choices(words, k=size // 4))
     return {"id": words[0], "name": words[1], "text": text[:size]}

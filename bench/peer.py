@@ -1,4 +1,4 @@
-"""The peer for comparison: `eventsourcing` on SQLite, with its own recorder and without its mapping of objects."""
+"""The peer for comparison: `eventsourcing` on SQLite. The benchmark calls the recorder, without aggregates."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ SELECT = "SELECT version, body FROM events WHERE log = ? ORDER BY version"
 
 
 class Plain:
-    """A table of events by (log, version), and one whose rows have the same facts as an entry."""
+    """A table of events by (log, version), and a table whose rows have the same facts as an entry."""
 
     def __init__(self, path: Path) -> None:
         self._connection = sqlite3.connect(path, isolation_level=None)

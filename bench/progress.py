@@ -36,7 +36,7 @@ CLIENTS = 60_000
 
 
 class HostedIndex:
-    """An index in memory with the latency of a hosted one. It takes no blobs with a commit."""
+    """An index in memory with the latency of a hosted index. A commit cannot contain blobs."""
 
     joint_commits = False
     blob_bytes_max = 0
@@ -64,7 +64,7 @@ class HostedIndex:
 
 
 class HostedBlobs:
-    """Blobs in memory with the latency of hosted ones. While ``is_away`` is set, each call fails after a delay."""
+    """Blobs in memory. `put` and `get` have the latency of a hosted store. While ``is_away``, they fail after 1 s."""
 
     def __init__(self, clock: SystemClock) -> None:
         self._blobs = MemoryBlobs(clock)
@@ -97,7 +97,7 @@ class HostedBlobs:
 
 
 def hosted(interval: int) -> tuple[Store, Document, HostedBlobs]:
-    """Return a document of several chunks with a snapshot, on ports with latency; its store and its blobs too."""
+    """Return a store, its document of several chunks with a snapshot, and its blobs. The ports have latency."""
     clock = SystemClock()
     index, blobs = MemoryIndex(), HostedBlobs(clock)
     settings = LogSettings(snapshot_entries_interval=interval)
@@ -110,7 +110,7 @@ def hosted(interval: int) -> tuple[Store, Document, HostedBlobs]:
 
 
 def commit_away(work: Workplace) -> Measured:
-    """Small commits a second while a snapshot is due and the blob store is away, compared with none due."""
+    """Small commits a second while a snapshot is due and the blob store fails, compared with no snapshot due."""
     store, away, blobs = hosted(1)
     other, quiet, _ = hosted(NEVER)
     blobs.is_away = True
@@ -123,7 +123,7 @@ def commit_away(work: Workplace) -> Measured:
 
 
 def commit_slow(work: Workplace) -> Measured:
-    """The 99th percentile of small commits, each 50th of which begins a snapshot, compared with no snapshots."""
+    """The 99th percentile of small commits, compared with no snapshots. Every 50th commit begins a snapshot."""
     slow, commits = [], work.scale.commits * (5 if work.scale is FULL else 1)
     for interval in (INTERVAL, NEVER):
         store, document, _ = hosted(interval)
@@ -134,14 +134,14 @@ def commit_slow(work: Workplace) -> Measured:
 
 
 def poll_backlog(work: Workplace) -> Measured:
-    """An empty poll with many messages queued behind those in flight, compared with a twentieth as many."""
+    """An empty poll with many messages queued behind those in flight, compared with a twentieth of the messages."""
     backlog = BACKLOG if work.scale is FULL else 2000
     deep, shallow = (_poll(work, messages) for messages in (backlog, backlog // 20))
     return Measured(deep, shallow)
 
 
 def newcomers(work: Workplace) -> Measured:
-    """The CPU of the first push of a client in a new group, after many others, compared with the first groups."""
+    """The CPU of a new client's first push in a new group, after many groups, compared with the first groups."""
     count, before = (NEWCOMERS, CLIENTS) if work.scale is FULL else (100, 600)
     clock = SystemClock()
     settings = LogSettings(snapshot_entries_interval=NEVER)
@@ -163,7 +163,7 @@ def _increment(document: Document, count: int) -> None:
 
 
 def _spread(document: Document, number: int) -> None:
-    """Commit to one of many chunks in turn, so that the next snapshot has several to write."""
+    """Commit to another chunk each time, so that the next snapshot has several chunks to write."""
     document.apply([_put(f"items/{number * 7919 % ITEMS}")])
 
 
@@ -183,7 +183,7 @@ def _poll(work: Workplace, messages: int) -> float:
 
 
 def _join(document: Document, first: int, last: int) -> float:
-    """Let each of these clients push once, and return the CPU seconds."""
+    """Let each client from ``first`` to ``last`` push once, and return the CPU seconds."""
     begun = time.process_time()
     for number in range(first, last):
         push = Mutation(client=f"client-{number}", id=1, name="inc", args={"key": "count"})

@@ -1,4 +1,4 @@
-"""Benchmarks of reads: entries in sequence, a state from its entries or from a snapshot, and an old state."""
+"""Benchmarks of reads: entries in order, a state from its entries, a state from a snapshot, and an old state."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ MEASURES: dict[str, Callable[[Workplace], Measured]] = {
 
 
 def _read(work: Workplace, share: int, other_side: Callable[[Plain], Iterator[Any]]) -> Measured:
-    """Read entries of ``share`` events each, one after another, without keeping them."""
+    """Read entries of ``share`` events each, one after another, and discard each entry."""
     count, folder = work.scale.entries_read, work.fresh()
     with unsynced_store(folder) as store:
         log = store.create_log(ORGANISATION, "log")

@@ -1,4 +1,4 @@
-"""The report: a table for people, what each of its rows measures, and a description of the machine."""
+"""The report: a table, an explanation of each row, and a description of the machine."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def table(results: Sequence[Result]) -> str:
 
 
 def legend(results: Sequence[Result]) -> str:
-    """Return a line for each row: its name, and what it measures."""
+    """Return a line for each row: the name of the row and its explanation."""
     width = max(len(result.name) for result in results)
     return "\n".join(f"{result.name:<{width}}  {_figure(result).what}" for result in results)
 

@@ -1,11 +1,12 @@
-"""Other published schemas for the same documents in the same services, to count what they are billed.
+"""Other published schemas for the same documents in the same services, to count their billed units.
 
-Each is small, correct with one writer, and wherever its article leaves a choice it takes the cheapest:
+Each schema is small, and correct with one writer. Where its article leaves a choice, the schema takes the cheapest:
 
-- Maps have the size of MessagePack, which is never larger than DynamoDB's own. Hashes are 32 raw bytes.
-- No secondary index is billed, and no retry. A processor reads once what its article says that it reads.
-- If an item also stores the arguments of a mutation, the mutation names them by their hash.
-- Bodies are in S3, compressed, under the hash of their content.
+- Maps have the size of MessagePack, which is never larger than the size of DynamoDB's own maps. Hashes are 32 raw
+  bytes.
+- No schema pays for a secondary index or for a retry. A processor reads each item that its article names only once.
+- If S3 already has the value of a mutation, the mutation's own item has only the hash of the value.
+- Bodies are in S3 under the hash of their content. The meter counts their compressed size.
 """
 
 from __future__ import annotations
@@ -84,7 +85,7 @@ class Ours:
 class Versions:
     """The sync backend's own schema: items for versions of the project, versions of each collection, and mutations.
 
-    A version of a collection holds its whole map.
+    A version of a collection contains the entire map of the collection.
     """
 
     def __init__(self) -> None:
@@ -145,7 +146,7 @@ class Versions:
 class Relational:
     """The sync backend's first simple approach: each version rewrites every row of the project, in transactions.
 
-    Rows hold names and hashes; with bodies they would cost a hundred times as much. A project of more than 99 items
+    Rows hold names and hashes. Rows with bodies would cost a hundred times as much. A project of more than 99 items
     needs several transactions, so its commit is not atomic.
     """
 
@@ -181,10 +182,10 @@ class Relational:
 
 
 class SingleRecord:
-    """The sync backend's second simple approach: one record with the project and all bodies, in S3 if it is too large.
+    """The sync backend's second simple approach: one record with the project and all bodies.
 
-    A commit takes a lock, reads the record again, and releases the lock. The record may be larger than our blobs allow,
-    so the class itself counts the requests to S3.
+    A record that is too large for DynamoDB is in S3. A commit takes a lock, reads the record, writes a new record, and
+    releases the lock. The record may be larger than our blobs allow, so the class itself counts the requests to S3.
     """
 
     def __init__(self) -> None:
@@ -224,8 +225,9 @@ class SingleRecord:
 class EventLog:
     """The spreadsheet event log's schema: an entry for each commit, in segments, with large bodies in S3.
 
-    A processor that knows the segment reads only the newest entry. It does not know which mutations a client has
-    applied before. A snapshot is one object with names and hashes, written as often as ours.
+    A processor that knows the segment reads only the newest entry. The processor does not know which earlier
+    mutations a client has made. A snapshot is one object with names and hashes. Its interval is that of Stratalog's
+    snapshots.
     """
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""Benchmarks of the server: pushes of many mutations and of one, the delay to another client, and idle connections."""
+"""Benchmarks of the server: large pushes, pushes of one mutation, the delay to other clients, idle connections."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ ECHO = ("-m", "bench.serving")
 
 
 def push_batches(work: Workplace) -> Measured:
-    """Mutations a second from clients that push many at a time into one document."""
+    """Mutations a second of clients that push many mutations at a time to one document."""
     rounds = max(1, work.scale.commits // 20)
     with _server(work) as (url, _), running_program(ECHO) as (echo, _):
         _send(url, "PUT", _document(0))
@@ -51,7 +51,7 @@ def push_batches(work: Workplace) -> Measured:
 
 
 def push_singles(work: Workplace) -> Measured:
-    """Pushes a second from clients that push one mutation at a time, into many documents."""
+    """Pushes a second of clients that push one mutation at a time, to many documents."""
     documents = [_document(number) for number in range(5 * work.scale.commits)]
     with _server(work) as (url, _), running_program(ECHO) as (echo, _):
         for document in documents:
@@ -68,7 +68,7 @@ def push_singles(work: Workplace) -> Measured:
 
 
 def hear(work: Workplace, percent: int) -> Measured:
-    """The delay from a mutation of one client to another client's state, in milliseconds at this percentile."""
+    """The delay from a mutation of one client to another client's state: a percentile, in milliseconds."""
     with _server(work) as (url, _), ExitStack() as stack:
         document_url = url + _document(0)
         writer = stack.enter_context(_client(document_url, work, "writer"))
@@ -100,9 +100,10 @@ MEASURES: dict[str, Callable[[Workplace], Measured]] = {
 
 
 class _Sender:
-    """A minimal client that only pushes its next mutations. It opens a new connection in each round.
+    """A minimal client that only pushes its next mutations.
 
-    A server closes a connection that is idle during the other side's round.
+    It opens a new connection in each round, since the server closes connections that are idle during the other
+    side's round.
     """
 
     def __init__(self, url: str, name: str, documents: Sequence[str]) -> None:
@@ -181,7 +182,7 @@ def _send(url: str, method: str, path: str) -> None:
 
 
 def _together(senders: Sequence[_Sender], work: Callable[[_Sender], None]) -> None:
-    """Run all senders at the same time. Raises an exception of a sender, so that no failed push counts as fast."""
+    """Run all senders at the same time. Raises if a sender fails, so that no failed push counts as a fast push."""
     with ThreadPoolExecutor(len(senders)) as threads:
         list(threads.map(work, senders))
 

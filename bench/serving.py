@@ -1,4 +1,4 @@
-"""The applications for benchmarks of servers: one without a rate limit, and a minimal ASGI application."""
+"""The applications for benchmarks of servers: Stratalog without a rate limit, and a minimal ASGI application."""
 
 from __future__ import annotations
 

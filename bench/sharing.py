@@ -1,4 +1,4 @@
-"""Benchmarks of processes that share a folder: the time of a commit to one document under contention, and fairness.
+"""Benchmarks of processes that share a folder: the duration of commits under contention, and fairness.
 
 Each worker is a process: ``python -m bench.sharing '[folder, worker, begin, seconds]'``.
 """
@@ -38,14 +38,14 @@ OFFERING_QUICK = 2
 
 
 class Worker(msgspec.Struct, frozen=True):
-    """The task of a process: ``per_second`` commits, or as many as it can (0). ``stops``: it stops inside its turn."""
+    """The task of a process: ``per_second`` commits, or no pauses (0). With ``stops`` it stops itself inside a turn."""
 
     per_second: float = 0
     stops: bool = False
 
 
 class Run(msgspec.Struct, frozen=True):
-    """The result of a process: the seconds of each commit, and the errors of those that failed."""
+    """The result of a process: the seconds of each successful commit, and the errors of failed commits."""
 
     seconds: list[float]
     failures: list[str]

@@ -1,7 +1,7 @@
-"""Measure the cost of a sheet's load by the number of entries after the saved state, and the size of saved states.
+"""Measure the time of a sheet's load by the number of entries after the saved state, and the size of saved states.
 
-``python -m bench.sheet [--workbook FILE.xlsx] [--json FILE]``. Everything runs on one machine. The server's
-engine, a child process, is measured in place of the browser's: both are the same program.
+``python -m bench.sheet [--workbook FILE.xlsx] [--json FILE]``. Everything runs on one machine. The program measures
+the server's engine, a child process, instead of the browser's engine. Both engines are the same program.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ SEGMENTS = (100, 1000, 10_000)
 SEED = 4
 NEVER = 1_000_000
 WORKBOOK_TAILS = TAILS[:-1]
-"""A workbook is not measured with the longest tail, which takes many minutes."""
+"""The tails for a given workbook, without the longest tail, which would take many minutes."""
 
 
 def main() -> None:
@@ -50,7 +50,7 @@ def main() -> None:
 
 
 def measure_tails(engines: EnginePool, name: str, xlsx: bytes | None) -> Iterator[dict[str, Any]]:
-    """Measure time and bytes of a load, by the number of entries after the state that it starts from."""
+    """Measure time and bytes of a load, by the number of entries after the saved state."""
     print(f"\n{name}: a load by the entries after its state")
     print("entries  server ms  engine ms  kB of entries  kB of state")
     with tempfile.TemporaryDirectory() as folder, stratalog.open(folder) as store:
@@ -67,7 +67,7 @@ def measure_tails(engines: EnginePool, name: str, xlsx: bytes | None) -> Iterato
 
 
 def measure_state(engines: EnginePool, name: str, xlsx: bytes | None) -> dict[str, Any]:
-    """Measure the cost of saving a state: the first one, one after a changed cell, one after an inserted row."""
+    """Measure the bytes of the first saved state, and bytes and time of saving it after a changed cell or new row."""
     with tempfile.TemporaryDirectory() as folder, stratalog.open(folder) as store:
         sheet = made(Sheets(store, engines), xlsx)
         figure: dict[str, Any] = {"book": name, "first_bytes": stored(sheet)}
@@ -120,7 +120,7 @@ def edit(sheet: Sheet, chance: random.Random, count: int) -> None:
 
 
 def load_of(engines: EnginePool, store: stratalog.Store, settings: SheetSettings) -> dict[str, float]:
-    """Return the median times of three loads, each by newly opened sheets, and the sizes of the last one."""
+    """Return the median times of three loads, each by newly opened sheets, and the sizes of the last load."""
     server, opening = [], []
     for _ in range(3):
         sheet = Sheets(store, engines, settings).open("acme", "plan")

@@ -1,7 +1,7 @@
 """Benchmarks of the spreadsheet's engine: the first call in a server, a warm call, and memory.
 
-A warm call is compared with a call of a V8 in the caller's own process. This caller is a separate process,
-``python -m bench.sheet_engine``: it reads a number from each line of its input, and makes that many calls.
+The reference of a warm call is a call of a V8 in the caller's own process. This caller is a separate process,
+``python -m bench.sheet_engine``. It reads a number from each line of its input, and makes that number of calls.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ CELL = {"key": "bench", "sheet": None, "col": 0, "row": 0}
 OPEN = {"key": "bench", "data": {**BLANK, "revisionId": "first"}, "messages": [], "client": "bench"}
 SECONDS_MAX = 60
 RUNNING_SECONDS = 2
-"""The pause before the first request that needs an engine. Meanwhile the server starts an engine in advance."""
+"""The pause before the first request that needs an engine. During the pause the server starts an engine."""
 
 
 def first_call(work: Workplace) -> Measured:
@@ -62,14 +62,14 @@ def warm_call(work: Workplace) -> Measured:
 
 
 def warm_call_more(work: Workplace) -> Measured:
-    """Additional milliseconds of a warm call, compared with one in the caller's process."""
+    """Additional milliseconds of a warm call, compared with a call in the caller's process."""
     measured = warm_call(work)
     assert measured.reference is not None
     return Measured(measured.value - measured.reference)
 
 
 def server_memory(work: Workplace) -> Measured:
-    """Megabytes of a server's process after it has read a cell. The processes of its engines are not counted."""
+    """Megabytes of a server's process after it has read a cell, without the processes of its engines."""
     with _served(work) as (client, pid):
         _read_cell(client)
         return Measured(resident_bytes(pid) / MEGABYTE)
@@ -144,7 +144,7 @@ def _in_process(engine: Engine) -> Iterator[Callable[[int], None]]:
 
 
 def main() -> None:
-    """Call the V8 of this process as many times as each line of the input says."""
+    """Read numbers from the lines of the input, and call the V8 of this process that number of times."""
     machine = EngineProcess(json.loads(sys.argv[1]))
     machine.run("open", _text(OPEN), SECONDS_MAX)
     for line in sys.stdin:

@@ -1,12 +1,13 @@
 """The benchmark of the table store: ``python -m bench.table [--json PATH] [--plots FOLDER]``.
 
-1, 4, 16 and 64 writers add single files to one table, 16 writers add them to ten tables, and one writer commits 10,000
-files at a time. 16 writers do jobs: each assigns 10 files to a job and replaces them by one file, as a compaction does.
-There are two grounds: *folder* is SQLite and files with durable commits, and *hosted* is memory with the latency of
-DynamoDB and S3.
+1, 4, 16 and 64 writers add single files to one table. 16 writers add single files to ten tables. One writer commits
+10,000 files at a time. 16 writers do jobs: each writer assigns 10 files to a job and replaces these files by one file,
+as a compaction does. A *ground* is the storage below all stores. *folder* is SQLite and files with durable commits.
+*hosted* is memory with the latency of DynamoDB and S3.
 
-Writers are threads that share a committer, as in a server or a worker, or they are spread over four independent
-committers: processes on *folder*, handles on *hosted*. On *hosted* a meter counts the requests of a commit.
+Writers are threads that share a committer, as in a server or a worker. In further cases the writers are spread over
+four independent committers: processes on *folder*, handles on *hosted*. On *hosted* a meter counts the requests of a
+commit.
 """
 
 from __future__ import annotations
@@ -38,11 +39,11 @@ SPREAD = 4
 PARTITION_UNITS = 1000
 STANDING = 10_000
 COSTED = 200
-"""The number of commits that are counted, if each has one file."""
+"""The maximum number of commits whose requests are counted. For commits of 10,000 files the number is 3."""
 
 EVERY = {**SIDES, **BOUNDS}
 JOBS_STANDING = 4
-"""The factor by which a table with jobs has more files at the start, since each file is in one job only."""
+"""The factor of initial files of a table with jobs. Such a table needs more, since each file is in one job only."""
 
 HEADINGS = (
     "store",
@@ -61,7 +62,7 @@ COSTS = ("requests", "KB written", "$ a million", "a partition takes")
 
 
 class Case(msgspec.Struct, frozen=True):
-    """One case, which is measured on each store."""
+    """One case. The benchmark measures each store in each case."""
 
     ground: str
     writers: int
@@ -69,7 +70,7 @@ class Case(msgspec.Struct, frozen=True):
     tables: int = 1
     files: int = 1
     jobs: int = 0
-    """The maximum number of jobs of each writer; 0 if it adds files."""
+    """The maximum number of jobs of each writer; 0 if the writers add files."""
 
 
 class Share(msgspec.Struct, frozen=True):
@@ -84,7 +85,7 @@ class Share(msgspec.Struct, frozen=True):
 def main() -> None:
     options = _options()
     if options.plots:
-        from bench.table_plots import draw  # imported now, so that a missing library fails at once
+        from bench.table_plots import draw  # imported now, so that a missing library fails before the measurement
     scale = (0.5, 1, 300) if options.quick else (options.seconds, 10, options.standing)
     rows = []
     for row in measured(*scale, options):
@@ -110,7 +111,7 @@ def cases(big: int, standing: int, quick: bool) -> Iterator[Case]:
 
 
 def measured(seconds: float, big: int, standing: int, options: argparse.Namespace) -> Iterator[Row]:
-    """Yield all rows, each the best of several rounds. The stores alternate, so that other work affects all of them."""
+    """Yield all rows, each the best of several rounds. The stores alternate, so that other work affects all stores."""
     names = [name for name in EVERY if name in (options.only or SIDES)]
     every = list(cases(big, standing, options.quick))
     probes = [case for case in every if case.jobs] + [Case(ground, 4 if options.quick else 16) for ground in GROUNDS]
@@ -136,7 +137,7 @@ def better(rows: Sequence[Row]) -> Row:
 
 
 class Runs:
-    """Runs rounds of cases. Their folders stay until the end: after many deletes the creation of files is slow."""
+    """Runs rounds of cases. Keeps all folders until the end, since creating files is slow after many deletes."""
 
     def __init__(self, folder: Path, seconds: float, standing: int) -> None:
         self._folder = folder
@@ -157,7 +158,7 @@ class Runs:
         return _row(name, case, shares, tuning)
 
     def tuned(self, name: str, probe: Case) -> Any:
-        """Return the best tuning of a store for a probe: the one with the most commits a second."""
+        """Return the tuning of a store with the most commits a second in the case ``probe``."""
         tunings = EVERY[name].tunings
         if len(tunings) == 1:
             return tunings[0]
@@ -175,7 +176,7 @@ def prepare(name: str, store: Store, case: Case, standing: int) -> None:
 
 
 def costed(row: Row, name: str, case: Case, standing: int, tuning: Any) -> Row:
-    """Return the row with the counted requests of its commits, if it is of the *hosted* ground."""
+    """Return the row. If its ground is *hosted*, add the counted requests of its commits."""
     if case.ground != "hosted":
         return row
     ports = Hosted()
@@ -281,7 +282,7 @@ def _share(side_of: Callable[[str], Side], case: Case, seconds: float, position:
 
 
 def _commit(side: Side, case: Case, writer: int, number: int) -> None:
-    """Do a writer's commit with this number, or its job."""
+    """Make the writer's commit with this number, or do the writer's job with this number."""
     if not case.jobs:
         side.add(_names(f"n{number}", writer, case.files))
         return
@@ -291,7 +292,7 @@ def _commit(side: Side, case: Case, writer: int, number: int) -> None:
 
 
 def _standing(case: Case, standing: int) -> Iterator[list[str]]:
-    """Yield the initial files of a table, a list for each commit: the files of all jobs, or else ``standing`` files."""
+    """Yield the initial files of a table, a list for each commit: the files of all jobs, or ``standing`` files."""
     every = _names("standing", case.writers, 0 if case.jobs else standing)
     for writer in range(case.writers):
         for number in range(case.jobs):

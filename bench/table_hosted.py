@@ -16,8 +16,8 @@ from stratalog.ports.meter import Meter
 __all__ = ["Hosted"]
 
 WRITE_SECONDS, READ_SECONDS, BLOB_WRITE_SECONDS, BLOB_READ_SECONDS = 0.005, 0.003, 0.025, 0.015
-"""The latency of a request, for DynamoDB the same as in `bench.contention`. A transaction takes twice as long, since it
-is prepared and then committed (Idziorek and others, USENIX ATC 2023)."""
+"""The latency of a request. DynamoDB has the same latency in `bench.contention`. A transaction takes twice as long,
+since DynamoDB prepares it and then commits it (Idziorek and others, USENIX ATC 2023)."""
 
 
 class Hosted:
@@ -37,7 +37,7 @@ class Hosted:
 
 
 class Late:
-    """A port whose calls take longer, by the seconds given for each method. It has no joint commits, like DynamoDB."""
+    """A port whose calls take longer, by the given seconds of each method. Like DynamoDB, it has no joint commits."""
 
     joint_commits = False
     blob_bytes_max = 0

@@ -1,4 +1,4 @@
-"""(d) PostgreSQL: a new server in a temporary folder, on a socket there, with its default durability."""
+"""(d) PostgreSQL: a new server in a temporary folder, with a socket in that folder, and with default durability."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class Postgres:
             execute("insert into reference values (%s, %s, 'root', %s)", [self._table, output, 1000 * len(names)])
 
     def settle(self) -> None:
-        """Update the planner's statistics, which PostgreSQL would do by itself a minute later."""
+        """Update the statistics of the planner. Otherwise PostgreSQL would update them about a minute later."""
         with self._connection.transaction():
             self._connection.execute("analyze")
 

@@ -1,4 +1,4 @@
-"""A row of the table store's benchmark, and the names of the grounds."""
+"""A row of the table store's benchmark, and the names of the grounds, which `bench.table` explains."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ GROUNDS = ("folder", "hosted")
 
 
 class Row(msgspec.Struct, frozen=True):
-    """The result of a store in one case, with its best tuning. Costs are per commit; None if they were not counted."""
+    """The result of a store in one case, with its best tuning. Costs are per commit; None if nothing counted them."""
 
     side: str
     ground: str
@@ -31,4 +31,4 @@ class Row(msgspec.Struct, frozen=True):
     kilobytes: float | None = None
     dollars_per_million: float | None = None
     partition_limit: float | None = None
-    """The number of such commits a second that one partition of DynamoDB accepts, with 1,000 write units a second."""
+    """The commits a second that one partition of DynamoDB accepts, with its 1,000 write units a second."""

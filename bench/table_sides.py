@@ -1,8 +1,9 @@
 """The stores that `bench.table` compares: ours, two alternatives on the same ports, and a lower bound.
 
-All stores add files to a table, assign files to jobs and replace them by a job's output, with the same checks except in
-the bound. All use group commit: the leader waits for as many others as its last batch had. Each alternative has a
-tuning; the best of three is published. `bench.table_postgres` has a further store.
+All stores add files to a table, assign files to jobs, and replace a job's files by its output. All except the bound
+make the same checks. The stores use group commit, except `ItemEach` with the tuning 1. The leader waits for a batch of
+the same size as its last batch. Each alternative has three tunings, and the benchmark publishes the best tuning. The
+store of `bench.table_postgres` is another alternative.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ ATTEMPTS_MAX = 40
 
 T = TypeVar("T")
 _Files = dict[str, dict[str, Any]]
-"""Files with their partitions and numbers of rows there; and the job, if the file is assigned to one."""
+"""For each file, its partitions. A partition has the file's number of rows, or a list of this number and a job."""
 
 _Change = Callable[[_Files], "Exception | None"]
 
@@ -55,19 +56,19 @@ class Side(Protocol):
     """One process's handle on one table."""
 
     def add(self, names: Sequence[str]) -> None:
-        """Commit files durably. Raises if one of them exists, or after the last retry."""
+        """Commit files durably. Raises if a file exists, or after the last retry."""
         ...
 
     def assign(self, job: str, names: Sequence[str]) -> None:
-        """Assign files to a job. Raises if one does not exist or another job has it."""
+        """Assign files to a job. Raises if a file does not exist or belongs to another job."""
         ...
 
     def replace(self, job: str, names: Sequence[str], output: str) -> None:
-        """Replace the files of a job by one file. Raises if one is not the job's, or the new one exists."""
+        """Replace files of a job by one file. Raises if a file does not belong to the job, or the new file exists."""
         ...
 
     def settle(self) -> None:
-        """Do the work that many commits have left for later."""
+        """Do the deferred work of earlier commits, such as a snapshot."""
         ...
 
 
@@ -99,9 +100,9 @@ class Ours:
 
 
 class FullState:
-    """(b) The whole state in one blob. An item names the blob and is replaced if it has not changed since the read.
+    """(b) The entire state in one blob. An item names the blob. A commit replaces the item if no other commit did.
 
-    The tuning is the maximum time in seconds that a leader waits for as many others as its last batch had.
+    The tuning is the maximum time in seconds that a leader waits for a batch of the same size as its last batch.
     """
 
     tunings: Sequence[Any] = (PAUSE_SECONDS, 0.005, 0.02)
@@ -170,10 +171,10 @@ class FullState:
 
 
 class ItemEach:
-    """(c) An item for each file and for each reference, written by transactions that check the partition.
+    """(c) An item for each file and for each reference. Each transaction checks the partition.
 
-    A commit reads nothing. The caller knows the rows of a file, and that the files of a job have one reference each;
-    the conditions check that. The tuning is the maximum number of waiting commits that share a transaction.
+    A commit reads nothing. The caller knows the rows of a file, and that each file of a job has one reference. The
+    conditions of the writes check the reference. The tuning is the maximum number of commits in a transaction.
     """
 
     tunings: Sequence[Any] = (1, 8, 33)
@@ -279,7 +280,7 @@ class _Waiting(PendingCommit[None], Generic[T]):
 
 
 class _Together(Generic[T]):
-    """A group commit: the leader commits waiting requests together, at most ``limit`` and ``weight_max``."""
+    """A group commit: the leader commits up to ``limit`` waiting requests together, of about ``weight_max`` in all."""
 
     def __init__(
         self,
@@ -298,7 +299,7 @@ class _Together(Generic[T]):
         self._contenders = 1
 
     def commit(self, wanted: T) -> None:
-        """Commit the request, and return then. Raises its error if it failed."""
+        """Commit the request and then return. Raises the error of the request."""
         waiting = _Waiting(wanted)
         self._group_commit.commit(waiting, self._serve)
         waiting.answer()
@@ -307,7 +308,7 @@ class _Together(Generic[T]):
         if self._contenders > 1:
             self._group_commit.await_others(self._contenders - 1, self._seconds)
         weight = self._weight(batch[0].wanted)
-        # The limit leaves room for the heaviest request, the end of a job, since its weight is known only after `take`.
+        # `weight_max` leaves room for the heaviest request, the end of a job: a weight is known only after `take`.
         while len(batch) < self._limit and weight < self._weight_max and self._group_commit.take(batch):
             weight += self._weight(batch[-1].wanted)
         self._contenders = len(batch)

@@ -50,7 +50,7 @@ def main(keys: int) -> None:
 
 
 def change(blobs: MemoryBlobs, root: Root, patch: dict[str, Slot]) -> tuple[float, float, str, str]:
-    """Return the milliseconds of an update and of a diff after it, and for each a text with its reads and writes."""
+    """Return the milliseconds of an update and of a diff after it, then two texts with their reads and writes."""
     changing, comparing = fresh(blobs), fresh(blobs)
     changed, update_seconds = timed(lambda: update(changing, root, patch))
     differences, diff_seconds = timed(lambda: list(diff(comparing, root, changed)))

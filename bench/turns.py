@@ -1,9 +1,9 @@
 """Simulates writers at a hosted index with and without turns: ``python -m bench.turns [--quick]``.
 
-The simulation is that of `bench.contention`, with the log's own code. Each writer acts as a process, and a round trip
-takes 5 to 20 ms. A commit needs one round trip. *Busy* writers commit without pause, *seldom* ones after pauses of one
-second on average. A crashed waiter writes the mark and does nothing after that. ``python -m bench.turns_emulator`` uses
-an emulator.
+This module uses the simulation of `bench.contention`, with the log's own code. Each writer acts as a process, and a
+round trip takes 5 to 20 ms. A commit needs one round trip. *Busy* writers commit without pause. *Seldom* writers pause
+for one second on average. A crashed waiter writes the mark of a waiter and does nothing after that. ``python -m
+bench.turns_emulator`` uses an emulator.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ LINE = "{:<34}{:>7}{:>11}{:>8}{:>12}{:>18}{:>18}{:>9}"
 
 
 class Load(msgspec.Struct, frozen=True):
-    """The writers of one log: the numbers of busy and of seldom ones, and whether waiters crash."""
+    """The writers of one log: the number of busy writers, the number of seldom writers, and whether waiters crash."""
 
     busy: int = 0
     seldom: int = 0
@@ -54,12 +54,12 @@ class Load(msgspec.Struct, frozen=True):
 
 
 class Outcome(msgspec.Struct, frozen=True):
-    """The result of a load. The durations are the 99th percentile of a commit, in mean round trips."""
+    """The result of a load. The durations are 99th percentiles of commits, in mean round trips."""
 
     commits_per_second: float
     units: float
     share: float
-    """The commits of the busy writer that made the most, divided by those of the one that made the fewest."""
+    """The largest number of commits of a busy writer, divided by the smallest number, over all seeds."""
 
     busy_round_trips: float
     seldom_round_trips: float
@@ -100,7 +100,7 @@ class FarIndex(DistantIndex):
 
 
 class Run:
-    """One log with its writers, and the duration of each of their commits."""
+    """One log with its writers, and the duration of each commit."""
 
     def __init__(self, load: Load, seconds: float, seed: int, turns: bool) -> None:
         self.loop = Loop(seed)
@@ -144,7 +144,7 @@ class Run:
                 times.append(self.loop.now_ms - sent)
 
     def _crash(self, partition: str) -> None:
-        """Write the mark of a new waiter at intervals. The waiter does nothing else."""
+        """Write the mark of a new waiter at regular intervals. These waiters do nothing else."""
         while self._goes_on():
             self.loop.sleep(CRASH_SECONDS * 1000)
             mark = Item(partition, MARK_SORT, {"i": f"crashed-{self.loop.now_ms:.0f}"})
@@ -152,7 +152,7 @@ class Run:
 
 
 def compete(load: Load, seconds: float, *, turns: bool = True, seeds: Sequence[int] = SEEDS) -> Outcome:
-    """Let the writers of ``load`` commit for ``seconds``, once with each seed."""
+    """Let the writers of ``load`` commit for ``seconds`` of simulated time, once with each seed."""
     runs = [Run(load, seconds, seed, turns) for seed in seeds]
     done = [sum(map(len, run.busy + run.seldom)) for run in runs]
     counts = [len(times) for run in runs for times in run.busy] or [1]
@@ -209,8 +209,8 @@ MEASURES: dict[str, Callable[[Workplace], Measured]] = {
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(prog="python -m bench.turns", description="Turns at a hosted index.")
-    parser.add_argument("--quick", action="store_true", help="short runs: a check that it works")
+    parser = argparse.ArgumentParser(prog="python -m bench.turns", description="Simulate turns at a hosted index.")
+    parser.add_argument("--quick", action="store_true", help="use short runs, only to check that the simulation runs")
     seconds, seeds = (2.0, SEEDS[:1]) if parser.parse_args(arguments).quick else (SECONDS_FULL, SEEDS)
     print("p99 in round trips of 12.5 ms")
     print(LINE.format("writers", "turns", "commits/s", "units", "most:least", "busy p99", "seldom p99", "gave up"))
@@ -230,7 +230,7 @@ def _cells(outcome: Outcome) -> Iterator[str]:
 
 
 def _seldom(work: Workplace, load: Load) -> Measured:
-    """The round trips of a seldom writer next to busy ones. Raises AssertionError if a commit failed."""
+    """The round trips of a seldom writer next to busy writers. Raises AssertionError if a commit failed."""
     outcome = _outcome(work, load)
     if outcome.failed:
         raise AssertionError(f"{outcome.failed} commits failed")

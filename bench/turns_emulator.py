@@ -1,8 +1,8 @@
 """Turns at DynamoDB's emulator: ``python -m bench.turns_emulator [--quick]``. Needs the development tools.
 
-Like `bench.turns`, but each writer is a real process that uses ministack. Each call is 5 to 20 ms longer, since an
-emulator on the same machine is nearer than any service. A round trip is the median call of the same run, since the
-machine's speed differs between runs.
+Like `bench.turns`, but each writer is a real process that uses ministack. The program delays each call by 5 to 20 ms,
+since an emulator on the same machine is nearer than any service. A round trip is the median duration of the calls of
+the same run, since the machine's speed differs between runs.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Report(msgspec.Struct, frozen=True):
 
 
 class DistantDynamo:
-    """The table with added latency: half of it before a request takes effect, and half after."""
+    """The table with added latency: about half of the latency before a request takes effect, and half after."""
 
     joint_commits = False
     blob_bytes_max = 0
@@ -113,9 +113,9 @@ class DistantDynamo:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(prog="python -m bench.turns_emulator", description="Turns at an emulator.")
-    parser.add_argument("--quick", action="store_true", help="short runs: a check that it works")
-    parser.add_argument("--task", help="for the processes of this program")
+    parser = argparse.ArgumentParser(prog="python -m bench.turns_emulator", description="Measure turns at an emulator.")
+    parser.add_argument("--quick", action="store_true", help="use short runs, only to check that the program runs")
+    parser.add_argument("--task", help="the task of a child process of this program")
     options = parser.parse_args(arguments)
     if options.task:
         report = _work(msgspec.json.decode(options.task, type=Task))

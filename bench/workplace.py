@@ -1,4 +1,4 @@
-"""The folders, sizes, and large stores on which figures are measured."""
+"""The folders, sizes, and large stores that the benchmarks use."""
 
 from __future__ import annotations
 
@@ -64,8 +64,8 @@ class Workplace:
     def million(self) -> Path:
         """The folder of a store whose document has `Scale.keys` keys.
 
-        The state is built directly as a tree, and a snapshot record of version 1 names it, since a million mutations
-        would take many minutes.
+        The benchmark builds the state directly as a tree, and names the tree in a snapshot record of version 1. A
+        million mutations would take many minutes.
         """
         folder = self.fresh()
         with unsynced_store(folder) as store:
@@ -89,7 +89,7 @@ class Workplace:
 
 
 def unsynced_store(folder: Path, settings: LogSettings | None = None) -> Store:
-    """Open a store that is quick to fill: its index does not wait for the disk. Open it again for measurements."""
+    """Open a store whose index does not wait for the disk, to fill it quickly. Open it again for measurements."""
     clock = SystemClock()
     database = SqliteDatabase(folder / INDEX_FILE, clock, synchronous="OFF")
     blobs = database.blobs(FileBlobs(folder / BLOBS_FOLDER, clock))
@@ -97,6 +97,6 @@ def unsynced_store(folder: Path, settings: LogSettings | None = None) -> Store:
 
 
 def reopened(store: Store) -> Document:
-    """Return the document with nothing in memory: neither its state nor the chunks that the store caches."""
+    """Return the document without its state in memory, and without the chunks that the store caches."""
     log = store.log(ORGANISATION, DOCUMENT)
     return Document(log, store.rules, chunks=Chunks(log.environment.blobs, log.record.owner))

@@ -1,6 +1,6 @@
 """Two simulated colleagues in a sheet. They write cells over HTTP and show their positions.
 
-`python examples/colleagues.py URL ORGANISATION SHEET` runs until it is stopped; `demo_sheet.py` starts it.
+`demo_sheet.py` starts `python examples/colleagues.py URL ORGANISATION SHEET`, which runs until the server stops.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ REMARKS = ["sunny", "rain until noon", "market day", "a queue at ten", "cakes so
 
 
 class Colleague:
-    """One colleague, with a column in the sheet of the trial week and a cursor that other users see."""
+    """A colleague who writes one column of the sheet “A trial week”, with a cursor that other users see."""
 
     def __init__(self, url: str, path: str, log: str, name: str, column: int, letter: str) -> None:
         self._cells = f"{url}{path}/cells"
@@ -37,7 +37,7 @@ class Colleague:
         self._random = random.Random(name)
 
     def work(self, counts: bool) -> None:
-        """Write a cell now and then, without end: a number of guests, or a remark."""
+        """Write a cell every few seconds, without end: with ``counts`` a number of guests, otherwise a remark."""
         with connect(self._live, subprotocols=["stratalog.live.1"]) as live:  # type: ignore[list-item]
             threading.Thread(target=listen, args=(live,), daemon=True).start()
             while True:

@@ -1,6 +1,6 @@
 """A demo of the catalogue: Debian's packages in four states, RFCs and films, with versions, works and a page.
 
-Run `make demo-catalogue`, or `python examples/demo_catalogue.py [STORE] [PORT]`. The store stays in its folder; a
+Run `make demo-catalogue`, or `python examples/demo_catalogue.py [STORE] [PORT]`. The store stays in its folder, so a
 second run does not fetch the records again. apt fetches 25 MB, needs no root and installs nothing. Without apt the
 catalogue has only the films.
 """
@@ -37,7 +37,7 @@ T = TypeVar("T")
 def main(url: str, port: int) -> None:
     with tempfile.TemporaryDirectory() as name, stratalog.open(url) as store:
         if any(read_sources(store.records(ORGANISATION))):
-            click.echo("the catalogue is there already, as it was left")
+            click.echo("the catalogue is there already, with all changes")
         else:
             show(store, Path(name))
     port = free_port(port)
@@ -82,7 +82,7 @@ def show_change(store: Store) -> None:
 
 
 def sources(folder: Path) -> list[Source]:
-    """Return the sources whose records were fetched."""
+    """Return the sources whose folders `gather` has created."""
     packages = {"format": "rfc822", "transformer": "debian-package", "id": "Package,Architecture", "complete": True}
     entries = {"format": "json", "transformer": "rfc-json", "id": "doc_id"}
     documents = {"format": "xml", "transformer": "rfc-xml", "records": "rfc", "id": "@number", "time": "@prepTime"}
@@ -96,7 +96,7 @@ def sources(folder: Path) -> list[Source]:
 
 
 def gather(folder: Path) -> None:
-    """Fetch the records. The script reports the records that it cannot fetch, and leaves them out."""
+    """Fetch the records. The script reports records that it cannot fetch, and continues without them."""
     subprocess.run([sys.executable, str(GATHER), str(folder), "--small", "--packages", PACKAGES], check=False)
 
 
@@ -104,7 +104,7 @@ def say_what_to_do(store: str, page: str) -> None:
     click.echo()
     click.echo(f"  Open {click.style(page, fg='cyan', bold=True)} and search, say for “shell” or “HTTP”.")
     click.echo("  Choose a version of a record to see what it changed. Arrow keys and / do without a mouse.")
-    click.echo(f"  Its records are kept in {store}; remove it to begin again.")
+    click.echo(f"  The records are kept in {store}; remove this store to begin again.")
     click.echo()
 
 
@@ -116,7 +116,7 @@ def timed(what: str, function: Callable[[], T]) -> T:
 
 
 def no_http() -> None:
-    raise AssertionError("no source of the demo is asked over HTTP")
+    raise AssertionError("the demo has no source over HTTP")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
-"""A demo of the core: real data in a document, three clients in conflict, history, a diff, a merged fork, verification.
+"""A demo of the core: a document of real data, three clients in conflict, history, a diff, a fork, verification.
 
-Run `make demo-core`, or `python examples/demo_core.py [STORE]`. The store stays; explore it with the command line.
+Run `make demo-core`, or `python examples/demo_core.py [STORE]`. The store stays in its folder. Explore the
+store with the command line.
 """
 
 from __future__ import annotations
@@ -45,18 +46,18 @@ def main(url: str) -> None:
 
 
 def prepare(folder: Path) -> None:
-    """Create an empty folder. Only the store of an earlier demo is removed, never another store."""
+    """Create an empty folder. Removes the store of an earlier demo, but never other files."""
     if folder.exists() and any(folder.iterdir()):
         if not (folder / MARKER).exists():
-            sys.exit(f"{folder} holds something the demo did not make; give it another folder")
-        click.secho(f"starting over: removing the store that an earlier demo left in {folder}", dim=True)
+            sys.exit(f"{folder} has files that are not from a demo; choose another folder")
+        click.secho(f"starting over: removing the store of an earlier demo from {folder}", dim=True)
         shutil.rmtree(folder)
     folder.mkdir(parents=True, exist_ok=True)
     (folder / MARKER).touch()
 
 
 def movies() -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the movies of vega-datasets, unchanged, each with a key made of its position in the file."""
+    """Yield the movies of vega-datasets, unchanged. The key of a movie contains its position in the file."""
     if not MOVIES.exists():
         sys.exit("the demo needs the movies of vega-datasets; fetch them: scripts/bootstrap demo")
     for number, item in enumerate(json.loads(MOVIES.read_bytes()), start=1):
@@ -107,18 +108,18 @@ def argue(document: stratalog.Document) -> None:
         report(f"version {outcome.version}", f"{status}  {client}#{outcome.id}  {name:<5}  {args['key']:<11}  {detail}")
     again = document.apply([stratalog.Mutation(client="bob", id=2, name="inc", args={"key": VOTES})])[0]
     report("sent twice", f"{again.status:<8}  bob#2  counted once: {VOTES} is {document.get(VOTES)}")
-    quiet("Each has exactly one outcome. A rejection is committed too, so it never blocks the client behind it.")
+    quiet("Each mutation has exactly one outcome. A rejection is committed too, so it never blocks later mutations.")
 
 
 def look_back(document: stratalog.Document, first: int) -> None:
     step("3", "Nothing is lost")
     report(f"at version {first}", f"{CASABLANCA} was {dated(document.get(CASABLANCA, at=first))}")
     report("now", f"{CASABLANCA} is  {dated(document.get(CASABLANCA))}")
-    quiet("The history of that one key, newest first; only its own changes are read:")
+    quiet("The history of this key, newest first. It reads only the changes of this key:")
     for change in document.history(CASABLANCA):
         mutation = change.mutations[0]
         report(f"version {change.version}", f"{change.author:<6}  {mutation.name:<5}  {dated(change.value)}")
-    quiet(f"What differs between version {first} and now, at the cost of what changed:")
+    quiet(f"The differences between version {first} and now. The cost depends only on the changes:")
     for difference in document.diff(first, document.version):
         if difference.was:
             before = left(difference.before, difference.after)
@@ -134,7 +135,7 @@ def replay(fork: stratalog.Document, document: stratalog.Document) -> None:
     fork.mutate("inc", {"key": VOTES, "by": 100}, client="kim")
     fork.mutate("patch", {"key": CASABLANCA, "merge": {"Running Time min": 102}}, client="kim")
     fork.mutate("append", {"key": REMARKS, "item": "shown on Friday"}, client="kim")
-    quiet("Its three mutations, run again on the newer head. Intent is replayed, not the values it left:")
+    quiet("The fork's three mutations run again on the newer head. The merge does not copy the fork's values:")
     for replayed in stratalog.merge(fork, document):
         mark = click.style("same   ", fg="green") if replayed.same else click.style("differs", fg="yellow")
         became = "; ".join(there_and_here(*values) for values in replayed.differences.values())
@@ -197,7 +198,7 @@ def there_and_here(there: Any, here: Any) -> str:
 
 
 def left(value: Any, other: Any) -> Any:
-    """Return only the members of an object that differ from another object."""
+    """Return only the members of an object that differ from another object. Returns any other value unchanged."""
     if isinstance(value, dict) and isinstance(other, dict):
         return {name: item for name, item in value.items() if other.get(name) != item}
     return value

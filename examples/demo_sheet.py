@@ -1,4 +1,4 @@
-"""A demo of the spreadsheet: a café's plan in the browser, with two simulated colleagues and its whole history.
+"""A demo of the spreadsheet: a café's plan in the browser, with its history and two simulated colleagues.
 
 Run `make demo`, or `python examples/demo_sheet.py [STORE] [PORT]`. The store stays in its folder with all changes.
 
@@ -40,12 +40,12 @@ def main(store: str, port: int) -> None:
 
 
 def fill(store: str) -> None:
-    """Write the workbook, unless an earlier demo did."""
+    """Write the workbook, unless an earlier demo has written it."""
     clock = PastClock()
     with stratalog.open(store, clock=clock) as opened:
         sheets = Sheets(opened)
         if any(sheet.name == NAME for sheet in sheets.list(ORGANISATION)):
-            click.echo("the workbook is there already, as it was left")
+            click.echo("the workbook is there already, with all changes")
         else:
             click.echo("writing the plan of a café, step by step")
             build(sheets, ORGANISATION, NAME, clock)
@@ -55,10 +55,10 @@ def fill(store: str) -> None:
 def say_what_to_do(store: str, page: str) -> None:
     click.echo()
     click.echo(f"  Open {click.style(page, fg='cyan', bold=True)} in two windows, and type.")
-    click.echo("  The slider below shows every step of three weeks, from the first line on; History says who did what.")
+    click.echo("  The slider below shows every step of three weeks. History shows the author of each step.")
     click.echo("  Two simulated colleagues count guests in the sheet “A trial week”, and the overview follows.")
-    click.echo("  Switch one window to offline, change both, switch back. All sheets are at /web/sheet/.")
-    click.echo(f"  Changes are kept in {store}; remove it to begin again.")
+    click.echo("  Switch one window to offline, change both windows, switch back. All sheets are at /web/sheet/.")
+    click.echo(f"  Changes are kept in {store}; remove this store to begin again.")
     click.echo()
 
 

@@ -1,8 +1,8 @@
-"""A demo of sync: two browser windows show the movies of vega-datasets and agree, also after one was offline.
+"""A demo of sync: two browser windows show the movies of vega-datasets and agree, even after one was offline.
 
 Run `make demo-sync`, or `python examples/demo_sync.py [STORE] [PORT]`. The store stays in its folder with all changes.
-`make demo-sync STORE=aws-local` stores them in DynamoDB, SQS and S3, emulated on this machine until the demo ends.
-The page is in `movies/`, next to this file. Its `mutators.js` has the same mutators as `MUTATORS` here.
+`make demo-sync STORE=aws-local` stores the changes in DynamoDB, SQS and S3, emulated on this machine until the demo
+ends. The page is in `movies/`, next to this file. The page's `mutators.js` has the same mutators as `MUTATORS` here.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ RATING_MAX = 10
 
 
 def retitle(draft: Draft, args: Any) -> None:
-    """``{key, was, title}``: set the title. Rejected if the movie has another title than ``was`` by now."""
+    """``{key, was, title}``: set the title. Rejects the mutation if the movie has another title than ``was``."""
     movie = _movie(draft, args["key"])
     if movie.get("Title") != args["was"]:
         raise Rejected(f"it is called “{movie.get('Title')}” by now")
@@ -69,7 +69,7 @@ def main(url: str, port: int) -> None:
 def fill(store: stratalog.Store) -> None:
     """Store the movies, unless an earlier demo has done it."""
     if any(listing.id == NAME for listing in store.list(ORGANISATION)):
-        click.echo("the movies are there already, as they were left")
+        click.echo("the movies are there already, with all changes")
         return
     document = store.create(ORGANISATION, NAME)
     for batch in grouped(movies(), BATCH):
@@ -83,7 +83,7 @@ def puts(batch: list[tuple[str, Any]]) -> Iterator[stratalog.Mutation]:
 
 
 def free_port(wanted: int) -> int:
-    """Return ``wanted`` if that port is free, or else any free port. 0 means any port."""
+    """Return ``wanted`` if this port is free, otherwise another free port. 0 means any port."""
     for port in (wanted, 0):
         with socket.socket() as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -98,8 +98,8 @@ def free_port(wanted: int) -> int:
 def say_what_to_do(store: str, page: str) -> None:
     click.echo()
     click.echo(f"  Open {click.style(page, fg='cyan', bold=True)} in two windows.")
-    click.echo("  Change a title in one and see it in the other. Take one offline, change both, come back.")
-    click.echo(f"  Changes are kept in {store}; remove it to begin again.")
+    click.echo("  Change a title in one window and see it in the other. Take one offline, change both, switch back.")
+    click.echo(f"  Changes are kept in {store}; remove this store to begin again.")
     click.echo()
 
 

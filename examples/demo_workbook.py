@@ -1,7 +1,7 @@
 """The workbook of the spreadsheet's demo: the first year of a café, planned by four people in three weeks.
 
-Each step commits one version under its author's name. `demo_sheet.py` writes the workbook once, with the versions'
-times spread over the past three weeks.
+Each step commits one version under its author's name. `demo_sheet.py` writes the workbook once. The times of its
+versions are spread over the past three weeks.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ Commands = list[dict[str, Any]]
 OVERVIEW = "sheet1"
 MONTHS = ["Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec", "Jan", "Feb"]
 COLUMNS = [chr(code) for code in range(ord("C"), ord("N") + 1)]
-"""The columns of the months."""
+"""The letters of the columns of the months."""
 
 INK, DEEP, TEAL, PALE, SAND, WARM, QUIET = "#1F2933", "#0F4C5C", "#2A7F8E", "#E3EFF1", "#FAF6EF", "#D9622B", "#7A8691"
 MONEY, BILL, COUNT, PERCENT, DAY = "[$€]#,##0", "[$€]0.00", "#,##0", "0%", "d mmm"
@@ -30,7 +30,7 @@ def new_sheet(sheet: str, name: str, position: int) -> Commands:
 
 
 def heading(sheet: str, banner: str, title: str, below: str) -> Commands:
-    """A coloured row with a title, and a grey row below it."""
+    """A coloured row with a title, and a row of grey text below."""
     return [
         put(sheet, "B1", title),
         put(sheet, "B2", below),
@@ -79,7 +79,7 @@ def sums(sheet: str, row: int, label: str, first: int, last: int) -> Commands:
 
 
 def card(left: str, label: str, formula: str, number_format: str) -> Commands:
-    """A card with one number: two columns, two rows, and a label above."""
+    """A card with one number in two columns and two rows, and a label in the row above."""
     right = chr(ord(left) + 1)
     zones = [f"{left}4:{right}4", f"{left}5:{right}6"]
     return [
@@ -152,7 +152,7 @@ def widths(sheet: str, dimension: str, sizes: dict[int, int]) -> Commands:
 
 
 def rule(sheet: str, cells: str, operator: str, value: str, **styles: Any) -> dict[str, Any]:
-    """A conditional format: cells whose value satisfies the condition get the styles."""
+    """A conditional format. Cells whose value satisfies the condition get the styles."""
     return _format(sheet, cells, {"type": "CellIsRule", "operator": operator, "values": [value], "style": styles})
 
 

@@ -2,8 +2,8 @@
 
     python verify_export.py budget.jsonl --note budget.note --key example.com/ledger+1a2b3c4d+AT…
 
-It implements formats/export.md, documents.md, chain.md and checkpoint.md. It imports only the standard library, and
-`cryptography` to verify a note's signature. The exit code is 0 if everything is verified, otherwise 1 with the reason.
+The program implements formats/export.md, documents.md, chain.md and checkpoint.md. It imports only the standard
+library, and `cryptography` to verify a note's signature. The exit code is 0 if everything is verified, otherwise 1.
 """
 
 import argparse
@@ -18,7 +18,7 @@ from pathlib import Path
 from urllib.parse import unquote
 
 INLINE_MAX, METADATA_MAX, PART = 1024, 1024, 8_388_608
-Extension = namedtuple("Extension", "code data")  # of MessagePack: a reference to a large value
+Extension = namedtuple("Extension", "code data")  # a reference to a large value
 
 
 def sha256(data):
@@ -26,7 +26,7 @@ def sha256(data):
 
 
 def head(length, code, wide, short=0):
-    """Return the head of ``length`` items or bytes: one byte below ``short``, otherwise the shortest that fits."""
+    """Return the head of ``length`` items or bytes. It has one byte below ``short``, otherwise the shortest form."""
     if length < short:
         return bytes([code + length])
     size = next(size for size in (1, 2, 4) if length < 1 << 8 * size and size in wide)
@@ -34,7 +34,7 @@ def head(length, code, wide, short=0):
 
 
 def pack(value):
-    """Return canonical MessagePack: shortest forms, sorted keys of maps."""
+    """Return canonical MessagePack, with the shortest forms and with sorted keys of maps."""
     if value is None or isinstance(value, bool):
         return {None: b"\xc0", False: b"\xc2", True: b"\xc3"}[value]
     if isinstance(value, int):
@@ -81,7 +81,7 @@ def value_of(plain):
 
 
 def large_value(value, folder):
-    """Return a reference to the blob of a value. Its metadata are the fields `id` and `name`, if they fit."""
+    """Return a reference to the blob of a value. The reference has the fields `id` and `name` if they fit."""
     encoded = pack(value)
     body = [sha256(encoded), len(encoded), None]
     if len(encoded) > PART:
@@ -148,7 +148,7 @@ def next_hash(before, line):
 
 
 def verify(lines):
-    """Return the origin, and the hash of every version from 0 on."""
+    """Return the origin, and the hashes of all versions, starting at version 0."""
     header, *entries, end = [json.loads(line) for line in lines]
     if (end["end"], end["sha256"]) != (len(entries), hashlib.sha256(b"".join(lines[:-1])).hexdigest()):
         sys.exit("not verified: the export is cut short, or was changed")
@@ -173,7 +173,7 @@ def open_note(note, key):
         ]
         own = [signature[4:] for signature in signed if signature[:4].hex() == hash]
         if not own:
-            sys.exit("not verified: the note is not signed by the key")
+            sys.exit("not verified: the note has no signature of the key")
         Ed25519PublicKey.from_public_bytes(public[1:]).verify(own[0], f"{text}\n".encode())
     return text.splitlines()
 

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Gather real records for a catalogue in a folder: Debian's packages in successive states, RFCs, films.
+"""Gather real records for a catalogue in a folder: successive states of Debian's packages, RFCs, and films.
 
-`packages` and `sources` have a file for each state of Debian's indexes: the release that this machine runs, the release
-with each later suite added (updates, security, backports), and then testing and unstable. `rfc` has the entries of the
-RFC index as JSON, and `rfc-xml` has RFCs as XML, both from Debian's packages of RFCs. apt fetches all of these from the
-mirrors and with the settings of this machine, and checks Debian's signatures. Nothing is installed. Only the folder
-`apt` stays, so that another run fetches new data only. The films are those that scripts/dataset.py pins by hash.
+`packages` and `sources` have a file for each state of Debian's indexes. The first state is the release that this
+machine runs. The next states add the suites updates, security and backports, one after another. The last states are
+testing and unstable. `rfc` has the entries of the RFC index as JSON, and `rfc-xml` has RFCs as XML, both from Debian's
+packages of RFCs. apt fetches all these records with the mirrors and the settings of this machine, and checks Debian's
+signatures. The script installs nothing. It keeps apt's files in the folder `apt`, so that another run fetches only new
+data. The films are the file that scripts/dataset.py pins by hash.
 """
 
 from __future__ import annotations
@@ -33,14 +34,14 @@ ROOT = Path(__file__).parents[1]
 FILMS = ROOT / ".venv" / "share" / "vega-datasets" / "movies.json"
 
 Index = tuple[str, Path, float]
-"""A suite, the path of its index, and when its release was signed."""
+"""A suite, the path of its index, and the time at which Debian signed the release."""
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--packages", type=int, default=0, metavar="COUNT", help="at most so many  [default: all]")
-    parser.add_argument("--small", action="store_true", help="the release that runs here and some RFCs: 25 MB")
+    parser.add_argument("--packages", type=int, default=0, metavar="COUNT", help="records of a state  [default: all]")
+    parser.add_argument("--small", action="store_true", help="fetch only this machine's release and some RFCs: 25 MB")
     given = parser.parse_args()
     write_films(given.folder / "films")
     gather(given.folder, given.packages, given.small)
@@ -60,7 +61,7 @@ def gather(folder: Path, count: int, small: bool) -> None:
 
 
 class Apt:
-    """apt with lists and a cache of its own, and the other settings of this machine."""
+    """apt with its own lists and its own cache, and otherwise with the settings of this machine."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder.absolute()
@@ -79,7 +80,7 @@ class Apt:
 
     @staticmethod
     def lines(suite: str, archive: str, security: str, small: bool) -> Iterator[str]:
-        """Yield the lines for a suite in a list of apt's sources."""
+        """Yield the lines of apt's sources list for a suite."""
         uri = security if suite.endswith("-security") else archive
         keyring = next((path for name in KEYRINGS if (path := Path("/usr/share/keyrings") / name).exists()), None)
         signed = f"[signed-by={keyring}] " if keyring else ""
@@ -90,7 +91,7 @@ class Apt:
             yield f"deb-src {signed}{uri} {suite} main"
 
     def update(self, lines: list[str]) -> None:
-        """Fetch the indexes. A suite that the mirror does not have is left out."""
+        """Fetch the indexes. If the mirror does not have a suite, apt fetches the other suites."""
         self._sources.write_text("\n".join(lines) + "\n")
         say("fetching Debian's indexes with apt")
         command = ["apt-get", *self._options, "-qq", "update"]
@@ -133,7 +134,7 @@ def mirrors() -> tuple[str, str, str]:
 
 
 def write_states(folder: Path, indexes: list[Index], key: Callable[[bytes], str], count: int) -> None:
-    """Write a file for each state, with a later time than the file before. Later suites replace earlier paragraphs."""
+    """Write a file for each state, each with a later time. Paragraphs of a later suite replace earlier paragraphs."""
     folder.mkdir(parents=True, exist_ok=True)
     state: dict[str, bytes] = {}
     time = 0.0
@@ -150,13 +151,13 @@ def write_states(folder: Path, indexes: list[Index], key: Callable[[bytes], str]
 
 
 def rank(name: str, paragraph: bytes) -> tuple[bool, bytes]:
-    """Return the order in which a limited number is chosen: packages of every system, then a sample of the others."""
+    """Return a sort key that chooses first the packages of every system, then a sample of the other packages."""
     optional = field(paragraph, b"Priority") not in ("required", "important", "standard")
     return optional, hashlib.sha256(name.encode()).digest()
 
 
 def paragraphs(index: Path, key: Callable[[bytes], str]) -> dict[str, bytes]:
-    """Return the paragraphs of an index by the key of their record in a catalogue."""
+    """Return the paragraphs of an index, each by the key of its record in a catalogue."""
     parts = (part.strip() + b"\n" for part in run([APT_HELPER, "cat-file", str(index)]).split(b"\n\n"))
     return {name: paragraph for paragraph in parts if (name := key(paragraph))}
 
@@ -167,7 +168,7 @@ def package_key(paragraph: bytes) -> str:
 
 
 def source_key(paragraph: bytes) -> str:
-    """Return a source's name; empty for a source that the archive keeps only for packages built with it."""
+    """Return a source's name. It is empty for a source that the archive keeps only for the packages built with it."""
     return "" if field(paragraph, b"Extra-Source-Only") == "yes" else field(paragraph, b"Package")
 
 
@@ -177,7 +178,7 @@ def field(paragraph: bytes, name: bytes) -> str:
 
 
 def signed_at(index: Path) -> float:
-    """Return when the release of an index was signed."""
+    """Return the time at which Debian signed the release of an index."""
     stem = re.sub(r"_main_(binary-.*|source)_.*$", "_InRelease", index.name)
     text = (index.parent / stem).read_text(errors="replace")
     match = re.search(r"^Date: (.*)$", text, re.MULTILINE)
@@ -185,9 +186,9 @@ def signed_at(index: Path) -> float:
 
 
 def write_rfcs(folder: Path, package: Path | None) -> None:
-    """Write the RFCs of a package: entries of the index as JSON, and the RFCs that exist as XML."""
+    """Write the files of a package of RFCs: entries of the index as JSON, and the RFCs that exist as XML."""
     if package is None:
-        say("the mirror has no such package, which is left out")
+        say("the mirror does not have this package of RFCs")
         return
     with (
         subprocess.Popen([*UNPACK, str(package)], stdout=subprocess.PIPE) as unpacked,
@@ -212,7 +213,7 @@ def write_films(folder: Path) -> None:
 
 
 def report_state(name: str, suite: str, before: dict[str, bytes], state: dict[str, bytes]) -> None:
-    """Print the size of a state, and its differences from the state before."""
+    """Print the size of a state, and its differences from the previous state."""
     new = sum(key not in before for key in state)
     changed = sum(key in before and before[key] != body for key, body in state.items())
     gone = sum(key not in state for key in before)

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Run ESLint and TypeScript over our JavaScript: the files that scripts/javascript/tsconfig.json includes.
 
-TypeScript checks the library's own files a second time, with strict null checks. The first run installs both tools from
-npm in the versions that the lock file in scripts/javascript pins. scripts/dataset.py finds Node and npm. The script
-prints nothing if it finds no fault.
+TypeScript checks the library's own files a second time, with strict null checks. The first run installs both tools and
+pyright from npm, in the versions that the lock file in scripts/javascript pins. scripts/dataset.py finds Node and npm.
+After the installation the script prints nothing if it finds no fault.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def main() -> None:
 
 
 def patterns() -> list[str]:
-    """The files to check, as glob patterns below the repository. TypeScript's settings hold the only list."""
+    """Return the files to check, as glob patterns from the repository's root. Only TypeScript's settings list them."""
     included = json.loads((FOLDER / "tsconfig.json").read_text())["include"]
     return [pattern.removeprefix("../../") for pattern in included]
 

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Put the movies of the npm package vega-datasets into .venv/share/vega-datasets, for demo and tests.
 
-It does nothing if they are already there. It uses the npm on the path if its Node is new enough; otherwise it installs
-npm from PyPI, as requirements/node.lock pins it. scripts/bootstrap runs it with the Python of .venv.
+The script does nothing if the movies are already there. It uses the npm on the path if the Node there is new enough.
+Otherwise it installs the npm from PyPI that requirements/node.lock pins. scripts/bootstrap runs this script with the
+Python of .venv.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ PACKAGE = "vega-datasets@3.2.1"
 # `npm view vega-datasets@3.2.1 dist.integrity`
 INTEGRITY = "sha512-lTSwZA6yq6qSU2YZm+6bqILiIvTPPxn4itir7jPGFmHIdPvUfQ9pCzzcrklYywMJgLUbaIeSkZQdiJd6wBxPug=="
 MOVIES_SHA256 = "e63c499759e3b07b49563e036f55290f87feb56def8703ec049ca305ab1523d3"
-NODE_MIN = (20, 19)  # the oldest that scripts/check_javascript.py can use, too
+NODE_MIN = (20, 19)  # scripts/check_javascript.py needs this version too
 NODE_TEXT = ".".join(map(str, NODE_MIN))
 TIMEOUT_SECONDS = 300
 
@@ -31,8 +32,8 @@ ROOT = Path(__file__).parents[1]
 NODE_LOCK = ROOT / "requirements" / "node.lock"
 FOLDER = ROOT / ".venv" / "share" / "vega-datasets"
 MOVIES = FOLDER / "movies.json"
-# The package has no licence file, so keep its catalogue, which describes each data set. The movies are written last: if
-# they are missing, an interrupted run is repeated completely.
+# The package has no licence file, so keep its catalogue, which describes each data set. The script writes the movies
+# last: if they are missing after an interrupted run, the next run does everything again.
 MEMBERS = {"package/datapackage.json": FOLDER / "datapackage.json", "package/data/movies.json": MOVIES}
 
 
@@ -44,7 +45,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         unpack(packed(npm, Path(folder)))
     if digest(MOVIES) != MOVIES_SHA256:
-        fail(f"{MOVIES.name} is not the one that is pinned")
+        fail(f"{MOVIES.name} does not have the pinned hash")
 
 
 def npm_on_path() -> list[str] | None:
@@ -63,7 +64,7 @@ def npm_of_wheel() -> list[str] | None:
 
 
 def npm_installed() -> list[str]:
-    say(f"no Node {NODE_TEXT} or newer with npm on the path; installing the one of {NODE_LOCK.name} (once; 60 MB)")
+    say(f"no Node {NODE_TEXT} or newer with npm on the path; installing Node from {NODE_LOCK.name} (once; 60 MB)")
     pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "install", "--quiet", "--no-deps"]
     done = subprocess.run([*pip, "--require-hashes", "--requirement", str(NODE_LOCK)], check=False)
     npm = npm_of_wheel() if done.returncode == 0 else None
@@ -91,7 +92,7 @@ def packed(npm: list[str], folder: Path) -> Path:
         fail(f"npm could not fetch {PACKAGE}")
     checksum = base64.b64encode(hashlib.sha512(tarballs[0].read_bytes()).digest()).decode()
     if f"sha512-{checksum}" != INTEGRITY:
-        fail(f"what npm fetched for {PACKAGE} is not what is pinned: sha512-{checksum}")
+        fail(f"the tarball of {PACKAGE} is not what is pinned: sha512-{checksum}")
     return tarballs[0]
 
 

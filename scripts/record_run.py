@@ -1,4 +1,4 @@
-"""Run a long target and record its result with its commit: see docs/runs.md.
+"""Run a long target, and record its result and its commit: see docs/runs.md.
 
     python scripts/record_run.py run --json runs.json --target soak-clients -- python -m tests.client.convergence
     python scripts/record_run.py table --json runs.json
@@ -27,7 +27,7 @@ RESULT_CHARACTERS_MAX = 200
 
 @dataclass(frozen=True)
 class Run:
-    """One command of a target: its commit, text, duration and result."""
+    """One run of a command of a target: the commit, the command, the duration and the result."""
 
     date: str
     commit: str
@@ -51,7 +51,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def run_command(target: str, command: Sequence[str]) -> Run:
-    """Run the command and pass its output on. The last line is the result."""
+    """Run the command and print its output. The last line of the output is the result."""
     commit, began = commit_of(ROOT), time.monotonic()
     last = ""
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:

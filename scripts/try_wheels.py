@@ -2,9 +2,9 @@
 
     make wheels            every application; or: .venv/bin/python scripts/try_wheels.py sheet
 
-An application's lock and two wheels, the library's and its own, must be enough to import it and to run its command. Its
-tests need more packages, such as the emulators that `requirements/dev.lock` pins. These are installed after the
-application has run without them.
+An application's lock, its wheel and the library's wheel must be enough to import the application and to run its
+command. The application's tests need more packages, such as the emulators that `requirements/dev.lock` pins. The script
+installs these packages after the application has run without them.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ assert [name for name in {others!r} if importlib.util.find_spec(name)] == []
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Try the named applications, or all."""
+    """Try the named applications, or all applications."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("applications", nargs="*", metavar="NAME", help=f"of {', '.join(NAMES)}; all without a name")
+    parser.add_argument("applications", nargs="*", metavar="NAME", help=f"one of {', '.join(NAMES)}  [default: all]")
     chosen = parser.parse_args(arguments).applications or NAMES
     with tempfile.TemporaryDirectory(prefix="stratalog-wheels-") as name:
         folder = Path(name)

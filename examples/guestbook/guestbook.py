@@ -1,7 +1,8 @@
 """The smallest application: a book that guests sign, with one mutator, one route and one command.
 
-`pyproject.toml` names two entry points, by which Stratalog finds an installed guest book:
-`stratalog guestbook sign acme/book ada`, `stratalog serve guestbook`, and `STRATALOG_APPLICATION=guestbook` on AWS.
+`pyproject.toml` names two entry points, by which Stratalog finds an installed guest book. They make these commands and
+settings work: `stratalog guestbook sign acme/book ada`, `stratalog serve guestbook`, and
+`STRATALOG_APPLICATION=guestbook` on AWS.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ def guests(document: Document) -> list[str]:
 
 @reading(PREFIX + "/documents/{document:str}/guests", opt={"action": "read"}, summary="The guests who signed the book")
 def show_guests(service: Served, organisation: Name, document: Name) -> list[str]:
-    """Ordered by name."""
+    """The list is sorted by name."""
     return guests(service.store.document(organisation, document))
 
 
@@ -48,7 +49,7 @@ def guestbook() -> None:
 @click.argument("name", metavar="ORGANISATION/BOOK")
 @click.argument("guest")
 def sign_command(session: Session, name: str, guest: str) -> None:
-    """Sign a book, which `stratalog create acme/book` creates."""
+    """Sign a book. Create it first: `stratalog create acme/book`."""
     session.open().rules = app.rules
     document = session.document(name)
     outcome = document.mutate("sign", {"guest": guest})

@@ -1,6 +1,6 @@
 /**
  * Create an element with properties and children. “role”, and names that start with “data-” or “aria-”, become
- * attributes. Children that are null are left out.
+ * attributes. The element does not get children that are null.
  */
 export function make(tag, properties = {}, ...children) {
   const element = document.createElement(tag);
@@ -12,7 +12,7 @@ export function make(tag, properties = {}, ...children) {
   return element;
 }
 
-/** Set the text only if it differs, so that a selection in it stays. */
+/** Set the text only if it differs. Setting an equal text would remove a selection. */
 export function say(element, text) {
   if (element.textContent !== text) element.textContent = text;
 }

@@ -1,4 +1,4 @@
-// The list of movies. It has thousands of rows and draws only the visible ones. Title and rating are edited in place.
+// The list of movies. It has thousands of rows, but draws only the visible rows. Users edit title and rating in a row.
 
 import { make, ratingOf, say, titleOf, yearOf } from "./dom.js";
 
@@ -74,7 +74,7 @@ export class List {
     input.select();
   }
 
-  /** Draw the visible rows, except a row that is being edited. */
+  /** Draw the visible rows, without changing a field that the user edits. */
   draw() {
     const first = Math.max(0, Math.floor(this.element.scrollTop / ROW) - SPARE);
     const count = Math.ceil(this.element.clientHeight / ROW) + 2 * SPARE;

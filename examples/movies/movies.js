@@ -1,4 +1,5 @@
-// The page: movies that several people edit at once. The client holds all movies; the server only gives the history.
+// The page: movies that several people edit at once. The client has all movies. The page asks the server only for the
+// history.
 
 import { connect } from "/web/client/stratalog.js";
 import { make, say, titleOf, yearOf } from "./dom.js";
@@ -63,7 +64,7 @@ function movies() {
   return order ? matches.sort(ORDERS[order]) : matches;
 }
 
-/** Run a mutation, and remember it for the panel and for undo. */
+/** Run a mutation, and add it to `acts`, for the panel and for undo. */
 async function act(key, name, args, text) {
   mine = true;
   const done = client.mutate(name, args);
@@ -142,7 +143,7 @@ function onOpen(key) {
   panel.open(key);
 }
 
-/** Open the movie that the URL names, once the client has it. */
+/** Open the movie that the URL names, if the client has it. */
 function openNamed() {
   const key = location.hash.slice(1);
   if (key && key !== list.open && client.has(key)) list.select(key);

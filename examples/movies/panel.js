@@ -113,7 +113,7 @@ export class Panel {
     this.#drawActs();
   }
 
-  // The client has no history, so ask the server, and again after each new version.
+  // The client has no history. So ask the server for the history, and ask again after each new version.
   async #load() {
     const [key, version] = [this.#key, this.client.version];
     if (this.#loaded === version || !this.client.running) return;
@@ -143,7 +143,7 @@ export class Panel {
     this.slider.disabled = count < 2;
     this.restore.hidden = !isPast;
     const change = this.#changes[this.#index];
-    if (!change) return say(this.moment, this.client.running ? "…" : "The server tells it, once you are online.");
+    if (!change) return say(this.moment, this.client.running ? "…" : "Go online to see it.");
     const when = new Date(change.created_ms).toLocaleString([], { dateStyle: "medium", timeStyle: "short" });
     const [mutation] = change.mutations;
     const who =

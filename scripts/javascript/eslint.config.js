@@ -1,5 +1,5 @@
-// The rules of ESLint for all our scripts. The folders are those of the repository; tests/web/test_style.py
-// checks that no script is elsewhere.
+// The rules of ESLint for all our scripts. Paths start at the repository's root. tests/web/test_style.py checks that
+// every script is in a folder that scripts/javascript/tsconfig.json includes.
 
 import js from "@eslint/js";
 import globals from "globals";

@@ -4,7 +4,7 @@
 declare var o_spreadsheet: any;
 declare var owl: any;
 
-/** Names that only TypeScript's library for workers declares; it cannot be used together with the one for pages. */
+/** Names of TypeScript's library for workers. TypeScript cannot load it together with the library for pages. */
 interface ServiceWorkerGlobalScope {
   readonly clients: { claim(): Promise<void> };
   addEventListener(type: "activate" | "fetch" | "install", listener: (event: any) => void): void;
@@ -18,6 +18,6 @@ declare var saw: (version: number) => void;
 declare var seen: number[];
 declare var toasts: string[];
 
-/** Packages that are installed in another folder, only for their browser tests. */
+/** Packages that only the tests in tests/e2e install, in their own folders. */
 declare module "fake-indexeddb/auto";
 declare module "replicache";

@@ -1,18 +1,19 @@
 """The documentation site: `python -m scripts.website build/site`, or `make docs`. See docs/decisions/0053.
 
-The repository's Markdown pages and the generated reference are written into a source folder below `build/`. Sphinx
-makes HTML from it; a warning ends the build. Then every link and every fetched file of the HTML is checked.
+The program writes the repository's Markdown pages and the generated reference into a source folder next to the site.
+Sphinx makes HTML from this folder; the build fails after a warning. Then the program checks every link and every
+fetched file of the HTML.
 
 Modules
 -------
 conf               the settings of Sphinx
 navigation         the groups of pages and their order
-pages              the repository's pages with links that lead within the site
+pages              the repository's pages, with links to pages of the site
 markup             tables and text of generated pages
 python_reference   pages of the public Python modules
 http_reference     pages of the HTTP API, from its OpenAPI document
 command_reference  pages of the commands
-docstrings         docstrings as Sphinx reads them
+docstrings         docstrings in the markup of Sphinx
 sidebar            the list of pages beside each page
 links              checks of the built HTML
 """

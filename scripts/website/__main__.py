@@ -25,7 +25,7 @@ def main(arguments: list[str]) -> int:
 
 
 def build(site: Path) -> int:
-    """Build the site. Its source and cache are in folders next to it whose names begin with its name."""
+    """Build the site. The folders of its source and of its cache are next to the site's folder."""
     source, cache = site.with_name(f"{site.name}-source"), site.with_name(f"{site.name}-cache")
     for folder in (site, source, cache):
         shutil.rmtree(folder, ignore_errors=True)

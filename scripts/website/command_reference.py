@@ -18,14 +18,14 @@ EXAMPLE = "Example: "
 WIDTH = 88
 INDEX = """# Commands
 
-`stratalog COMMAND …` looks at a store and changes it. [The command line](../../guides/command-line.md) explains what
-all commands share. These pages are made from `stratalog COMMAND --help`.
+The commands `stratalog COMMAND …` read and change a store. [The command line](../../guides/command-line.md) explains
+what all commands share. These pages are made from `stratalog COMMAND --help`.
 
 """
 
 
 def command_pages(program: click.Group | None = None) -> dict[str, str]:
-    """Return a page for each command of the program, with its subcommands, by its path in the source folder."""
+    """Return a page for each command of the program and its subcommands. The keys are paths in the source folder."""
     program = program or entire_program()
     context = click.Context(program, info_name="stratalog", terminal_width=WIDTH)
     commands = {name: program.get_command(context, name) for name in program.list_commands(context)}
@@ -67,7 +67,7 @@ def index_page(program: click.Group, commands: dict[str, click.Command], context
 def command_text(
     command: click.Command, name: str, parent: click.Context, shared: set[str | None], level: int
 ) -> Iterator[str]:
-    """Yield a command's section, and those of its subcommands."""
+    """Yield a command's section, and the sections of its subcommands."""
     context = click.Context(command, info_name=name, parent=parent, terminal_width=WIDTH)
     yield f"{'#' * level} {context.command_path.removeprefix('stratalog ')}\n"
     yield from help_text(command)

@@ -18,7 +18,7 @@ def connect(app: Any) -> None:
 
 
 def _process(app: Any, what: str, name: str, thing: Any, options: Any, lines: list[str]) -> None:
-    """Convert one docstring in place. A value without a docstring has that of its type, which is removed."""
+    """Convert one docstring in place. For a value without a docstring, remove the docstring of its type."""
     if what == "module" and getattr(thing, "__all__", None):
         lines[:] = without_modules(lines)
     if what in ("data", "attribute") and "\n".join(lines).strip() == inspect.getdoc(type(thing)):
@@ -27,7 +27,7 @@ def _process(app: Any, what: str, name: str, thing: Any, options: Any, lines: li
 
 
 def without_modules(lines: list[str]) -> list[str]:
-    """Return the docstring of a package that exports names, without the list of its modules, which are private."""
+    """Cut a package's docstring before its first heading, where the list of its private modules begins."""
     ends = (number - 1 for number, line in enumerate(lines) if UNDERLINE.match(line) and number)
     return lines[: next(ends, len(lines))]
 

@@ -1,4 +1,4 @@
-"""Pages of the HTTP API, made from its OpenAPI document: one for each tag, and one for the schemas of bodies."""
+"""Pages of the HTTP API, made from its OpenAPI document: a page for each tag, and a page of the schemas of bodies."""
 
 from __future__ import annotations
 
@@ -29,14 +29,15 @@ INDEX = """# HTTP API
 
 {description}
 
-The server answers its own OpenAPI document under `/schema/openapi.json`. These pages are made from the one of the
-server alone; an application adds its routes. [The server](../../guides/server.md) explains tokens, limits and pages.
+The server sends its OpenAPI document from `/schema/openapi.json`. These pages are made from the document of a server
+without an application; an application adds its routes. [The server](../../guides/server.md) explains tokens, limits
+and pages.
 
 """
 ERRORS = """
 ## Errors
 
-Every call may answer one of these, each with a [Problem](shapes.md#problem) as its body.
+Every call may return one of these errors, each with a [Problem](shapes.md#problem) as its body.
 
 """
 
@@ -62,7 +63,7 @@ def openapi_document() -> dict[str, Any]:
 
 
 def common_answers(document: Json) -> dict[str, str]:
-    """Return the errors that every call may answer: status and meaning."""
+    """Return the errors that every call may return: status and meaning."""
     calls = [call for calls in document["paths"].values() for call in calls.values()]
     common = set.intersection(*({status for status in call["responses"] if status >= "400"} for call in calls))
     return {status: calls[0]["responses"][status]["description"] for status in sorted(common)}
@@ -88,7 +89,7 @@ def index_page(document: Json, common: Mapping[str, str], tags: list[str]) -> st
 
 
 def anchor(call: Json) -> str:
-    """Return the anchor of a call, from its operation's id, since two calls may have the same summary."""
+    """Return the anchor of a call. It is the id of the operation, since two calls may have the same summary."""
     return str(call["operationId"]).lower()
 
 
@@ -135,7 +136,7 @@ def bound(number: float) -> str:
 
 
 def content_text(part: Json) -> str:
-    """Return the schemas of a body or an answer, with content types other than JSON."""
+    """Return the schemas of a body or an answer, each with its content type unless that is JSON."""
     content = part.get("content") or {}
     return ", ".join(
         kind(media.get("schema") or {}) + ("" if name == "application/json" else f" ({code(name)})")
@@ -144,7 +145,7 @@ def content_text(part: Json) -> str:
 
 
 def kind(schema: Json) -> str:
-    """Describe a schema in a few words, with a link if it is a named one."""
+    """Describe a schema in a few words, with a link if the schema has a name."""
     if reference := schema.get("$ref"):
         name = str(reference).removeprefix(REFERENCE)
         return f"[{name}](shapes.md#{name.lower()})"

@@ -9,7 +9,7 @@ __all__ = ["anchor", "code", "prose", "table"]
 
 
 def anchor(heading: str) -> str:
-    """Return the anchor of a heading, as GitHub and tests/test_docs.py do."""
+    """Return the anchor of a heading, by the same rule as GitHub and tests/test_docs.py."""
     return re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-")
 
 
@@ -19,7 +19,7 @@ def code(text: str) -> str:
 
 
 def prose(text: str) -> str:
-    """Convert a docstring's or help's text: double backticks become single ones, and special characters are escaped."""
+    """Convert the text of a docstring or a help: make double backticks single, and escape special characters."""
     parts = re.split(r"(`+[^`]+`+)", text.strip())
     return "".join(
         f"`{part.strip('`')}`" if part.startswith("`") else re.sub(r"([<*_\[\]{}])", r"\\\1", part) for part in parts

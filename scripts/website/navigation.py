@@ -1,6 +1,6 @@
 """The groups of the sidebar, and the order of the pages in them.
 
-A page of a group's folder that is not named here is at the group's end, so a new page needs no line here.
+A page that this module does not name is at the end of its folder's group. So a new page needs no line here.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ APPENDIX = [
     "concepts/sheet-engine-reports",
 ]
 
-# The caption, the pages in order, and the folder whose other pages follow.
+# For each group: its caption, its pages in order, and the folder whose other pages follow.
 GROUPS: list[tuple[str, list[str], str]] = [
     ("Tutorial", TUTORIAL, ""),
     ("How-to guides", GUIDES, "guides/"),
@@ -70,12 +70,12 @@ GROUPS: list[tuple[str, list[str], str]] = [
     ("Project", PROJECT, "apps/"),
     ("Appendix", ["contents", *APPENDIX], ""),
 ]
-# The folders whose pages are listed by their own index page.
+# Folders with an index page that lists their pages.
 BELOW_AN_INDEX = ("decisions/", "formats/", "reference/")
 
 
 def grouped(pages: Collection[str]) -> list[tuple[str, list[str]]]:
-    """Return each caption with its pages. Pages that belong to no group are at the end of the last group."""
+    """Return each caption with its pages. Pages without a group are at the end of the last group."""
     named = {name for _, names, _ in GROUPS for name in names} | {"index"}
     groups = []
     for caption, names, folder in GROUPS:

@@ -15,17 +15,17 @@ __all__ = ["ROOT", "repository_pages", "rewritten", "write_pages"]
 ROOT = Path(__file__).parents[2]
 LINK = re.compile(r"(\[[^\]]*\]\()([^)\s#]+)((?:#[^)\s]*)?\))")
 FENCE = re.compile(r"(^ *```.*?^ *```)", re.DOTALL | re.MULTILINE)
-# The places of pages and folders that are not below docs/.
+# Pages and folders of the repository that have another path in the source folder.
 PLACED = {"README.md": "index.md", "docs/index.md": "contents.md", "formats": "formats/index.md"}
 FOLDERS = {"docs/": "", "formats/": "formats/"}
 FORMATS = """# Formats
 
-What the bytes are, stored and on the wire. Each format has a version, a page here, and golden files that a test reads.
+The bytes that Stratalog stores and sends. Each format has a version, a page here, and golden files that a test reads.
 
 """
 DECISIONS = """# Decisions
 
-One page each: the context, the decision, and what follows from it. The newest are last.
+Each page has the context of a decision, the decision and its consequences. The newest decisions are last.
 
 """
 
@@ -42,7 +42,7 @@ def repository_pages(root: Path = ROOT) -> dict[str, str]:
 
 
 def target_of(path: str) -> str:
-    """Return the path in the source folder of a file of the repository."""
+    """Return the path in the source folder for a file of the repository."""
     if path in PLACED:
         return PLACED[path]
     if path.startswith("apps/") and path.endswith("/README.md"):
@@ -54,7 +54,7 @@ def target_of(path: str) -> str:
 
 
 def write_pages(source: Path, generated: Mapping[str, str]) -> None:
-    """Write the repository's pages, the ``generated`` pages by their path in ``source``, and the lists of contents."""
+    """Write the repository's pages, the ``generated`` pages to their paths in ``source``, and the lists of contents."""
     texts = dict(generated)
     linked: set[str] = set()
     for path, target in repository_pages().items():

@@ -16,7 +16,7 @@ from scripts.website.navigation import contents
 __all__ = ["python_pages"]
 
 FOLDER = "reference/python"
-# A name that several modules export is described on the page of the first.
+# If several modules export a name, the page of the first module describes it.
 MODULES = [
     "stratalog.errors",
     "stratalog.clock",
@@ -31,15 +31,15 @@ MODULES = [
     "stratalog.group_commit",
     "stratalog",
 ]
-# A class with more public methods than this has a page of its own.
+# A class with more public methods has its own page.
 METHODS_ON_A_MODULE_PAGE_MAX = 8
 # The module whose page begins with its functions: readers look for `stratalog.open` and `stratalog.maintain`.
 FUNCTIONS_FIRST = "stratalog"
-# Aliases of Litestar whose definitions name types as text. The pages show the alias instead of its definition.
+# Aliases of Litestar whose definitions have the names of types as text. The pages show the alias, not its definition.
 ALIASES = {"stratalog.server.application": "ControllerRouterHandler"}
 INDEX = """# Python API
 
-The public modules. Everything else is private and may change with any release. These pages are made from the
+These are the public modules. Everything else is private and may change with any release. The pages are made from the
 docstrings.
 
 | module | what it holds |
@@ -103,7 +103,7 @@ def described(modules: Mapping[str, ModuleType]) -> Iterator[type]:
 
 
 def homes_of(modules: Mapping[str, ModuleType]) -> dict[int, str]:
-    """Return the full name under which each class and function is described, by its `id()`."""
+    """Return the full names under which the pages describe classes and functions. The keys are the `id()` of each."""
     homes: dict[int, str] = {}
     for module_name, module in modules.items():
         for name in names_of(module):
@@ -137,7 +137,7 @@ def module_pages(name: str, module: ModuleType, homes: Mapping[int, str], below:
 
 
 def _ordered(module: ModuleType, names: list[str]) -> list[str]:
-    """Sort names: classes, functions, values, each in the order of ``__all__``; in FUNCTIONS_FIRST functions first."""
+    """Sort names: classes, functions, values, each in the order of ``__all__``. FUNCTIONS_FIRST: functions first."""
     functions_first = module.__name__ == FUNCTIONS_FIRST
     return sorted(names, key=lambda name: _rank(getattr(module, name), functions_first))
 
@@ -174,7 +174,7 @@ def limits_page() -> str:
     limits = import_module("stratalog.limits")
     source = Path(str(limits.__file__)).read_text()
     lines = source.splitlines()
-    answers = "[Limits](../../limits.md) says what is answered where one is reached."
+    answers = "[Limits](../../limits.md) describes the error at each limit."
     parts = [f"# stratalog.limits\n\n{_title(limits)} {answers}\n"]
     rows: list[list[str]] = []
     for node in ast.parse(source).body:

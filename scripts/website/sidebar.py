@@ -17,7 +17,7 @@ BEFORE_THE_THEME = 400
 
 
 def connect(app: Any) -> None:
-    """Set the list of each page before the theme reads it."""
+    """Set the sidebar's list of each page before the theme reads it."""
     app.connect("html-page-context", _give, priority=BEFORE_THE_THEME)
 
 
@@ -47,7 +47,7 @@ def _list(app: Any, pages: list[str], shown: str, open_pages: set[str], level: i
 
 
 def _with_parents(includes: dict[str, list[str]], page: str) -> Iterator[str]:
-    """Yield a page, the page that lists it, and so on. A page that no page lists, such as the root, is not yielded."""
+    """Yield a page, the page that lists it, and so on. Does not yield a page that no page lists, such as the root."""
     parents = {below: above for above, pages in includes.items() for below in pages}
     while page in parents:
         yield page

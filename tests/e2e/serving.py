@@ -1,4 +1,4 @@
-"""Helpers of the stories: a server in a thread of this process, Node, and Chromium."""
+"""Helpers of the stories: a server in a thread of this process, the path of Node, and the path of Chromium."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def node_with(folder: Path) -> str:
 
 def find_chromium() -> str:
     found = next(filter(None, map(shutil.which, CHROMIUM)), None)
-    assert found, "the browser tests need Chromium; `make test` installs it as root, else: apt-get install chromium"
+    assert found, "the browser tests need Chromium; `make test` installs it as root; or apt-get install chromium"
     return found
 
 

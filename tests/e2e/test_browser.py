@@ -38,7 +38,7 @@ STORIES = [
 
 @pytest.fixture(scope="module")
 def demo(monkeypatch_module: pytest.MonkeyPatch) -> Iterator[str]:
-    """The URL of a server with the demo's application and its first movies."""
+    """The URL of a server with the demo's application and the first movies of its data."""
     monkeypatch_module.syspath_prepend(str(EXAMPLES))
     import demo_sync
 
@@ -60,7 +60,7 @@ def monkeypatch_module() -> Iterator[pytest.MonkeyPatch]:
 
 @pytest.fixture(scope="module")
 def node() -> str:
-    """The path of Node, with the package that drives a browser installed."""
+    """The path of Node. The fixture installs Playwright, which drives the browser."""
     return node_with(HERE)
 
 

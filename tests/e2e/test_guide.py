@@ -1,4 +1,4 @@
-"""The guide to a collaborative app: the tests write its files to a folder, serve them, and use the app."""
+"""The guide to a collaborative app. The tests write the guide's files to a folder, serve the app and use it."""
 
 from __future__ import annotations
 

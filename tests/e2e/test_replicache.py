@@ -36,7 +36,7 @@ STORIES = [
 
 
 class Collecting:
-    """The server's application, and a path at which a story can collect clients."""
+    """The server's application, and a path to which a story sends the clients that the server shall collect."""
 
     def __init__(self, store: Store, application: Application | None = None) -> None:
         self._store = store
@@ -70,7 +70,7 @@ def documents() -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def node() -> str:
-    """The path of Node. The Replicache client is installed first, as the lock file pins it."""
+    """The path of Node. The fixture installs the Replicache client that the lock file pins."""
     return node_with(HERE)
 
 

@@ -1,14 +1,14 @@
 """Many kinds of attacks on one server, which must keep serving honest callers: ``python -m tests.hostile``.
 
-The server runs on one core, and all callers run on another. A run without attacks comes first, for comparison.
+The server runs on one core, and all callers run on another core. The first run has no attacks, for comparison.
 
 Modules
 -------
 __main__     the command: both runs, and a table of the measurements
 application  the served application: tokens, rules and, unless switched off, sheets
 server       the server's process, its core, and measurements of its memory, files and log
-http_calls   HTTP calls at a low cost for the caller, and raw sockets
-honest       honest callers: requests at a steady rate, live connections, and writes read back at the end
+http_calls   HTTP calls that need little CPU of the caller, and raw sockets
+honest       honest callers: requests at a steady rate, live connections, and a check of all writes at the end
 attacks      one function for each kind of attack
 endurance    a command: a long run in which memory, descriptors and response times must not grow
 checks       the measurements, and the limits for them

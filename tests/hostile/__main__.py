@@ -1,4 +1,4 @@
-"""A run without attacks, then one with them. The exit code is 0 if no check failed.
+"""Make a run without attacks, then a run with attacks. The exit code is 0 if no check failed.
 
 ``python -m tests.hostile --seconds 300 --connections 200``
 """
@@ -78,7 +78,7 @@ async def _both(server: Served, arguments: argparse.Namespace) -> tuple[Run, Run
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run both, print a table of the measurements, and return the exit code."""
+    """Make both runs, print a table of the measurements, and return the exit code."""
     parser = argparse.ArgumentParser(prog="python -m tests.hostile", description=__doc__)
     parser.add_argument("--seconds", type=float, default=300, help="duration of the run with attacks")
     parser.add_argument("--connections", type=int, default=200, help="live connections of honest callers")
@@ -93,7 +93,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     with tempfile.TemporaryDirectory() as folder, two_cores() as core:
         with served(Path(folder), core, sheets=given.sheets) as server:
             undisturbed, disturbed, honest = asyncio.run(_both(server, given))
-        # The end of the block killed the server. Acknowledged writes must be on the disk.
+        # The end of the block has killed the server. Acknowledged writes must be on the disk.
         lost = lost_writes(server.store, honest.acknowledged)
     failures = failures_of(undisturbed, disturbed, lost, Limits())
     _print(undisturbed, disturbed, sum(map(len, honest.acknowledged.values())), failures)

@@ -1,4 +1,4 @@
-"""The served application: honest principals, a hostile one, and sheets if ``HOSTILE_SHEETS`` is set."""
+"""The served application: honest principals, a hostile principal, and sheets if ``HOSTILE_SHEETS`` is set."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _tokens = StaticTokens(
 )
 
 
-# A coroutine function runs on the event loop. Rules that only compare names need no thread.
+# The server calls a coroutine function on the event loop. These rules only compare names, so they need no thread.
 async def _rules(principal: Principal, action: Action, organisation: str, name: str) -> bool:
     return organisation == ("evil" if principal.id == "mallory" else "acme")
 

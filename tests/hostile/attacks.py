@@ -1,7 +1,8 @@
-"""Attacks, one function each. To add one, write it and name it in `ATTACKS`.
+"""Attacks, a function for each. To add an attack, write its function and add the function to `ATTACKS`.
 
 An attack runs until it is cancelled, and counts the requests that it sends. Attackers have the addresses
-127.1.0.1 to 127.1.0.32. Some have the token of mallory, who may use the organisation `evil`; some have no token.
+127.1.0.1 to 127.1.0.32. Some attackers have the token of mallory, who may use the organisation `evil`. The other
+attackers have no token or a forged token.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ class Attack(msgspec.Struct):
     async def hold(self, count: int, request: bytes, *, drip: bytes = b"", receive_bytes: int | None = None) -> None:
         """Keep ``count`` connections that send ``request``, then ``drip`` every second, and read nothing.
 
-        A dropped connection is opened again. Without ``drip`` each connection closes after 30 seconds.
+        Opens dropped connections again. Without ``drip``, closes each connection after 30 seconds and opens it again.
         """
 
         async def one() -> None:
@@ -65,7 +66,7 @@ class Attack(msgspec.Struct):
     async def ask(
         self, count: int, pause_seconds: float, *calls: tuple[str, str, bytes, str, Mapping[str, str]]
     ) -> None:
-        """Have ``count`` callers repeat these calls for ever, one after the other, with a pause after each."""
+        """Let ``count`` callers repeat these calls for ever, one after the other, with a pause after each call."""
 
         async def one() -> None:
             async with HttpCaller(self.port, next(_sources)) as caller:
@@ -96,19 +97,19 @@ async def slow_heads(attack: Attack) -> None:
 
 
 async def half_bodies(attack: Attack) -> None:
-    """Request bodies with a token that arrive a byte a second and never end."""
+    """Requests with a token whose bodies arrive a byte a second and never end."""
     head = head_of("POST", f"{EVIL}/documents/large/push", 1_000_000, HOSTILE_TOKEN, **JSON)
     await attack.hold(60, head + b'{"group": "', drip=b"g")
 
 
 async def half_packed_bodies(attack: Attack) -> None:
-    """Large compressed bodies without a token that never end."""
+    """Requests without a token whose large compressed bodies never end."""
     head = head_of("POST", "/web/client/stratalog.js", 3_900_000, Content_Encoding="gzip")
     await attack.hold(40, head + os.urandom(200_000), drip=b"x")
 
 
 async def bombs(attack: Attack) -> None:
-    """Small compressed bodies that decompress to large ones."""
+    """Small compressed bodies that decompress to large bodies."""
     packed = gzip.compress(b"\0" * 16_000_000, 9)
     zstd = zstandard.ZstdCompressor(level=9).compress(b" " * 200_000_000)
     nested = gzip.compress(b'{"group":"g","cookie":[' + b"{}," * 5_300_000 + b"{}]}", 6)
@@ -123,14 +124,14 @@ async def bombs(attack: Attack) -> None:
 
 
 async def floods(attack: Attack) -> None:
-    """As many requests as one core can send besides the other attacks, with forged tokens and without."""
+    """Many requests of 16 callers: a request with a forged token, then a request without a token, and so on."""
     forged = base64.b64encode(os.urandom(30)).decode()
     calls = (("GET", f"{EVIL}/documents/large", b"", forged, {}), ("GET", "/health", b"", "", {}))
     await attack.ask(16, 0.03, *calls)
 
 
 async def garbage(attack: Attack) -> None:
-    """Connections that send bytes that are not HTTP, or a request with two contradictory lengths."""
+    """Connections that send other bytes than HTTP, or a request with two contradictory lengths."""
     lengths = b"Content-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\nGET /metrics HTTP/1.1\r\n\r\n"
     for request in itertools.cycle((b"\0\1\2\3\r\n\r\n", b"POST /v1 HTTP/1.1\r\nHost: a\r\n" + lengths)):
         with suppress(*FAILURES), await open_socket(attack.port, next(_sources)) as caller:
@@ -171,12 +172,12 @@ async def large_questions(attack: Attack) -> None:
 
 
 async def unread_questions(attack: Attack) -> None:
-    """Requests for a whole state, several at once, whose responses are not read."""
+    """Requests for an entire state, five at once. The callers do not read the responses."""
     await attack.hold(20, head_of("GET", f"{EVIL}/documents/large/state", 0, HOSTILE_TOKEN) * 5, receive_bytes=2048)
 
 
 async def prepare_sheets(port: int) -> None:
-    """Create mallory's sheets: one with a formula that takes minutes, one whose rows exceed the engine's memory."""
+    """Create mallory's two sheets. A formula of `slow` takes minutes. The rows of `huge` exceed the engine's memory."""
     slow = "=SUM(MMULT(RANDARRAY(1800,1800),RANDARRAY(1800,1800)))"
     cell = {"type": "UPDATE_CELL", "col": 0, "row": 0, "content": slow}
     rows = {"type": "ADD_COLUMNS_ROWS", "dimension": "ROW", "base": 1, "quantity": 2**31 - 1, "position": "before"}
@@ -200,7 +201,7 @@ async def prepare_sheets(port: int) -> None:
 
 
 async def poisoned_sheets(attack: Attack) -> None:
-    """Readers of the sheet with the slow formula and of the one that exceeds the engine's memory."""
+    """Readers of the sheet with the slow formula, and of the sheet that exceeds the engine's memory."""
     paths = (f"{EVIL}/sheets/slow/cells/A1", f"{EVIL}/sheets/huge/cells/A1")
     await attack.ask(18, 0.1, *(("GET", path, b"", HOSTILE_TOKEN, {}) for path in paths))
 

@@ -32,7 +32,7 @@ class Run(msgspec.Struct, frozen=True):
     log_bytes: int
     pokes: int
     attacks: dict[str, int]
-    """How many requests each attack sent."""
+    """Name of an attack → number of its requests."""
     is_running: bool = True
 
 

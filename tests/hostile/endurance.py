@@ -1,4 +1,4 @@
-"""Many requests with many live connections: after a warm-up, memory, descriptors and response times must not grow.
+"""Many requests with many live connections. After a warm-up, memory, descriptors and response times must not grow.
 
 ``python -m tests.hostile.endurance --requests 1000000 --connections 1000``. The exit code is 0 if nothing grew and no
 request failed.
@@ -46,7 +46,7 @@ class Window(msgspec.Struct, frozen=True):
 
 
 async def measure(server: Served, requests: int, connections: int) -> tuple[list[Window], list[str]]:
-    """Run the requests; return the measurements of each window, and the errors of the callers."""
+    """Send the requests. Return the measurements of each window, and the errors of the callers."""
     honest = Honest()
     await honest.prepare(server.port)
     ready = asyncio.Semaphore(0)
@@ -85,7 +85,7 @@ async def _ask_at_once(port: int, errors: list[str]) -> None:
 
 
 class _Caller:
-    """A caller on one connection that repeats a push, a pull, three reads and a health check."""
+    """A caller with one connection. It repeats a push, a pull, three reads and a health check."""
 
     def __init__(self, port: int, number: int, errors: list[str]) -> None:
         self._http = HttpCaller(port)
@@ -100,7 +100,7 @@ class _Caller:
         self._http.close()
 
     async def ask(self, count: int) -> list[float]:
-        """Send ``count`` requests, and return the duration of each in seconds."""
+        """Send ``count`` requests, and return the duration of each request in seconds."""
         spent = []
         for _ in range(count):
             began = time.monotonic()
@@ -155,7 +155,7 @@ def growth_of(windows: Sequence[Window]) -> list[str]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the requests, print the windows, and return the exit code."""
+    """Send the requests, print the windows, and return the exit code."""
     parser = argparse.ArgumentParser(prog="python -m tests.hostile.endurance", description=__doc__)
     parser.add_argument("--requests", type=int, default=1_000_000)
     parser.add_argument("--connections", type=int, default=1000, help="live connections during the run")

@@ -1,4 +1,4 @@
-"""Honest callers: requests at a steady rate, live connections, and writes that are read back at the end."""
+"""Honest callers: requests at a steady rate, live connections, and a check of all writes at the end."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ FOLDER = "/v1/organisations/acme/documents"
 JSON = {"Content_Type": "application/json"}
 LIVE_START_SECONDS_MAX = 60
 KEYS = 60
-"""The keys of each document. Their number stays, so that a pull costs the same at the end of a run as at its start."""
+"""The number of keys of each document. It is constant, so a pull costs the same at the start and the end of a run."""
 
 
 class Honest(msgspec.Struct):
-    """The honest callers of a run, and what they measured."""
+    """The honest callers of a run, and their measurements."""
 
     seconds: list[float] = []
-    """How long each request took, from the time it was due."""
+    """The duration of each request except health checks, from its planned start."""
     health_seconds: list[float] = []
     errors: list[str] = []
     acknowledged: dict[str, set[tuple[str, str]]] = {}
-    """Document → key and value of every write that the server acknowledged."""
+    """Document → key and value of each write that the server acknowledged."""
     pokes: int = 0
     label: str = "run"
-    """The prefix of the client names and of the written values. Each run has its own."""
+    """The prefix of the client names and of the written values. Each run has its own prefix."""
 
     async def prepare(self, port: int) -> None:
         """Create the documents and their keys."""
@@ -68,7 +68,7 @@ class Honest(msgspec.Struct):
             ready.release()
 
     async def ask(self, port: int, requests_per_second: float, until: float) -> None:
-        """Send requests at a steady rate, however slow the responses are: 2 of 10 are pushes, 1 is a health check."""
+        """Send requests at a steady rate, also if responses are slow. 2 of 10 are pushes, and 1 is a health check."""
         free = [HttpCaller(port) for _ in HONEST_TOKENS]
         asking: set[asyncio.Task[None]] = set()
         began, number = time.monotonic(), 0
@@ -96,8 +96,8 @@ class Honest(msgspec.Struct):
             if number % 10 == 7:
                 await self._expect(caller, "GET", "/health")
             elif number % 5 == 0:
-                # Each write has its own client, so that no write waits for the response to another. A document has two
-                # writes of each hundred requests, and a minute between the writes of one key.
+                # Each write has its own client, so that no write waits for the response to another write. Of each
+                # hundred requests, two write to this document. So a key is written once in 3,000 requests.
                 key, value = (number // 100 * 2 + number % 10 // 5) % KEYS, f"{self.label}-{number}"
                 await self._write(caller, name, value, [(f"n/{key}", value)], token)
             elif number % 5 == 1:
@@ -113,7 +113,7 @@ class Honest(msgspec.Struct):
     async def _write(
         self, caller: HttpCaller, name: str, client: str, values: list[tuple[str, str]], token: str = HONEST_TOKENS[0]
     ) -> None:
-        """Push one mutation for each key and value, and note those that were applied."""
+        """Push one mutation for each key and value, and record the mutations that the server applied."""
         mutations = [
             {"client": client, "id": id, "name": "put", "args": {"key": key, "value": value}}
             for id, (key, value) in enumerate(values, 1)
@@ -135,7 +135,7 @@ class Honest(msgspec.Struct):
 
 
 def lost_writes(store: Path | stratalog.Store, acknowledged: dict[str, set[tuple[str, str]]]) -> list[str]:
-    """Return the acknowledged writes that the store does not have in its history."""
+    """Return the acknowledged writes that are not in the histories of the store's documents."""
     if isinstance(store, Path):
         with stratalog.open(store) as opened:
             return lost_writes(opened, acknowledged)

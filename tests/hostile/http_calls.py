@@ -1,4 +1,4 @@
-"""HTTP calls that cost the caller little: one core plays hundreds of callers."""
+"""HTTP calls that need little CPU of the caller, so that one core can run hundreds of callers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ SECONDS_MAX = 60
 
 
 class HttpCaller:
-    """A caller with one connection, which it reuses, and opens again if the server has closed it."""
+    """A caller with one connection. It reuses the connection, and opens a new one if the server has closed it."""
 
     def __init__(self, port: int, source: str = "127.0.0.1") -> None:
         self._port = port
@@ -31,7 +31,7 @@ class HttpCaller:
             self.close()
             if not is_reused:
                 raise
-        # The server closed the idle connection just as this call used it: try once more on a new one.
+        # The server closed the idle connection while this call began to use it: try once more on a new connection.
         try:
             return await self._exchange(request)
         except (OSError, EOFError):

@@ -1,4 +1,4 @@
-"""The attacked server: a child process on its own core, whose memory, files and log this process measures."""
+"""The attacked server: a child process on its own core. This process measures the child's memory, files and log."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Served:
 def served(folder: Path, core: int | None, *, sheets: bool) -> Iterator[Served]:
     """Serve a new store in ``folder`` until the end of the block, then kill the process.
 
-    The process runs on ``core``, or on any core for None.
+    The process runs on ``core``, or on any core if ``core`` is None.
     """
     store = folder / "data"
     command = [sys.executable, "-c", _PROGRAM, "" if core is None else str(core)]

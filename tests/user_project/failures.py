@@ -1,4 +1,4 @@
-"""Every error of Stratalog, and the user's reaction to it."""
+"""Every error of Stratalog, and the reaction of the user's program."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ __all__ = ["reaction"]
 
 
 def reaction(error: stratalog.StratalogError) -> str:
-    """Return what the caller does after an error. Subclasses are matched before their base classes."""
+    """Return the caller's reaction to an error. The match tests subclasses before their base classes."""
     match error:
         case stratalog.KeyReused() | stratalog.ReservedName():
             return "choose another name"

@@ -1,4 +1,4 @@
-"""The user's own client, which works offline, with a transport that the user chose."""
+"""A user's client that works offline, with a transport that the user chose."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["count_up", "is_reachable", "own_client", "why_failed"]
 
 
 def count_up(url: str, path: str) -> PendingMutation:
-    """Add 1 to a number of the document at ``url``; the change waits in the file at ``path`` while offline."""
+    """Add 1 to a number of the document at ``url``. While offline, the file at ``path`` keeps the change."""
     with assert_type(connect(url, path), Client) as client:
         return client.mutate("inc", {"key": "visits"})
 

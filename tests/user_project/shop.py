@@ -13,7 +13,7 @@ Report = dict[str, int]
 
 
 class FixedClock:
-    """The user's own clock. It implements the protocol `stratalog.Clock` by its methods alone."""
+    """A user's clock. It has the methods of the protocol `stratalog.Clock`, but does not inherit from it."""
 
     def __init__(self) -> None:
         self.now_ms = 1_700_000_000_000
@@ -36,7 +36,7 @@ class FixedClock:
 
 
 def sell(draft: stratalog.Draft, args: Any) -> None:
-    """Take items out of stock. Rejects more items than there are."""
+    """Take items out of stock. Rejects the mutation if the stock has fewer items."""
     stock = draft.get(args["key"], 0)
     if stock < args["count"]:
         raise stratalog.Rejected("out of stock")
@@ -47,7 +47,7 @@ MUTATORS: Mapping[str, Callable[[stratalog.Draft, Any], None]] = {**stratalog.BU
 
 
 def run(url: str) -> Report:
-    """Run the shop for a day on the store at ``url``."""
+    """Run all parts of the shop on the store at ``url``, and return their numbers."""
     clock: stratalog.Clock = FixedClock()
     meter = stratalog.Meter()
     settings = stratalog.Settings(log={"snapshot_entries_interval": 10})
@@ -93,7 +93,7 @@ def sell_from(store: stratalog.Store) -> Report:
 
 
 def rename_total(data: Any) -> Any:
-    """Turn an order of schema 1 into one of schema 2."""
+    """Convert an order of schema 1 to schema 2."""
     return {"cents": data["total"]}
 
 
@@ -117,7 +117,7 @@ def follow_orders(store: stratalog.Store) -> Report:
 
 
 def keep_images(store: stratalog.Store) -> Report:
-    """Store versioned bodies, singly and many at once, and note a failure of their source."""
+    """Store one body, then several bodies at once, and record a failure of their source."""
     records = assert_type(store.records("acme"), stratalog.Records)
     version = assert_type(records.put("images/apple", b"red"), stratalog.RecordVersion)
     bodies = [stratalog.NewBody(id=f"images/{name}", body=name.encode()) for name in ("pear", "plum")]

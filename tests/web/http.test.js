@@ -9,7 +9,7 @@ afterEach(() => {
   globalThis.fetch = fetch;
 });
 
-/** Return the address of live connections after an answer with this header. */
+/** Return the address of live connections after the server has answered with this header. */
 async function heeded(origin, header, status = 200) {
   const headers = header === undefined ? {} : { "Stratalog-Live": header };
   globalThis.fetch = async () => new Response("{}", { status, headers });

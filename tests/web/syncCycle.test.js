@@ -32,7 +32,7 @@ function newLocal(database, known = null) {
   return new Local(database, { tabLease: "t", sequence: 0, cookie: known, client: "me", group: "g", next: 1 });
 }
 
-/** A sync cycle with a server that gives `answers`. `asked` lists the requests to it. */
+/** A sync cycle with a server that gives `answers`. `asked` lists the requests to the server. */
 function newCycle(local, answers) {
   const asked = [];
   const settle = async (change) => {
@@ -45,7 +45,7 @@ function newCycle(local, answers) {
   return { asked, cycle: new SyncCycle({ local, settle, note() {} }, { request }) };
 }
 
-/** A client at version 1 with a mutation that was sent, and whose answer is missing. */
+/** A client at version 1 that has sent a mutation and has no answer to it. */
 async function withOneSent() {
   const asked = cookie(1);
   const local = newLocal(new Database(), asked);

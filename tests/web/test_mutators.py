@@ -1,4 +1,4 @@
-"""One table of cases tests the built-in mutators of both languages, here those in Python."""
+"""mutators.json has the cases of the built-in mutators of both languages. These tests run the mutators in Python."""
 
 from __future__ import annotations
 

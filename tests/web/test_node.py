@@ -1,4 +1,4 @@
-"""Tests of the browser client that need no browser, run by Node's test runner."""
+"""Node's test runner runs the tests of the browser client that need no browser."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Scripts follow the code's limits of length and its words, and the linter's settings include every script."""
+"""Scripts follow the rules of the code for lengths and words, and the linter's settings include every script."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PROPERTY = re.compile(r"--([\w-]+):")
 
 CHECKED = ROOT / "scripts" / "javascript" / "tsconfig.json"
 MADE = {"build", "data", "dist", "htmlcov", "node_modules"}
-"""Folders that our commands create."""
+"""The folders that our commands create. They have no scripts of ours."""
 
 TEXT_OR_COMMENT = re.compile(r"""("[^"\n]*"|'[^'\n]*')|//[^\n]*|/\*.*?\*/""", re.DOTALL)
 TEMPLATE = r"`(?:[^`$\\]|\\.|\$(?!\{)|\$\{(?:[^{}`]|\{[^{}`]*\})*\})*`"
@@ -34,7 +34,7 @@ PROSE = re.compile(rf"{PATTERN}|{TEXT_OR_COMMENT.pattern}|(?P<template>{TEMPLATE
 IN_TEMPLATE = re.compile(r"\$\{((?:[^{}`]|\{[^{}`]*\})*)\}")
 STORY = re.compile(r"^  async \w+\((?:base|browser)?\) \{$", re.MULTILINE)
 FIXED_NAME = re.compile(r"\w*NotFound\b")
-"""A callback of Replicache with a fixed name."""
+"""The name of a callback of Replicache, which we cannot choose."""
 
 
 @pytest.mark.parametrize("path", SCRIPTS, ids=short_name)
@@ -136,7 +136,7 @@ def retired_words(text: str) -> set[str]:
 def retired_names(text: str) -> set[str]:
     """Return the retired names in identifiers, also inside template literals. Names of stories are exempt."""
     code = STORY.sub("", text)
-    # A template literal inside another needs one more pass.
+    # Each pass replaces only the innermost template literals.
     while (rest := PROSE.sub(expressions, code)) != code:
         code = rest
     return RETIRED_NAMES & {word.lower() for word in WORD.findall(FIXED_NAME.sub("", code))}

@@ -1,5 +1,5 @@
-// Members of sessions whose server returns to an older backup (tests/branches): the browser client in Chromium. Members
-// of one group are tabs of one profile. `node members.mjs CHROMIUM`
+// The browser client in Chromium, for the sessions of tests/branches. In such a session the server returns to an older
+// backup. Members of one group are tabs of one profile. `node members.mjs CHROMIUM`
 
 import { chromium } from "playwright-core";
 import { answerTasks } from "../../branches/members.mjs";
@@ -16,7 +16,7 @@ async function partOfPage(url) {
   return { status: answer.status, body: await answer.text(), contentType: answer.headers.get("content-type") };
 }
 
-/** Send a request of a page over its line. The page's own files bypass the line, which would lose some of them. */
+/** Send a request of a page over the page's line, which may lose requests. The page's own files bypass the line. */
 async function carry(route, line) {
   const request = route.request();
   const { pathname } = new URL(request.url());

@@ -1,4 +1,4 @@
-// Page: helpers with which stories use the client of the movies page. The page's module exports its client.
+// Helpers of stories that use the client of the movies page. The module of the page exports the client.
 
 import assert from "node:assert/strict";
 

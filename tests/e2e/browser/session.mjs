@@ -1,5 +1,6 @@
-// A random session from a seed, run inside a page: clients change one document while requests and answers are lost,
-// doubled and refused, and while clients close and open again. In the end all agree, and each mutation counts once.
+// A random session from a seed, run inside a page. Clients change one document, and some close and open again.
+// Meanwhile `faulty` loses requests and answers, sends requests twice, and refuses requests. In the end all clients
+// agree, and the server has applied each mutation once.
 
 export async function session(seed) {
   const { connect } = await import("/web/client/stratalog.js");
@@ -9,7 +10,7 @@ export async function session(seed) {
   const honest = window.fetch;
   let isHealed = false;
 
-  // A linear congruential generator: a seed gives the same numbers in every browser.
+  // A linear congruential generator. One seed gives the same numbers in every browser.
   function randomOf(state) {
     return () => {
       state = (Math.imul(state, 1664525) + 1013904223) >>> 0;

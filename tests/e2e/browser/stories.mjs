@@ -1,6 +1,6 @@
 // Stories of users in one or two browsers, run in Chromium. `node stories.mjs` lists the stories. `node stories.mjs URL
-// STORY CHROMIUM FOLDER` runs one, against a server with the application of examples/demo_sync.py. Stories wait for
-// conditions, never for a fixed time.
+// STORY CHROMIUM FOLDER` runs one story against a server with the application of examples/demo_sync.py. Stories wait
+// for conditions, never for a fixed time.
 
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
@@ -286,7 +286,7 @@ const stories = {
     await leaving.close();
     // Chromium releases the lock of a closed tab a little later. Until then no other tab may take over its mutations.
     await until(staying, async () => (await navigator.locks.query()).held.length <= 2);
-    // Neither tab has mutations of its own to push. Their first two pushes are lost.
+    // Neither tab has its own mutations to push. `lose` aborts the first two pushes of the two tabs together.
     let pushes = 0;
     const lose = (route) => (++pushes <= 2 ? route.abort() : route.continue());
     await Promise.all([staying, bystander].map((tab) => tab.route("**/push", lose)));

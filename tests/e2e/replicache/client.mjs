@@ -1,4 +1,4 @@
-// Helpers of every story: the unmodified client with its own storage, and a network that a story can cut.
+// Helpers of all stories: the unmodified client with its own storage, and a network that a story can cut.
 import 'fake-indexeddb/auto';
 import {isDeepStrictEqual} from 'node:util';
 import {Replicache} from 'replicache';
@@ -6,7 +6,8 @@ import {Replicache} from 'replicache';
 const WAIT_MS = 15_000;
 const realFetch = globalThis.fetch;
 
-// The network by client name: "up", "down", or "deaf", where requests arrive but answers are lost.
+// The state of the network, by client name: "up", "down", or "deaf". With "deaf" the server gets requests, but the
+// client gets no answers.
 const lines = new Map();
 export const requests = [];
 
@@ -80,11 +81,13 @@ export const settles = (client, expected) =>
     return settled(client, expected);
   }, `${client.name} shows ${JSON.stringify(expected)}`);
 
-// Wait for the same without pulls by the story: only pokes make the client pull.
+// Wait until a client shows `expected` and nothing is pending. The story does not pull, so only pokes make the client
+// pull.
 export const isBrought = (client, expected) =>
   until(() => settled(client, expected), `${client.name} was brought ${JSON.stringify(expected)}`);
 
-// The client writes its memory to storage when it is idle. Only then does a reload find it.
+// Wait until the client has written `text` to its storage. The client writes when it is idle. A reload reads only the
+// storage.
 export const isStored = (client, text) =>
   until(async () => (await storedText(client.idbName)).includes(text), `${client.name} keeps ${text}`);
 

@@ -1,5 +1,6 @@
-// Members of sessions whose server returns to an older backup (tests/branches): the unmodified Replicache client, and
-// the browser client in Node. Both use the same kind of storage. This file provides the browser client's locks.
+// The unmodified Replicache client and the browser client, both in Node, for the sessions of tests/branches. In such a
+// session the server returns to an older backup. Both clients store their data in `fake-indexeddb`. This file
+// implements `navigator.locks` for the browser client.
 import 'fake-indexeddb/auto';
 import {Replicache} from 'replicache';
 import {BUILT_IN_MUTATORS, connect} from '../../../src/stratalog/web/client/stratalog.js';
@@ -29,10 +30,11 @@ Object.defineProperty(globalThis, 'navigator', {
   },
 });
 
-// The browser client calls this when it closes, and Node lacks it. No member goes online.
+// The browser client calls `removeEventListener` when it closes. Node does not have this function. Here the function
+// has nothing to do, since these clients do not start and add no listener.
 globalThis.removeEventListener = () => undefined;
 
-// A request names its member: Replicache's in its query, the browser client's in its token.
+// A request of Replicache has the member's name in its query. A request of the browser client has it as the token.
 globalThis.fetch = async (input, options) => {
   const request = new Request(input, options);
   const {pathname, searchParams} = new URL(request.url);

@@ -1,4 +1,5 @@
-// Stories of the real client: `node stories.mjs URL STORY` runs one against a new, empty document.
+// Stories of the real client. `node stories.mjs` lists the stories. `node stories.mjs URL STORY` runs one story against
+// a new, empty document.
 import assert from 'node:assert/strict';
 import {isDeepStrictEqual} from 'node:util';
 import {

@@ -1,5 +1,6 @@
 // Stories of users in windows with the real Replicache client. `node stories.mjs` lists the stories. `node stories.mjs
-// URL STORY CHROMIUM` runs one against a new, empty document. Stories wait for conditions, never for a fixed time.
+// URL STORY CHROMIUM` runs one story against a new, empty document. Stories wait for conditions, never for a fixed
+// time.
 
 import assert from "node:assert/strict";
 import { createRequire } from "node:module";
@@ -24,7 +25,7 @@ async function windowOf(profile, hints = "events", release = "first") {
   return page;
 }
 
-/** Wait for a condition that returns a promise. Playwright's own function would take the promise as true. */
+/** Wait for a condition that returns a promise. Playwright's `waitForFunction` would count the promise as true. */
 async function until(page, condition, given) {
   const end = Date.now() + WAIT_MS;
   while (!(await evaluate(page, condition, given))) assert.ok(Date.now() < end, `waited in vain until ${condition}`);
@@ -63,7 +64,7 @@ async function agree(expected, ...pages) {
   assert.deepEqual(state.content, expected);
 }
 
-/** Wait until the client, which writes its memory when it is idle, has stored `text`. A reload then finds it. */
+/** Wait until the client has stored `text`. The client writes when it is idle. A reload reads only the storage. */
 const isStored = (page, text) =>
   until(page, async ([client, wanted]) => {
     const done = (request) => new Promise((resolve) => (request.onsuccess = () => resolve(request.result)));
@@ -76,7 +77,7 @@ const isStored = (page, text) =>
 const block = (profile, calls = PUSHES) => profile.route(calls, (route) => route.abort());
 const letGo = (profile, calls = PUSHES) => profile.unroute(calls);
 
-/** Have the server apply the next `number` pushes, and cut their connections instead of answering. */
+/** Make the server apply the next `number` pushes and then cut their connections, without an answer. */
 async function cutAnswers(number) {
   const set = await fetch(`${base}/control/cuts`, { method: "PUT", body: String(number) });
   assert.equal(await set.text(), String(number));

@@ -43,7 +43,7 @@ STORIES = [
 
 
 class Connection(H11Protocol):
-    """A connection that is found by its client's address, so that a story can cut it."""
+    """A connection of the server. The class keeps open connections by client address, so that a story can cut one."""
 
     transports: ClassVar[dict[Any, asyncio.Transport]] = {}
 
@@ -57,7 +57,7 @@ class Connection(H11Protocol):
 
 
 class Cutting:
-    """The server's application and the files of the page. A story can have it lose answers to pushes."""
+    """The server's application and the files of the page. A story can make it lose answers to pushes."""
 
     def __init__(self, store: Store) -> None:
         self._app: Any = create_app(store)
@@ -93,7 +93,7 @@ class Cutting:
 
 
 def _page(file: Path) -> tuple[bytes, dict[str, str]]:
-    """Return a file with the headers of the server's pages. Their policy also allows the file's import map."""
+    """Return a file with the headers of the server's pages. The content policy also allows the file's import map."""
     body = file.read_bytes()
     digests = [base64.b64encode(sha256(text).digest()).decode() for text in IMPORT_MAP.findall(body)]
     sources = " ".join(["script-src 'self'", *(f"'sha256-{digest}'" for digest in digests)])
@@ -116,7 +116,7 @@ def server() -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def node() -> str:
-    """The path of Node, with the package that drives a browser and the Replicache client installed."""
+    """The path of Node. The fixture installs Playwright and the Replicache client."""
     for folder in (DRIVER, CLIENT):
         install(folder)
     return node_program()

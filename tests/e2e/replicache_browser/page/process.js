@@ -1,2 +1,2 @@
-// Replicache reads `process.env.NODE_ENV`. A bundler would replace it by its value, but this page has no bundler.
+// Replicache reads `process.env.NODE_ENV`. A bundler would replace this expression, but the page has no bundler.
 Object.assign(globalThis, { process: { env: { NODE_ENV: "production" } } });
