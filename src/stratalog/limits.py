@@ -202,9 +202,10 @@ SNAPSHOT_BODY_BYTES_MAX = 256 * 1024
 CONNECTIONS_MAX = 10_000
 # File descriptors that are reserved for the store's files, for engines and for other services.
 DESCRIPTORS_RESERVED = 256
-# How many connections one turn of the event loop accepts and drops at most, and how many ready sockets it serves of one
-# principal and of all addresses together.
-ACCEPTS_PER_TURN_MAX = 8
+# How many connections one turn of the event loop accepts, sets up and drops at most, and how many ready sockets it
+# serves of one principal and of all addresses together.
+ACCEPTS_PER_TURN_MAX = 64
+SETUPS_PER_TURN_MAX = 8
 DROPS_PER_TURN_MAX = 4
 PRINCIPAL_SOCKETS_PER_TURN_MAX = 1
 ADDRESS_SOCKETS_PER_TURN_MAX = 4

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
 from stratalog.limits import (
-    ACCEPTS_PER_TURN_MAX,
     AUDITED_PATH_BYTES_MAX,
     PAGE_BYTES_MAX,
     PAGE_STATES_MAX,
@@ -20,7 +17,6 @@ from stratalog.limits import (
     TOKEN_BYTES_MAX,
 )
 from stratalog.server import authentication, hub, line_log
-from stratalog.server.acceptor import Acceptor
 from stratalog.server.application import Application, ServerLimits
 from stratalog.server.audit import Audit
 from stratalog.server.errors import Refused
@@ -112,26 +108,6 @@ def test_lines_that_wait_are_bounded_and_the_others_counted(tmp_path: Path, monk
         log.write(EVE, Principal(id="any"))
     assert log.omitted == 2
     log._file.close()
-
-
-def test_the_loop_is_given_back_after_so_many_accepted_connections() -> None:
-    async def story() -> int:
-        count, loop = 0, asyncio.get_running_loop()
-
-        async def accept(_: object) -> None:
-            nonlocal count
-            count += 1
-            raise ConnectionAbortedError
-
-        loop.sock_accept = accept  # type: ignore[method-assign, assignment]
-        listening: Any = SimpleNamespace(setblocking=bool)
-        unused: Any = None
-        task = loop.create_task(Acceptor(listening, unused, unused, unused).accept())
-        await asyncio.sleep(0)
-        task.cancel()
-        return count
-
-    assert asyncio.run(story()) == ACCEPTS_PER_TURN_MAX
 
 
 def test_a_page_of_states_has_a_bounded_number_of_them(client: Client) -> None:

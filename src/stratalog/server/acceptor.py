@@ -10,11 +10,12 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-from stratalog.limits import ACCEPT_RETRY_SECONDS, ACCEPTS_PER_TURN_MAX
+from stratalog.limits import ACCEPT_RETRY_SECONDS, ACCEPTS_PER_TURN_MAX, SETUPS_PER_TURN_MAX
 from stratalog.server.connection_shares import network_of
 from stratalog.server.connections import OpenConnections
 from stratalog.server.errors import Refused, encoded_problem
 from stratalog.server.metrics import Metrics
+from stratalog.server.rotation import Rotation
 from stratalog.server.shares import Allocation, Holder
 from stratalog.server.trusted_proxies import TrustedProxies
 
@@ -31,6 +32,10 @@ class Acceptor:
 
     It replaces asyncio's own server. That server accepts every pending connection before a protocol can refuse one.
     When descriptors run out, it logs a traceback for each failed accept.
+
+    The system queues connections in their order of arrival. Accepting one is quick; setting up its transport and its
+    protocol is not. So the loop accepts many at a time, and the addresses take turns for the set-up. A caller with
+    hundreds of new connections then does not delay the first connection of another address.
     """
 
     def __init__(
@@ -46,36 +51,64 @@ class Acceptor:
         self._protocol = protocol
         self._connections = connections
         self._metrics = metrics
+        self._waiting: Rotation[tuple[socket.socket, Allocation]] = Rotation()
         self._connecting: set[asyncio.Task[None]] = set()
 
     async def accept(self) -> None:
         """Accept connections until cancelled."""
         self._listening.setblocking(False)
-        while True:
-            try:
-                await self._accept_some()
-            except OSError as exc:
-                if exc.errno in _EXHAUSTED:
-                    _log.error("cannot accept connections: %s", exc.strerror)
-                # The socket stays readable, so the next try would fail at once. Without a pause this loop would spin.
-                await asyncio.sleep(ACCEPT_RETRY_SECONDS)
+        try:
+            while True:
+                try:
+                    await self._accept_some()
+                except OSError as exc:
+                    if exc.errno in _EXHAUSTED:
+                        _log.error("cannot accept connections: %s", exc.strerror)
+                    # The socket stays readable, so the next try would fail at once. Without a pause this loop would
+                    # spin.
+                    await asyncio.sleep(ACCEPT_RETRY_SECONDS)
+        finally:
+            while (waiting := self._waiting.take()) is not None:
+                _close(*waiting)
 
     async def _accept_some(self) -> None:
-        loop = asyncio.get_running_loop()
-        for _ in range(ACCEPTS_PER_TURN_MAX):
+        """Accept the pending connections of one turn, and begin the set-up of a few. Waits until there are any."""
+        if not self._waiting:
             with suppress(ConnectionAbortedError):
-                connection, address = await loop.sock_accept(self._listening)
-                self._begin(connection, address)
-        # `sock_accept` does not yield to the event loop while connections are pending. Let other tasks run.
+                self._count(*await asyncio.get_running_loop().sock_accept(self._listening))
+        refused = 0
+        for _ in range(ACCEPTS_PER_TURN_MAX):
+            # A refusal takes as long as a set-up.
+            if refused == SETUPS_PER_TURN_MAX:
+                break
+            try:
+                connection, address = self._listening.accept()
+            except ConnectionAbortedError:
+                continue
+            except OSError:
+                # No connection is pending. Any other error comes back from `sock_accept`, once no connection waits.
+                break
+            connection.setblocking(False)
+            refused += not self._count(connection, address)
+        for _ in range(SETUPS_PER_TURN_MAX):
+            waiting = self._waiting.take()
+            if waiting is None:
+                break
+            self._begin(*waiting)
         await asyncio.sleep(0)
 
-    def _begin(self, connection: socket.socket, address: Any) -> None:
-        # Count the socket before its protocol exists: connections that are still being set up take room too.
+    def _count(self, connection: socket.socket, address: Any) -> bool:
+        """Count the connection and let it wait for its set-up, or refuse it and return False."""
+        holders = self._holders(address)
         try:
-            allocation = self._connections.budget.take(*self._holders(address))
+            allocation = self._connections.budget.take(*holders)
         except Refused as exc:
             self._refuse(connection, exc)
-            return
+            return False
+        self._waiting.add(holders, (connection, allocation))
+        return True
+
+    def _begin(self, connection: socket.socket, allocation: Allocation) -> None:
         task = asyncio.get_running_loop().create_task(self._connect(connection, allocation))
         # The event loop keeps only a weak reference to a task.
         self._connecting.add(task)
@@ -92,8 +125,7 @@ class Acceptor:
         try:
             await loop.connect_accepted_socket(lambda: self._protocol(allocation), connection)
         except OSError as exc:
-            connection.close()
-            allocation.release()
+            _close(connection, allocation)
             _log.warning("an accepted connection could not be served: %s", exc.strerror)
 
     def _refuse(self, connection: socket.socket, refused: Refused) -> None:
@@ -107,6 +139,11 @@ class Acceptor:
             # Read the request. If its bytes stayed unread, closing the socket would reset the connection, and the
             # caller would lose the response.
             connection.recv(_REQUEST_BYTES_READ)
+
+
+def _close(connection: socket.socket, allocation: Allocation) -> None:
+    connection.close()
+    allocation.release()
 
 
 def _answer(refused: Refused) -> bytes:

@@ -1,0 +1,211 @@
+"""The accept loop: how many connections one turn of the event loop accepts and sets up, and in which order."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator, Iterator
+from contextlib import ExitStack, asynccontextmanager
+from typing import Any
+
+import pytest
+
+from stratalog.limits import ACCEPTS_PER_TURN_MAX, SETUPS_PER_TURN_MAX
+from stratalog.server.acceptor import Acceptor
+from stratalog.server.application import ServerLimits
+from stratalog.server.connections import OpenConnections
+from stratalog.server.metrics import Metrics
+from stratalog.store import open_store
+
+TURNS_MAX = 10_000
+
+
+class Listening:
+    """A listening socket with one pending connection from each of ``addresses``, in this order."""
+
+    def __init__(self, *addresses: str) -> None:
+        self.pending = list(addresses)
+        self.accepts = 0
+        self.callers = ExitStack()
+        self.accepted: list[socket.socket] = []
+
+    def setblocking(self, flag: bool) -> None:
+        assert not flag
+
+    def accept(self) -> tuple[socket.socket, tuple[str, int]]:
+        if not self.pending:
+            raise BlockingIOError
+        self.accepts += 1
+        served, caller = socket.socketpair()
+        self.callers.enter_context(caller)
+        self.accepted.append(served)
+        return served, (self.pending.pop(0), 1)
+
+
+class Caller(asyncio.Protocol):
+    """A protocol that only notes its transport."""
+
+    def __init__(self, transports: list[asyncio.BaseTransport]) -> None:
+        self._transports = transports
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transports.append(transport)
+
+
+class Setups:
+    """An acceptor of these connections, and the addresses whose connections it has set up so far."""
+
+    def __init__(self, listening: Listening, connections_max: int = 1000) -> None:
+        self.addresses: list[str] = []
+        self.transports: list[asyncio.BaseTransport] = []
+        self.turns = 0
+        metrics = Metrics(open_store("memory:").environment)
+        self.connections = OpenConnections(ServerLimits(), connections_max, metrics, is_shared=True)
+        self.acceptor = Acceptor(listening, self._protocol, self.connections, metrics)  # type: ignore[arg-type]
+
+    @asynccontextmanager
+    async def accepting(self) -> AsyncIterator[None]:
+        """Run the accept loop until the end of the block, then close all transports."""
+        loop = asyncio.get_running_loop()
+
+        async def accept(listening: Any) -> Any:
+            try:
+                return listening.accept()
+            except BlockingIOError:
+                await asyncio.Event().wait()
+
+        loop.sock_accept = accept  # type: ignore[method-assign]
+        task = loop.create_task(self.acceptor.accept())
+        try:
+            yield
+        finally:
+            task.cancel()
+            await asyncio.gather(task, *self.acceptor._connecting, return_exceptions=True)
+            for transport in self.transports:
+                transport.close()
+            await asyncio.sleep(0)
+
+    def _protocol(self, allocation: Any) -> asyncio.Protocol:
+        self.addresses.append(allocation.holders[0][1])
+        return Caller(self.transports)
+
+
+@pytest.fixture
+def many() -> Iterator[Listening]:
+    """A hundred connections from one address, and then one connection from another address."""
+    listening = Listening(*["10.0.0.1"] * 100, "10.0.0.2")
+    with listening.callers:
+        yield listening
+
+
+def test_the_loop_is_given_back_after_so_many_accepted_connections(many: Listening) -> None:
+    async def story() -> None:
+        async with Setups(many).accepting():
+            await asyncio.sleep(0)
+            # The loop waits for the first connection, and then accepts so many more.
+            assert many.accepts == 1 + ACCEPTS_PER_TURN_MAX
+
+    asyncio.run(story())
+
+
+def test_the_loop_is_given_back_after_so_many_setups(many: Listening) -> None:
+    async def story() -> None:
+        setups = Setups(many)
+        async with setups.accepting():
+            await asyncio.sleep(0)
+            assert len(setups.acceptor._connecting) == SETUPS_PER_TURN_MAX
+
+    asyncio.run(story())
+
+
+def test_the_first_connection_of_an_address_does_not_wait_for_all_of_another(many: Listening) -> None:
+    async def story() -> None:
+        setups = Setups(many)
+        async with setups.accepting():
+            while "10.0.0.2" not in setups.addresses:
+                await _turn(setups)
+            # The loop accepts the 101st connection in its second turn, and then sets it up as the first or second.
+            assert setups.addresses.index("10.0.0.2") <= SETUPS_PER_TURN_MAX + 1
+
+    asyncio.run(story())
+
+
+def test_every_accepted_connection_is_set_up(many: Listening) -> None:
+    async def story() -> None:
+        setups = Setups(many)
+        async with setups.accepting():
+            while len(setups.transports) < 101:
+                await _turn(setups)
+            assert setups.connections.budget.used == 101
+
+    asyncio.run(story())
+
+
+def test_the_end_of_the_loop_closes_the_connections_that_wait_for_their_setup(many: Listening) -> None:
+    async def story() -> None:
+        setups = Setups(many)
+        async with setups.accepting():
+            await asyncio.sleep(0)
+        assert setups.connections.budget.used == len(setups.transports) == SETUPS_PER_TURN_MAX
+        assert all(accepted.fileno() == -1 for accepted in many.accepted)
+
+    asyncio.run(story())
+
+
+def test_a_turn_refuses_as_many_connections_as_it_would_set_up(many: Listening) -> None:
+    async def story() -> None:
+        async with Setups(many, connections_max=4).accepting():
+            await asyncio.sleep(0)
+            # An address may hold a quarter of the connections, so the loop refuses all but the first.
+            assert many.accepts == 1 + SETUPS_PER_TURN_MAX
+
+    asyncio.run(story())
+
+
+def test_an_error_of_accept_does_not_hold_up_the_connections_that_wait(many: Listening) -> None:
+    """Descriptors run out after ten connections: the loop sets up all ten before it pauses."""
+
+    async def story() -> None:
+        setups = Setups(many)
+        accept = many.accept
+
+        def exhausted() -> Any:
+            if many.accepts == 10:
+                raise OSError(24, "Too many open files")
+            return accept()
+
+        many.accept = exhausted  # type: ignore[method-assign]
+        async with setups.accepting():
+            while len(setups.transports) < 10:
+                await _turn(setups)
+
+    asyncio.run(story())
+
+
+def test_the_loop_skips_a_connection_that_its_caller_aborted() -> None:
+    async def story() -> None:
+        listening = Listening("10.0.0.1", "10.0.0.2")
+        accept, tries = listening.accept, 0
+
+        def aborted() -> Any:
+            nonlocal tries
+            tries += 1
+            if tries <= 2:
+                raise ConnectionAbortedError
+            return accept()
+
+        listening.accept = aborted  # type: ignore[method-assign]
+        setups = Setups(listening)
+        async with setups.accepting():
+            while len(setups.transports) < 2:
+                await _turn(setups)
+        listening.callers.close()
+
+    asyncio.run(story())
+
+
+async def _turn(setups: Setups) -> None:
+    """Let the event loop run once. Fails after so many turns that the awaited connections cannot come any more."""
+    setups.turns += 1
+    assert setups.turns < TURNS_MAX
+    await asyncio.sleep(0)
