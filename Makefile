@@ -1,7 +1,7 @@
 # `make` alone lists the targets. Every target first installs its requirements into .venv (see scripts/bootstrap).
 .DEFAULT_GOAL := help
 .PHONY: help demo demo-catalogue demo-core demo-sheet demo-sync simulate test test-quick test-aws check mutants bench docs clean
-.PHONY: mutation removals damage-sweep healthy hostile endurance corpus wheels soak soak-simulation soak-clients soak-histories soak-backups soak-sheet soak-engine soak-table soak-catalogue record ready-demo ready-dev ready-browser ready-office
+.PHONY: mutation removals damage-sweep healthy hostile endurance corpus wheels soak soak-simulation soak-clients soak-histories soak-backups soak-sheet soak-engine soak-table soak-catalogue record ready-demo ready-dev ready-browser ready-postgres ready-office
 
 python := .venv/bin/python
 # A demo stores its data in a folder; with STORE=aws-local in emulators of DynamoDB, SQS and S3, which end with the demo.
@@ -56,7 +56,7 @@ demo-catalogue: $(ready_store) ## a catalogue of real records in the browser: pa
 demo-core: $(ready_store) ## documents, records, history and forks on one machine
 	$(on_store) examples/demo_core.py $(store)
 
-test: ready-dev ready-browser ## seeds of the simulation and sessions of clients, then every test (the quick ones with branch coverage) and a quarter of the planted bugs
+test: ready-dev ready-browser ready-postgres ## seeds of the simulation and sessions of clients, then every test (the quick ones with branch coverage) and a quarter of the planted bugs
 	$(python) -m tests.simulation.simulate --seeds $(TEST_SEEDS) --seed $(COMMIT_SEED)
 	$(python) -m tests.retries --retries 10000 --seed $(COMMIT_SEED)
 	$(python) -m tests.tampering --alterations 1000 --seed $(COMMIT_SEED)
@@ -165,6 +165,9 @@ ready-dev:
 
 ready-browser:
 	@scripts/bootstrap browser
+
+ready-postgres:
+	@scripts/bootstrap postgres
 
 ready-office:
 	@scripts/bootstrap office

@@ -23,7 +23,8 @@ from bench.figures import Measured
 from bench.measure import alternated
 from bench.workplace import DOCUMENT, FULL, ORGANISATION, Workplace
 from stratalog import Event, StratalogError
-from stratalog.store import INDEX_FILE, open_store
+from stratalog.homes import INDEX_FILE
+from stratalog.store import open_store
 
 __all__ = ["MEASURES"]
 

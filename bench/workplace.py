@@ -15,9 +15,9 @@ from stratalog.backends.sqlite import SqliteDatabase
 from stratalog.clock import SystemClock
 from stratalog.codec import encode
 from stratalog.documents.snapshots import tree_roots
+from stratalog.homes import BLOBS_FOLDER, INDEX_FILE
 from stratalog.log import Environment
 from stratalog.log.snapshots import put_snapshot
-from stratalog.store import BLOBS_FOLDER, INDEX_FILE
 from stratalog.tree.chunks import Chunks
 from stratalog.tree.nodes import Slot
 from stratalog.tree.update import build

@@ -41,7 +41,7 @@ MAY_IMPORT = {
     "ports": set[str](),
 }
 # The packages that may import a package, besides the package itself.
-MAY_BE_IMPORTED_BY = {"backends": {"aws", "store", "testing"}, "testing": set[str]()}
+MAY_BE_IMPORTED_BY = {"backends": {"aws", "homes", "testing"}, "testing": set[str]()}
 
 
 def test_the_contracts_of_import_linter_hold() -> None:

@@ -13,10 +13,11 @@ sync           interpretation of pushes and pulls, without HTTP
 costs          billed units and prices
 backups        backup of a store to another place, and its restore
 maintenance    snapshots, retention, collection, verify, copies, export and import
-store          opening a store by its URL
+store          documents, logs, records and a queue behind one URL
+homes          the ports behind a store's URL
 documents      a log with state, history, forks and replay
 records        named values of any size with versions
-backends       the ports on memory, SQLite, files, DynamoDB, object stores, SQS
+backends       the ports on memory, SQLite, files, PostgreSQL, DynamoDB, object stores, SQS
 log            the ordered log
 tree           the content-addressed map
 protocol       the messages and rules that clients and servers share

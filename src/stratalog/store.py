@@ -1,4 +1,4 @@
-"""The store, and the one module that opens backends by URL."""
+"""The store: documents, logs, records and a queue behind one URL."""
 
 from __future__ import annotations
 
@@ -8,36 +8,21 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, TypeGuard
-from urllib.parse import urlsplit
+from typing import TypeGuard
 
-import msgspec
-
-from stratalog.backends.files import FileBlobs
-from stratalog.backends.memory import MemoryBlobs, MemoryIndex, MemoryQueue
-from stratalog.backends.metered_ports import MeteredBlobs, MeteredIndex, MeteredQueue
-from stratalog.backends.sqlite import SqliteDatabase
 from stratalog.clock import Clock, SystemClock
 from stratalog.documents import Document, Rules
-from stratalog.errors import Closed, Conflict, Invalid, NotFound, StratalogError
-from stratalog.folders import make_folder
+from stratalog.errors import Closed, Conflict, Invalid, NotFound
+from stratalog.homes import location_of, open_ports
 from stratalog.limits import DOCUMENTS_HELD_MAX
 from stratalog.log import Environment, Log, LogSettings, Upcasters, create_log, delete_log, fork_log, open_log
 from stratalog.log.directory import LOGS, Listing, NameHolder, list_directory, list_organisations, organisations_of
-from stratalog.ports.blobs import Blobs
-from stratalog.ports.index import Index
 from stratalog.ports.meter import Meter
 from stratalog.ports.queue import Queue
 from stratalog.process_fork import close_in_child, is_inherited
 from stratalog.records import Records
 
-if TYPE_CHECKING:
-    from stratalog.backends.aws_store import AwsStore
-
-__all__ = ["Ports", "Store", "make_store", "open_blobs", "open_store"]
-
-INDEX_FILE = "index.sqlite"
-BLOBS_FOLDER = "blobs"
+__all__ = ["Store", "open_store"]
 
 
 class Store:
@@ -237,6 +222,9 @@ def open_store(
     * a folder: SQLite and files;
     * ``aws://TABLE?bucket=…&queue=…&region=…&prefix=…&freed=…``: bucket and queue have the table's name unless given;
       AWS's usual configuration gives the credentials, the endpoints and, if it is not in the URL, the region;
+    * ``postgresql://USER@HOST/DATABASE?schema=…&blobs=…``: tables in one schema, ``stratalog`` unless given. With
+      ``blobs``, a folder or ``s3://BUCKET/PREFIX``, blobs over 64 KiB are stored there. libpq gets all other parts of
+      the URL, and its usual configuration, such as ``PGPASSWORD``, applies;
     * ``memory:``: a store that ends with the process.
 
     ``meter`` counts the requests that hosted services would bill.
@@ -246,123 +234,9 @@ def open_store(
     first use.
     """
     clock = clock or SystemClock()
-    ports = _ports(str(url), create, clock, meter)
+    ports = open_ports(str(url), create, clock, meter)
     environment = Environment(ports.index, ports.blobs, clock, settings)
-    return Store(environment, ports.queue, rules, ports.meter, _location(str(url)))
-
-
-def make_store(url: str | Path, *, clock: Clock | None = None) -> list[str]:
-    """Create the missing resources of the store at ``url`` and return their names. Raises like `open_store`."""
-    clock, text = clock or SystemClock(), str(url)
-    if _scheme(text) == "aws":
-        aws = _aws(text, clock, None)
-        try:
-            return aws.create()
-        finally:
-            aws.close()
-    stood = _scheme(text) == "memory" or (_folder(text) / INDEX_FILE).exists()
-    open_store(text, clock=clock).close()
-    return [] if stood else [f"folder {_folder(text)}"]
-
-
-def open_blobs(url: str | Path, *, create: bool = True, clock: Clock | None = None) -> Blobs:
-    """Open blobs alone, without an index: a folder, or ``s3://BUCKET/PREFIX``. A bucket must exist.
-
-    Raises Invalid for a URL that no backend knows, and for a missing folder unless ``create``; Unavailable.
-    """
-    clock, text = clock or SystemClock(), str(url)
-    if text.startswith("s3://"):
-        try:
-            from stratalog.backends.aws_store import open_bucket
-        except ModuleNotFoundError as exc:
-            raise Invalid(
-                'a bucket needs the aws extra: pip install "stratalog[aws]"', url=text, missing=exc.name
-            ) from exc
-        return open_bucket(text, clock)
-    if _scheme(text) or text == "memory:":
-        raise Invalid("the URL must be a folder or s3://BUCKET/PREFIX", url=text)
-    if not create and not _folder(text).is_dir():
-        raise Invalid("the folder does not exist", url=text)
-    return FileBlobs(_folder(text), clock)
-
-
-class Ports(msgspec.Struct, frozen=True):
-    """The ports behind a URL, and the meter that counts their requests. The queue may be a function that opens it."""
-
-    index: Index
-    blobs: Blobs
-    queue: Queue | Callable[[], Queue]
-    meter: Meter | None = None
-
-
-def _ports(url: str, create: bool, clock: Clock, meter: Meter | None) -> Ports:
-    scheme = _scheme(url)
-    if scheme == "aws":
-        return _aws_ports(url, create, clock, meter)
-    if scheme == "memory":
-        memory = MemoryBlobs(clock)
-        return _local_ports(MemoryIndex(memory), memory, MemoryQueue(clock), meter)
-    return _folder_ports(_folder(url), create, clock, meter)
-
-
-def _scheme(url: str) -> str:
-    """Return the backends that a URL selects; empty for a folder. Raises Invalid."""
-    if url == "memory:":
-        return "memory"
-    scheme = urlsplit(url).scheme if "://" in url else ""
-    if scheme not in ("", "aws", "file"):
-        raise Invalid("the store's URL has an unknown scheme", url=url)
-    return scheme.removeprefix("file")
-
-
-def _folder(url: str) -> Path:
-    return Path(url.removeprefix("file://"))
-
-
-def _location(url: str) -> str:
-    return url if _scheme(url) else str(_folder(url).absolute())
-
-
-def _folder_ports(folder: Path, create: bool, clock: Clock, meter: Meter | None) -> Ports:
-    if not create and not (folder / INDEX_FILE).exists():
-        raise Invalid("the folder has no store; create it with `stratalog init`", store=folder)
-    make_folder(folder)
-    database = SqliteDatabase(folder / INDEX_FILE, clock)
-    # Make the blobs' folder last, since that also makes the names of all its siblings durable.
-    blobs = database.blobs(FileBlobs(folder / BLOBS_FOLDER, clock))
-    return _local_ports(database.index, blobs, database.queue, meter)
-
-
-def _local_ports(index: Index, blobs: Blobs, queue: Queue, meter: Meter | None) -> Ports:
-    """Return backends that call no service, wrapped by the meter if there is one."""
-    if meter is None:
-        return Ports(index, blobs, queue)
-    return Ports(MeteredIndex(index, meter), MeteredBlobs(blobs, meter), MeteredQueue(queue, meter), meter)
-
-
-def _aws_ports(url: str, create: bool, clock: Clock, meter: Meter | None) -> Ports:
-    aws = _aws(url, clock, meter)
-    try:
-        if create:
-            aws.create()
-    except StratalogError:
-        aws.close()
-        raise
-    return Ports(aws.index, aws.blobs, aws.open_queue, aws.meter)
-
-
-def _aws(url: str, clock: Clock, meter: Meter | None) -> AwsStore:
-    """Open the store on AWS. Raises Invalid where its libraries are missing.
-
-    Imports them only here: the base installation lacks them.
-    """
-    try:
-        from stratalog.backends.aws_store import AwsStore, parse_address
-    except ModuleNotFoundError as exc:
-        raise Invalid(
-            'a store on AWS needs the aws extra: pip install "stratalog[aws]"', url=url, missing=exc.name
-        ) from exc
-    return AwsStore(parse_address(url), clock, meter)
+    return Store(environment, ports.queue, rules, ports.meter, location_of(str(url)))
 
 
 def _closed() -> Queue:

@@ -20,8 +20,8 @@ from pathlib import Path
 import apsw
 
 from stratalog.backends.files import FileBlobs
+from stratalog.backends.row_blobs import RowBlobs
 from stratalog.backends.sqlite import SqliteDatabase
-from stratalog.backends.sqlite_blobs import SqliteBlobs
 from stratalog.clock import SystemClock
 from stratalog.codec import sha256
 from stratalog.ports.index import Absent, Item, Put
@@ -98,7 +98,7 @@ def _key(body: bytes) -> str:
     return f"owner/{sha256(body).hex()}"
 
 
-def _open(path: Path) -> tuple[SqliteDatabase, SqliteBlobs]:
+def _open(path: Path) -> tuple[SqliteDatabase, RowBlobs]:
     clock = SystemClock()
     database = SqliteDatabase(path, clock)
     # No blob is large enough for a file. So the folder skips syncs, and the writers spend their time on commits.

@@ -11,8 +11,8 @@ import pytest
 
 import stratalog
 from stratalog.backends.files import FileBlobs
+from stratalog.backends.row_blobs import RowBlobs
 from stratalog.backends.sqlite import SqliteDatabase
-from stratalog.backends.sqlite_blobs import SqliteBlobs
 from stratalog.backends.sqlite_file import _GroupWriter
 from stratalog.clock import Clock
 from stratalog.codec import sha256
@@ -42,7 +42,7 @@ class TestSqliteBlobs(BlobsContract):
     def _folder(self, tmp_path: Path) -> None:
         self.folder = tmp_path
 
-    def make(self, clock: Clock) -> SqliteBlobs:
+    def make(self, clock: Clock) -> RowBlobs:
         return _open(self.folder, clock)[1]
 
     def alter(self, blobs: Blobs, key: str, change: Change) -> bool:
@@ -227,7 +227,7 @@ def _make_old(folder: Path) -> None:
         path.rename(path.with_name(path.name.partition(".")[0]))
 
 
-def _open(folder: Path, clock: Clock | None = None) -> tuple[SqliteDatabase, SqliteBlobs]:
+def _open(folder: Path, clock: Clock | None = None) -> tuple[SqliteDatabase, RowBlobs]:
     clock = clock or ManualClock()
     database = SqliteDatabase(folder / "index.sqlite", clock)
     return database, database.blobs(FileBlobs(folder / "blobs", clock))

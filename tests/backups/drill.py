@@ -207,7 +207,7 @@ def _folders(folder: Path) -> Homes:
 
 def _aws_homes(name: str) -> Homes:
     """One AWS store for each store of the round, and one AWS store whose bucket holds the backups."""
-    from stratalog.store import make_store
+    from stratalog.homes import make_store
 
     make_store(f"aws://{name}-backups")
     return Homes(lambda store: f"aws://{name}-{store}", f"s3://{name}-backups/drill")

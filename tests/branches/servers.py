@@ -14,9 +14,10 @@ import msgspec
 
 import stratalog
 from stratalog.documents import Document
+from stratalog.homes import INDEX_FILE
 from stratalog.server.app import create_app
 from stratalog.server.application import Application
-from stratalog.store import INDEX_FILE, open_store
+from stratalog.store import open_store
 from stratalog.testing.emulators import reserved_ports
 from stratalog.testing.loopback_server import serve_on_loopback
 from stratalog.worker.worker import Worker

@@ -11,8 +11,8 @@ from botocore.session import Session
 import stratalog
 from stratalog.backends.aws_store import Address, configured_endpoint, parse_address
 from stratalog.errors import Closed, Invalid, Unavailable
+from stratalog.homes import make_store
 from stratalog.ports.meter import Meter
-from stratalog.store import make_store
 from stratalog.testing.emulators import Emulator
 from tests.cloud.seaweed import client
 

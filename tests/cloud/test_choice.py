@@ -8,7 +8,8 @@ import boto3
 import pytest
 from botocore.exceptions import ClientError
 
-from stratalog.store import make_store, open_store
+from stratalog.homes import make_store
+from stratalog.store import open_store
 from stratalog.testing.emulators import Emulator
 from tests.cloud.choice import (
     ACCOUNT,

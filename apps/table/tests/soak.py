@@ -27,7 +27,7 @@ import pyarrow as pa
 
 import stratalog
 from apps.table.tests.helpers import collect_now
-from stratalog.store import make_store
+from stratalog.homes import make_store
 from stratalog.testing.aws_local import STORE, aws_local
 from stratalog_table import Column, Schema, Table, create_table, open_table
 from stratalog_table.data_files import DataFiles

@@ -13,13 +13,13 @@ from typing import Any, TypeVar
 
 import apsw
 
+from stratalog.backends.item_rows import Row
+from stratalog.backends.row_blobs import BlobRow
 from stratalog.backends.sqlite_tables import (
     INSERT_BLOBS_MAX,
     INSERT_ITEM,
     INSERT_ROWS_MAX,
     PAGE_BYTES,
-    BlobRow,
-    Row,
     create_tables,
     grow_log,
     insert_all,

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 from contextlib import closing, suppress
 from functools import lru_cache
-from typing import Any
 
 import apsw
 
+from stratalog.backends.item_rows import CHECKED_PAIR_BYTES
 from stratalog.errors import Invalid, Unsupported
 
 __all__ = [
     "BLOB_INSERTS",
-    "CHECKED_PAIR_BYTES",
     "INSERT_BLOBS_MAX",
     "INSERT_ITEM",
     "INSERT_ROWS_MAX",
-    "BlobRow",
-    "Row",
     "create_tables",
     "grow_log",
     "insert_all",
@@ -31,12 +28,6 @@ PAGE_BYTES = 4096
 SPILLING_PAGES = 10
 INSERT_ROWS_MAX = 100
 INSERT_BLOBS_MAX = 16
-
-Row = tuple[Any, ...]
-"""An item's partition, sort and body; with a check also another item's partition, sort and first attribute."""
-
-BlobRow = tuple[bytes, str, int, int, int]
-"""A blob's frame, key, stored size in bytes, time in milliseconds and stamp, in the order of `BLOB_INSERTS`."""
 
 SCHEMA = """
 CREATE TABLE items(
@@ -67,7 +58,6 @@ CREATE TABLE blob_bodies(id INTEGER PRIMARY KEY, body BLOB NOT NULL, codec TEXT 
 """
 
 PLAIN_ROW = "(?, ?, ?)"
-CHECKED_PAIR_BYTES = 36
 CHECKED_ROW = (
     f"(?, ?, (SELECT ? FROM items WHERE partition = ? AND sort = ? AND substr(body, 2, {CHECKED_PAIR_BYTES}) = ?))"
 )

@@ -21,8 +21,9 @@ from stratalog.cli.output import local_time, note, progress, size_text
 from stratalog.cli.program import DAMAGED, Failed
 from stratalog.cli.session import Session, command
 from stratalog.clock import SystemClock
+from stratalog.homes import open_blobs
 from stratalog.log.names import require_name
-from stratalog.store import Store, open_blobs
+from stratalog.store import Store
 
 __all__ = ["COMMANDS"]
 

@@ -10,8 +10,9 @@ import click
 from stratalog.cli.output import local_time
 from stratalog.cli.session import Session, command
 from stratalog.errors import NotFound
+from stratalog.homes import make_store
 from stratalog.log import Log
-from stratalog.store import Store, make_store
+from stratalog.store import Store
 
 __all__ = ["COMMANDS"]
 

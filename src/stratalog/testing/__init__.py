@@ -17,6 +17,7 @@ checkers         checks of a recorded history against a log
 fixtures         fixtures for pytest: a store, a server, two clients
 loopback_server  a server in a thread
 emulators        emulators of AWS's services as child processes
+postgres_server  a PostgreSQL server as a child process
 aws_local        a command that runs one program on the emulators
 
 Only tests import this package.

@@ -1,0 +1,137 @@
+"""Rows of items, for an index in SQL: the encoded attributes, the rows of a commit that only inserts, and pages."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import msgspec
+
+from stratalog.errors import Corrupt, Invalid
+from stratalog.ports.index import Absent, Check, Equals, Item, Put, Write, small_bytes
+
+__all__ = ["CHECKED_PAIR_BYTES", "Row", "append_row", "encoded", "item_of", "key_of", "pages", "rows_if_absent"]
+
+QUERY_ROWS_FIRST = 128
+QUERY_ROWS_MAX = 1024
+QUERY_BYTES_MAX = 4 * 1024 * 1024
+
+CHECKED_PAIR_BYTES = 36
+"""The bytes of an encoded pair that a check compares: a hash of 32 bytes under a name of one letter."""
+
+Row = tuple[Any, ...]
+"""An item's partition, sort and body; with a check also another item's partition, sort and first attribute.
+
+The first attribute is its encoded name and value. They follow the one byte that starts a MessagePack map of up to 15
+pairs.
+"""
+
+ReadPage = Callable[[str | None, str | None, int], Sequence[tuple[str, bytes]]]
+"""Reads the rows between two sorts, at most so many: their sorts and bodies, in the order of the query."""
+
+
+def pages(
+    read: ReadPage, partition: str, after: str | None, before: str | None, reverse: bool, limit: int | None
+) -> Iterator[list[Item]]:
+    """Yield the items of a query, a page at a time. A page has twice as many rows as the last one, up to a bound."""
+    left = limit
+    rows_max = QUERY_ROWS_FIRST
+    while left is None or left > 0:
+        wanted = rows_max if left is None else min(left, rows_max)
+        rows = read(after, before, wanted)
+        yield from _decoded(partition, rows)
+        if len(rows) < wanted:
+            return
+        after, before = (after, rows[-1][0]) if reverse else (rows[-1][0], before)
+        left = None if left is None else left - len(rows)
+        rows_max = _next_rows_max(rows)
+
+
+def rows_if_absent(writes: Sequence[Write], bodies: Sequence[bytes]) -> list[Row]:
+    """Return the rows of a commit whose puts all have the condition `Absent`; [] for any other commit.
+
+    Such a commit is one INSERT, and the primary key is its condition. The last write of the commit may be a check for a
+    hash, as in an append. The first row then carries the check. The statement compares only the first attribute of the
+    checked item. If the hash is another attribute, the statement fails, and `_write_all` makes the commit.
+    """
+    rows: list[Row] = []
+    check = writes[-1] if writes and type(writes[-1]) is Check else None
+    for write, body in zip(writes[:-1] if check else writes, bodies, strict=False):
+        if type(write) is not Put or type(write.condition) is not Absent:
+            return []
+        rows.append((write.item.partition, write.item.sort, body))
+    if check and rows:
+        pair = _hash_pair(check)
+        if not pair:
+            return []
+        rows[0] += (check.partition, check.sort, pair)
+    return rows
+
+
+def append_row(writes: Sequence[Write]) -> Row | None:
+    """Return the row of an append of one entry; None for any other commit, and for an item that may be too large.
+
+    Most commits append one entry. Leaving out the general checks saves 3 of 30 µs.
+    """
+    if len(writes) != 2:
+        return None
+    put, check = writes
+    if type(put) is not Put or type(check) is not Check or type(put.condition) is not Absent:
+        return None
+    item, pair = put.item, _hash_pair(check)
+    partition, sort = item.partition, item.sort
+    if not pair or (sort == check.sort and partition == check.partition):
+        return None
+    body = encoded(item)
+    return (partition, sort, body, check.partition, check.sort, pair) if small_bytes(item, body) else None
+
+
+def _hash_pair(check: Check) -> bytes:
+    """Return the encoded name and value that a check for a hash expects; empty for any other check."""
+    condition = check.condition
+    pair = _encode({condition.name: condition.value})[1:] if type(condition) is Equals else b""
+    return pair if len(pair) == CHECKED_PAIR_BYTES else b""
+
+
+def _decoded(partition: str, rows: Sequence[tuple[str, bytes]]) -> Iterator[list[Item]]:
+    """Yield the items of a page. If an item does not decode, yield the items before it, then raise Corrupt."""
+    try:
+        yield [Item(partition, sort, _decode_attributes(body)) for sort, body in rows]
+        return
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        pass
+    for sort, body in rows:
+        yield [item_of(partition, sort, body)]
+
+
+def item_of(partition: str, sort: str, body: bytes) -> Item:
+    """Return the item of a row. Raises Corrupt."""
+    try:
+        return Item(partition, sort, _decode_attributes(body))
+    except (msgspec.DecodeError, UnicodeDecodeError) as exc:
+        raise Corrupt("an item cannot be decoded", partition=partition, sort=sort, reason=str(exc)) from exc
+
+
+def key_of(write: Write) -> tuple[str, str]:
+    """Return the key that the write names."""
+    return (write.item.partition, write.item.sort) if isinstance(write, Put) else (write.partition, write.sort)
+
+
+def encoded(item: Item) -> bytes:
+    """Return the item's attributes as one MessagePack map. Raises Invalid."""
+    attributes = item.attributes
+    try:
+        return _encode(attributes if type(attributes) is dict else dict(attributes))
+    except (TypeError, OverflowError) as exc:
+        raise Invalid("an attribute must be text, bytes or an integer of 64 bits", reason=str(exc)) from exc
+
+
+_decode_attributes = msgspec.msgpack.Decoder(dict[str, Any]).decode
+_encode = msgspec.msgpack.Encoder().encode
+"""Keeps attributes in the caller's order. Sorting takes time, and `rows_if_absent` relies on the first attribute."""
+
+
+def _next_rows_max(rows: Sequence[tuple[str, bytes]]) -> int:
+    """Return the number of rows for the next page: twice as many, but at most `QUERY_ROWS_MAX` or `QUERY_BYTES_MAX`."""
+    row_bytes = sum(len(body) for _, body in rows) // len(rows) + 1
+    return max(1, min(2 * len(rows), QUERY_ROWS_MAX, QUERY_BYTES_MAX // row_bytes))

@@ -1,0 +1,159 @@
+"""A store in PostgreSQL: index, queue and blobs in the tables of one schema, through psycopg."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from itertools import chain
+
+from stratalog.backends.hosted_turns import HostedTurns
+from stratalog.backends.item_rows import append_row, encoded, item_of, pages, rows_if_absent
+from stratalog.backends.postgres_address import PostgresAddress
+from stratalog.backends.postgres_commits import PostgresCommit, PostgresWriter, put_blobs
+from stratalog.backends.postgres_connections import Connection, PostgresConnections
+from stratalog.backends.postgres_queue import PostgresQueue
+from stratalog.backends.postgres_tables import create_tables, require_tables
+from stratalog.backends.row_blobs import BlobRow, RowBlobs, blob_rows
+from stratalog.clock import Clock
+from stratalog.limits import BLOB_BYTES_MAX, BLOB_ROW_BYTES_MAX
+from stratalog.ports.blobs import Blobs
+from stratalog.ports.index import NO_BLOBS, Item, Put, Write, check_blobs, check_commit, no_turn
+
+__all__ = ["PostgresIndex", "PostgresStore"]
+
+GET = "SELECT body FROM items WHERE partition = %s AND sort = %s"
+PAGES = {
+    (after, before, reverse): (
+        "SELECT sort, body FROM items WHERE partition = %s"
+        + (" AND sort > %s" if after else "")
+        + (" AND sort < %s" if before else "")
+        + f" ORDER BY sort {'DESC' if reverse else 'ASC'} LIMIT %s"
+    )
+    for after in (False, True)
+    for before in (False, True)
+    for reverse in (False, True)
+}
+
+BODY = "SELECT body, codec FROM blobs WHERE key = %s"
+STAT = "SELECT bytes, modified_ms, stamp FROM blobs WHERE key = %s"
+PAGE = "SELECT key, bytes, modified_ms, stamp FROM blobs WHERE key >= %s AND key > %s ORDER BY key LIMIT %s"
+DELETE_BLOB = "DELETE FROM blobs WHERE key = %s AND stamp = %s"
+
+
+class PostgresStore:
+    """The three ports in one schema. The constructor sends nothing.
+
+    ``larger`` holds the blobs of more than `BLOB_ROW_BYTES_MAX` bytes; None stores them in rows too.
+    """
+
+    def __init__(
+        self, address: PostgresAddress, clock: Clock, larger: Blobs | None = None, *, receives_max: int = 10
+    ) -> None:
+        self._address = address
+        self._connections = PostgresConnections(address.conninfo, address.schema)
+        writer = PostgresWriter(self._connections, clock)
+        self.index = HostedTurns(PostgresIndex(self._connections, writer, clock), clock)
+        self.queue = PostgresQueue(self._connections, clock, receives_max)
+        table = PostgresBlobTable(self._connections, writer)
+        row_bytes_max = BLOB_BYTES_MAX if larger is None else BLOB_ROW_BYTES_MAX
+        self.blobs = RowBlobs(table, clock, larger, row_bytes_max)
+
+    def create(self) -> list[str]:
+        """Create what is missing, and return the names. Raises Unsupported, Unavailable."""
+        return create_tables(self._connections, self._address.schema)
+
+    def require(self) -> None:
+        """Raise Invalid where the schema has no store; Unsupported, Unavailable."""
+        require_tables(self._connections, self._address.schema)
+
+    def close(self) -> None:
+        """Close everything. Closing twice is fine."""
+        self.queue.close()
+        self.blobs.close()
+        self.index.close()
+
+
+class PostgresIndex:
+    """An index in the table ``items``. An item's attributes are one MessagePack map."""
+
+    joint_commits = True
+    blob_bytes_max = BLOB_ROW_BYTES_MAX
+
+    def __init__(self, connections: PostgresConnections, writer: PostgresWriter, clock: Clock) -> None:
+        self._connections = connections
+        self._writer = writer
+        self._clock = clock
+
+    def get(self, partition: str, sort: str, *, consistent: bool = True) -> Item | None:
+        rows = self._connections.read(GET, (partition.encode(), sort.encode()))
+        return item_of(partition, sort, rows[0][0]) if rows else None
+
+    def query(
+        self,
+        partition: str,
+        *,
+        after: str | None = None,
+        before: str | None = None,
+        reverse: bool = False,
+        limit: int | None = None,
+        consistent: bool = True,
+    ) -> Iterator[Item]:
+        def read(after: str | None, before: str | None, rows_max: int) -> list[tuple[str, bytes]]:
+            bounds = [bound.encode() for bound in (after, before) if bound is not None]
+            statement = PAGES[after is not None, before is not None, reverse]
+            rows = self._connections.read(statement, (partition.encode(), *bounds, rows_max))
+            return [(sort.decode(), body) for sort, body in rows]
+
+        return chain.from_iterable(pages(read, partition, after, before, reverse, limit))
+
+    def commit(self, writes: Sequence[Write], blobs: Mapping[str, bytes] = NO_BLOBS) -> None:
+        stored = blob_rows(blobs, self._clock) if blobs else ()
+        if row := append_row(writes):
+            if blobs:
+                check_blobs(blobs, self.blob_bytes_max)
+            return self._writer.commit(PostgresCommit(writes, (row[2], b""), (row,), stored))
+        bodies = [encoded(write.item) if isinstance(write, Put) else b"" for write in writes]
+        check_commit(writes, blobs, self.blob_bytes_max, bodies)
+        return self._writer.commit(PostgresCommit(writes, bodies, rows_if_absent(writes, bodies), stored))
+
+    def turn(self, partition: str) -> AbstractContextManager[bool]:
+        self._connections.check_open()
+        return no_turn()
+
+    def close(self) -> None:
+        """Wait for commits in flight, then close all connections."""
+        self._writer.close()
+        self._connections.close()
+
+
+class PostgresBlobTable:
+    """The blobs of the table ``blobs``; see `BlobTable`."""
+
+    def __init__(self, connections: PostgresConnections, writer: PostgresWriter) -> None:
+        self._connections = connections
+        self._writer = writer
+
+    def body(self, key: str) -> tuple[bytes | None, str] | None:
+        rows = self._connections.read(BODY, (key.encode(),))
+        return (rows[0][0], rows[0][1]) if rows else None
+
+    def stat(self, key: str) -> tuple[int, int, int] | None:
+        rows = self._connections.read(STAT, (key.encode(),))
+        return (rows[0][0], rows[0][1], rows[0][2]) if rows else None
+
+    def page(self, prefix: str, after: str, rows_max: int) -> list[tuple[str, int, int, int]]:
+        rows = self._connections.read(PAGE, (prefix.encode(), after.encode(), rows_max))
+        return [(key.decode(), stored_bytes, modified_ms, stamp) for key, stored_bytes, modified_ms, stamp in rows]
+
+    def put(self, rows: Sequence[BlobRow]) -> None:
+        if max(row[2] for row in rows) > BLOB_ROW_BYTES_MAX:
+            # A large blob takes a transaction of its own, so that commits do not wait for its transfer.
+            self._connections.transact(lambda connection: put_blobs(connection, rows))
+            return
+        self._writer.commit(PostgresCommit((), (), (), rows))
+
+    def delete(self, key: str, stamp: int) -> bool:
+        def work(connection: Connection) -> bool:
+            return connection.execute(DELETE_BLOB, (key.encode(), stamp)).rowcount > 0
+
+        return self._connections.transact(work)

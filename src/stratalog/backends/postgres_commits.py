@@ -1,0 +1,328 @@
+"""Commits to the index in PostgreSQL. Threads that commit at the same time share one transaction.
+
+A commit locks the rows that it writes or checks until it is durable. So commits are strictly serializable, at
+PostgreSQL's usual isolation level. An absent row cannot be locked. So the transaction inserts it, which makes other
+transactions wait, and deletes it again if the commit does not put it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import psycopg
+
+from stratalog.backends.item_rows import CHECKED_PAIR_BYTES, Row, item_of, key_of
+from stratalog.backends.postgres_connections import (
+    REPEATABLE,
+    STATEMENT_TRIES,
+    Connection,
+    PostgresConnections,
+    error_of,
+    is_stale,
+)
+from stratalog.backends.row_blobs import BlobRow
+from stratalog.clock import Clock
+from stratalog.errors import Closed, ConditionFailed, Corrupt, StratalogError
+from stratalog.group_commit import GroupCommit, PendingCommit
+from stratalog.limits import BLOB_SLICE_BYTES
+from stratalog.ports.index import Delete, Item, Put, Write, holds
+
+__all__ = ["PostgresCommit", "PostgresWriter", "put_blobs"]
+
+GROUP_WRITES_MAX = 1000
+PLAIN_LENGTH = 3
+
+INSERT_PLAIN = "INSERT INTO items VALUES (%s, %s, %s)"
+# Where the check fails, the body is null, and the column's NOT NULL makes the statement fail.
+INSERT_CHECKED = f"""
+INSERT INTO items VALUES (%s, %s, (
+    SELECT %s::bytea FROM items WHERE partition = %s AND sort = %s AND substr(body, 2, {CHECKED_PAIR_BYTES}) = %s
+    FOR SHARE
+))"""
+INSERT_MANY = f"""
+INSERT INTO items SELECT added.partition, added.sort, CASE WHEN added.checked IS NULL THEN added.body ELSE (
+    SELECT added.body FROM items AS seen WHERE seen.partition = added.checked AND seen.sort = added.checked_sort
+    AND substr(seen.body, 2, {CHECKED_PAIR_BYTES}) = added.pair FOR SHARE
+) END
+FROM unnest(%s::bytea[], %s::bytea[], %s::bytea[], %s::bytea[], %s::bytea[], %s::bytea[])
+    AS added(partition, sort, body, checked, checked_sort, pair)"""
+PUT_BLOBS = """
+INSERT INTO blobs(body, key, bytes, modified_ms, stamp)
+SELECT * FROM unnest(%s::bytea[], %s::bytea[], %s::bigint[], %s::bigint[], %s::bigint[])
+ON CONFLICT (key) DO UPDATE SET
+    modified_ms = greatest(blobs.modified_ms, excluded.modified_ms), stamp = excluded.stamp,
+    bytes = CASE WHEN blobs.body = excluded.body THEN blobs.bytes ELSE excluded.bytes END,
+    codec = CASE WHEN blobs.body = excluded.body THEN blobs.codec ELSE excluded.codec END,
+    body = CASE WHEN blobs.body = excluded.body THEN blobs.body ELSE excluded.body END"""
+
+INSERT_ABSENT = """
+INSERT INTO items SELECT * FROM unnest(%s::bytea[], %s::bytea[], %s::bytea[])
+ON CONFLICT DO NOTHING RETURNING partition, sort"""
+LOCK = """
+SELECT items.partition, items.sort, items.body
+FROM items JOIN unnest(%s::bytea[], %s::bytea[]) AS wanted(partition, sort) USING (partition, sort)
+ORDER BY partition, sort FOR UPDATE OF items"""
+UPDATE = """
+UPDATE items SET body = changed.body
+FROM unnest(%s::bytea[], %s::bytea[], %s::bytea[]) AS changed(partition, sort, body)
+WHERE items.partition = changed.partition AND items.sort = changed.sort"""
+DELETE = """
+DELETE FROM items USING unnest(%s::bytea[], %s::bytea[]) AS gone(partition, sort)
+WHERE items.partition = gone.partition AND items.sort = gone.sort"""
+
+Key = tuple[bytes, bytes]
+
+
+class PostgresCommit(PendingCommit[None]):
+    """A commit that waits, and later its outcome.
+
+    ``bodies`` are the encoded items of the writes. ``rows`` are the rows of a commit that only inserts; see
+    `rows_if_absent`.
+    """
+
+    def __init__(
+        self, writes: Sequence[Write], bodies: Sequence[bytes], rows: Sequence[Row] = (), blobs: Sequence[BlobRow] = ()
+    ) -> None:
+        PendingCommit.__init__(self)
+        self.writes = writes
+        self.bodies = bodies
+        self.rows = rows
+        self.blobs = blobs
+        self.blob_bytes = sum(row[2] for row in blobs)
+
+    @property
+    def only_inserts(self) -> bool:
+        """Whether the rows and blobs are the whole commit."""
+        return bool(self.rows) or not self.writes
+
+
+class PostgresWriter:
+    """The one writing connection of a process. The leader of the waiting threads commits for all of them."""
+
+    def __init__(self, connections: PostgresConnections, clock: Clock) -> None:
+        self._connections = connections
+        self._clock = clock
+        self._connection: Connection | None = None
+        self._group_commit: GroupCommit[PostgresCommit] = GroupCommit()
+        self._closed = False
+
+    def commit(self, commit: PostgresCommit) -> None:
+        """Do the commit, in this thread or the leader's. Raises the errors of `Index.commit`."""
+        self._connections.check_open()
+        self._group_commit.commit(commit, self._run_group)
+        commit.answer()
+
+    def close(self) -> None:
+        """Wait for commits in flight, and close the connection. Closing twice is fine."""
+        while not self._group_commit.enter(PostgresCommit((), ())):
+            pass  # a leader has answered the empty commit; closing needs the leadership itself
+        try:
+            self._closed = True
+            self._disconnect()
+        finally:
+            self._group_commit.leave()
+
+    def _run_group(self, group: list[PostgresCommit]) -> None:
+        self._fill(group)
+        for commit in group:
+            commit.send()  # before the transaction: an interrupt from here on leaves the outcome unknown
+        try:
+            outcomes = self._transact(group)
+        except StratalogError as exc:
+            for commit in group:
+                commit.settle(exc.copy())
+        except BaseException:
+            self._disconnect()
+            raise
+        else:
+            for commit, outcome in zip(group, outcomes, strict=True):
+                commit.settle(outcome)
+
+    def _fill(self, group: list[PostgresCommit]) -> None:
+        """Add waiting commits until the group is large; the rest waits for the next group."""
+        writes, blob_bytes = len(group[0].writes), group[0].blob_bytes
+        while writes < GROUP_WRITES_MAX and blob_bytes < BLOB_SLICE_BYTES and self._group_commit.take(group):
+            writes, blob_bytes = writes + len(group[-1].writes), blob_bytes + group[-1].blob_bytes
+
+    def _transact(self, group: Sequence[PostgresCommit]) -> Sequence[Any]:
+        """Commit the group and return the outcome of each commit. Raises the errors that concern all of them."""
+        if self._closed:
+            raise Closed("the database is closed")
+        if not any(commit.writes or commit.blobs for commit in group):
+            return [None] * len(group)
+        connection = self._connected()
+        try:
+            if all(commit.only_inserts for commit in group) and self._insert(connection, group):
+                return [None] * len(group)
+            return self._run_each(connection, group)
+        finally:
+            if connection.closed:
+                self._connection = None
+
+    def _connected(self) -> Connection:
+        if self._connection is None or is_stale(self._connection):
+            self._disconnect()
+            self._connection = self._connections.connect()
+        return self._connection
+
+    def _disconnect(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()
+
+    def _insert(self, connection: Connection, group: Sequence[PostgresCommit]) -> bool:
+        """Insert the rows of all commits by one statement, with their blobs in the same transaction.
+
+        False if a key is taken or a check fails; nothing is written then.
+        """
+        rows = [row for commit in group for row in commit.rows]
+        blobs = self._blobs_of(group)
+        try:
+            if blobs and rows:
+                with connection.pipeline(), connection.transaction():
+                    _insert_rows(connection, rows)
+                    put_blobs(connection, blobs)
+            elif blobs:
+                put_blobs(connection, blobs)
+            else:
+                _insert_rows(connection, rows)
+        except (psycopg.errors.UniqueViolation, psycopg.errors.NotNullViolation):
+            return False
+        except psycopg.Error as exc:
+            if exc.sqlstate in REPEATABLE:
+                return False
+            raise error_of(exc, sent=connection.closed) from exc
+        return True
+
+    def _run_each(self, connection: Connection, group: Sequence[PostgresCommit]) -> Sequence[Any]:
+        """Commit each commit whose conditions hold, all in one transaction; return the outcome of each commit."""
+        for _ in range(STATEMENT_TRIES):
+            sent = False
+            try:
+                changes = _locked(connection, group)
+                outcomes = [changes.apply(commit) for commit in group]
+                done = [commit for commit, outcome in zip(group, outcomes, strict=True) if outcome is None]
+                if not done:
+                    connection.execute("ROLLBACK")
+                    return outcomes
+                sent = True
+                with connection.pipeline():
+                    changes.write(connection)
+                    if blobs := self._blobs_of(done):
+                        put_blobs(connection, blobs)
+                    connection.execute("COMMIT")
+                return outcomes
+            except psycopg.Error as exc:
+                if not connection.closed:
+                    connection.execute("ROLLBACK")
+                if exc.sqlstate not in REPEATABLE:
+                    raise error_of(exc, sent=sent and connection.closed) from exc
+                failure = exc
+        raise error_of(failure) from failure
+
+    def _blobs_of(self, group: Iterable[PostgresCommit]) -> list[BlobRow]:
+        """Return the blobs of all commits, each key once, in order of key, so that transactions do not deadlock.
+
+        Their age begins now: a writer that was suspended after it made its row must not store an older time.
+        """
+        now_ms = self._clock.wall_ms()
+        rows = {row[1]: row for commit in group for row in commit.blobs}
+        return [(frame, key, size, now_ms, stamp) for key in sorted(rows) for frame, _, size, _, stamp in (rows[key],)]
+
+
+class _Changes:
+    """The locked rows of a transaction, and what its commits change."""
+
+    def __init__(self, stored: Mapping[Key, bytes | None], proposed: Mapping[Key, bytes]) -> None:
+        self._bodies: dict[Key, bytes | None] = {**stored, **dict.fromkeys(proposed)}
+        self._in_table: dict[Key, bytes | None] = {**stored, **proposed}
+
+    def apply(self, commit: PostgresCommit) -> StratalogError | None:
+        """Apply the commit if its conditions hold, else return ConditionFailed; Corrupt for a damaged item."""
+        failed: dict[int, Item | None] = {}
+        try:
+            for position, write in enumerate(commit.writes):
+                if write.condition is not None:
+                    item = self._item(write)
+                    if not holds(write.condition, item):
+                        failed[position] = item
+        except Corrupt as exc:
+            return exc
+        if failed:
+            return ConditionFailed(failed)
+        for write, body in zip(commit.writes, commit.bodies, strict=True):
+            if isinstance(write, Put):
+                self._bodies[_key(write)] = body
+            elif isinstance(write, Delete):
+                self._bodies[_key(write)] = None
+        return None
+
+    def write(self, connection: Connection) -> None:
+        """Make the table's rows those of the commits."""
+        changed = [
+            (*key, body) for key, body in self._bodies.items() if body is not None and body != self._in_table[key]
+        ]
+        gone = [key for key, body in self._bodies.items() if body is None and self._in_table[key] is not None]
+        if changed:
+            connection.execute(UPDATE, _columns(changed))
+        if gone:
+            connection.execute(DELETE, _columns(gone))
+
+    def _item(self, write: Write) -> Item | None:
+        body = self._bodies[_key(write)]
+        return None if body is None else item_of(*key_of(write), body)
+
+
+def _locked(connection: Connection, group: Sequence[PostgresCommit]) -> _Changes:
+    """Begin a transaction and lock every row that the group names, in order of key. Absent rows are inserted.
+
+    The inserted body is the one that the first put of this key proposes. Usually it stays.
+    """
+    proposed: dict[Key, bytes] = {}
+    for commit in group:
+        for write, body in zip(commit.writes, commit.bodies, strict=True):
+            key = _key(write)
+            if not proposed.get(key):
+                proposed[key] = body
+    keys = sorted(proposed)
+    with connection.pipeline():
+        connection.execute("BEGIN")
+        inserting = connection.cursor(binary=True).execute(
+            INSERT_ABSENT, _columns([(*key, proposed[key]) for key in keys])
+        )
+        locking = connection.cursor(binary=True).execute(LOCK, _columns(keys))
+        inserted = set(inserting.fetchall())
+        stored = {(partition, sort): body for partition, sort, body in locking.fetchall()}
+    return _Changes(
+        {key: body for key, body in stored.items() if key not in inserted},
+        {key: proposed[key] for key in keys if key in inserted},
+    )
+
+
+def _insert_rows(connection: Connection, rows: Sequence[Row]) -> None:
+    if len(rows) > 1:
+        padded = [row if len(row) > PLAIN_LENGTH else (*row, None, None, None) for row in rows]
+        # In order of key, so that two transactions do not wait for each other.
+        connection.execute(INSERT_MANY, _columns(sorted((*map(_bytes, row),) for row in padded)))
+        return
+    (row,) = rows
+    connection.execute(INSERT_PLAIN if len(row) == PLAIN_LENGTH else INSERT_CHECKED, [*map(_bytes, row)])
+
+
+def put_blobs(connection: Connection, rows: Sequence[BlobRow]) -> None:
+    """Store blobs, in order of key. A stored blob is renewed, and its body replaced if it is another one."""
+    connection.execute(PUT_BLOBS, _columns([(row[0], row[1].encode(), *row[2:]) for row in rows]))
+
+
+def _columns(rows: Sequence[tuple[Any, ...]]) -> list[list[Any]]:
+    return [list(column) for column in zip(*rows, strict=True)]
+
+
+def _bytes(value: Any) -> Any:
+    return value.encode() if isinstance(value, str) else value
+
+
+def _key(write: Write) -> Key:
+    partition, sort = key_of(write)
+    return partition.encode(), sort.encode()

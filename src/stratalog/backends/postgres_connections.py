@@ -1,0 +1,235 @@
+"""The connections to one schema of a PostgreSQL database: their settings, reads, short transactions, and errors."""
+
+from __future__ import annotations
+
+import os
+import select
+import threading
+import weakref
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import partial
+from typing import Any, TypeVar
+
+import psycopg
+from psycopg import sql
+from psycopg_pool import ConnectionPool, PoolClosed, PoolTimeout
+
+from stratalog.errors import Closed, Corrupt, OutcomeUnknown, StorageFull, StratalogError, Unavailable
+
+__all__ = ["REPEATABLE", "STATEMENT_TRIES", "Connection", "PostgresConnections", "error_of", "is_stale"]
+
+CONNECTIONS_MAX = 16
+CONNECT_SECONDS_MAX = 10
+WAIT_SECONDS_MAX = 15.0
+IDLE_SECONDS_MAX = 600.0
+STATEMENT_TRIES = 5
+
+# A session that waits for a lock ends after a while, as does one whose client stopped in the middle of a transaction.
+# Otherwise it would hold up the others for ever.
+SETTINGS = {
+    "lock_timeout": "10s",
+    "statement_timeout": "60s",
+    "idle_in_transaction_session_timeout": "60s",
+    "client_encoding": "UTF8",
+}
+DURABLE_COMMITS = (
+    "SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'"
+)
+CONNECTION_DEFAULTS = {
+    "connect_timeout": str(CONNECT_SECONDS_MAX),
+    "tcp_user_timeout": "30000",
+    "application_name": "stratalog",
+    "target_session_attrs": "read-write",
+}
+
+# Serialization failures and deadlocks: PostgreSQL rolled the transaction back and asks for a repetition.
+REPEATABLE = frozenset({"40001", "40P01"})
+DISK_FULL = "53100"
+DAMAGED = frozenset({"XX001", "XX002"})
+NO_TABLES = frozenset({"42P01", "3F000"})
+
+Result = TypeVar("Result")
+Connection = psycopg.Connection[tuple[Any, ...]]
+
+
+class PostgresConnections:
+    """A pool of connections for reads and for short transactions, and new connections for a writer of its own.
+
+    Safe to use from many threads. In a forked child every call raises Closed; the connections are the parent's.
+    """
+
+    def __init__(self, conninfo: str, schema: str) -> None:
+        self._conninfo = psycopg.conninfo.make_conninfo(**{**CONNECTION_DEFAULTS, **_parts(conninfo)})
+        self._schema = schema
+        self._closed = False
+        self._opening = threading.Lock()
+        self._pool: ConnectionPool[Connection] | None = None
+        os.register_at_fork(after_in_child=partial(_leave_to_parent, weakref.ref(self)))
+
+    def connect(self) -> Connection:
+        """Return a new connection, which the caller closes. Raises Unavailable, Closed."""
+        self.check_open()
+        try:
+            connection = psycopg.connect(self._conninfo, autocommit=True)
+            try:
+                self._set_up(connection)
+            except BaseException:
+                connection.close()
+                raise
+        except psycopg.Error as exc:
+            raise Unavailable("the database cannot be reached", reason=_reason(exc)) from exc
+        return connection
+
+    def read(self, statement: str, parameters: Sequence[Any]) -> list[tuple[Any, ...]]:
+        """Return all rows of one statement. Raises Unavailable, Corrupt, Closed.
+
+        A read is repeated once on another connection, since the server may have ended an idle connection.
+        """
+        try:
+            return self._read_once(statement, parameters)
+        except psycopg.OperationalError as exc:
+            if exc.sqlstate is not None and not exc.sqlstate.startswith("57P"):
+                raise error_of(exc) from exc
+        except psycopg.Error as exc:
+            raise error_of(exc) from exc
+        try:
+            self._open_pool().check()
+            return self._read_once(statement, parameters)
+        except psycopg.Error as exc:
+            raise error_of(exc) from exc
+
+    def transact(self, work: Callable[[Connection], Result]) -> Result:
+        """Run ``work`` in a transaction and return its result once the transaction is durable.
+
+        The work may be repeated, so it must do the same again. Raises the error of the work, Unavailable, StorageFull,
+        Corrupt, Closed: nothing was written. Raises OutcomeUnknown where the connection broke during the commit.
+        """
+        for _ in range(STATEMENT_TRIES):
+            connection = self._take()
+            is_committing = False
+            try:
+                connection.execute("BEGIN")
+                result = work(connection)
+                is_committing = True
+                connection.execute("COMMIT")
+                return result
+            except psycopg.Error as exc:
+                if exc.sqlstate not in REPEATABLE:
+                    raise error_of(exc, sent=is_committing and connection.broken) from exc
+                failure = exc
+            finally:
+                self._give_back(connection)
+        raise error_of(failure) from failure
+
+    def check_open(self) -> None:
+        """Raise Closed after :meth:`close` and in a forked child."""
+        if self._closed:
+            raise Closed("the database is closed, or was opened before a fork")
+
+    def close(self) -> None:
+        """Close the pool. Closing twice is fine."""
+        self._closed = True
+        pool, self._pool = self._pool, None
+        if pool is not None:
+            pool.close()
+
+    def leave_to_parent(self) -> None:
+        """For a forked child: forget the pool without closing its connections."""
+        self._closed = True
+        if self._pool is not None:
+            # Without its threads the pool cannot close. A reference keeps its finalizer from trying.
+            _inherited_pools.append(self._pool)
+            self._pool = None
+
+    def _read_once(self, statement: str, parameters: Sequence[Any]) -> list[tuple[Any, ...]]:
+        connection = self._take()
+        try:
+            with connection.cursor(binary=True) as cursor:
+                return cursor.execute(statement, parameters).fetchall()
+        finally:
+            self._give_back(connection)
+
+    def _open_pool(self) -> ConnectionPool[Connection]:
+        self.check_open()
+        if self._pool is None:
+            with self._opening:
+                if self._pool is None:
+                    self._pool = ConnectionPool(
+                        self._conninfo,
+                        connection_class=psycopg.Connection,
+                        kwargs={"autocommit": True},
+                        configure=self._set_up,
+                        min_size=0,
+                        max_size=CONNECTIONS_MAX,
+                        max_idle=IDLE_SECONDS_MAX,
+                        timeout=WAIT_SECONDS_MAX,
+                        reconnect_timeout=WAIT_SECONDS_MAX,
+                        name="stratalog",
+                        open=True,
+                    )
+        return self._pool
+
+    def _take(self) -> Connection:
+        try:
+            return self._open_pool().getconn()
+        except (PoolTimeout, PoolClosed) as exc:
+            self.check_open()
+            raise Unavailable("no connection to the database was free in time", reason=_reason(exc)) from exc
+
+    def _give_back(self, connection: Connection) -> None:
+        if self._closed or self._pool is None:
+            connection.close()
+            return
+        # The pool rolls back a transaction that is still open, and replaces a broken connection.
+        self._pool.putconn(connection)
+
+    def _set_up(self, connection: Connection) -> None:
+        settings = [
+            *(sql.SQL("SET {} TO {}").format(sql.Identifier(name), value) for name, value in SETTINGS.items()),
+            sql.SQL("SET search_path TO {}").format(sql.Identifier(self._schema)),
+            # Only `off` acknowledges a commit before it is durable. Keep a stricter setting, such as remote_apply.
+            sql.SQL(DURABLE_COMMITS),
+        ]
+        connection.execute(sql.SQL("; ").join(settings))
+
+
+def is_stale(connection: Connection) -> bool:
+    """Return whether the server has ended an idle connection. Sends nothing."""
+    if connection.closed:
+        return True
+    poll = select.poll()
+    poll.register(connection.fileno(), select.POLLIN)
+    return bool(poll.poll(0))
+
+
+def error_of(error: psycopg.Error, *, sent: bool = False) -> StratalogError:
+    """Return the error of a port for one of psycopg. ``sent``: the commit was sent, and the connection broke."""
+    state, reason = error.sqlstate or "", _reason(error)
+    if sent:
+        return OutcomeUnknown("the connection to the database broke during a commit", reason=reason)
+    if state == DISK_FULL:
+        return StorageFull("the database has no room", reason=reason)
+    if state in DAMAGED:
+        return Corrupt("the database is damaged", reason=reason)
+    if state in NO_TABLES:
+        return Unavailable("the database has no store; create it with `stratalog init`", reason=reason)
+    return Unavailable("the database did not do a request", reason=reason)
+
+
+def _reason(error: Exception) -> str:
+    return str(error).strip().partition("\n")[0]
+
+
+def _parts(conninfo: str) -> dict[str, Any]:
+    return psycopg.conninfo.conninfo_to_dict(conninfo)
+
+
+def _leave_to_parent(reference: weakref.ref[PostgresConnections]) -> None:
+    connections = reference()
+    if connections is not None:
+        with suppress(Exception):
+            connections.leave_to_parent()
+
+
+_inherited_pools: list[ConnectionPool[Connection]] = []

@@ -1,0 +1,161 @@
+"""The queue in PostgreSQL.
+
+A row for each group holds the time when the group is ready. Every change of a group's messages first locks this row.
+So the messages of a group have the order in which their senders committed, and every group with messages has a row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from stratalog.backends.postgres_connections import Connection, PostgresConnections
+from stratalog.clock import Clock, new_id
+from stratalog.errors import Closed
+from stratalog.ports.queue import DeadMessage, Message, check_receive, check_send
+
+__all__ = ["PostgresQueue"]
+
+LOCK_TO_SEND = """
+INSERT INTO message_groups VALUES (%s, 0, 0) ON CONFLICT (name) DO UPDATE SET name = excluded.name
+RETURNING first"""
+SEND = "INSERT INTO messages(name, body) SELECT %s, unnest(%s::bytea[]) RETURNING id"
+SET_FIRST = "UPDATE message_groups SET first = %s WHERE name = %s"
+
+READY = "SELECT 1 FROM message_groups WHERE visible_ms <= %s LIMIT 1"
+# `SKIP LOCKED` leaves the groups that another receiver is reading to that receiver.
+NEVER_HIDDEN = """
+SELECT name FROM message_groups WHERE visible_ms = 0 ORDER BY first LIMIT %s FOR UPDATE SKIP LOCKED"""
+VISIBLE_AGAIN = """
+SELECT name FROM message_groups WHERE visible_ms BETWEEN 1 AND %s ORDER BY visible_ms LIMIT %s FOR UPDATE SKIP LOCKED"""
+OLDEST = "SELECT id FROM messages WHERE name = %s ORDER BY id LIMIT %s"
+GIVE = """
+UPDATE messages SET receives = receives + 1, receipt = %s, hidden_until_ms = %s WHERE id = %s
+RETURNING id, name, body, receives, receipt"""
+
+# The comparison with 0 repeats the condition of the partial index.
+EXPIRED = "FROM messages WHERE name = %s AND hidden_until_ms <= %s AND hidden_until_ms > 0 AND receives >= %s"
+MOVE_ASIDE = f"""
+WITH expired AS (DELETE {EXPIRED} RETURNING id, name, receives, body)
+INSERT INTO dead_letters SELECT id, name, receives, %s, body FROM expired"""
+LAST_HIDDEN = "SELECT max(hidden_until_ms) FROM messages WHERE name = %s AND hidden_until_ms > 0"
+LOCK_GROUP = "SELECT 1 FROM message_groups WHERE name = %s FOR UPDATE"
+ACKNOWLEDGE = "DELETE FROM messages WHERE id = %s AND receipt = %s AND hidden_until_ms > %s"
+RELEASE = "UPDATE messages SET hidden_until_ms = %s WHERE id = %s AND receipt = %s AND hidden_until_ms > %s"
+SET_GROUP = "UPDATE message_groups SET visible_ms = %s, first = %s WHERE name = %s"
+DELETE_GROUP = "DELETE FROM message_groups WHERE name = %s"
+DEAD_LETTERS = "SELECT id, name, body, receives, dead_ms FROM dead_letters WHERE id > %s ORDER BY id LIMIT 10"
+
+
+class PostgresQueue:
+    """A queue in the table ``messages``. A receive returns the oldest messages of the groups that are ready.
+
+    Visibility is measured by the wall clocks of the receivers. A receiver whose clock is behind hides its messages for
+    a shorter time. They are then delivered again early, which keeps the promise *at least once*.
+    """
+
+    def __init__(self, connections: PostgresConnections, clock: Clock, receives_max: int) -> None:
+        self._connections = connections
+        self._clock = clock
+        self._receives_max = receives_max
+        self._closed = False
+
+    def send(self, group: str, bodies: Sequence[bytes]) -> None:
+        check_send(group, bodies)
+        self._check_open()
+        name = group.encode()
+
+        def work(connection: Connection) -> None:
+            (first,) = connection.execute(LOCK_TO_SEND, (name,)).fetchall()[0]
+            ids = [id for (id,) in connection.execute(SEND, (name, list(bodies)))]
+            if not first:
+                connection.execute(SET_FIRST, (min(ids), name))
+
+        self._connections.transact(work)
+
+    def receive(self, limit: int = 10, *, visibility_seconds: float = 30) -> list[Message]:
+        check_receive(limit, visibility_seconds)
+        self._check_open()
+        now = self._clock.wall_ms()
+        if not self._connections.read(READY, (now,)):  # an idle poll writes nothing
+            return []
+        hidden_until_ms = now + int(visibility_seconds * 1000)
+        return self._connections.transact(lambda connection: self._receive(connection, limit, now, hidden_until_ms))
+
+    def acknowledge(self, message: Message) -> bool:
+        return self._settle(message, ACKNOWLEDGE)
+
+    def release(self, message: Message, *, after_seconds: float = 0) -> bool:
+        return self._settle(message, RELEASE, self._clock.wall_ms() + int(after_seconds * 1000))
+
+    def dead_letters(self, *, after: str = "") -> Iterator[DeadMessage]:
+        last = int(after or 0)
+        self._check_open()
+        while rows := self._connections.read(DEAD_LETTERS, (last,)):
+            for id, name, *rest in rows:
+                yield DeadMessage(f"{id:016d}", name.decode(), *rest)
+            last = rows[-1][0]
+
+    def close(self) -> None:
+        """Refuse later calls. The database closes the connections."""
+        self._closed = True
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise Closed("the queue is closed")
+
+    def _settle(self, message: Message, statement: str, *values: int) -> bool:
+        self._check_open()
+        name, now = message.group.encode(), self._clock.wall_ms()
+
+        def work(connection: Connection) -> bool:
+            connection.execute(LOCK_GROUP, (name,))
+            if not connection.execute(statement, (*values, int(message.id), message.receipt, now)).rowcount:
+                return False
+            _refresh_group(connection, name)
+            return True
+
+        return self._connections.transact(work)
+
+    def _receive(self, connection: Connection, limit: int, now: int, hidden_until_ms: int) -> list[Message]:
+        """Receive up to ``limit`` messages inside a transaction.
+
+        It reads up to ``limit`` groups whose messages in flight are visible again, the earliest visible first. It also
+        reads up to ``limit`` groups with nothing in flight, the oldest message first. These groups are enough, since
+        each has at least one message. If all messages read become dead letters, it reads the next groups.
+        """
+        while True:
+            again = _names(connection, VISIBLE_AGAIN, (now, limit))
+            for name in again:
+                self._move_aside(connection, name, now)
+            names = again + _names(connection, NEVER_HIDDEN, (limit,))
+            ids = [id for name in names for (id,) in connection.execute(OLDEST, (name, limit))]
+            if ids or not names:
+                return self._give(connection, sorted(ids)[:limit], hidden_until_ms)
+
+    def _give(self, connection: Connection, ids: Sequence[int], hidden_until_ms: int) -> list[Message]:
+        cursor = connection.cursor(binary=True)
+        rows: list[Any] = [
+            row for id in ids for row in cursor.execute(GIVE, (new_id(self._clock), hidden_until_ms, id)).fetchall()
+        ]
+        for name in {row[1] for row in rows}:
+            _refresh_group(connection, name)
+        return [Message(f"{id:016d}", name.decode(), *rest) for id, name, *rest in rows]
+
+    def _move_aside(self, connection: Connection, name: bytes, now: int) -> None:
+        if connection.execute(MOVE_ASIDE, (name, now, self._receives_max, now)).rowcount:
+            _refresh_group(connection, name)
+
+
+def _refresh_group(connection: Connection, name: bytes) -> None:
+    """Store when the group is ready, and its oldest message. Call this after each change of its messages in flight."""
+    oldest = connection.execute(OLDEST, (name, 1)).fetchall()
+    if not oldest:
+        connection.execute(DELETE_GROUP, (name,))
+        return
+    ((hidden,),) = connection.execute(LAST_HIDDEN, (name,)).fetchall()
+    connection.execute(SET_GROUP, (hidden or 0, oldest[0][0], name))
+
+
+def _names(connection: Connection, statement: str, parameters: tuple[Any, ...]) -> list[bytes]:
+    return [name for (name,) in connection.cursor(binary=True).execute(statement, parameters).fetchall()]

@@ -1,0 +1,99 @@
+"""The tables of a store in PostgreSQL, and how they are created. `formats/postgres.md` describes them.
+
+Keys are `bytea`, because a text of PostgreSQL cannot hold the character U+0000, and because bytes have one order
+whatever the collation of the database is.
+"""
+
+from __future__ import annotations
+
+import psycopg
+from psycopg import sql
+
+from stratalog.backends.postgres_connections import Connection, PostgresConnections, error_of
+from stratalog.errors import Invalid, Unavailable, Unsupported
+
+__all__ = ["create_tables", "require_tables"]
+
+FORMAT = 1
+
+SCHEMA = """
+CREATE TABLE items(partition bytea NOT NULL, sort bytea NOT NULL, body bytea NOT NULL, PRIMARY KEY(partition, sort));
+CREATE TABLE blobs(
+    key bytea PRIMARY KEY, bytes bigint NOT NULL, modified_ms bigint NOT NULL, stamp bigint NOT NULL,
+    codec text NOT NULL DEFAULT 'z', body bytea NOT NULL
+);
+ALTER TABLE items ALTER COLUMN body SET STORAGE EXTERNAL;
+ALTER TABLE blobs ALTER COLUMN body SET STORAGE EXTERNAL;
+CREATE TABLE message_groups(name bytea PRIMARY KEY, visible_ms bigint NOT NULL, first bigint NOT NULL);
+CREATE INDEX message_groups_ready ON message_groups(visible_ms, first);
+CREATE TABLE messages(
+    id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, name bytea NOT NULL, receives integer NOT NULL DEFAULT 0,
+    hidden_until_ms bigint NOT NULL DEFAULT 0, receipt text NOT NULL DEFAULT '', body bytea NOT NULL
+);
+CREATE INDEX messages_group ON messages(name, id);
+CREATE INDEX messages_given ON messages(name, hidden_until_ms) WHERE hidden_until_ms > 0;
+CREATE TABLE dead_letters(
+    id bigint PRIMARY KEY, name bytea NOT NULL, receives integer NOT NULL, dead_ms bigint NOT NULL, body bytea NOT NULL
+);
+CREATE TABLE store_format(version integer NOT NULL);
+"""
+
+EXISTS = (
+    "SELECT to_regclass(format('%%I.store_format', %s::text)) IS NOT NULL, to_regnamespace(quote_ident(%s)) IS NOT NULL"
+)
+
+
+def create_tables(connections: PostgresConnections, schema: str) -> list[str]:
+    """Create the schema and its tables where they do not exist, and return the names of what was created.
+
+    Several processes may call this at once. A role without the right to create can open an existing store. Raises
+    Unsupported for a newer format, Unavailable.
+    """
+    connection = connections.connect()
+    try:
+        with connection.transaction():
+            # Two processes that create the same schema would fail on a key of PostgreSQL's own catalogue.
+            connection.execute("SELECT pg_advisory_xact_lock(hashtext('stratalog'), hashtext(%s))", (schema,))
+            has_tables, has_schema = _exist(connection, schema)
+            if has_tables:
+                _check_format(connection)
+                return []
+            made = []
+            if not has_schema:
+                connection.execute(sql.SQL("CREATE SCHEMA {}").format(sql.Identifier(schema)))
+                made.append(f"schema {schema}")
+            connection.execute(SCHEMA)
+            connection.execute("INSERT INTO store_format VALUES (%s)", (FORMAT,))
+            return [*made, f"tables in schema {schema}"]
+    except psycopg.Error as exc:
+        raise error_of(exc) from exc
+    finally:
+        connection.close()
+
+
+def require_tables(connections: PostgresConnections, schema: str) -> None:
+    """Raise Invalid where the schema has no store, Unsupported where it has a newer format; Unavailable."""
+    connection = connections.connect()
+    try:
+        has_tables, _ = _exist(connection, schema)
+        if not has_tables:
+            raise Invalid("the database has no store; create it with `stratalog init`", schema=schema)
+        _check_format(connection)
+    except psycopg.Error as exc:
+        raise error_of(exc) from exc
+    finally:
+        connection.close()
+
+
+def _exist(connection: Connection, schema: str) -> tuple[bool, bool]:
+    row = connection.execute(EXISTS, (schema, schema)).fetchone()
+    assert row is not None, "the query has one row"
+    return row[0], row[1]
+
+
+def _check_format(connection: Connection) -> None:
+    row = connection.execute("SELECT version FROM store_format").fetchone()
+    if row is None:
+        raise Unavailable("the tables of the store are not complete")
+    if row[0] > FORMAT:
+        raise Unsupported("the tables were made by a newer version of Stratalog", value=row[0], known=FORMAT)

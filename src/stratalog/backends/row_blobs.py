@@ -1,0 +1,189 @@
+"""Blobs whose small bodies are rows of the index's own database, and whose larger ones are in another blob store."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from heapq import merge
+from operator import attrgetter
+from typing import Protocol
+
+from stratalog.clock import Clock
+from stratalog.codec import codec_named, compress_quickly, sha256, unpack
+from stratalog.errors import Closed, Corrupt, LimitExceeded, NotFound
+from stratalog.limits import BLOB_BYTES_MAX
+from stratalog.ports.blobs import Blobs, BlobStat, check_put, key_hash, verified
+
+__all__ = ["BlobRow", "BlobTable", "RowBlobs", "blob_rows", "is_intact", "rows_bytes"]
+
+PAGE_ROWS = 256
+STAMP_BYTES = 7
+
+BlobRow = tuple[bytes, str, int, int, int]
+"""A blob's frame, key, stored size in bytes, time in milliseconds and stamp."""
+
+
+class BlobTable(Protocol):
+    """The rows of a database's blobs. All methods raise the errors of `Blobs`."""
+
+    def body(self, key: str) -> tuple[bytes | None, str] | None:
+        """Return the blob's frame and the name of its codec; None without a row. A missing frame is None."""
+        ...
+
+    def stat(self, key: str) -> tuple[int, int, int] | None:
+        """Return the blob's stored size in bytes, time in milliseconds and stamp; None without a row."""
+        ...
+
+    def page(self, prefix: str, after: str, rows_max: int) -> Sequence[tuple[str, int, int, int]]:
+        """Return the keys, with what `stat` returns, that are at least ``prefix`` and above ``after``, in order."""
+        ...
+
+    def put(self, rows: Sequence[BlobRow]) -> None:
+        """Store all blobs in one transaction. A stored blob is renewed, and its body replaced if it is damaged."""
+        ...
+
+    def delete(self, key: str, stamp: int) -> bool:
+        """Delete one generation of a blob. Return False where this generation is not stored."""
+        ...
+
+
+class RowBlobs:
+    """Blobs of up to ``row_bytes_max`` bytes as rows of ``table``, and larger ones in ``larger``.
+
+    Without ``larger`` all blobs are rows. A blob may be in both, as in a folder of the older format. Its row then takes
+    precedence, and deleting the blob deletes both.
+    """
+
+    def __init__(self, table: BlobTable, clock: Clock, larger: Blobs | None, row_bytes_max: int) -> None:
+        self._table = table
+        self._clock = clock
+        self._larger = larger or _NoBlobs()
+        self._row_bytes_max = row_bytes_max
+        self._closed = False
+
+    def put(self, key: str, body: bytes) -> None:
+        self._check_open()
+        if len(body) > self._row_bytes_max and self._stat_row(key) is None:
+            self._larger.put(key, body)
+            return
+        check_put(key, body)
+        self._table.put(blob_rows({key: body}, self._clock))
+
+    def get(self, key: str) -> bytes:
+        self._check_open()
+        key_hash(key)
+        row = self._table.body(key)
+        if row is None:
+            return self._larger.get(key)
+        body, tag = row
+        if body is None:
+            raise Corrupt("a blob's body is missing in the database", key=key)
+        return verified(key, unpack(codec_named(tag, key), body, BLOB_BYTES_MAX))
+
+    def stat(self, key: str) -> BlobStat | None:
+        self._check_open()
+        return self._stat_row(key) or self._larger.stat(key)
+
+    def list(self, prefix: str, *, after: str = "") -> Iterator[BlobStat]:
+        self._check_open()
+        last = None
+        # `merge` is stable: of two stats with the same key the row's comes first.
+        for stat in merge(self._list_rows(prefix, after), self._larger.list(prefix, after=after), key=_key_of):
+            if stat.key != last:
+                yield stat
+            last = stat.key
+
+    def delete(self, key: str, stamp: str) -> bool:
+        self._check_open()
+        key_hash(key)
+        row = self._stat_row(key)
+        if row is None:
+            return self._larger.delete(key, stamp)
+        # Read the other store's stamp before the row is deleted: a put in between writes a row, and does not touch that
+        # store.
+        below = self._larger.stat(key)
+        if row.stamp != stamp or not self._table.delete(key, _parsed(stamp)):
+            return False
+        return below is None or self._larger.delete(key, below.stamp)
+
+    def close(self) -> None:
+        """Close the other store. The caller that opened the table closes it."""
+        self._closed = True
+        self._larger.close()
+
+    def _stat_row(self, key: str) -> BlobStat | None:
+        row = self._table.stat(key)
+        return None if row is None else _stat(key, *row)
+
+    def _list_rows(self, prefix: str, after: str) -> Iterator[BlobStat]:
+        while True:
+            self._check_open()
+            rows = self._table.page(prefix, after, PAGE_ROWS)
+            for row in rows:
+                if not row[0].startswith(prefix):
+                    return
+                yield _stat(*row)
+            if len(rows) < PAGE_ROWS:
+                return
+            after = rows[-1][0]
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise Closed("the blobs are closed")
+
+
+class _NoBlobs:
+    """A blob store without blobs, which takes none."""
+
+    def put(self, key: str, body: bytes) -> None:
+        check_put(key, body)
+        raise LimitExceeded("a blob is too large for a row", value=len(body), key=key)
+
+    def get(self, key: str) -> bytes:
+        raise NotFound("the blob does not exist", key=key)
+
+    def stat(self, key: str) -> BlobStat | None:
+        return None
+
+    def list(self, prefix: str, *, after: str = "") -> Iterator[BlobStat]:
+        return iter(())
+
+    def delete(self, key: str, stamp: str) -> bool:
+        return True
+
+    def close(self) -> None:
+        pass
+
+
+def blob_rows(blobs: Mapping[str, bytes], clock: Clock) -> list[BlobRow]:
+    """Return the rows of ``blobs``, each with a new stamp and the present time."""
+    now_ms = clock.wall_ms()
+    rows: list[BlobRow] = []
+    for key, body in blobs.items():
+        frame = compress_quickly(body)
+        stamp = int.from_bytes(clock.random_bytes(STAMP_BYTES), "big")
+        rows.append((frame, key, len(frame), now_ms, stamp))
+    return rows
+
+
+def rows_bytes(rows: Sequence[BlobRow]) -> int:
+    """Return the stored size of the bodies of ``rows``, in bytes."""
+    return sum(row[2] for row in rows)
+
+
+def is_intact(key: str, body: bytes | None, tag: str) -> bool:
+    """Return whether a stored body is intact. Raises Unsupported for a codec that this program does not know."""
+    try:
+        return body is not None and sha256(unpack(codec_named(tag, key), body, BLOB_BYTES_MAX)) == key_hash(key)
+    except Corrupt:
+        return False
+
+
+def _stat(key: str, stored_bytes: int, modified_ms: int, stamp: int) -> BlobStat:
+    return BlobStat(key, stored_bytes, modified_ms, f"row-{stamp:x}")
+
+
+def _parsed(stamp: str) -> int:
+    return int(stamp.removeprefix("row-"), 16)
+
+
+_key_of = attrgetter("key")

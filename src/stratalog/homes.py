@@ -1,0 +1,187 @@
+"""Homes: the ports behind a store's URL. The one module that opens backends."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+import msgspec
+
+from stratalog.backends.files import FileBlobs
+from stratalog.backends.memory import MemoryBlobs, MemoryIndex, MemoryQueue
+from stratalog.backends.metered_ports import MeteredBlobs, MeteredIndex, MeteredQueue
+from stratalog.backends.postgres_address import parse_address
+from stratalog.backends.sqlite import SqliteDatabase
+from stratalog.clock import Clock, SystemClock
+from stratalog.errors import Invalid, StratalogError
+from stratalog.folders import make_folder
+from stratalog.ports.blobs import Blobs
+from stratalog.ports.index import Index
+from stratalog.ports.meter import Meter
+from stratalog.ports.queue import Queue
+
+if TYPE_CHECKING:
+    from stratalog.backends.aws_store import AwsStore
+    from stratalog.backends.postgres import PostgresStore
+
+__all__ = ["BLOBS_FOLDER", "INDEX_FILE", "Ports", "location_of", "make_store", "open_blobs", "open_ports"]
+
+INDEX_FILE = "index.sqlite"
+BLOBS_FOLDER = "blobs"
+
+
+def make_store(url: str | Path, *, clock: Clock | None = None) -> list[str]:
+    """Create the missing resources of the store at ``url`` and return their names. Raises like `open_ports`."""
+    clock, text = clock or SystemClock(), str(url)
+    if _scheme(text) in ("aws", "postgresql"):
+        hosted = _aws(text, clock, None) if _scheme(text) == "aws" else _postgres(text, clock)
+        try:
+            return hosted.create()
+        finally:
+            hosted.close()
+    stood = _scheme(text) == "memory" or (_folder(text) / INDEX_FILE).exists()
+    _close(open_ports(text, True, clock, None))
+    return [] if stood else [f"folder {_folder(text)}"]
+
+
+def open_blobs(url: str | Path, *, create: bool = True, clock: Clock | None = None) -> Blobs:
+    """Open blobs alone, without an index: a folder, or ``s3://BUCKET/PREFIX``. A bucket must exist.
+
+    Raises Invalid for a URL that no backend knows, and for a missing folder unless ``create``; Unavailable.
+    """
+    clock, text = clock or SystemClock(), str(url)
+    if text.startswith("s3://"):
+        try:
+            from stratalog.backends.aws_store import open_bucket
+        except ModuleNotFoundError as exc:
+            raise Invalid(
+                'a bucket needs the aws extra: pip install "stratalog[aws]"', url=text, missing=exc.name
+            ) from exc
+        return open_bucket(text, clock)
+    if _scheme(text) or text == "memory:":
+        raise Invalid("the URL must be a folder or s3://BUCKET/PREFIX", url=text)
+    if not create and not _folder(text).is_dir():
+        raise Invalid("the folder does not exist", url=text)
+    return FileBlobs(_folder(text), clock)
+
+
+class Ports(msgspec.Struct, frozen=True):
+    """The ports behind a URL, and the meter that counts their requests. The queue may be a function that opens it."""
+
+    index: Index
+    blobs: Blobs
+    queue: Queue | Callable[[], Queue]
+    meter: Meter | None = None
+
+
+def open_ports(url: str, create: bool, clock: Clock, meter: Meter | None) -> Ports:
+    """Open the ports of the store at ``url``; see `stratalog.store.open_store`, which also has the errors."""
+    scheme = _scheme(url)
+    if scheme == "aws":
+        return _aws_ports(url, create, clock, meter)
+    if scheme == "postgresql":
+        return _postgres_ports(url, create, clock, meter)
+    if scheme == "memory":
+        memory = MemoryBlobs(clock)
+        return _local_ports(MemoryIndex(memory), memory, MemoryQueue(clock), meter)
+    return _folder_ports(_folder(url), create, clock, meter)
+
+
+def _scheme(url: str) -> str:
+    """Return the backends that a URL selects; empty for a folder. Raises Invalid."""
+    if url == "memory:":
+        return "memory"
+    scheme = urlsplit(url).scheme if "://" in url else ""
+    scheme = {"postgres": "postgresql"}.get(scheme, scheme)
+    if scheme not in ("", "aws", "file", "postgresql"):
+        raise Invalid("the store's URL has an unknown scheme", url=url)
+    return scheme.removeprefix("file")
+
+
+def _folder(url: str) -> Path:
+    return Path(url.removeprefix("file://"))
+
+
+def location_of(url: str) -> str:
+    """Return the URL as it may be shown: without a password, a folder as an absolute path."""
+    if _scheme(url) == "postgresql":
+        return parse_address(url).shown
+    return url if _scheme(url) else str(_folder(url).absolute())
+
+
+def _folder_ports(folder: Path, create: bool, clock: Clock, meter: Meter | None) -> Ports:
+    if not create and not (folder / INDEX_FILE).exists():
+        raise Invalid("the folder has no store; create it with `stratalog init`", store=folder)
+    make_folder(folder)
+    database = SqliteDatabase(folder / INDEX_FILE, clock)
+    # Make the blobs' folder last, since that also makes the names of all its siblings durable.
+    blobs = database.blobs(FileBlobs(folder / BLOBS_FOLDER, clock))
+    return _local_ports(database.index, blobs, database.queue, meter)
+
+
+def _local_ports(index: Index, blobs: Blobs, queue: Queue, meter: Meter | None) -> Ports:
+    """Return backends that call no service, wrapped by the meter if there is one."""
+    if meter is None:
+        return Ports(index, blobs, queue)
+    return Ports(MeteredIndex(index, meter), MeteredBlobs(blobs, meter), MeteredQueue(queue, meter), meter)
+
+
+def _aws_ports(url: str, create: bool, clock: Clock, meter: Meter | None) -> Ports:
+    aws = _aws(url, clock, meter)
+    try:
+        if create:
+            aws.create()
+    except StratalogError:
+        aws.close()
+        raise
+    return Ports(aws.index, aws.blobs, aws.open_queue, aws.meter)
+
+
+def _aws(url: str, clock: Clock, meter: Meter | None) -> AwsStore:
+    """Open the store on AWS. Raises Invalid where its libraries are missing.
+
+    Imports them only here: the base installation lacks them.
+    """
+    try:
+        from stratalog.backends.aws_store import AwsStore, parse_address
+    except ModuleNotFoundError as exc:
+        raise Invalid(
+            'a store on AWS needs the aws extra: pip install "stratalog[aws]"', url=url, missing=exc.name
+        ) from exc
+    return AwsStore(parse_address(url), clock, meter)
+
+
+def _postgres_ports(url: str, create: bool, clock: Clock, meter: Meter | None) -> Ports:
+    store = _postgres(url, clock)
+    try:
+        if create:
+            store.create()
+        else:
+            store.require()
+    except StratalogError:
+        store.close()
+        raise
+    return _local_ports(store.index, store.blobs, store.queue, meter)
+
+
+def _postgres(url: str, clock: Clock) -> PostgresStore:
+    """Open the store in PostgreSQL. Raises Invalid where its library is missing."""
+    try:
+        from stratalog.backends.postgres import PostgresStore
+    except ModuleNotFoundError as exc:
+        raise Invalid(
+            'a store in PostgreSQL needs the postgres extra: pip install "stratalog[postgres]"',
+            url=location_of(url),
+            missing=exc.name,
+        ) from exc
+    address = parse_address(url)
+    return PostgresStore(address, clock, open_blobs(address.blobs, clock=clock) if address.blobs else None)
+
+
+def _close(ports: Ports) -> None:
+    if not callable(ports.queue):
+        ports.queue.close()
+    ports.blobs.close()
+    ports.index.close()

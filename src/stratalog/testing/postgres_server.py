@@ -1,0 +1,93 @@
+"""A PostgreSQL server as a child process, on a socket in a folder of its own, with its usual durability."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from glob import glob
+from pathlib import Path
+from urllib.parse import quote
+
+__all__ = ["PostgresServer", "postgres_server"]
+
+USER = "stratalog"
+START_SECONDS_MAX = 60
+
+
+class PostgresServer:
+    """A running server, which may be stopped, killed and started again."""
+
+    def __init__(self, programs: Path, folder: Path, options: Sequence[str]) -> None:
+        self._programs = programs
+        self._folder = folder
+        self._options = options
+        # The server refuses to run as root, so it then runs as the user that its Debian package created.
+        self._user = "postgres" if os.geteuid() == 0 else None
+        self._data = folder / "data"
+
+    @property
+    def url(self) -> str:
+        """The URL of its database, over the socket."""
+        return f"postgresql://{USER}@/postgres?host={quote(str(self._folder), safe='')}"
+
+    @property
+    def pid(self) -> int:
+        """The process id of the server's first process."""
+        return int((self._data / "postmaster.pid").read_text().partition("\n")[0])
+
+    def create(self) -> None:
+        """Create the empty database."""
+        if self._user:
+            shutil.chown(self._folder, self._user)
+        self._run("initdb", "-U", USER, "-A", "trust", "-E", "UTF8", "--no-locale", "--no-sync")
+
+    def start(self) -> None:
+        """Start the server, and wait until it accepts connections."""
+        options = f"-k {self._folder} -c listen_addresses= {' '.join(self._options)}"
+        self._run("pg_ctl", "-w", "-t", str(START_SECONDS_MAX), "-l", str(self._folder / "log"), "-o", options, "start")
+
+    def stop(self, mode: str = "immediate") -> None:
+        """Stop the server: ``immediate`` ends its processes as a crash does, ``fast`` ends the sessions first."""
+        self._run("pg_ctl", "-w", "-m", mode, "stop")
+
+    def _run(self, program: str, *arguments: str) -> None:
+        done = subprocess.run(
+            [self._programs / program, "-D", self._data, *arguments],
+            user=self._user,
+            cwd=self._folder,
+            check=False,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        if done.returncode:
+            log = self._folder / "log"
+            raise RuntimeError(f"{program} failed: {done.stdout}{log.read_text() if log.exists() else ''}")
+
+
+@contextmanager
+def postgres_server(folder: Path, options: Sequence[str] = ()) -> Iterator[PostgresServer]:
+    """Run a server with a new, empty database in ``folder`` until the end of the block.
+
+    ``options`` are arguments of the server, such as ``-c fsync=off``. Raises RuntimeError where PostgreSQL is not
+    installed or does not start.
+    """
+    server = PostgresServer(_programs(), folder, options)
+    server.create()
+    server.start()
+    try:
+        yield server
+    finally:
+        server.stop()
+
+
+def _programs() -> Path:
+    """Return the folder of PostgreSQL's programs: the newest version of Debian's packages, or one on the path."""
+    installed = sorted(glob("/usr/lib/postgresql/*/bin/initdb"), key=lambda path: float(Path(path).parts[4]))
+    initdb = installed[-1] if installed else shutil.which("initdb")
+    if initdb is None:
+        raise RuntimeError("PostgreSQL is not installed: run scripts/bootstrap postgres")
+    return Path(initdb).resolve().parent

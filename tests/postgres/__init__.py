@@ -1,0 +1,1 @@
+"""Tests of a store in PostgreSQL, against Debian's server."""

@@ -1,0 +1,97 @@
+"""PostgreSQL fulfils the contracts of index, commits with blobs, blobs and queue."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing
+from pathlib import Path
+
+import pytest
+
+from stratalog.backends.files import FileBlobs
+from stratalog.backends.postgres import PostgresStore
+from stratalog.backends.postgres_address import parse_address
+from stratalog.clock import Clock, SystemClock
+from stratalog.ports.blobs import Blobs
+from stratalog.ports.index import Index
+from stratalog.ports.queue import Queue
+from stratalog.testing.blobs_contract import BlobsContract, Change
+from stratalog.testing.commit_contract import CommitContract
+from stratalog.testing.index_contract import IndexContract
+from stratalog.testing.queue_contract import QueueContract
+
+Open = Callable[..., PostgresStore]
+
+
+@pytest.fixture
+def open_postgres(postgres: str) -> Iterator[Open]:
+    """Opens the store of the test; all are closed after the test."""
+    with ExitStack() as opened:
+
+        def make(clock: Clock | None = None, larger: Blobs | None = None, receives_max: int = 10) -> PostgresStore:
+            store = PostgresStore(parse_address(postgres), clock or SystemClock(), larger, receives_max=receives_max)
+            opened.callback(store.close)
+            store.create()
+            return store
+
+        yield make
+
+
+class TestPostgresIndex(IndexContract):
+    @pytest.fixture(autouse=True)
+    def _open(self, open_postgres: Open) -> None:
+        self.open = open_postgres
+
+    def make(self) -> Index:
+        return self.open().index
+
+
+class TestPostgresQueue(QueueContract):
+    @pytest.fixture(autouse=True)
+    def _open(self, open_postgres: Open) -> None:
+        self.open = open_postgres
+
+    def make(self, clock: Clock, receives_max: int) -> Queue:
+        return self.open(clock, receives_max=receives_max).queue
+
+
+class TestPostgresBlobs(BlobsContract):
+    @pytest.fixture(autouse=True)
+    def _open(self, open_postgres: Open) -> None:
+        self.open = open_postgres
+
+    def make(self, clock: Clock) -> Blobs:
+        self.store = self.open(clock)
+        return self.store.blobs
+
+    def alter(self, blobs: Blobs, key: str, change: Change) -> bool:
+        with closing(self.store._connections.connect()) as connection:
+            cursor = connection.cursor(binary=True)
+            rows = cursor.execute("SELECT body FROM blobs WHERE key = %s", (key.encode(),)).fetchall()
+            for (body,) in rows:
+                changed = change(body)
+                if changed is None:
+                    cursor.execute("DELETE FROM blobs WHERE key = %s", (key.encode(),))
+                else:
+                    cursor.execute("UPDATE blobs SET body = %s WHERE key = %s", (changed, key.encode()))
+        return bool(rows)
+
+
+class TestPostgresCommit(CommitContract):
+    @pytest.fixture(autouse=True)
+    def _open(self, open_postgres: Open) -> None:
+        self.open = open_postgres
+
+    def make(self, clock: Clock) -> tuple[Index, Blobs]:
+        store = self.open(clock)
+        return store.index, store.blobs
+
+
+class TestPostgresBlobsWithLargerOnesInAFolder(BlobsContract):
+    @pytest.fixture(autouse=True)
+    def _open(self, open_postgres: Open, tmp_path: Path) -> None:
+        self.open = open_postgres
+        self.folder = tmp_path
+
+    def make(self, clock: Clock) -> Blobs:
+        return self.open(clock, FileBlobs(self.folder, clock)).blobs
