@@ -18,7 +18,7 @@ from tests.crashes import (
     pytest_runtest_makereport,
     pytest_unconfigure,
 )
-from tests.emulators import aws, bucket, dynamo, sqs
+from tests.emulators import aws, bucket, dynamo, postgres, postgres_process, sqs
 from tests.measuring import pytest_runtest_protocol, unmeasured
 from tests.selection import pytest_addoption, pytest_collection_modifyitems
 
@@ -26,6 +26,8 @@ __all__ = [
     "aws",
     "bucket",
     "dynamo",
+    "postgres",
+    "postgres_process",
     "pytest_addoption",
     "pytest_collection_modifyitems",
     "pytest_configure",

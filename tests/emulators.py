@@ -6,8 +6,11 @@ that tests without emulators do not wait for the imports.
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 import pytest
@@ -16,9 +19,12 @@ from stratalog.testing.emulators import Emulator, ministack, seaweed
 from tests.processes import watched
 
 if TYPE_CHECKING:
+    from stratalog.testing.postgres_server import PostgresServer
     from tests.cloud.sqs_service import Service
 
-__all__ = ["aws", "bucket", "dynamo", "sqs"]
+__all__ = ["aws", "bucket", "dynamo", "postgres", "postgres_process", "sqs"]
+
+_numbers = itertools.count()
 
 
 @pytest.fixture(scope="session")
@@ -50,6 +56,26 @@ def bucket(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
         create_bucket(client(emulator), VERSIONED)
         client(emulator).create_bucket(Bucket=PLAIN)
         yield emulator
+
+
+@pytest.fixture(scope="session")
+def postgres_process(request: pytest.FixtureRequest) -> Iterator[PostgresServer]:
+    """PostgreSQL. The server does not sync, since its data need not survive a power cut."""
+    from stratalog.testing.postgres_server import postgres_server
+
+    _require_full_run(request)
+    # A socket's path has at most 107 bytes, so the folder is not below pytest's own. The server may run as another
+    # user, who must reach the folder.
+    with TemporaryDirectory(prefix="stratalog-") as folder:
+        Path(folder).chmod(0o755)
+        with postgres_server(Path(folder), ["-c fsync=off"]) as server:
+            yield server
+
+
+@pytest.fixture
+def postgres(postgres_process: PostgresServer) -> str:
+    """The URL of a store in PostgreSQL that does not exist yet."""
+    return f"{postgres_process.url}&schema=store_{next(_numbers)}"
 
 
 @pytest.fixture(scope="session")

@@ -31,10 +31,10 @@ def clock() -> ManualClock:
     return ManualClock()
 
 
-@pytest.fixture(params=["memory:", "folder"])
+@pytest.fixture(params=["memory:", "folder", "postgres"])
 def store(request: pytest.FixtureRequest, tmp_path: Path, clock: ManualClock) -> Iterator[stratalog.Store]:
-    url = "memory:" if request.param == "memory:" else tmp_path / "data"
-    with stratalog.open(url, clock=clock) as opened:
+    url = request.getfixturevalue("postgres") if request.param == "postgres" else request.param
+    with stratalog.open(tmp_path / "data" if url == "folder" else url, clock=clock) as opened:
         yield opened
 
 

@@ -49,9 +49,10 @@ def in_child(call: Callable[[], object]) -> int:
     return os.waitstatus_to_exitcode(status)
 
 
-@pytest.fixture(params=["memory:", "folder"])
+@pytest.fixture(params=["memory:", "folder", "postgres"])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
-    with stratalog.open(tmp_path if request.param == "folder" else "memory:") as opened:
+    url = request.getfixturevalue("postgres") if request.param == "postgres" else request.param
+    with stratalog.open(tmp_path if url == "folder" else url) as opened:
         yield opened
 
 

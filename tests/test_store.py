@@ -22,9 +22,10 @@ from stratalog.testing.scheduler import Scheduler
 from tests.processes import run
 
 
-@pytest.fixture(params=["memory:", "folder"])
+@pytest.fixture(params=["memory:", "folder", "postgres"])
 def store(request: pytest.FixtureRequest, tmp_path: Path):
-    with stratalog.open("memory:" if request.param == "memory:" else tmp_path / "data") as opened:
+    url = request.getfixturevalue("postgres") if request.param == "postgres" else request.param
+    with stratalog.open(tmp_path / "data" if url == "folder" else url) as opened:
         yield opened
 
 

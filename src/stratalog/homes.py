@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from stratalog.backends.aws_store import AwsStore
     from stratalog.backends.postgres import PostgresStore
 
-__all__ = ["BLOBS_FOLDER", "INDEX_FILE", "Ports", "location_of", "make_store", "open_blobs", "open_ports"]
+__all__ = ["BLOBS_FOLDER", "INDEX_FILE", "Ports", "location_of", "make_store", "open_blobs", "open_ports", "shown_url"]
 
 INDEX_FILE = "index.sqlite"
 BLOBS_FOLDER = "blobs"
@@ -105,10 +105,13 @@ def _folder(url: str) -> Path:
 
 
 def location_of(url: str) -> str:
-    """Return the URL as it may be shown: without a password, a folder as an absolute path."""
-    if _scheme(url) == "postgresql":
-        return parse_address(url).shown
-    return url if _scheme(url) else str(_folder(url).absolute())
+    """Return the URL as it may be shown, with a folder as an absolute path."""
+    return shown_url(url) if _scheme(url) else str(_folder(url).absolute())
+
+
+def shown_url(url: str) -> str:
+    """Return the URL as it may be shown: without a password."""
+    return parse_address(url).shown if _scheme(url) == "postgresql" else url
 
 
 def _folder_ports(folder: Path, create: bool, clock: Clock, meter: Meter | None) -> Ports:

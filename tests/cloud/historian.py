@@ -21,6 +21,7 @@ from stratalog.backends.dynamodb import DynamoIndex
 from stratalog.backends.dynamodb_client import DynamoClient, DynamoRetryPolicy
 from stratalog.clock import SystemClock
 from stratalog.errors import Conflict, Corrupt, NotFound, OutcomeUnknown, StratalogError, Unavailable
+from stratalog.homes import Ports, open_ports
 from stratalog.log import Environment, Log, LogSettings, fork_log, open_log
 from stratalog.log.directory import LOGS, list_directory
 from stratalog.log.retention import archive_segments, raise_floor
@@ -57,16 +58,20 @@ LINE_FAULT_SHARE = 0.05
 
 
 class Task(msgspec.Struct, frozen=True, kw_only=True):
-    """The addresses of the services, the name and seed of the process, and the file whose creation ends it."""
+    """The addresses of the services, the name and seed of the process, and the file whose creation ends it.
 
-    dynamo: str
-    objects: str
-    table: str
-    prefix: str
+    ``store`` is the URL of a store, and takes the place of the addresses on AWS.
+    """
+
     folder: str
     name: str
     seed: int
     end: str
+    store: str = ""
+    dynamo: str = ""
+    objects: str = ""
+    table: str = ""
+    prefix: str = ""
 
 
 class Sent(msgspec.Struct, frozen=True, tag=True):
@@ -137,8 +142,22 @@ def _index_of(task: Task) -> DynamoIndex:
 def _place_of(task: Task) -> Environment:
     """Return the log's ports, wrapped with the faults of the simulation. An injected crash kills the process."""
     line, clock = real_line(task.seed, WEATHER), SystemClock()
-    blobs = blobs_in(VERSIONED, Emulator(task.objects, 0), task.prefix)
-    return Environment(FaultyIndex(line, _index_of(task)), FaultyBlobs(line, blobs), clock, SETTINGS)
+    if task.store:
+        ports = _opened(task.store)
+        index, blobs = ports.index, ports.blobs
+    else:
+        index, blobs = _index_of(task), blobs_in(VERSIONED, Emulator(task.objects, 0), task.prefix)
+    return Environment(FaultyIndex(line, index), FaultyBlobs(line, blobs), clock, SETTINGS)
+
+
+def _opened(store: str) -> Ports:
+    """Open a store, and wait for it while its server restarts."""
+    clock = SystemClock()
+    while True:
+        try:
+            return open_ports(store, False, clock, None)
+        except Unavailable:
+            clock.sleep(0.05)
 
 
 class Historian:

@@ -15,21 +15,22 @@ import subprocess
 import sys
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import msgspec
 
-from stratalog.backends.dynamodb import DynamoIndex
 from stratalog.backends.s3_versions import create_bucket
 from stratalog.clock import SystemClock
+from stratalog.homes import open_ports
 from stratalog.keys import entries_partition, segments_partition
 from stratalog.log import create_log
 from stratalog.log.directory import LOGS, list_directory
 from stratalog.log.environment import Environment
 from stratalog.log.names import NameRecord, require_name
+from stratalog.ports.blobs import Blobs
 from stratalog.ports.index import Index
 from stratalog.testing.checkers import Answered, CheckedAppend, HeadRead, LoggedEntry, Violation, check_appends
 from stratalog.testing.emulators import Emulator, describe_status, ministack, seaweed
@@ -37,7 +38,7 @@ from tests.cloud.helpers import dynamo_index
 from tests.cloud.historian import MAIN, ORGANISATION, SETTINGS, Forked, Headed, Met, Read, Record, Sent, Task, Was
 from tests.cloud.seaweed import VERSIONED, blobs_in, client
 
-__all__ = ["History", "Left", "judge", "main", "run"]
+__all__ = ["History", "Left", "judge", "main", "run", "run_in"]
 
 NEVER = 2**63
 KILL_RECORDS_MIN, KILL_RECORDS_MAX = 100, 400
@@ -67,28 +68,40 @@ class Left(msgspec.Struct, frozen=True):
 def run(dynamo: Emulator, objects: Emulator, *, records: int, processes: int, seed: int) -> Counter[str]:
     """Run ``processes`` processes until they have ``records`` records in all. Return event counts. Raises Violation."""
     with closing(dynamo_index(dynamo)) as index:
-        return _run(index, dynamo, objects, records=records, processes=processes, seed=seed)
-
-
-def _run(
-    index: DynamoIndex, dynamo: Emulator, objects: Emulator, *, records: int, processes: int, seed: int
-) -> Counter[str]:
-    blobs = blobs_in(VERSIONED, objects, prefix := f"history-{index.table}")
-    environment = Environment(index, blobs, SystemClock(), SETTINGS)
-    create_log(environment, ORGANISATION, MAIN, "model" if seed % 2 else "log")
-    with TemporaryDirectory() as folder:
-        (told := Path(folder) / "told").mkdir()
+        blobs = blobs_in(VERSIONED, objects, prefix := f"history-{index.table}")
         task = Task(
+            folder="",
+            name="",
+            seed=seed,
+            end="",
             dynamo=dynamo.url,
             objects=objects.url,
             table=index.table,
             prefix=prefix,
-            folder=str(told),
-            name="",
-            seed=seed,
-            end=f"{folder}/end",
         )
-        kills = _Crew(task, processes, records).work()
+        return _run(index, blobs, task, records, processes)
+
+
+def run_in(store: str, *, records: int, processes: int, seed: int, disturb: Callable[[], None]) -> Counter[str]:
+    """Do the same as `run` in the store at this URL, which is created. ``disturb`` is called with each kill."""
+    ports = open_ports(store, True, SystemClock(), None)
+    try:
+        task = Task(folder="", name="", seed=seed, end="", store=store)
+        return _run(ports.index, ports.blobs, task, records, processes, disturb)
+    finally:
+        ports.blobs.close()
+        ports.index.close()
+
+
+def _run(
+    index: Index, blobs: Blobs, task: Task, records: int, processes: int, disturb: Callable[[], None] | None = None
+) -> Counter[str]:
+    environment = Environment(index, blobs, SystemClock(), SETTINGS)
+    create_log(environment, ORGANISATION, MAIN, "model" if task.seed % 2 else "log")
+    with TemporaryDirectory() as folder:
+        (told := Path(folder) / "told").mkdir()
+        task = msgspec.structs.replace(task, folder=str(told), end=f"{folder}/end")
+        kills = _Crew(task, processes, records, disturb).work()
         histories = [History(path.name, list(_records(path))) for path in sorted(told.iterdir())]
     lines = [line.id for line in list_directory(index, ORGANISATION, LOGS)]
     left = {name: _left(index, require_name(index, ORGANISATION, name)) for name in lines}
@@ -133,8 +146,9 @@ class _Crew:
     on the length of a history.
     """
 
-    def __init__(self, task: Task, processes: int, records: int) -> None:
+    def __init__(self, task: Task, processes: int, records: int, disturb: Callable[[], None] | None = None) -> None:
         self._task = task
+        self._disturb = disturb
         self._records = records
         self._random = random.Random(task.seed)
         self._started = 0
@@ -154,6 +168,8 @@ class _Crew:
                     Path(self._task.end).touch()
                 elif told >= kill_at and self._running:
                     self._random.choice(self._running).kill()
+                    if self._disturb is not None:
+                        self._disturb()
                     kill_at = told + self._next_kill()
                 self._replace_ended()
                 if time.monotonic() > told_at + SILENCE_SECONDS_MAX:

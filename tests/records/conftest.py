@@ -15,6 +15,7 @@ from stratalog.backends.dynamodb import DynamoIndex
 from stratalog.backends.files import FileBlobs
 from stratalog.backends.sqlite import SqliteDatabase
 from stratalog.clock import Clock, SystemClock, new_id
+from stratalog.homes import open_ports
 from stratalog.ports.blobs import Blobs
 from stratalog.ports.index import Index
 from tests.cloud.helpers import dynamo_client, dynamo_index
@@ -32,13 +33,16 @@ def world(ends: Ends) -> Iterator[World]:
     made.close()
 
 
-@pytest.fixture(params=["memory", "sqlite", "aws"])
+@pytest.fixture(params=["memory", "sqlite", "postgres", "aws"])
 def ends(request: pytest.FixtureRequest, tmp_path: Path) -> Ends:
     """The function that opens the backends of a test."""
     if request.param == "memory":
         return in_memory()
     if request.param == "sqlite":
         return lambda clock: _local(tmp_path, clock)
+    if request.param == "postgres":
+        url = request.getfixturevalue("postgres")
+        return lambda clock: _postgres(url, clock)
     opened: Ends = request.getfixturevalue("aws_ends")
     return opened
 
@@ -56,6 +60,11 @@ def aws_ends(request: pytest.FixtureRequest) -> Ends:
         return DynamoIndex(dynamo_client(tables), made.table), DatedBlobs(blobs, clock, put_ms)
 
     return open_ends
+
+
+def _postgres(url: str, clock: Clock) -> tuple[Index, Blobs]:
+    ports = open_ports(url, True, clock, None)
+    return ports.index, ports.blobs
 
 
 def _local(folder: Path, clock: Clock) -> tuple[Index, Blobs]:

@@ -30,13 +30,16 @@ def dynamo(aws: Emulator) -> Iterator[DynamoIndex]:
     index.close()
 
 
-@pytest.fixture(params=["memory", "sqlite", "dynamodb"])
+@pytest.fixture(params=["memory", "sqlite", "postgres", "dynamodb"])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
     """A store, once on each backend of the index."""
     if request.param == "memory":
         yield memory_store()
     elif request.param == "sqlite":
         with stratalog.open(tmp_path / "store") as opened:
+            yield opened
+    elif request.param == "postgres":
+        with stratalog.open(request.getfixturevalue("postgres")) as opened:
             yield opened
     else:
         clock = SystemClock()

@@ -27,6 +27,7 @@ from stratalog.errors import Closed, ConditionFailed, Corrupt, StratalogError
 from stratalog.group_commit import GroupCommit, PendingCommit
 from stratalog.limits import BLOB_SLICE_BYTES
 from stratalog.ports.index import Delete, Item, Put, Write, holds
+from stratalog.process_fork import close_in_child
 
 __all__ = ["PostgresCommit", "PostgresWriter", "put_blobs"]
 
@@ -104,6 +105,7 @@ class PostgresWriter:
         self._connections = connections
         self._clock = clock
         self._connection: Connection | None = None
+        close_in_child(self, "_connection")
         self._group_commit: GroupCommit[PostgresCommit] = GroupCommit()
         self._closed = False
 

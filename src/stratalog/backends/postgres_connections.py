@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import select
 import threading
-import weakref
 from collections.abc import Callable, Sequence
-from contextlib import suppress
-from functools import partial
 from typing import Any, TypeVar
 
 import psycopg
@@ -16,12 +12,13 @@ from psycopg import sql
 from psycopg_pool import ConnectionPool, PoolClosed, PoolTimeout
 
 from stratalog.errors import Closed, Corrupt, OutcomeUnknown, StorageFull, StratalogError, Unavailable
+from stratalog.process_fork import close_in_child
 
 __all__ = ["REPEATABLE", "STATEMENT_TRIES", "Connection", "PostgresConnections", "error_of", "is_stale"]
 
 CONNECTIONS_MAX = 16
 CONNECT_SECONDS_MAX = 10
-WAIT_SECONDS_MAX = 15.0
+WAIT_SECONDS_MAX = 5.0
 IDLE_SECONDS_MAX = 600.0
 STATEMENT_TRIES = 5
 
@@ -65,7 +62,7 @@ class PostgresConnections:
         self._closed = False
         self._opening = threading.Lock()
         self._pool: ConnectionPool[Connection] | None = None
-        os.register_at_fork(after_in_child=partial(_leave_to_parent, weakref.ref(self)))
+        close_in_child(self, "_opening", "_pool")
 
     def connect(self) -> Connection:
         """Return a new connection, which the caller closes. Raises Unavailable, Closed."""
@@ -84,7 +81,7 @@ class PostgresConnections:
     def read(self, statement: str, parameters: Sequence[Any]) -> list[tuple[Any, ...]]:
         """Return all rows of one statement. Raises Unavailable, Corrupt, Closed.
 
-        A read is repeated once on another connection, since the server may have ended an idle connection.
+        A read whose connection breaks is repeated once on another connection.
         """
         try:
             return self._read_once(statement, parameters)
@@ -94,7 +91,6 @@ class PostgresConnections:
         except psycopg.Error as exc:
             raise error_of(exc) from exc
         try:
-            self._open_pool().check()
             return self._read_once(statement, parameters)
         except psycopg.Error as exc:
             raise error_of(exc) from exc
@@ -125,7 +121,7 @@ class PostgresConnections:
     def check_open(self) -> None:
         """Raise Closed after :meth:`close` and in a forked child."""
         if self._closed:
-            raise Closed("the database is closed, or was opened before a fork")
+            raise Closed("the database is closed")
 
     def close(self) -> None:
         """Close the pool. Closing twice is fine."""
@@ -133,14 +129,7 @@ class PostgresConnections:
         pool, self._pool = self._pool, None
         if pool is not None:
             pool.close()
-
-    def leave_to_parent(self) -> None:
-        """For a forked child: forget the pool without closing its connections."""
-        self._closed = True
-        if self._pool is not None:
-            # Without its threads the pool cannot close. A reference keeps its finalizer from trying.
-            _inherited_pools.append(self._pool)
-            self._pool = None
+            _open_pools.discard(pool)
 
     def _read_once(self, statement: str, parameters: Sequence[Any]) -> list[tuple[Any, ...]]:
         connection = self._take()
@@ -168,14 +157,24 @@ class PostgresConnections:
                         name="stratalog",
                         open=True,
                     )
+                    _open_pools.add(self._pool)
         return self._pool
 
     def _take(self) -> Connection:
+        """Take a connection from the pool. Connections that the server ended while they were idle are replaced."""
+        pool = self._open_pool()
         try:
-            return self._open_pool().getconn()
+            for _ in range(CONNECTIONS_MAX):
+                connection = pool.getconn()
+                if not is_stale(connection):
+                    return connection
+                connection.close()
+                pool.putconn(connection)
+            return pool.getconn()
         except (PoolTimeout, PoolClosed) as exc:
-            self.check_open()
-            raise Unavailable("no connection to the database was free in time", reason=_reason(exc)) from exc
+            # The pool does not report why it could not connect. A connection of its own shows the reason, if any.
+            self.connect().close()
+            raise Unavailable("no connection to the database was free in time", limit=WAIT_SECONDS_MAX) from exc
 
     def _give_back(self, connection: Connection) -> None:
         if self._closed or self._pool is None:
@@ -225,11 +224,5 @@ def _parts(conninfo: str) -> dict[str, Any]:
     return psycopg.conninfo.conninfo_to_dict(conninfo)
 
 
-def _leave_to_parent(reference: weakref.ref[PostgresConnections]) -> None:
-    connections = reference()
-    if connections is not None:
-        with suppress(Exception):
-            connections.leave_to_parent()
-
-
-_inherited_pools: list[ConnectionPool[Connection]] = []
+_open_pools: set[ConnectionPool[Connection]] = set()
+"""Keeps the parent's pools alive in a forked child. Their finalizers would wait for threads that do not run there."""

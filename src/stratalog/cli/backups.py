@@ -156,7 +156,7 @@ def _restore_all(
     restored = f"{done.logs:,} logs and {done.records:,} records of {done.organisations:,} organisations"
     session.answer(
         {"backup": manifest.id, "time_ms": time_ms, "restored": done},
-        f"restored backup {manifest.id} to {session.url}: {restored}, verified",
+        f"restored backup {manifest.id} to {session.shown_url}: {restored}, verified",
     )
 
 

@@ -140,9 +140,9 @@ def _opened(session: Session, application: str | None) -> Store:
 
 def _announce(session: Session) -> None:
     if session.json:
-        print_json({"store": session.url, "pid": os.getpid()})
+        print_json({"store": session.shown_url, "pid": os.getpid()})
     else:
-        click.echo(f"working on {session.url}  {dim('Ctrl+C stops')}")
+        click.echo(f"working on {session.shown_url}  {dim('Ctrl+C stops')}")
     sys.stdout.flush()
 
 

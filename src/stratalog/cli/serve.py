@@ -194,9 +194,9 @@ def listening_at(host: str, port: int) -> Iterator[socket.socket]:
 def _announce(session: Session, host: str, port: int, page: str) -> None:
     url = (f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}") + page
     if session.json:
-        print_json({"url": url, "store": session.url, "pid": os.getpid()})
+        print_json({"url": url, "store": session.shown_url, "pid": os.getpid()})
     else:
-        click.echo(f"serving {session.url} at {url}  {dim('Ctrl+C stops')}")
+        click.echo(f"serving {session.shown_url} at {url}  {dim('Ctrl+C stops')}")
     sys.stdout.flush()
 
 

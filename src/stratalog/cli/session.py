@@ -10,6 +10,7 @@ import click
 from stratalog.cli.naming import split_name
 from stratalog.cli.output import note, print_json, print_table
 from stratalog.documents import Document
+from stratalog.homes import shown_url
 from stratalog.log import LogSettings
 from stratalog.ports.meter import Meter
 from stratalog.settings import SETTINGS, Settings, read_settings
@@ -30,6 +31,11 @@ class Session:
         self.json = False
         self.settings = Settings()
         self._store: Store | None = None
+
+    @property
+    def shown_url(self) -> str:
+        """The store's URL without a password."""
+        return shown_url(self.url)
 
     def open(self, *, create: bool = False, meter: Meter | None = None, settings: LogSettings | None = None) -> Store:
         """Return the store, opened once and closed when the command ends. ``settings`` are an application's."""

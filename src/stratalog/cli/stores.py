@@ -10,7 +10,7 @@ import click
 from stratalog.cli.output import local_time
 from stratalog.cli.session import Session, command
 from stratalog.errors import NotFound
-from stratalog.homes import make_store
+from stratalog.homes import make_store, shown_url
 from stratalog.log import Log
 from stratalog.store import Store
 
@@ -20,12 +20,13 @@ __all__ = ["COMMANDS"]
 @command("init", example="stratalog init ./data")
 @click.argument("url", required=False, metavar="[URL]")
 def init(session: Session, url: str | None) -> None:
-    """Create a store; on AWS create its missing table, bucket and queues. An existing store stays as it is.
+    """Create a store: a folder, the missing tables in PostgreSQL, or the missing table, bucket and queues on AWS.
 
-    URL is the same as --store: a folder, or aws://NAME?bucket=…&queue=…&region=…&prefix=…&freed=…
+    An existing store stays as it is. URL is the same as --store: a folder,
+    postgresql://USER@HOST/DATABASE?schema=…&blobs=… or aws://NAME?bucket=…&queue=…&region=…&prefix=…&freed=…
     """
-    store = url or session.url
-    made = make_store(store)
+    given = url or session.url
+    made, store = make_store(given), shown_url(given)
     lines = "".join(f"made {what}\n" for what in made)
     session.answer({"store": store, "made": made}, f"{lines}store ready at {store}")
 

@@ -1,0 +1,71 @@
+"""Processes use one log in PostgreSQL while processes are killed and the server is restarted, again and again.
+
+    python -m tests.postgres.restarts --records 20000 --processes 6 --restarts 50 --seed 1
+
+Checkers compare the records of the processes with the log. The exit code is 0 if all of them agree.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+from stratalog.testing.checkers import Violation
+from stratalog.testing.postgres_server import postgres_server
+from tests.cloud.histories import run_in
+
+__all__ = ["main", "run"]
+
+
+def run(*, records: int, processes: int, seed: int, restarts_share: float = 0.5) -> Counter[str]:
+    """Run until the processes have ``records`` records in all. Return the counts of events. Raises Violation.
+
+    The test kills a process after every few hundred records. With this share of the kills the server is restarted: half
+    of the times after a crash, and otherwise after it has ended all sessions.
+    """
+    chance = random.Random(seed)
+    restarts = 0
+    with tempfile.TemporaryDirectory(prefix="stratalog-") as folder:
+        # The server may run as another user, who must reach the folder.
+        Path(folder).chmod(0o755)
+        with postgres_server(Path(folder)) as server:
+
+            def disturb() -> None:
+                nonlocal restarts
+                if chance.random() < restarts_share:
+                    server.stop(chance.choice(["immediate", "fast"]))
+                    server.start()
+                    restarts += 1
+
+            met = run_in(server.url, records=records, processes=processes, seed=seed, disturb=disturb)
+    return met + Counter(restarts=restarts)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run histories until the server has been restarted often enough. Return 1 if a history failed."""
+    parser = argparse.ArgumentParser(prog="python -m tests.postgres.restarts", description=__doc__)
+    parser.add_argument("--records", type=int, default=5000, help="the number of records that ends a history")
+    parser.add_argument("--processes", type=int, default=6)
+    parser.add_argument("--restarts", type=int, default=50, help="how often the server is restarted in all, at least")
+    parser.add_argument("--seed", type=int, default=1)
+    given = parser.parse_args(arguments)
+    met: Counter[str] = Counter()
+    seed = given.seed
+    while met["restarts"] < given.restarts:
+        try:
+            met += run(records=given.records, processes=given.processes, seed=seed, restarts_share=1.0)
+        except Violation as violation:
+            print(f"seed {seed} failed: {violation}")
+            return 1
+        print(f"seed {seed}: {met['restarts']} restarts, {dict(sorted(met.items()))}", flush=True)
+        seed += 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

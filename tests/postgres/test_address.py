@@ -1,0 +1,36 @@
+"""The address of a store in PostgreSQL: what libpq gets, what the store takes, and what may be shown."""
+
+from __future__ import annotations
+
+import pytest
+
+from stratalog.backends.postgres_address import parse_address
+from stratalog.errors import Invalid
+
+
+def test_libpq_gets_the_url_without_the_parts_of_the_store() -> None:
+    address = parse_address("postgresql://ada:secret@db:5433/plans?schema=a&sslmode=require&blobs=s3://b/p")
+    assert address.conninfo == "postgresql://ada:secret@db:5433/plans?sslmode=require"
+    assert (address.schema, address.blobs) == ("a", "s3://b/p")
+
+
+def test_the_schema_is_stratalog_unless_named() -> None:
+    assert parse_address("postgresql://db/plans").schema == "stratalog"
+
+
+@pytest.mark.parametrize(
+    "url", ["postgresql://ada:secret@db/plans", "postgresql://ada@db/plans?password=secret", "postgres://a:secret@/p"]
+)
+def test_a_password_is_not_shown(url: str) -> None:
+    address = parse_address(url)
+    assert "secret" in address.conninfo
+    assert "secret" not in address.shown
+
+
+@pytest.mark.parametrize(
+    "query", ["schema=", "schema=pg_catalog", f"schema={'x' * 64}", "schema=a%00", "schema=a&schema=b", "schema=a#b"]
+)
+def test_an_address_that_no_store_can_have_is_refused_without_its_password(query: str) -> None:
+    with pytest.raises(Invalid) as refused:
+        parse_address(f"postgresql://ada:secret@db/plans?{query}")
+    assert "secret" not in str(refused.value)

@@ -1,0 +1,292 @@
+"""A store in PostgreSQL: its creation, its errors, and what happens when connections and the server end."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import psycopg
+import pytest
+from psycopg import sql
+
+import stratalog
+from stratalog.backends import postgres_connections
+from stratalog.backends.postgres import PostgresStore
+from stratalog.backends.postgres_address import parse_address
+from stratalog.clock import SystemClock
+from stratalog.errors import ConditionFailed, Invalid, OutcomeUnknown, Unavailable, Unsupported
+from stratalog.homes import make_store
+from stratalog.ports.index import Absent, Check, Delete, Equals, Item, Put
+from stratalog.testing.postgres_server import PostgresServer, postgres_server
+from tests.cli.conftest import Run, run
+
+__all__ = ["run"]
+
+HASH, OTHER = b"h" * 32, b"o" * 32
+
+
+@pytest.fixture
+def store(postgres: str) -> Iterator[PostgresStore]:
+    store = PostgresStore(parse_address(postgres), SystemClock())
+    store.create()
+    yield store
+    store.close()
+
+
+@pytest.fixture
+def connection(postgres: str) -> Iterator[psycopg.Connection[Any]]:
+    """Another session, in the schema of the store."""
+    address = parse_address(postgres)
+    with closing(psycopg.connect(address.conninfo, autocommit=True)) as connection:
+        connection.execute(sql.SQL("SET search_path TO {}").format(sql.Identifier(address.schema)))
+        yield connection
+
+
+@pytest.fixture
+def restarted() -> Iterator[PostgresServer]:
+    """A server of its own, for a test that stops it."""
+    with TemporaryDirectory(prefix="stratalog-") as folder:
+        Path(folder).chmod(0o755)
+        with postgres_server(Path(folder), ["-c fsync=off"]) as server:
+            yield server
+
+
+def test_opening_creates_a_store_and_finds_it_again(postgres: str) -> None:
+    with stratalog.open(postgres) as store:
+        store.create("acme", "plan").mutate("put", {"key": "notes/large", "value": "x" * 200_000})
+        store.queue.send("acme/plan", [b"hint"])
+    with stratalog.open(postgres, create=False) as store:
+        assert len(store.document("acme", "plan").get("notes/large")) == 200_000
+        assert [message.body for message in store.queue.receive()] == [b"hint"]
+
+
+def test_large_blobs_may_be_in_a_folder(postgres: str, tmp_path: Path) -> None:
+    url = f"{postgres}&blobs={tmp_path}"
+    with stratalog.open(url) as store:
+        store.records("acme").put("small", b"s" * 30_000)
+        store.records("acme").put("large", bytes(range(256)) * 4096)
+    with stratalog.open(url) as store:
+        assert store.records("acme").get("large").body == bytes(range(256)) * 4096
+        assert store.records("acme").get("small").body == b"s" * 30_000
+    assert len([path for path in tmp_path.rglob("*") if path.is_file() and path.name[0] != "."]) == 1
+
+
+def test_init_prints_what_it_created(postgres: str, run: Run) -> None:
+    schema = parse_address(postgres).schema
+    printed = run("--store", f"{postgres}&password=secret", "init", "--json").stdout
+    assert json.loads(printed)["made"] == [f"schema {schema}", f"tables in schema {schema}"]
+    assert "secret" not in printed
+    assert make_store(postgres) == []
+
+
+def test_without_create_a_missing_store_is_refused(postgres: str) -> None:
+    with pytest.raises(Invalid, match="stratalog init"):
+        stratalog.open(postgres, create=False)
+
+
+def test_a_schema_may_have_any_name(postgres: str) -> None:
+    with stratalog.open(postgres.partition("&schema=")[0] + "&schema=My%20%22Plans%22%3B") as store:
+        assert store.create("acme", "plan").mutate("inc", {"key": "n"}).version == 1
+
+
+def test_several_may_create_one_store_at_once(postgres: str) -> None:
+    def create(number: int) -> int:
+        with stratalog.open(postgres) as store:
+            return store.create("acme", f"plan-{number}").mutate("inc", {"key": "n"}).version
+
+    with ThreadPoolExecutor(8) as pool:
+        assert list(pool.map(create, range(8))) == [1] * 8
+
+
+def test_tables_of_a_newer_version_are_refused(store: PostgresStore, connection: Any, postgres: str) -> None:
+    connection.execute("UPDATE store_format SET version = 2")
+    for create in (True, False):
+        with pytest.raises(Unsupported):
+            stratalog.open(postgres, create=create)
+
+
+def test_a_role_that_may_only_read_and_write_opens_the_store(
+    store: PostgresStore, connection: Any, postgres: str
+) -> None:
+    schema = parse_address(postgres).schema
+    connection.execute(f"CREATE ROLE clerk_{schema} LOGIN; GRANT USAGE ON SCHEMA {schema} TO clerk_{schema}")
+    connection.execute(f"GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA {schema} TO clerk_{schema}")
+    with stratalog.open(postgres.replace("stratalog@", f"clerk_{schema}@")) as opened:
+        assert opened.create("acme", "plan").mutate("inc", {"key": "n"}).version == 1
+
+
+def test_a_store_shows_no_password(postgres: str) -> None:
+    with stratalog.open(f"{postgres}&password=secret") as store:
+        assert "secret" not in repr(store)
+        assert parse_address(postgres).schema in repr(store)
+
+
+def test_a_server_that_does_not_answer_is_unavailable(tmp_path: Path) -> None:
+    with pytest.raises(Unavailable, match="cannot be reached"):
+        stratalog.open(f"postgresql://ada:secret@/plans?host={tmp_path}")
+
+
+def test_commits_are_durable_where_the_server_does_not_wait_for_the_disk(
+    store: PostgresStore, connection: Any, postgres: str
+) -> None:
+    connection.execute("ALTER ROLE stratalog SET synchronous_commit TO off")
+    try:
+        with closing(store._connections.connect()) as session:
+            assert session.execute("SHOW synchronous_commit").fetchall() == [("on",)]
+        connection.execute("ALTER ROLE stratalog SET synchronous_commit TO remote_apply")
+        with closing(store._connections.connect()) as session:
+            assert session.execute("SHOW synchronous_commit").fetchall() == [("remote_apply",)]
+    finally:
+        connection.execute("ALTER ROLE stratalog RESET synchronous_commit")
+
+
+def test_a_store_outlives_a_restart_of_the_server(restarted: PostgresServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(postgres_connections, "WAIT_SECONDS_MAX", 0.2)
+    with stratalog.open(restarted.url) as store:
+        document = store.create("acme", "plan")
+        document.mutate("inc", {"key": "n"})
+        for mode in ("fast", "immediate"):
+            restarted.stop(mode)
+            with pytest.raises(Unavailable, match="cannot be reached"):
+                next(iter(document.log.read()))
+            with pytest.raises(Unavailable, match="cannot be reached"):
+                store.records("acme").put("r", b"body")
+            restarted.start()
+            document.mutate("inc", {"key": "n"})
+        assert document.get("n") == 3
+
+
+def test_an_idle_connection_that_the_server_ended_is_replaced(store: PostgresStore, connection: Any) -> None:
+    for number in range(3):
+        store.index.commit([Put(Item("p", f"{number}", {}), Absent())])
+        assert store.index.get("p", f"{number}")
+        _end_sessions(connection)
+    store.queue.send("g", [b"m"])
+    assert len(list(store.index.query("p"))) == 3
+
+
+def test_a_connection_that_breaks_during_an_insert_leaves_its_outcome_unknown(
+    store: PostgresStore, connection: Any
+) -> None:
+    """The commit waits for the lock of another session's uncommitted item. Meanwhile its own session ends."""
+    error = _broken(connection, lambda: store.index.commit([Put(Item("p", "s", {}), Absent())]))
+    assert isinstance(error, OutcomeUnknown)
+    assert store.index.get("p", "s") is None
+
+
+def test_a_connection_that_breaks_before_the_commit_is_sent_has_written_nothing(
+    store: PostgresStore, connection: Any
+) -> None:
+    error = _broken(connection, lambda: store.index.commit([Put(Item("p", "s", {}))]))
+    assert isinstance(error, Unavailable)
+    assert store.index.get("p", "s") is None
+
+
+def test_a_check_of_an_absent_item_excludes_its_put(postgres: str) -> None:
+    """Each of two commits puts the item that the other one requires to be absent. At most one of them may succeed."""
+    address = parse_address(postgres)
+    stores = [PostgresStore(address, SystemClock()) for _ in range(2)]
+    stores[0].create()
+    barrier = threading.Barrier(2)
+
+    def work(number: int) -> list[bool]:
+        succeeded = []
+        for turn in range(100):
+            own, other = f"{turn}-{number}", f"{turn}-{1 - number}"
+            barrier.wait()
+            try:
+                stores[number].index.commit([Put(Item("p", own, {})), Check("p", other, Absent())])
+                succeeded.append(True)
+            except ConditionFailed:
+                succeeded.append(False)
+        return succeeded
+
+    with ThreadPoolExecutor(2) as pool:
+        first, second = pool.map(work, range(2))
+    for opened in stores:
+        opened.close()
+    assert all(one != other for one, other in zip(first, second, strict=True))
+
+
+def test_commits_that_lock_the_same_items_in_another_order_all_succeed(postgres: str) -> None:
+    address = parse_address(postgres)
+    stores = [PostgresStore(address, SystemClock()) for _ in range(2)]
+    stores[0].create()
+    names = [f"{number}" for number in range(8)]
+    stores[0].index.commit([Put(Item("p", name, {"n": 0})) for name in names])
+
+    def work(number: int) -> None:
+        for turn in range(50):
+            order = names if number else [*reversed(names)]
+            stores[number].index.commit([*(Put(Item("p", name, {"n": turn})) for name in order), Delete("q", "x")])
+
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(work, range(2)))
+    for opened in stores:
+        opened.close()
+
+
+def test_an_append_whose_check_fails_reports_the_items_of_all_conditions(store: PostgresStore) -> None:
+    store.index.commit([Put(Item("p", "1", {"h": HASH}), Absent())])
+    append = [Put(Item("p", "2", {"h": OTHER}), Absent()), Check("p", "1", Equals("h", HASH))]
+    store.index.commit(append)
+    with pytest.raises(ConditionFailed) as failed:
+        store.index.commit([append[0], Check("p", "1", Equals("h", OTHER))])
+    assert failed.value.items == {0: Item("p", "2", {"h": OTHER}), 1: Item("p", "1", {"h": HASH})}
+
+
+def test_threads_that_commit_together_share_transactions(store: PostgresStore, connection: Any) -> None:
+    def commit(number: int) -> None:
+        for turn in range(20):
+            store.index.commit([Put(Item(f"p{number}", f"{turn}", {}), Absent())])
+
+    store.index.commit([Put(Item("p", "s", {}))])
+    before = connection.execute("SELECT pg_current_xact_id()::text::bigint").fetchone()[0]
+    with ThreadPoolExecutor(32) as pool:
+        list(pool.map(commit, range(32)))
+    after = connection.execute("SELECT pg_current_xact_id()::text::bigint").fetchone()[0]
+    assert after - before < 32 * 20 / 2
+
+
+def test_one_failed_commit_of_a_group_fails_alone(store: PostgresStore) -> None:
+    store.index.commit([Put(Item("p", "taken", {}))])
+    outcomes: list[str] = []
+
+    def commit(number: int) -> None:
+        sort = "taken" if number % 4 == 0 else f"{number}"
+        try:
+            store.index.commit([Put(Item("p", sort, {}), Absent())])
+            outcomes.append("done")
+        except ConditionFailed as exc:
+            outcomes.append(f"{sorted(exc.items)}")
+
+    with ThreadPoolExecutor(16) as pool:
+        list(pool.map(commit, range(64)))
+    assert sorted(outcomes) == ["[0]"] * 16 + ["done"] * 48
+    assert len(list(store.index.query("p"))) == 49
+
+
+def _broken(connection: Any, commit: Callable[[], None]) -> BaseException | None:
+    """Run a commit of item p/s that waits for a lock, end its session meanwhile, and return its error."""
+    connection.execute("BEGIN")
+    connection.execute("INSERT INTO items VALUES ('p', 's', 'x')")
+    with ThreadPoolExecutor(1) as pool:
+        running = pool.submit(commit)
+        while not connection.execute("SELECT count(*) FROM pg_locks WHERE NOT granted").fetchone()[0]:
+            assert not running.done()
+        _end_sessions(connection)
+        error = running.exception(timeout=60)
+    connection.execute("ROLLBACK")
+    return error
+
+
+def _end_sessions(connection: Any) -> None:
+    """End all other sessions of stores, and wait for their end."""
+    others = "FROM pg_stat_activity WHERE application_name = 'stratalog'"
+    connection.execute(f"SELECT pg_terminate_backend(pid, 10000) {others}")
