@@ -4,12 +4,13 @@
 .PHONY: mutation removals damage-sweep healthy hostile endurance corpus wheels soak soak-simulation soak-clients soak-histories soak-backups soak-sheet soak-engine soak-table soak-catalogue record ready-demo ready-dev ready-browser ready-postgres ready-office
 
 python := .venv/bin/python
-# A demo stores its data in a folder; with STORE=aws-local in emulators of DynamoDB, SQS and S3, which end with the demo.
-# A demo on AWS needs the development requirements.
+# A demo stores its data in a folder; with STORE=aws-local in emulators of DynamoDB, SQS and S3, and with
+# STORE=postgresql-local in a server of PostgreSQL, which end with the demo. These need the development requirements.
 STORE ?=
-ready_store := $(if $(filter aws%,$(STORE)),ready-dev,ready-demo)
-on_store := $(if $(filter aws-local,$(STORE)),$(python) -m stratalog.testing.aws_local) $(python)
-store := $(if $(filter aws-local,$(STORE)),aws://stratalog,$(STORE))
+ready_store := $(if $(filter aws% postgresql%,$(STORE)),ready-dev,ready-demo) $(if $(filter postgresql-local,$(STORE)),ready-postgres)
+beside := $(if $(filter aws-local,$(STORE)),aws_local) $(if $(filter postgresql-local,$(STORE)),postgres_local)
+on_store := $(addprefix $(python) -m stratalog.testing.,$(strip $(beside))) $(python)
+store := $(if $(filter aws-local,$(STORE)),aws://stratalog,$(if $(filter postgresql-local,$(STORE)),postgresql:///postgres,$(STORE)))
 BENCH_JSON ?= bench.json
 RUNS_JSON ?= runs.json
 SEEDS ?= 200000
@@ -42,7 +43,7 @@ PREFIX ?=
 help: ## print this
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: demo-sheet ## the same as demo-sheet; STORE=aws-local runs it on local emulators of AWS
+demo: demo-sheet ## the same as demo-sheet; STORE=aws-local runs it on local emulators of AWS, STORE=postgresql-local on PostgreSQL
 
 demo-sheet: $(ready_store) ## a spreadsheet in the browser: a café's plan with its history, edited by two simulated colleagues
 	$(on_store) examples/demo_sheet.py $(store)

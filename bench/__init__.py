@@ -12,6 +12,7 @@ report        the table, and the description of the machine
 Figures
 -------
 appends       writes
+postgres      writes to PostgreSQL, beside plain inserts by psycopg
 reads         reads of entries and states, also old ones
 large         a document of a million keys
 progress      commits during snapshots, polls of a long queue, many clients

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import msgspec
 
-from bench import appends, cloud, large, progress, reads, server, sharing, sheet_engine, turns
+from bench import appends, cloud, large, postgres, progress, reads, server, sharing, sheet_engine, turns
 from bench.figures import FIGURES, Figure, Measured, Result, evaluate, problems
 from bench.report import legend, machine, table
 from bench.workplace import FULL, QUICK, Scale, Workplace
@@ -30,6 +30,7 @@ MEASURES: dict[str, Callable[[Workplace], Measured]] = {
     **turns.MEASURES,
     **sheet_engine.MEASURES,
     **progress.MEASURES,
+    **postgres.MEASURES,
 }
 
 

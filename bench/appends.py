@@ -20,7 +20,7 @@ from stratalog.keys import entries_partition
 from stratalog.ports.index import item_bytes
 from stratalog.store import open_store
 
-__all__ = ["MEASURES"]
+__all__ = ["MEASURES", "THREADS", "append_each", "batch", "rates", "together"]
 
 THREADS = 32
 EVENTS = 100
@@ -28,49 +28,49 @@ EVENTS = 100
 
 def append(work: Workplace) -> Measured:
     with _log(work) as log, _plain(work) as plain:
-        facts, bodies = _batch(work.scale.commits)
-        seconds = alternated(work.scale.rounds, lambda: _append_each(log, facts), lambda: plain.append_each(bodies))
-        return _rates(seconds, len(facts))
+        facts, bodies = batch(work.scale.commits)
+        seconds = alternated(work.scale.rounds, lambda: append_each(log, facts), lambda: plain.append_each(bodies))
+        return rates(seconds, len(facts))
 
 
 def peer_append(work: Workplace) -> Measured:
     with closing(Peer(work.fresh() / "peer.sqlite")) as peer, _plain(work) as plain:
-        _, bodies = _batch(work.scale.commits)
+        _, bodies = batch(work.scale.commits)
         seconds = alternated(work.scale.rounds, lambda: peer.append_each(bodies), lambda: plain.append_each(bodies))
-        return _rates(seconds, len(bodies))
+        return rates(seconds, len(bodies))
 
 
 def append_32(work: Workplace) -> Measured:
     with _log(work) as log, _plain(work) as plain:
-        facts, bodies = _batch(work.scale.commits)
-        ours = lambda: _together(THREADS, lambda: _append_each(log, facts))  # noqa: E731
+        facts, bodies = batch(work.scale.commits)
+        ours = lambda: together(THREADS, lambda: append_each(log, facts))  # noqa: E731
         seconds = alternated(work.scale.rounds, ours, lambda: plain.append_each(bodies))
-        return _rates(seconds, THREADS * len(facts), len(bodies))
+        return rates(seconds, THREADS * len(facts), len(bodies))
 
 
 def append_100(work: Workplace) -> Measured:
     with _log(work) as log, _plain(work) as plain:
-        facts, bodies = _batch(EVENTS)
+        facts, bodies = batch(EVENTS)
         repeats = max(1, work.scale.commits // 10)
         seconds = alternated(
             work.scale.rounds,
             lambda: _repeated(repeats, lambda: log.append([Event("paid", data) for data in facts])),
             lambda: _repeated(repeats, lambda: plain.append_all(bodies)),
         )
-        return _rates(seconds, EVENTS * repeats)
+        return rates(seconds, EVENTS * repeats)
 
 
 def mutate(work: Workplace) -> Measured:
     with open_store(work.fresh()) as store, _plain(work) as plain:
         document = store.create(ORGANISATION, "document")
-        facts, bodies = _batch(work.scale.commits)
+        facts, bodies = batch(work.scale.commits)
         arguments = [{"key": data["key"], "value": data} for data in facts]
         seconds = alternated(
             work.scale.rounds,
             lambda: [document.mutate("put", args) for args in arguments],
             lambda: plain.append_each(bodies),
         )
-        return _rates(seconds, len(facts))
+        return rates(seconds, len(facts))
 
 
 def value(size: int, work: Workplace) -> Measured:
@@ -84,7 +84,7 @@ def value(size: int, work: Workplace) -> Measured:
             lambda: [document.mutate("put", {"key": "note/a", "value": text}) for text in texts],
             lambda: plain.append_each(bodies),
         )
-        return _rates(seconds, len(texts))
+        return rates(seconds, len(texts))
 
 
 def value_files(work: Workplace) -> Measured:
@@ -131,7 +131,7 @@ def _plain(work: Workplace) -> closing[Plain]:
     return closing(Plain(work.fresh() / "plain.sqlite"))
 
 
-def _batch(count: int) -> tuple[list[dict[str, object]], list[bytes]]:
+def batch(count: int) -> tuple[list[dict[str, object]], list[bytes]]:
     return [fact(number) for number in range(count)], [fact_bytes(number) for number in range(count)]
 
 
@@ -140,7 +140,7 @@ def _text(number: int, size: int) -> str:
     return chance.randbytes(size // 2).hex()
 
 
-def _append_each(log: Log, facts: Sequence[dict[str, object]]) -> None:
+def append_each(log: Log, facts: Sequence[dict[str, object]]) -> None:
     for data in facts:
         log.append(Event("paid", data))
 
@@ -150,7 +150,7 @@ def _repeated(times: int, work: Callable[[], object]) -> None:
         work()
 
 
-def _together(count: int, work: Callable[[], None]) -> None:
+def together(count: int, work: Callable[[], None]) -> None:
     threads = [threading.Thread(target=work) for _ in range(count)]
     for thread in threads:
         thread.start()
@@ -158,6 +158,6 @@ def _together(count: int, work: Callable[[], None]) -> None:
         thread.join()
 
 
-def _rates(seconds: tuple[float, float], count: int, reference_count: int | None = None) -> Measured:
+def rates(seconds: tuple[float, float], count: int, reference_count: int | None = None) -> Measured:
     ours, other = seconds
     return Measured(count / ours, (reference_count or count) / other)

@@ -74,6 +74,23 @@ FIGURES: tuple[Figure, ...] = (
         goal=0.6,
     ),
     Figure(
+        name="postgres-append",
+        what="durable appends to PostgreSQL by one thread; reference: plain inserts by psycopg, one commit each",
+        unit="events/s",
+        goal=0.9,
+    ),
+    Figure(
+        name="postgres-append-32",
+        what="durable appends to PostgreSQL by 32 threads to one log; reference: plain single inserts by psycopg",
+        unit="events/s",
+        goal=15,
+    ),
+    Figure(
+        name="postgres-mutate",
+        what="mutations of a document in PostgreSQL, one commit each; reference: plain single inserts by psycopg",
+        unit="events/s",
+    ),
+    Figure(
         name="value-2k",
         what="mutations that put 1.5 KB, one commit each; reference: plain inserts of the same bytes",
         unit="events/s",

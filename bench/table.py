@@ -115,8 +115,8 @@ def measured(seconds: float, big: int, standing: int, options: argparse.Namespac
     names = [name for name in EVERY if name in (options.only or SIDES)]
     every = list(cases(big, standing, options.quick))
     probes = [case for case in every if case.jobs] + [Case(ground, 4 if options.quick else 16) for ground in GROUNDS]
-    with tempfile.TemporaryDirectory() as name, running_postgres(Path(name)) as socket:
-        if socket is None:
+    with tempfile.TemporaryDirectory() as name, running_postgres() as url:
+        if url is None:
             print("PostgreSQL is not installed, so its rows are missing")
         runs = Runs(Path(name), seconds, standing)
         best = {(side, probe.ground, probe.jobs > 0): runs.tuned(side, probe) for side in names for probe in probes}
@@ -125,9 +125,9 @@ def measured(seconds: float, big: int, standing: int, options: argparse.Namespac
             rounds = [{side: runs.run(side, case, tunings[side]) for side in names} for _ in range(options.rounds)]
             for side in names:
                 yield costed(better([turn[side] for turn in rounds]), side, case, standing, tunings[side])
-            if socket and case.ground == "folder" and (not options.only or "postgres" in options.only):
+            if url and case.ground == "folder" and (not options.only or "postgres" in options.only):
                 marks = [f"{position}.{turn}" for turn in range(options.rounds)]
-                yield better([postgres(socket, mark, case, seconds, standing) for mark in marks])
+                yield better([postgres(url, mark, case, seconds, standing) for mark in marks])
 
 
 def better(rows: Sequence[Row]) -> Row:

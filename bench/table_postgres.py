@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-import subprocess
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from glob import glob
-from pathlib import Path
+from contextlib import ExitStack, contextmanager
+
+from stratalog.testing.postgres_server import postgres_server
 
 __all__ = ["Postgres", "running_postgres"]
 
@@ -25,17 +22,17 @@ create table if not exists reference (
 class Postgres:
     """One connection. A commit is a transaction of a few statements, for any number of files."""
 
-    def __init__(self, folder: str, table: str) -> None:
+    def __init__(self, url: str, table: str) -> None:
         import psycopg
 
-        self._connection = psycopg.connect(host=folder, dbname="postgres", user="bench")
+        self._connection = psycopg.connect(url)
         self._table = table
 
     @staticmethod
-    def create(folder: str, tables: Sequence[str]) -> None:
+    def create(url: str, tables: Sequence[str]) -> None:
         import psycopg
 
-        with psycopg.connect(host=folder, dbname="postgres", user="bench") as connection:
+        with psycopg.connect(url) as connection:
             connection.execute(SCHEMA)
             for table in tables:
                 connection.execute("insert into partition values (%s, 'root')", [table])
@@ -79,25 +76,12 @@ def _expect(changed: int, wanted: int) -> None:
 
 
 @contextmanager
-def running_postgres(folder: Path) -> Iterator[str | None]:
-    """Run a server, and yield the folder of its socket; None if the machine has no PostgreSQL."""
-    installed = sorted(glob("/usr/lib/postgresql/*/bin/initdb"))
-    initdb = installed[-1] if installed else shutil.which("initdb")
-    if initdb is None:
-        yield None
-        return
-    home, data = Path(initdb).parent, folder / "data"
-    # The server refuses to run as root, so it runs as the user that its package created.
-    user = "postgres" if os.geteuid() == 0 else None
-    if user:
-        shutil.chown(folder, user)
-        folder.chmod(0o755)
-    command = [home / "initdb", "-D", data, "-U", "bench", "-A", "trust", "-E", "UTF8", "--no-locale"]
-    subprocess.run(command, check=True, user=user, cwd=folder, stdout=subprocess.DEVNULL)
-    control = [home / "pg_ctl", "-D", data, "-w", "-l", folder / "log", "-o", f"-k {folder} -c listen_addresses="]
-    subprocess.run([*control, "start"], check=True, user=user, cwd=folder, stdout=subprocess.DEVNULL)
-    try:
-        yield str(folder)
-    finally:
-        stop = [home / "pg_ctl", "-D", data, "-m", "immediate", "stop"]
-        subprocess.run(stop, check=True, user=user, cwd=folder, stdout=subprocess.DEVNULL)
+def running_postgres() -> Iterator[str | None]:
+    """Run a server with its default durability, and yield the URL of its database; None without PostgreSQL."""
+    with ExitStack() as running:
+        try:
+            server = running.enter_context(postgres_server())
+        except RuntimeError:
+            yield None
+        else:
+            yield server.url

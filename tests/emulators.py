@@ -9,8 +9,6 @@ from __future__ import annotations
 import itertools
 import os
 from collections.abc import Iterator
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 import pytest
@@ -64,12 +62,8 @@ def postgres_process(request: pytest.FixtureRequest) -> Iterator[PostgresServer]
     from stratalog.testing.postgres_server import postgres_server
 
     _require_full_run(request)
-    # A socket's path has at most 107 bytes, so the folder is not below pytest's own. The server may run as another
-    # user, who must reach the folder.
-    with TemporaryDirectory(prefix="stratalog-") as folder:
-        Path(folder).chmod(0o755)
-        with postgres_server(Path(folder), ["-c fsync=off"]) as server:
-            yield server
+    with postgres_server(["-c fsync=off"]) as server:
+        yield server
 
 
 @pytest.fixture

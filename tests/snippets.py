@@ -15,6 +15,7 @@ HTML comments, before a block or alone, contain instructions for this program::
     <!-- snippet: python ... -->        run this code in the namespace of the page
     <!-- snippet: apart ... -->         run these lines in an empty folder, and each later snippet in a copy of it
     <!-- snippet: aws -->               use new emulators on this machine for DynamoDB, S3 and SQS from here on
+    <!-- snippet: postgres -->          use a new server of PostgreSQL on this machine from here on
 """
 
 from __future__ import annotations
@@ -43,6 +44,7 @@ import click
 
 from stratalog.cli import main as stratalog
 from stratalog.testing.aws_local import aws_local
+from stratalog.testing.postgres_server import postgres_server
 
 __all__ = ["Snippet", "SnippetFailure", "run_page", "snippets_of"]
 
@@ -99,8 +101,8 @@ def snippets_of(page: str) -> Iterator[Snippet]:
         line = page.count("\n", 0, match.start()) + 1
         if match["order"] is not None:
             word, _, rest = match["order"].partition("\n") if "\n" in match["order"] else match["order"].partition(" ")
-            if word in ("sh", "python", "apart", "aws"):
-                language = word if word in ("python", "aws") else "sh"
+            if word in ("sh", "python", "apart", "aws", "postgres"):
+                language = "sh" if word == "apart" else word
                 yield Snippet(line, language, rest + "\n", hidden=True, apart=word == "apart")
             else:
                 order = _order(line, match["order"], order)
@@ -189,6 +191,8 @@ class _Page:
             return
         if snippet.language == "aws":
             os.environ.update(self.leaving.enter_context(aws_local(self._new_folder())))
+        elif snippet.language == "postgres":
+            os.environ.update(self.leaving.enter_context(postgres_server(["-c fsync=off"])).environment)
         elif snippet.language == "python":
             self._run_python(snippet, file)
         else:

@@ -25,6 +25,7 @@ pytestmark = pytest.mark.slow
 DEMO = Path(__file__).parents[1] / "examples" / "demo_core.py"
 SYNC_DEMO = DEMO.with_name("demo_sync.py")
 ON_AWS = (sys.executable, "-m", "stratalog.testing.aws_local")
+ON_POSTGRESQL = (sys.executable, "-m", "stratalog.testing.postgres_local")
 
 
 def run_demo(store: Path | str, *background: str, code: int = 0) -> subprocess.CompletedProcess[str]:
@@ -118,6 +119,12 @@ def test_the_sync_demo_serves_from_aws_too() -> None:
         assert json.load(item)["value"]["Title"] == "Casablanca"
 
 
+def test_the_sync_demo_serves_from_postgresql_too() -> None:
+    path = "/v1/organisations/demo/documents/movies/item?key=movies/0214"
+    with sync_demo("postgresql:///postgres", *ON_POSTGRESQL) as url, urlopen(urljoin(url, path)) as item:
+        assert json.load(item)["value"]["Title"] == "Casablanca"
+
+
 def test_the_makefile_gives_every_demo_its_store() -> None:
     """Each target passes STORE to its demo. The test does not depend on the program that `make demo` runs."""
     for target in ("demo", "demo-core", "demo-sync"):
@@ -125,6 +132,9 @@ def test_the_makefile_gives_every_demo_its_store() -> None:
         assert re.search(
             r"bootstrap dev\n.*-m stratalog.testing.aws_local \S+python examples/\w+\.py aws://stratalog$", told
         )
+        told = dry_run(target, "STORE=postgresql-local")
+        assert re.search(r"-m stratalog.testing.postgres_local \S+ examples/\w+\.py postgresql:///postgres$", told)
+        assert "bootstrap postgres" in told
         assert re.search(r"bootstrap demo\n\s*\S+python examples/\w+\.py *$", dry_run(target))
         assert dry_run(target, "STORE=aws://mine").endswith(".py aws://mine")
 

@@ -17,9 +17,9 @@ PAGES = [
     *sorted(ROOT.glob("docs/**/*.md")),
     *sorted(ROOT.glob("formats/*.md")),
 ]
-ON_EMULATORS = "<!-- snippet: aws -->"
+ON_EMULATORS = ("<!-- snippet: aws -->", "<!-- snippet: postgres -->")
 WITH_SNIPPETS = [
-    pytest.param(page, marks=pytest.mark.slow if ON_EMULATORS in page.read_text() else ())
+    pytest.param(page, marks=pytest.mark.slow if any(mark in page.read_text() for mark in ON_EMULATORS) else ())
     for page in PAGES
     if any(snippets_of(page.read_text()))
 ]

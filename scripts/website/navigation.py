@@ -19,6 +19,7 @@ GUIDES = [
     "guides/backup",
     "guides/verify",
     "guides/alarms",
+    "guides/postgresql",
     "guides/aws",
     "guides/deploy",
     "guides/sheet",

@@ -10,10 +10,8 @@ from __future__ import annotations
 import argparse
 import random
 import sys
-import tempfile
 from collections import Counter
 from collections.abc import Sequence
-from pathlib import Path
 
 from stratalog.testing.checkers import Violation
 from stratalog.testing.postgres_server import postgres_server
@@ -30,19 +28,16 @@ def run(*, records: int, processes: int, seed: int, restarts_share: float = 0.5)
     """
     chance = random.Random(seed)
     restarts = 0
-    with tempfile.TemporaryDirectory(prefix="stratalog-") as folder:
-        # The server may run as another user, who must reach the folder.
-        Path(folder).chmod(0o755)
-        with postgres_server(Path(folder)) as server:
+    with postgres_server() as server:
 
-            def disturb() -> None:
-                nonlocal restarts
-                if chance.random() < restarts_share:
-                    server.stop(chance.choice(["immediate", "fast"]))
-                    server.start()
-                    restarts += 1
+        def disturb() -> None:
+            nonlocal restarts
+            if chance.random() < restarts_share:
+                server.stop(chance.choice(["immediate", "fast"]))
+                server.start()
+                restarts += 1
 
-            met = run_in(server.url, records=records, processes=processes, seed=seed, disturb=disturb)
+        met = run_in(server.url, records=records, processes=processes, seed=seed, disturb=disturb)
     return met + Counter(restarts=restarts)
 
 

@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import psycopg
@@ -22,7 +21,7 @@ from stratalog.backends.postgres_address import parse_address
 from stratalog.clock import SystemClock
 from stratalog.errors import ConditionFailed, Invalid, OutcomeUnknown, Unavailable, Unsupported
 from stratalog.homes import make_store
-from stratalog.ports.index import Absent, Check, Delete, Equals, Item, Put
+from stratalog.ports.index import Absent, Check, Delete, Equals, Item, Put, Write
 from stratalog.testing.postgres_server import PostgresServer, postgres_server
 from tests.cli.conftest import Run, run
 
@@ -51,10 +50,8 @@ def connection(postgres: str) -> Iterator[psycopg.Connection[Any]]:
 @pytest.fixture
 def restarted() -> Iterator[PostgresServer]:
     """A server of its own, for a test that stops it."""
-    with TemporaryDirectory(prefix="stratalog-") as folder:
-        Path(folder).chmod(0o755)
-        with postgres_server(Path(folder), ["-c fsync=off"]) as server:
-            yield server
+    with postgres_server(["-c fsync=off"]) as server:
+        yield server
 
 
 def test_opening_creates_a_store_and_finds_it_again(postgres: str) -> None:
@@ -96,7 +93,7 @@ def test_a_schema_may_have_any_name(postgres: str) -> None:
 
 
 def test_several_may_create_one_store_at_once(postgres: str) -> None:
-    def create(number: int) -> int:
+    def create(number: int) -> int | None:
         with stratalog.open(postgres) as store:
             return store.create("acme", f"plan-{number}").mutate("inc", {"key": "n"}).version
 
@@ -224,7 +221,8 @@ def test_commits_that_lock_the_same_items_in_another_order_all_succeed(postgres:
     def work(number: int) -> None:
         for turn in range(50):
             order = names if number else [*reversed(names)]
-            stores[number].index.commit([*(Put(Item("p", name, {"n": turn})) for name in order), Delete("q", "x")])
+            writes: list[Write] = [Put(Item("p", name, {"n": turn})) for name in order]
+            stores[number].index.commit([*writes, Delete("q", "x")])
 
     with ThreadPoolExecutor(2) as pool:
         list(pool.map(work, range(2)))
@@ -234,10 +232,10 @@ def test_commits_that_lock_the_same_items_in_another_order_all_succeed(postgres:
 
 def test_an_append_whose_check_fails_reports_the_items_of_all_conditions(store: PostgresStore) -> None:
     store.index.commit([Put(Item("p", "1", {"h": HASH}), Absent())])
-    append = [Put(Item("p", "2", {"h": OTHER}), Absent()), Check("p", "1", Equals("h", HASH))]
-    store.index.commit(append)
+    put = Put(Item("p", "2", {"h": OTHER}), Absent())
+    store.index.commit([put, Check("p", "1", Equals("h", HASH))])
     with pytest.raises(ConditionFailed) as failed:
-        store.index.commit([append[0], Check("p", "1", Equals("h", OTHER))])
+        store.index.commit([put, Check("p", "1", Equals("h", OTHER))])
     assert failed.value.items == {0: Item("p", "2", {"h": OTHER}), 1: Item("p", "1", {"h": HASH})}
 
 

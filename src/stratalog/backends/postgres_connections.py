@@ -14,7 +14,7 @@ from psycopg_pool import ConnectionPool, PoolClosed, PoolTimeout
 from stratalog.errors import Closed, Corrupt, OutcomeUnknown, StorageFull, StratalogError, Unavailable
 from stratalog.process_fork import close_in_child
 
-__all__ = ["REPEATABLE", "STATEMENT_TRIES", "Connection", "PostgresConnections", "error_of", "is_stale"]
+__all__ = ["REPEATABLE", "STATEMENT_TRIES", "Connection", "PostgresConnections", "error_of", "idle_end"]
 
 CONNECTIONS_MAX = 16
 CONNECT_SECONDS_MAX = 10
@@ -166,7 +166,7 @@ class PostgresConnections:
         try:
             for _ in range(CONNECTIONS_MAX):
                 connection = pool.getconn()
-                if not is_stale(connection):
+                if not _is_stale(connection):
                     return connection
                 connection.close()
                 pool.putconn(connection)
@@ -193,13 +193,15 @@ class PostgresConnections:
         connection.execute(sql.SQL("; ").join(settings))
 
 
-def is_stale(connection: Connection) -> bool:
-    """Return whether the server has ended an idle connection. Sends nothing."""
-    if connection.closed:
-        return True
+def idle_end(connection: Connection) -> select.poll:
+    """Return a poll that reports an event once the server has ended the connection while it was idle."""
     poll = select.poll()
     poll.register(connection.fileno(), select.POLLIN)
-    return bool(poll.poll(0))
+    return poll
+
+
+def _is_stale(connection: Connection) -> bool:
+    return connection.closed or bool(idle_end(connection).poll(0))
 
 
 def error_of(error: psycopg.Error, *, sent: bool = False) -> StratalogError:

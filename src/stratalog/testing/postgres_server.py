@@ -1,4 +1,4 @@
-"""A PostgreSQL server as a child process, on a socket in a folder of its own, with its usual durability."""
+"""A PostgreSQL server as a child process, on a socket and with its data in a temporary folder."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from glob import glob
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from urllib.parse import quote
 
 __all__ = ["PostgresServer", "postgres_server"]
@@ -32,6 +33,11 @@ class PostgresServer:
     def url(self) -> str:
         """The URL of its database, over the socket."""
         return f"postgresql://{USER}@/postgres?host={quote(str(self._folder), safe='')}"
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """The variables by which programs of PostgreSQL find the server, for URLs like ``postgresql:///postgres``."""
+        return {"PGHOST": str(self._folder), "PGUSER": USER, "PGDATABASE": "postgres"}
 
     @property
     def pid(self) -> int:
@@ -69,19 +75,22 @@ class PostgresServer:
 
 
 @contextmanager
-def postgres_server(folder: Path, options: Sequence[str] = ()) -> Iterator[PostgresServer]:
-    """Run a server with a new, empty database in ``folder`` until the end of the block.
+def postgres_server(options: Sequence[str] = ()) -> Iterator[PostgresServer]:
+    """Run a server with a new, empty database until the end of the block.
 
     ``options`` are arguments of the server, such as ``-c fsync=off``. Raises RuntimeError where PostgreSQL is not
     installed or does not start.
     """
-    server = PostgresServer(_programs(), folder, options)
-    server.create()
-    server.start()
-    try:
-        yield server
-    finally:
-        server.stop()
+    # Not a folder of the caller: a socket's path has at most 107 bytes, and the server's user must reach the folder.
+    with TemporaryDirectory(prefix="stratalog-") as folder:
+        Path(folder).chmod(0o755)
+        server = PostgresServer(_programs(), Path(folder), options)
+        server.create()
+        server.start()
+        try:
+            yield server
+        finally:
+            server.stop()
 
 
 def _programs() -> Path:

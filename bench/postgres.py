@@ -1,0 +1,81 @@
+"""Benchmarks of a store in PostgreSQL beside plain inserts by psycopg, on a new server with its default durability."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from itertools import count
+
+from bench.appends import THREADS, append_each, batch, rates, together
+from bench.figures import Measured
+from bench.measure import alternated
+from bench.workplace import ORGANISATION, Workplace
+from stratalog import Store
+from stratalog.store import open_store
+from stratalog.testing.postgres_server import postgres_server
+
+__all__ = ["MEASURES"]
+
+TABLE = "CREATE TABLE plain(log bytea, version bytea, body bytea, PRIMARY KEY(log, version))"
+INSERT = "INSERT INTO plain VALUES (%s, %s, %s)"
+
+
+class PlainInserts:
+    """One connection of psycopg that inserts rows of a key and a body, one transaction each."""
+
+    def __init__(self, url: str) -> None:
+        import psycopg
+
+        self._connection = psycopg.connect(url, autocommit=True)
+        self._connection.execute(TABLE)
+        self._versions = count(1)
+
+    def append_each(self, bodies: Sequence[bytes]) -> None:
+        for body in bodies:
+            self._connection.execute(INSERT, (b"bench/log", b"%016d" % next(self._versions), body))
+
+    def close(self) -> None:
+        self._connection.close()
+
+
+def append(work: Workplace) -> Measured:
+    with _sides() as (store, plain):
+        log = store.create_log(ORGANISATION, "log")
+        facts, bodies = batch(work.scale.commits)
+        seconds = alternated(work.scale.rounds, lambda: append_each(log, facts), lambda: plain.append_each(bodies))
+        return rates(seconds, len(facts))
+
+
+def append_32(work: Workplace) -> Measured:
+    with _sides() as (store, plain):
+        log = store.create_log(ORGANISATION, "log")
+        facts, bodies = batch(work.scale.commits)
+        ours = lambda: together(THREADS, lambda: append_each(log, facts))  # noqa: E731
+        seconds = alternated(work.scale.rounds, ours, lambda: plain.append_each(bodies))
+        return rates(seconds, THREADS * len(facts), len(bodies))
+
+
+def mutate(work: Workplace) -> Measured:
+    with _sides() as (store, plain):
+        document = store.create(ORGANISATION, "document")
+        facts, bodies = batch(work.scale.commits)
+        arguments = [{"key": data["key"], "value": data} for data in facts]
+        seconds = alternated(
+            work.scale.rounds,
+            lambda: [document.mutate("put", args) for args in arguments],
+            lambda: plain.append_each(bodies),
+        )
+        return rates(seconds, len(facts))
+
+
+MEASURES: dict[str, Callable[[Workplace], Measured]] = {
+    "postgres-append": append,
+    "postgres-append-32": append_32,
+    "postgres-mutate": mutate,
+}
+
+
+@contextmanager
+def _sides() -> Iterator[tuple[Store, PlainInserts]]:
+    with postgres_server() as server, open_store(server.url) as store, closing(PlainInserts(server.url)) as plain:
+        yield store, plain

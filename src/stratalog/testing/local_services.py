@@ -1,0 +1,67 @@
+"""Runs a program beside services on this machine, which end with the program."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import AbstractContextManager
+from types import FrameType
+
+__all__ = ["run_beside"]
+
+USAGE = 2
+
+
+def run_beside(
+    module: str,
+    names: str,
+    services: AbstractContextManager[Mapping[str, str]],
+    store: str,
+    arguments: Sequence[str] | None = None,
+    *,
+    without: Collection[str] = (),
+) -> int:
+    """Run ``services`` and, with their variables, the command in ``arguments``. Return its exit code.
+
+    ``names`` are the services in messages. ``STRATALOG_STORE`` names ``store`` for the command. The command gets no
+    variable of ``without``. By default the arguments are those of this process, which runs ``module``.
+    """
+    command = sys.argv[1:] if arguments is None else arguments
+    if not command:
+        print(f"usage: python -m stratalog.testing.{module} COMMAND …", file=sys.stderr)
+        return USAGE
+    before = {number: signal.signal(number, _end) for number in (signal.SIGTERM, signal.SIGHUP)}
+    try:
+        print(f"starting {names} on this machine …", file=sys.stderr)
+        with services as variables:
+            own = {name: value for name, value in os.environ.items() if name not in without}
+            return _run(command, {**own, "STRATALOG_STORE": store, **variables})
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        print(f"{names} have ended, and what they held is gone", file=sys.stderr)
+
+
+def _run(command: Sequence[str], environment: Mapping[str, str]) -> int:
+    """Run the command to its end and return its exit code.
+
+    On Ctrl+C the terminal also signals the command, so this function only waits for its end. On SIGTERM and SIGHUP the
+    function terminates the command.
+    """
+    with subprocess.Popen(command, env=environment) as process:
+        while True:
+            try:
+                return process.wait()
+            except KeyboardInterrupt:
+                continue
+            except SystemExit:
+                process.terminate()
+                process.wait()
+                raise
+
+
+def _end(number: int, frame: FrameType | None) -> None:
+    raise SystemExit(128 + number)

@@ -1,0 +1,34 @@
+"""PostgreSQL on this machine, for one program: ``python -m stratalog.testing.postgres_local COMMAND …``.
+
+A new server listens on a socket in a temporary folder, which is deleted when the program ends. The program finds the
+server by environment variables, so ``postgresql:///postgres`` is its database. ``STRATALOG_STORE`` names this store.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from stratalog.testing.local_services import run_beside
+from stratalog.testing.postgres_server import postgres_server
+
+__all__ = ["main", "postgres_local"]
+
+STORE = "postgresql:///postgres"
+
+
+@contextmanager
+def postgres_local() -> Iterator[dict[str, str]]:
+    """Run a server until the end of the block, and yield the variables for clients. Raises RuntimeError without one."""
+    with postgres_server() as server:
+        yield server.environment
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the server and, with its variables, the command in ``arguments``. Return its exit code."""
+    return run_beside("postgres_local", "a server of PostgreSQL", postgres_local(), STORE, arguments)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

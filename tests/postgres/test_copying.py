@@ -1,0 +1,56 @@
+"""The copy command moves a store to PostgreSQL and back, and from there to AWS."""
+
+from __future__ import annotations
+
+import json
+from itertools import pairwise
+from pathlib import Path
+from random import Random
+
+import pytest
+
+import stratalog
+from stratalog.testing.clock import ManualClock
+from tests.cli.conftest import Run, run
+from tests.cloud.conftest import aws_store
+from tests.maintenance.growing import SETTINGS, grow, told
+
+__all__ = ["aws_store", "run"]
+
+HUGE = 9 * 1024 * 1024
+SEED = 23
+STEPS = 60
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A store with a history that includes an archive, a floor, forks, and a body of two parts."""
+    with stratalog.open(tmp_path / "folder", settings=SETTINGS, clock=ManualClock(seed=SEED)) as store:
+        grow(store, Random(SEED), STEPS)
+        store.records("acme").put("huge", Random(SEED).randbytes(HUGE))
+    return tmp_path / "folder"
+
+
+def test_a_store_moves_to_postgresql_from_there_to_aws_and_back(
+    folder: Path, tmp_path: Path, postgres: str, aws_store: str, run: Run
+) -> None:
+    """The heads prove that all copies have the same history, since each head's hash covers all entries before it."""
+    homes = [str(folder), postgres, aws_store, f"{postgres}_again", str(tmp_path / "back")]
+    for source, target in pairwise(homes):
+        copied = json.loads(run("copy", source, target, "--json").stdout)
+        assert copied["items_written"] > 0
+    with stratalog.open(folder) as store:
+        expected, heads = told(store), heads_of(store)
+    for home in homes[1:]:
+        with stratalog.open(home, create=False) as store:
+            assert told(store) == expected
+            assert heads_of(store) == heads
+
+
+def heads_of(store: stratalog.Store) -> dict[str, bytes]:
+    """Return the hash of the newest entry of every log, by organisation and name."""
+    return {
+        f"{organisation}/{line.id}": store.log(organisation, line.id).head().hash
+        for organisation in store.organisations()
+        for line in store.list(organisation)
+    }
