@@ -17,6 +17,7 @@ from stratalog.backends.sqlite import SqliteDatabase
 from stratalog.clock import Clock, SystemClock
 from stratalog.errors import Invalid, StratalogError
 from stratalog.folders import make_folder
+from stratalog.ports.announcements import Announcements
 from stratalog.ports.blobs import Blobs
 from stratalog.ports.index import Index
 from stratalog.ports.meter import Meter
@@ -68,12 +69,16 @@ def open_blobs(url: str | Path, *, create: bool = True, clock: Clock | None = No
 
 
 class Ports(msgspec.Struct, frozen=True):
-    """The ports behind a URL, and the meter that counts their requests. The queue may be a function that opens it."""
+    """The ports behind a URL, and the meter that counts their requests. The queue may be a function that opens it.
+
+    Without ``announcements``, processes find each other's commits by polling alone.
+    """
 
     index: Index
     blobs: Blobs
     queue: Queue | Callable[[], Queue]
     meter: Meter | None = None
+    announcements: Announcements | None = None
 
 
 def open_ports(url: str, create: bool, clock: Clock, meter: Meter | None) -> Ports:
@@ -166,7 +171,8 @@ def _postgres_ports(url: str, create: bool, clock: Clock, meter: Meter | None) -
     except StratalogError:
         store.close()
         raise
-    return _local_ports(store.index, store.blobs, store.queue, meter)
+    ports = _local_ports(store.index, store.blobs, store.queue, meter)
+    return msgspec.structs.replace(ports, announcements=store.announcements)
 
 
 def _postgres(url: str, clock: Clock) -> PostgresStore:
@@ -184,6 +190,8 @@ def _postgres(url: str, clock: Clock) -> PostgresStore:
 
 
 def _close(ports: Ports) -> None:
+    if ports.announcements is not None:
+        ports.announcements.close()
     if not callable(ports.queue):
         ports.queue.close()
     ports.blobs.close()

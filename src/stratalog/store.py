@@ -17,6 +17,7 @@ from stratalog.homes import location_of, open_ports
 from stratalog.limits import DOCUMENTS_HELD_MAX
 from stratalog.log import Environment, Log, LogSettings, Upcasters, create_log, delete_log, fork_log, open_log
 from stratalog.log.directory import LOGS, Listing, NameHolder, list_directory, list_organisations, organisations_of
+from stratalog.ports.announcements import Announcements
 from stratalog.ports.meter import Meter
 from stratalog.ports.queue import Queue
 from stratalog.process_fork import close_in_child, is_inherited
@@ -32,7 +33,7 @@ class Store:
 
     ``queue`` may be a function that opens the queue. It is called on first use, since many callers need no queue.
     ``meter`` counts the requests to hosted services; None where nothing is counted. ``location`` is the URL of the
-    store, a folder as an absolute path; empty for a store made of ports.
+    store, a folder as an absolute path; empty for a store made of ports. ``announcements`` are hints between processes.
     """
 
     def __init__(
@@ -42,10 +43,12 @@ class Store:
         rules: Rules | None = None,
         meter: Meter | None = None,
         location: str = "",
+        announcements: Announcements | None = None,
     ) -> None:
         self.environment = environment
         self.location = location
         self.meter = meter
+        self.announcements = announcements
         self._queue = queue
         self.rules: Rules = rules or Rules()
         self._documents: OrderedDict[tuple[str, str], Document] = OrderedDict()
@@ -167,6 +170,8 @@ class Store:
         if is_inherited(self.environment.index):
             return
         self.environment.background.close()
+        if self.announcements is not None:
+            self.announcements.close()
         with self._lock:
             if callable(self._queue):
                 self._queue = _closed
@@ -236,7 +241,7 @@ def open_store(
     clock = clock or SystemClock()
     ports = open_ports(str(url), create, clock, meter)
     environment = Environment(ports.index, ports.blobs, clock, settings)
-    return Store(environment, ports.queue, rules, ports.meter, location_of(str(url)))
+    return Store(environment, ports.queue, rules, ports.meter, location_of(str(url)), ports.announcements)
 
 
 def _closed() -> Queue:

@@ -2,33 +2,34 @@
 
 Modules
 -------
-memory                all three ports in memory: the strict reference
-item_rows             rows of items, for an index in SQL
-row_blobs             blobs of which the small ones are rows of the index's database
-sqlite                index, small blobs and queue in one SQLite file
-sqlite_file           connections to the file: group commit, readers, turns of processes
-sqlite_blobs          blobs as rows of the file
-sqlite_queue          the queue's rows in the file
-sqlite_tables         the tables of the file, and the statements that fill them
-turnstile             a fair hand-over between processes that share a file
-files                 blobs in a folder
-postgres              index, blobs and queue in one schema of PostgreSQL
-postgres_commits      commits to the index, with blobs, in groups
-postgres_connections  connections, their settings, and errors
-postgres_queue        the queue's rows
-postgres_tables       the tables, and their creation
-postgres_address      the address of a store in PostgreSQL
-dynamodb              the index on a DynamoDB table
-dynamodb_client       DynamoDB's requests and retries
-dynamodb_http         HTTP connections to DynamoDB
-dynamodb_setup        the client's settings, and creation and check of the table
-hosted_turns          turns of processes at a hosted index
-objectstore           blobs in S3, or another object store
-s3_versions           conditional deletes in S3 by object version
-sqs                   the queue on SQS FIFO
-aws_store             the index, blobs and queue behind an AWS URL
-boto                  clients and errors of boto3
-service_request       retries of requests to a hosted service
-metered_ports         wrappers that count what a backend would be billed on AWS
-billed_units          the rules by which AWS counts billed units
+memory                  all three ports in memory: the strict reference
+item_rows               rows of items, for an index in SQL
+row_blobs               blobs of which the small ones are rows of the index's database
+sqlite                  index, small blobs and queue in one SQLite file
+sqlite_file             connections to the file: group commit, readers, turns of processes
+sqlite_blobs            blobs as rows of the file
+sqlite_queue            the queue's rows in the file
+sqlite_tables           the tables of the file, and the statements that fill them
+turnstile               a fair hand-over between processes that share a file
+files                   blobs in a folder
+postgres                index, blobs and queue in one schema of PostgreSQL
+postgres_commits        commits to the index, with blobs, in groups
+postgres_connections    connections, their settings, and errors
+postgres_announcements  hints between processes by NOTIFY
+postgres_queue          the queue's rows
+postgres_tables         the tables, and their creation
+postgres_address        the address of a store in PostgreSQL
+dynamodb                the index on a DynamoDB table
+dynamodb_client         DynamoDB's requests and retries
+dynamodb_http           HTTP connections to DynamoDB
+dynamodb_setup          the client's settings, and creation and check of the table
+hosted_turns            turns of processes at a hosted index
+objectstore             blobs in S3, or another object store
+s3_versions             conditional deletes in S3 by object version
+sqs                     the queue on SQS FIFO
+aws_store               the index, blobs and queue behind an AWS URL
+boto                    clients and errors of boto3
+service_request         retries of requests to a hosted service
+metered_ports           wrappers that count what a backend would be billed on AWS
+billed_units            the rules by which AWS counts billed units
 """

@@ -9,6 +9,7 @@ from itertools import chain
 from stratalog.backends.hosted_turns import HostedTurns
 from stratalog.backends.item_rows import append_row, encoded, item_of, pages, rows_if_absent
 from stratalog.backends.postgres_address import PostgresAddress
+from stratalog.backends.postgres_announcements import PostgresAnnouncements
 from stratalog.backends.postgres_commits import PostgresCommit, PostgresWriter, put_blobs
 from stratalog.backends.postgres_connections import Connection, PostgresConnections
 from stratalog.backends.postgres_queue import PostgresQueue
@@ -57,6 +58,7 @@ class PostgresStore:
         table = PostgresBlobTable(self._connections, writer)
         row_bytes_max = BLOB_BYTES_MAX if larger is None else BLOB_ROW_BYTES_MAX
         self.blobs = RowBlobs(table, clock, larger, row_bytes_max)
+        self.announcements = PostgresAnnouncements(self._connections, address.schema, clock)
 
     def create(self) -> list[str]:
         """Create what is missing, and return the names. Raises Unsupported, Unavailable."""
@@ -68,6 +70,7 @@ class PostgresStore:
 
     def close(self) -> None:
         """Close everything. Closing twice is fine."""
+        self.announcements.close()
         self.queue.close()
         self.blobs.close()
         self.index.close()

@@ -9,6 +9,7 @@ blob_stats  the metadata of many blobs of one folder
 scratch  blobs in a temporary file, for checks that may not write
 read_back  a blob's content from storage, or its damage
 blob_kinds  the media type of a blob, for people who browse a folder or a bucket
+announcements  hints between processes that a log has new entries
 queue  a FIFO queue in groups
 meter  counts of requests and billed units
 """

@@ -1,14 +1,17 @@
 """Hub: the listeners of each document in this process, and the messages that report news to them.
 
 A commit of this process pokes the listeners at once. The hub finds commits of other processes by polling: it reads the
-head of each document that has listeners, one small read each. At most one message of each kind waits for a listener: a
+head of each document that has listeners, one small read each. Where the store has announcements, a hint of another
+process makes the hub read the head of that document at once. At most one message of each kind waits for a listener: a
 newer message replaces an older one.
 """
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Collection
+from contextlib import suppress
 from typing import Any
 
 import anyio
@@ -111,6 +114,8 @@ class Hub:
         self._moved: dict[_Room, None] = {}
         self._moved_event: anyio.Event | None = None
         self._presence_due_ms = 0.0
+        self._hinted: set[Name] = set()
+        self._hint = anyio.Event()
 
     async def join(
         self, organisation: str, name: str, principal: Principal = ANONYMOUS, *, takes_changes: bool = False
@@ -174,6 +179,8 @@ class Hub:
         """Report a commit of this process to ``poked``, and to listeners that do not know the version yet."""
         if self._poked is not None:
             self._poked(organisation, name, version)
+        if self._store.announcements is not None:
+            self._store.announcements.announce(organisation, name)
         self._announce(organisation, name, version)
 
     def _announce(self, organisation: str, name: str, version: int) -> None:
@@ -191,19 +198,39 @@ class Hub:
 
     async def watch(self) -> None:
         """Poll the heads of documents with listeners and send presence, until cancelled."""
+        if self._store.announcements is not None:
+            loop = asyncio.get_running_loop()
+
+            def pass_on(organisation: str, name: str) -> None:
+                # A server that stopped meanwhile has no listeners.
+                with suppress(RuntimeError):
+                    loop.call_soon_threadsafe(self._take_hint, (organisation, name))
+
+            self._store.announcements.listen(pass_on)
         async with anyio.create_task_group() as group:
             group.start_soon(self._watch_presence)
             await self._watch_heads()
 
+    def _take_hint(self, name: Name) -> None:
+        if name in self._rooms:
+            self._hinted.add(name)
+            self._hint.set()
+
     async def _watch_heads(self) -> None:
+        """Read all heads periodically, and the heads of which another process gave a hint as soon as possible."""
+        all_due = anyio.current_time()
         while True:
-            began_ms = self._clock.boot_ms()
+            began = anyio.current_time()
+            hinted, self._hinted, self._hint = self._hinted, set(), anyio.Event()
+            if reads_all := began >= all_due:
+                all_due = began + self._limits.live_poll_seconds
             try:
-                await self._poll()
+                await self._poll(None if reads_all else hinted)
             except Exception:  # noqa: BLE001 - it is logged, and a fault must not end the watch for everybody
                 _log.exception("the heads of documents with listeners could not be read")
-            spent = (self._clock.boot_ms() - began_ms) / 1000
-            await anyio.sleep(max(self._limits.live_poll_seconds, spent / WATCH_SHARE_MAX))
+            await anyio.sleep((anyio.current_time() - began) / WATCH_SHARE_MAX)
+            with anyio.move_on_after(max(0.0, all_due - anyio.current_time())):
+                await self._hint.wait()
 
     async def _watch_presence(self) -> None:
         while True:
@@ -228,8 +255,9 @@ class Hub:
             self._presence_due_ms = now_ms + 1000 * size / PRESENCE_BYTES_PER_SECOND
         return None
 
-    async def _poll(self) -> None:
-        rooms = {name: (room, room.version) for name, room in self._rooms.items()}
+    async def _poll(self, names: Collection[Name] | None = None) -> None:
+        """Read the heads of these documents, or of all, and act on them."""
+        rooms = {name: (room, room.version) for name, room in self._rooms.items() if names is None or name in names}
         if rooms:
             heads = await self._pools.polling.run(lambda: _heads({name: room.log for name, (room, _) in rooms.items()}))
             for name, version in heads.items():

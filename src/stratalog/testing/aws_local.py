@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from stratalog.testing.emulators import KEY, SECRET, Emulator, ministack, seaweed
-from stratalog.testing.local_services import run_beside
+from stratalog.testing.local_services import run_with_services
 
 __all__ = ["aws_environment", "aws_local", "main"]
 
@@ -58,7 +58,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the services and, with their variables, the command in ``arguments``. Return its exit code."""
     with tempfile.TemporaryDirectory(prefix="stratalog-aws-") as folder:
         services = aws_local(Path(folder))
-        return run_beside("aws_local", "DynamoDB, SQS and S3", services, STORE, arguments, without=USERS)
+        return run_with_services("aws_local", "DynamoDB, SQS and S3", services, STORE, arguments, without=USERS)
 
 
 if __name__ == "__main__":

@@ -10,12 +10,12 @@ from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from types import FrameType
 
-__all__ = ["run_beside"]
+__all__ = ["run_with_services"]
 
 USAGE = 2
 
 
-def run_beside(
+def run_with_services(
     module: str,
     names: str,
     services: AbstractContextManager[Mapping[str, str]],

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from stratalog.testing.local_services import run_beside
+from stratalog.testing.local_services import run_with_services
 from stratalog.testing.postgres_server import postgres_server
 
 __all__ = ["main", "postgres_local"]
@@ -27,7 +27,7 @@ def postgres_local() -> Iterator[dict[str, str]]:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the server and, with its variables, the command in ``arguments``. Return its exit code."""
-    return run_beside("postgres_local", "a server of PostgreSQL", postgres_local(), STORE, arguments)
+    return run_with_services("postgres_local", "a server of PostgreSQL", postgres_local(), STORE, arguments)
 
 
 if __name__ == "__main__":

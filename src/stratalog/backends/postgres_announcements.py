@@ -1,0 +1,102 @@
+"""Hints between processes by NOTIFY of PostgreSQL."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from queue import SimpleQueue
+
+import msgspec
+import psycopg
+from psycopg import sql
+
+from stratalog.backends.postgres_connections import Connection, PostgresConnections
+from stratalog.clock import Clock, new_id
+from stratalog.codec import sha256
+from stratalog.errors import StratalogError
+from stratalog.ports.announcements import Heard
+from stratalog.process_fork import close_in_child
+
+__all__ = ["PostgresAnnouncements"]
+
+WAITING_MAX = 10_000
+CLOSE_SECONDS_MAX = 1.0
+RETRY_SECONDS = 1.0
+
+_log = logging.getLogger("stratalog.postgres")
+
+
+class PostgresAnnouncements:
+    """Hints on a channel of the store's schema. One thread sends, another one listens; each starts at its first use."""
+
+    def __init__(self, connections: PostgresConnections, schema: str, clock: Clock) -> None:
+        self._connections = connections
+        self._clock = clock
+        # A channel's name has at most 63 bytes, like the schema's.
+        self._channel = f"stratalog_{sha256(schema.encode()).hex()[:32]}"
+        self._own = new_id(clock)
+        self._waiting: SimpleQueue[tuple[str, str] | None] = SimpleQueue()
+        self._threads: list[threading.Thread] = []
+        self._lock = threading.Lock()
+        self._closed = False
+        close_in_child(self, "_lock")
+
+    def announce(self, organisation: str, name: str) -> None:
+        if self._waiting.qsize() < WAITING_MAX:
+            self._waiting.put((organisation, name))
+            self._start("send", self._send)
+
+    def listen(self, heard: Heard) -> None:
+        self._start("listen", lambda: self._listen(heard))
+
+    def close(self) -> None:
+        with self._lock:
+            self._closed = True
+            threads, self._threads = self._threads, []
+        self._waiting.put(None)
+        for thread in threads:
+            thread.join()
+
+    def _start(self, what: str, work: Callable[[], None]) -> None:
+        name = f"stratalog-{what}"
+        with self._lock:
+            if not self._closed and all(thread.name != name for thread in self._threads):
+                self._threads.append(threading.Thread(target=work, name=name, daemon=True))
+                self._threads[-1].start()
+
+    def _send(self) -> None:
+        while (first := self._waiting.get()) is not None:
+            # Many commits of one log wait as one hint.
+            names = {first: None}
+            while not self._waiting.empty() and (next_name := self._waiting.get()) is not None:
+                names[next_name] = None
+            texts = [msgspec.json.encode([self._own, *name]).decode() for name in names]
+            with suppress(StratalogError):  # a lost hint is no fault: the other processes poll
+                self._connections.read("SELECT pg_notify(%s, unnest(%s::text[]))", (self._channel, texts))
+            if self._closed:
+                return
+
+    def _listen(self, heard: Heard) -> None:
+        while not self._closed:
+            try:
+                connection = self._connections.connect()
+                try:
+                    self._hear(connection, heard)
+                finally:
+                    connection.close()
+            except (psycopg.Error, StratalogError) as exc:
+                if not self._closed:
+                    _log.warning("hints of other processes cannot be heard: %s", exc)
+                    self._clock.sleep(RETRY_SECONDS)
+
+    def _hear(self, connection: Connection, heard: Heard) -> None:
+        connection.execute(sql.SQL("LISTEN {}").format(sql.Identifier(self._channel)))
+        while not self._closed:
+            for notify in connection.notifies(timeout=CLOSE_SECONDS_MAX):
+                own, organisation, name = msgspec.json.decode(notify.payload, type=tuple[str, str, str])
+                if own != self._own:
+                    heard(organisation, name)
+                if self._closed:
+                    return

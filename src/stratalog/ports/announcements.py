@@ -1,0 +1,27 @@
+"""Announcements: hints between the processes of a store that a log has new entries. Polling finds what hints miss."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+__all__ = ["Announcements", "Heard"]
+
+Heard = Callable[[str, str], None]
+"""Called with an organisation and a name for each hint of another process, on a thread of the backend."""
+
+
+class Announcements(Protocol):
+    """The contract. A hint may be lost, repeated or late. Safe to call from many threads."""
+
+    def announce(self, organisation: str, name: str) -> None:
+        """Announce news of a log to the other processes. Returns at once, and never raises."""
+        ...
+
+    def listen(self, heard: Heard) -> None:
+        """Call ``heard`` for each hint of another process, from now until `close`. May be called once."""
+        ...
+
+    def close(self) -> None:
+        """End the threads. Closing twice is harmless."""
+        ...

@@ -1,0 +1,102 @@
+"""Hints between processes by NOTIFY, and a server that reads a head after a hint."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import closing
+from queue import Empty, SimpleQueue
+from typing import Any
+
+import psycopg
+import pytest
+
+import stratalog
+from stratalog.backends import postgres_announcements
+from stratalog.backends.postgres import PostgresStore
+from stratalog.backends.postgres_address import parse_address
+from stratalog.clock import SystemClock
+from stratalog.server.application import Application, ServerLimits
+from tests.server.api import BUDGET, mutation, push, serving
+
+Name = tuple[str, str]
+
+
+@pytest.fixture
+def stores(postgres: str) -> Iterator[list[PostgresStore]]:
+    opened = [PostgresStore(parse_address(postgres), SystemClock()) for _ in range(2)]
+    opened[0].create()
+    yield opened
+    for store in opened:
+        store.close()
+
+
+def hints_of(store: PostgresStore, connection: Any) -> SimpleQueue[Name]:
+    """Listen to the hints of other processes, and return them in a queue."""
+    heard: SimpleQueue[Name] = SimpleQueue()
+    store.announcements.listen(lambda organisation, name: heard.put((organisation, name)))
+    while not connection.execute("SELECT count(*) FROM pg_stat_activity WHERE query LIKE 'LISTEN %'").fetchone()[0]:
+        pass
+    return heard
+
+
+@pytest.fixture
+def connection(postgres: str) -> Iterator[psycopg.Connection[Any]]:
+    with closing(psycopg.connect(parse_address(postgres).conninfo, autocommit=True)) as connection:
+        yield connection
+
+
+def test_a_process_hears_the_hints_of_another_and_not_its_own(stores: list[PostgresStore], connection: Any) -> None:
+    heard = hints_of(stores[1], connection)
+    stores[1].announcements.announce("acme", "own")
+    stores[0].announcements.announce("acme", "plan \0 é")
+    assert heard.get(timeout=30) == ("acme", "plan \0 é")
+    with pytest.raises(Empty):
+        heard.get_nowait()
+
+
+def test_hints_of_another_schema_are_not_heard(stores: list[PostgresStore], connection: Any, postgres: str) -> None:
+    heard = hints_of(stores[1], connection)
+    with closing(PostgresStore(parse_address(f"{postgres}_other"), SystemClock())) as other:
+        other.announcements.announce("acme", "other")
+    stores[0].announcements.announce("acme", "plan")
+    assert heard.get(timeout=30) == ("acme", "plan")
+
+
+def test_hints_are_heard_again_after_the_session_ended(
+    stores: list[PostgresStore], connection: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(postgres_announcements, "RETRY_SECONDS", 0.01)
+    heard = hints_of(stores[1], connection)
+    connection.execute("SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE query LIKE 'LISTEN %'")
+    for _ in range(3000):
+        stores[0].announcements.announce("acme", "plan")
+        try:
+            assert heard.get(timeout=0.02) == ("acme", "plan")
+            return
+        except Empty:
+            continue
+    raise AssertionError("no hint was heard after the session ended")
+
+
+def test_closing_ends_the_threads(stores: list[PostgresStore], connection: Any) -> None:
+    hints_of(stores[0], connection)
+    stores[0].announcements.announce("acme", "plan")
+    stores[0].close()
+    assert not [thread for thread in threading.enumerate() if thread.name in ("stratalog-listen", "stratalog-send")]
+
+
+def test_a_server_reports_the_commit_of_another_server_before_it_polls(postgres: str) -> None:
+    """The servers poll once an hour, so only a hint can report the commit."""
+    limits = ServerLimits(live_poll_seconds=3600)
+    with (
+        stratalog.open(postgres) as first,
+        stratalog.open(postgres) as second,
+        serving(Application(limits=limits), first) as writer,
+        serving(Application(limits=limits), second) as reader,
+    ):
+        writer.put(BUDGET)
+        with reader.websocket_connect(f"{BUDGET}/live") as live:
+            assert live.receive_json()["version"] == 0
+            push(writer, mutation("c", 1, key="k", value=1))
+            assert live.receive_json() == {"type": "poke", "version": 1}
