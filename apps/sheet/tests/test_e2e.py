@@ -100,18 +100,21 @@ def test_in_the_browser(story: str, node: str, url: str, tmp_path: Path) -> None
     tell(HERE, node, url, story, find_chromium(), str(tmp_path))
 
 
-def test_what_the_command_line_writes_is_seen_at_once(node: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("home", ["folder", "postgres"])
+def test_what_the_command_line_writes_is_seen_at_once(
+    home: str, node: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
     """Another process writes to the same store, and the server polls the head."""
-    folder = str(tmp_path / "store")
+    url_of_store = request.getfixturevalue("postgres") if home == "postgres" else str(tmp_path / "store")
     install_engine()
-    with open_store(folder) as store, serving(create_app(store, application())) as url:
+    with open_store(url_of_store) as store, serving(create_app(store, application())) as url:
         told = [node, "stories.mjs", url, WITH_COMMAND, find_chromium(), str(tmp_path)]
         with subprocess.Popen(told, cwd=HERE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as person:
             assert person.stdout is not None
             assert person.stdout.readline() == "open\n"
             cell = [f"local/{WITH_COMMAND}", "B2", "by command", "--author", "Clerk"]
             subprocess.run(
-                [sys.executable, "-c", PROGRAM, "sheet", "set", *cell, "--store", folder],
+                [sys.executable, "-c", PROGRAM, "sheet", "set", *cell, "--store", url_of_store],
                 check=True,
                 capture_output=True,
             )
