@@ -23,6 +23,7 @@ from stratalog.backends.postgres_connections import (
     PostgresConnections,
     error_of,
     idle_end,
+    is_lost,
 )
 from stratalog.backends.row_blobs import BlobRow
 from stratalog.clock import Clock
@@ -174,7 +175,11 @@ class PostgresWriter:
         if self._connection is None or self._idle_end.poll(0) or self._connection.closed:
             self._disconnect()
             connection = self._connections.connect()
-            _prepare(connection)
+            try:
+                _prepare(connection)
+            except psycopg.Error as exc:
+                connection.close()
+                raise error_of(exc) from exc
             self._connection, self._idle_end = connection, idle_end(connection)
         return self._connection
 
@@ -204,7 +209,7 @@ class PostgresWriter:
         except psycopg.Error as exc:
             if exc.sqlstate in REPEATABLE:
                 return False
-            raise error_of(exc, sent=connection.closed) from exc
+            raise self._error_of(connection, exc, sent=True) from exc
         return True
 
     def _run_each(self, connection: Connection, group: Sequence[PostgresCommit]) -> Sequence[Any]:
@@ -226,12 +231,23 @@ class PostgresWriter:
                     connection.execute("COMMIT")
                 return outcomes
             except psycopg.Error as exc:
-                if not connection.closed:
-                    connection.execute("ROLLBACK")
-                if exc.sqlstate not in REPEATABLE:
-                    raise error_of(exc, sent=sent and connection.closed) from exc
-                failure = exc
-        raise error_of(failure) from failure
+                error = self._error_of(connection, exc, sent=sent)
+                if exc.sqlstate not in REPEATABLE or connection.closed:
+                    raise error from exc
+        raise error
+
+    def _error_of(self, connection: Connection, error: psycopg.Error, *, sent: bool) -> StratalogError:
+        """Return the error of a commit, after the end of its transaction. ``sent``: the commit itself was sent."""
+        lost = is_lost(connection, error)
+        if not lost:
+            try:
+                connection.execute("ROLLBACK")
+            except psycopg.Error:
+                lost = True
+        if lost:
+            # libpq may be in the middle of a pipeline.
+            self._disconnect()
+        return error_of(error, sent=sent and lost and error.sqlstate not in REPEATABLE)
 
     def _blobs_of(self, group: Iterable[PostgresCommit]) -> list[BlobRow]:
         """Return the blobs of all commits, each key once, in order of key, so that transactions do not deadlock.

@@ -14,7 +14,7 @@ from psycopg_pool import ConnectionPool, PoolClosed, PoolTimeout
 from stratalog.errors import Closed, Corrupt, OutcomeUnknown, StorageFull, StratalogError, Unavailable
 from stratalog.process_fork import close_in_child
 
-__all__ = ["REPEATABLE", "STATEMENT_TRIES", "Connection", "PostgresConnections", "error_of", "idle_end"]
+__all__ = ["REPEATABLE", "STATEMENT_TRIES", "Connection", "PostgresConnections", "error_of", "idle_end", "is_lost"]
 
 CONNECTIONS_MAX = 16
 CONNECT_SECONDS_MAX = 10
@@ -112,7 +112,7 @@ class PostgresConnections:
                 return result
             except psycopg.Error as exc:
                 if exc.sqlstate not in REPEATABLE:
-                    raise error_of(exc, sent=is_committing and connection.broken) from exc
+                    raise error_of(exc, sent=is_committing and is_lost(connection, exc)) from exc
                 failure = exc
             finally:
                 self._give_back(connection)
@@ -202,6 +202,15 @@ def idle_end(connection: Connection) -> select.poll:
 
 def _is_stale(connection: Connection) -> bool:
     return connection.closed or bool(idle_end(connection).poll(0))
+
+
+def is_lost(connection: Connection, error: psycopg.Error) -> bool:
+    """Return whether the connection broke with this error, so that the answer to the last request never comes.
+
+    An error without a state is one of libpq, not of the server. The classes 08 and 57P are errors of the connection,
+    and shutdowns of the server.
+    """
+    return connection.closed or not error.sqlstate or error.sqlstate.startswith(("08", "57P"))
 
 
 def error_of(error: psycopg.Error, *, sent: bool = False) -> StratalogError:
