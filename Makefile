@@ -2,6 +2,7 @@
 .DEFAULT_GOAL := help
 .PHONY: help demo demo-catalogue demo-core demo-sheet demo-sync simulate test test-quick test-aws check mutants bench docs clean
 .PHONY: mutation removals damage-sweep healthy hostile endurance corpus wheels soak soak-simulation soak-clients soak-histories soak-backups soak-sheet soak-engine soak-table soak-catalogue record ready-demo ready-dev ready-browser ready-postgres ready-office
+.PHONY: check-style check-types check-javascript test-convergence test-convergence-servers test-branches test-retries test-tampering
 
 python := .venv/bin/python
 # A demo stores its data in a folder; with STORE=aws-local in emulators of DynamoDB, SQS and S3, and with
@@ -31,6 +32,8 @@ WORKERS ?= auto
 # Each pytest worker begins with neighbouring tests, which share a module's fixtures, and later takes tests that another
 # worker has not begun.
 in_parallel := -n $(WORKERS) --dist worksteal
+# Runs targets side by side that use one core each, and prints the output of each at its end.
+two_at_once = $(MAKE) --no-print-directory --jobs 2 --output-sync=target
 # Adds a line to $(RUNS_JSON): commit, command, seconds, result. The target is the name of the rule.
 recorded = $(python) scripts/record_run.py run --json $(RUNS_JSON) --target $@ --
 # The tests that `make test-aws` runs on an account: the contract of the index, the command line, a copy.
@@ -59,13 +62,24 @@ demo-core: $(ready_store) ## documents, records, history and forks on one machin
 
 test: ready-dev ready-browser ready-postgres ## seeds of the simulation and sessions of clients, then every test (the quick ones with branch coverage) and a quarter of the planted bugs
 	$(python) -m tests.simulation.simulate --seeds $(TEST_SEEDS) --seed $(COMMIT_SEED)
-	$(python) -m tests.retries --retries 10000 --seed $(COMMIT_SEED)
-	$(python) -m tests.tampering --alterations 1000 --seed $(COMMIT_SEED)
-	$(python) -m tests.client.convergence --sessions 180 --seed $(COMMIT_SEED)
-	$(python) -m tests.client.convergence --sessions 20 --seed $(COMMIT_SEED) --servers 3
-	$(python) -m tests.branches --sessions 20 --seed $(COMMIT_SEED)
+	@$(two_at_once) test-convergence test-convergence-servers test-branches test-retries test-tampering
 	$(python) -m pytest -q $(in_parallel) --sample-mutants $(COMMIT_SEED) tests/simulation
 	$(python) -m pytest -q $(in_parallel) --sample-mutants $(COMMIT_SEED) --ignore tests/simulation --cov --cov-branch --cov-report=term
+
+test-convergence:
+	$(python) -m tests.client.convergence --sessions 180 --seed $(COMMIT_SEED)
+
+test-convergence-servers:
+	$(python) -m tests.client.convergence --sessions 20 --seed $(COMMIT_SEED) --servers 3
+
+test-branches:
+	$(python) -m tests.branches --sessions 20 --seed $(COMMIT_SEED)
+
+test-retries:
+	$(python) -m tests.retries --retries 10000 --seed $(COMMIT_SEED)
+
+test-tampering:
+	$(python) -m tests.tampering --alterations 1000 --seed $(COMMIT_SEED)
 
 test-quick: ready-dev ## for use while you edit: 500 seeds, and the tests without emulators, browser, killed processes and coverage
 	$(python) -m tests.simulation.simulate --seeds $(QUICK_SEEDS) --seed $(COMMIT_SEED)
@@ -77,10 +91,17 @@ test-aws: ready-dev ## some tests on your own AWS account, for a few cents: make
 	STRATALOG_TEST_AWS=$(PREFIX) $(python) -m pytest -q $(ON_ACCOUNT)
 
 check: ready-dev ## lint, format, types and import rules, and lint and types of JavaScript
+	@$(two_at_once) check-types check-javascript check-style
+
+check-style:
 	$(python) -m ruff check .
 	$(python) -m ruff format --check .
-	$(python) -m mypy
 	.venv/bin/lint-imports
+
+check-types:
+	$(python) -m mypy
+
+check-javascript:
 	$(python) scripts/check_javascript.py
 
 simulate: ready-dev ## run seeds of the simulation: make simulate SEEDS=1000, or SEED=14 WORLD=index SEEDS=1

@@ -21,6 +21,7 @@ from stratalog.backends.postgres_address import parse_address
 from stratalog.clock import SystemClock
 from stratalog.errors import ConditionFailed, Invalid, OutcomeUnknown, Unavailable, Unsupported
 from stratalog.homes import make_store
+from stratalog.log import LogSettings
 from stratalog.ports.index import Absent, Check, Delete, Equals, Item, Put, Write
 from stratalog.testing.postgres_server import PostgresServer, postgres_server
 from tests.cli.conftest import Run, run
@@ -145,7 +146,8 @@ def test_commits_are_durable_where_the_server_does_not_wait_for_the_disk(
 
 def test_a_store_outlives_a_restart_of_the_server(restarted: PostgresServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(postgres_connections, "WAIT_SECONDS_MAX", 0.2)
-    with stratalog.open(restarted.url) as store:
+    settings = LogSettings(append_seconds_max=0.2)
+    with stratalog.open(restarted.url, settings=settings) as store:
         document = store.create("acme", "plan")
         document.mutate("inc", {"key": "n"})
         for mode in ("fast", "immediate"):
