@@ -1,7 +1,7 @@
 # `make` alone lists the targets. Every target first installs its requirements into .venv (see scripts/bootstrap).
 .DEFAULT_GOAL := help
 .PHONY: help demo demo-catalogue demo-core demo-sheet demo-sync simulate test test-quick test-aws check mutants bench docs clean
-.PHONY: mutation removals damage-sweep healthy hostile endurance corpus wheels soak soak-simulation soak-clients soak-histories soak-backups soak-sheet soak-engine soak-table soak-catalogue record ready-demo ready-dev ready-browser ready-postgres ready-office
+.PHONY: mutation removals damage-sweep healthy hostile endurance corpus wheels soak soak-simulation soak-clients soak-histories soak-postgres soak-backups soak-sheet soak-engine soak-table soak-catalogue record ready-demo ready-dev ready-browser ready-postgres ready-office
 .PHONY: check-style check-types check-javascript test-convergence test-convergence-servers test-branches test-retries test-tampering
 
 python := .venv/bin/python
@@ -122,7 +122,7 @@ damage-sweep: ready-dev ## damage every kind of stored object in each way, and c
 healthy: ready-dev ## verify the stores of 1,000 seeds of the simulation, during and after their writes: no damage may be reported
 	$(recorded) $(python) -m tests.simulation.healthy --stores 1000 --seed $(COMMIT_SEED)
 
-soak: soak-simulation soak-clients soak-histories soak-backups soak-sheet soak-engine soak-table soak-catalogue ## all soaks; a shorter run: make soak SEEDS=1000 SESSIONS=100 HISTORIES=1
+soak: soak-simulation soak-clients soak-histories soak-postgres soak-backups soak-sheet soak-engine soak-table soak-catalogue ## all soaks; a shorter run: make soak SEEDS=1000 SESSIONS=100 HISTORIES=1
 
 soak-simulation: ready-dev ## many seeds of the simulation; the result goes to runs.json, as do those of all soaks
 	$(recorded) $(python) -m tests.simulation.simulate --seeds $(SEEDS) --seed $(FRESH_SEED)
@@ -134,6 +134,9 @@ soak-clients: ready-dev ## many sessions of clients
 
 soak-histories: ready-dev ## histories of killed processes on AWS's emulators
 	$(recorded) $(python) -m tests.cloud.histories --histories $(HISTORIES) --records 6000 --processes 8 --seed $(FRESH_SEED)
+
+soak-postgres: ready-dev ready-postgres ## histories of killed processes on PostgreSQL, whose server is restarted fifty times
+	$(recorded) $(python) -m tests.postgres.restarts --records 6000 --processes 5 --restarts 50 --seed $(FRESH_SEED)
 
 soak-backups: ready-dev ## back up stores during writes, restore and compare them; also on AWS's emulators
 	$(recorded) $(python) -m tests.backups.drill --rounds $(ROUNDS) --seed $(FRESH_SEED)

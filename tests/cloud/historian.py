@@ -20,7 +20,16 @@ import msgspec
 from stratalog.backends.dynamodb import DynamoIndex
 from stratalog.backends.dynamodb_client import DynamoClient, DynamoRetryPolicy
 from stratalog.clock import SystemClock
-from stratalog.errors import Conflict, Corrupt, NotFound, OutcomeUnknown, StratalogError, Unavailable
+from stratalog.errors import (
+    Conflict,
+    Corrupt,
+    Invalid,
+    LimitExceeded,
+    NotFound,
+    OutcomeUnknown,
+    StratalogError,
+    Unavailable,
+)
 from stratalog.homes import Ports, open_ports
 from stratalog.log import Environment, Log, LogSettings, fork_log, open_log
 from stratalog.log.directory import LOGS, list_directory
@@ -194,6 +203,9 @@ class Historian:
                 self._tell(Met(turn.__name__))
             except (Corrupt, Violation) as exc:
                 self._tell(Met(f"{type(exc).__name__}: {exc}", violation=True))
+            except (Invalid, LimitExceeded) as exc:
+                # No operation of this program breaks a rule.
+                self._tell(Met(f"{type(exc).__name__}: {exc}", violation=True))
             except StratalogError as exc:
                 self._tell(Met(exc.code))
 
@@ -248,7 +260,9 @@ class Historian:
         self._tell(Read(log.record.name, sent, time.monotonic_ns(), after, write_ids, whole))
 
     def _snapshot(self, log: Log) -> None:
-        log.save_snapshot(log.head().version, [b"state"])
+        # An empty log has no version to snapshot.
+        if version := log.head().version:
+            log.save_snapshot(version, [b"state"])
 
     def _archive(self, log: Log) -> None:
         archive_segments(log, log.head().version // 2)
