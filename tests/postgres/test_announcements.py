@@ -48,6 +48,7 @@ def connection(postgres: str) -> Iterator[psycopg.Connection[Any]]:
 
 def test_a_process_hears_the_hints_of_another_and_not_its_own(stores: list[PostgresStore], connection: Any) -> None:
     heard = hints_of(stores[1], connection)
+    connection.execute("SELECT pg_notify(%s, 'no hint')", (stores[1].announcements._channel,))
     stores[1].announcements.announce("acme", "own")
     stores[0].announcements.announce("acme", "plan \0 é")
     assert heard.get(timeout=30) == ("acme", "plan \0 é")

@@ -125,6 +125,11 @@ def test_a_store_shows_no_password(postgres: str) -> None:
         assert parse_address(postgres).schema in repr(store)
 
 
+def test_a_url_that_libpq_does_not_accept_is_refused(postgres: str) -> None:
+    with pytest.raises(Invalid, match="libpq"):
+        stratalog.open(f"{postgres}&no_such_part=1")
+
+
 def test_a_server_that_does_not_answer_is_unavailable(tmp_path: Path) -> None:
     with pytest.raises(Unavailable, match="cannot be reached"):
         stratalog.open(f"postgresql://ada:secret@/plans?host={tmp_path}")
@@ -252,6 +257,25 @@ def test_threads_that_commit_together_share_transactions(store: PostgresStore, c
         list(pool.map(commit, range(32)))
     after = connection.execute("SELECT pg_current_xact_id()::text::bigint").fetchone()[0]
     assert after - before < 32 * 20 / 2
+
+
+def test_one_item_with_and_without_a_check_fits_one_group(store: PostgresStore) -> None:
+    """Both rows of the group have the same key and the same body."""
+    put = Put(Item("p", "2", {"h": OTHER}), Absent())
+    store.index.commit([Put(Item("p", "1", {"h": HASH}))])
+    outcomes: list[bool] = []
+
+    def commit(number: int) -> None:
+        writes: list[Write] = [put, Check("p", "1", Equals("h", HASH))] if number % 2 else [put]
+        try:
+            store.index.commit(writes)
+            outcomes.append(True)
+        except ConditionFailed:
+            outcomes.append(False)
+
+    with ThreadPoolExecutor(16) as pool:
+        list(pool.map(commit, range(32)))
+    assert sorted(outcomes) == [False] * 31 + [True]
 
 
 def test_one_failed_commit_of_a_group_fails_alone(store: PostgresStore) -> None:

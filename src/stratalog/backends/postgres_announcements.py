@@ -95,8 +95,10 @@ class PostgresAnnouncements:
         connection.execute(sql.SQL("LISTEN {}").format(sql.Identifier(self._channel)))
         while not self._closed:
             for notify in connection.notifies(timeout=CLOSE_SECONDS_MAX):
-                own, organisation, name = msgspec.json.decode(notify.payload, type=tuple[str, str, str])
-                if own != self._own:
-                    heard(organisation, name)
+                # Any program may use the channel.
+                with suppress(msgspec.DecodeError):
+                    own, organisation, name = msgspec.json.decode(notify.payload, type=tuple[str, str, str])
+                    if own != self._own:
+                        heard(organisation, name)
                 if self._closed:
                     return

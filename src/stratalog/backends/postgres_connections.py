@@ -11,7 +11,7 @@ import psycopg
 from psycopg import sql
 from psycopg_pool import ConnectionPool, PoolClosed, PoolTimeout
 
-from stratalog.errors import Closed, Corrupt, OutcomeUnknown, StorageFull, StratalogError, Unavailable
+from stratalog.errors import Closed, Corrupt, Invalid, OutcomeUnknown, StorageFull, StratalogError, Unavailable
 from stratalog.process_fork import close_in_child
 
 __all__ = ["REPEATABLE", "STATEMENT_TRIES", "Connection", "PostgresConnections", "error_of", "idle_end", "is_lost"]
@@ -52,6 +52,8 @@ Connection = psycopg.Connection[tuple[Any, ...]]
 
 class PostgresConnections:
     """A pool of connections for reads and for short transactions, and new connections for a writer of its own.
+
+    The constructor sends nothing. It raises Invalid for a URL that libpq does not accept.
 
     Safe to use from many threads. In a forked child every call raises Closed; the connections are the parent's.
     """
@@ -232,7 +234,10 @@ def _reason(error: Exception) -> str:
 
 
 def _parts(conninfo: str) -> dict[str, Any]:
-    return psycopg.conninfo.conninfo_to_dict(conninfo)
+    try:
+        return psycopg.conninfo.conninfo_to_dict(conninfo)
+    except psycopg.ProgrammingError as exc:
+        raise Invalid("libpq does not accept the URL of the store", reason=_reason(exc)) from exc
 
 
 _open_pools: set[ConnectionPool[Connection]] = set()
