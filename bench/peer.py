@@ -1,25 +1,31 @@
-"""The peer for comparison: `eventsourcing` on SQLite. The benchmark calls the recorder, without aggregates."""
+"""The peer for comparison: `eventsourcing`, on SQLite or PostgreSQL. The benchmark calls its recorder alone."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any
 from uuid import UUID
 
 from eventsourcing.persistence import StoredEvent
 from eventsourcing.sqlite import SQLiteApplicationRecorder, SQLiteDatastore
 
-__all__ = ["Peer"]
+from stratalog.testing.postgres_server import PostgresServer
+
+__all__ = ["Peer", "PostgresPeer"]
 
 AGGREGATE = UUID(int=7)
 
 
 class Peer:
-    """The events of one aggregate. Its connections have synchronous=FULL, SQLite's default."""
+    """The events of one aggregate in SQLite. Its connections have synchronous=FULL, SQLite's default."""
 
     def __init__(self, path: Path) -> None:
-        self._datastore = SQLiteDatastore(str(path))
-        self._recorder = SQLiteApplicationRecorder(self._datastore)
+        self._datastore: Any = SQLiteDatastore(str(path))
+        self._begin(SQLiteApplicationRecorder(self._datastore))
+
+    def _begin(self, recorder: Any) -> None:
+        self._recorder = recorder
         self._recorder.create_table()
         self._version = 0
 
@@ -38,10 +44,22 @@ class Peer:
 
     def select(self) -> Sequence[StoredEvent]:
         """Return all events, with undecoded data."""
-        return self._recorder.select_events(AGGREGATE)
+        events: Sequence[StoredEvent] = self._recorder.select_events(AGGREGATE)
+        return events
 
     def close(self) -> None:
         self._datastore.close()
+
+
+class PostgresPeer(Peer):
+    """The events of one aggregate in PostgreSQL."""
+
+    def __init__(self, server: PostgresServer) -> None:
+        from eventsourcing.postgres import PostgresApplicationRecorder, PostgresDatastore
+
+        found = server.environment
+        self._datastore = PostgresDatastore(found["PGDATABASE"], found["PGHOST"], 5432, found["PGUSER"], "")
+        self._begin(PostgresApplicationRecorder(self._datastore))
 
 
 def _stored(version: int, body: bytes) -> StoredEvent:

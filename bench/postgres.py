@@ -9,6 +9,7 @@ from itertools import count
 from bench.appends import THREADS, append_each, batch, rates, together
 from bench.figures import Measured
 from bench.measure import alternated
+from bench.peer import PostgresPeer
 from bench.workplace import ORGANISATION, Workplace
 from stratalog import Store
 from stratalog.store import open_store
@@ -46,6 +47,17 @@ def append(work: Workplace) -> Measured:
         return rates(seconds, len(facts))
 
 
+def peer_append(work: Workplace) -> Measured:
+    with (
+        postgres_server() as server,
+        closing(PostgresPeer(server)) as peer,
+        closing(PlainInserts(server.url)) as plain,
+    ):
+        _, bodies = batch(work.scale.commits)
+        seconds = alternated(work.scale.rounds, lambda: peer.append_each(bodies), lambda: plain.append_each(bodies))
+        return rates(seconds, len(bodies))
+
+
 def append_32(work: Workplace) -> Measured:
     with _sides() as (store, plain):
         log = store.create_log(ORGANISATION, "log")
@@ -70,6 +82,7 @@ def mutate(work: Workplace) -> Measured:
 
 MEASURES: dict[str, Callable[[Workplace], Measured]] = {
     "postgres-append": append,
+    "postgres-peer-append": peer_append,
     "postgres-append-32": append_32,
     "postgres-mutate": mutate,
 }
