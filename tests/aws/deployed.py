@@ -102,14 +102,6 @@ class Deployed:
             self._sqs.client, queue._url, function.call, batch_size=BATCH_SIZE, delivers_again=happens, keeps=happens
         )
 
-    def work_through(self) -> None:
-        """Process batches until the queue stays empty after its visibility timeout."""
-        idle = 0
-        while idle < 2:
-            idle = 0 if self.source.poll() else idle + 1
-            if idle:
-                self.time.sleep(VISIBILITY_SECONDS)
-
     def document_url(self, document: str) -> str:
         """Return the URL of a document at the gateway."""
         return f"{self.gateway.url}/v1/organisations/{ORGANISATION}/documents/{document}"

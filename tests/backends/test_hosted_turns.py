@@ -93,12 +93,6 @@ class Writer:
             look()
         self.looks.clear()
 
-    def lose(self, other: Writer) -> None:
-        """Lose a race: ``other`` commits first."""
-        other.read()
-        assert other.put()
-        assert not self.put()
-
     def wait(self) -> bool:
         """Take the turn after a lost race. Return whether the index waited or wrote the mark."""
         with self.turns.turn(PREFIX) as has_turn:
@@ -324,11 +318,13 @@ def test_no_look_outlives_its_index() -> None:
         if reached.is_set():
             break
     assert reached.wait(10)
-    closing = threading.Thread(target=turns.close)
+    closing = threading.Thread(target=turns.close, daemon=True)
     closing.start()
-    assert closing.is_alive()
+    closing.join(0.1)
+    assert closing.is_alive(), "the index is closed, and a look of it goes on"
     answered.set()
     closing.join(10)
+    assert not closing.is_alive()
     assert not [thread for thread in threading.enumerate() if thread.name == "stratalog-look"]
     with pytest.raises(Closed):
         turns.commit([Put(Item(ENTRIES, number(1000), {}), Absent())])

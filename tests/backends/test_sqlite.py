@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-import threading
 from functools import partial
 from itertools import count
 from pathlib import Path
@@ -371,24 +370,13 @@ def _closed_in_child(database: SqliteDatabase) -> int:
 
 
 def _together(database: SqliteDatabase, commits: list[list[Put]]) -> list[StratalogError | None]:
-    """Return the error of each commit, or None. A lock on the file makes commits queue, so that they form groups."""
-    blocker = apsw.Connection(database.path)
-    blocker.execute("BEGIN IMMEDIATE")
-    answers: list[StratalogError | None] = [None] * len(commits)
-
-    def commit(n: int) -> None:
-        try:
-            database.index.commit(commits[n])
-        except StratalogError as exc:
-            answers[n] = exc
-
-    threads = [threading.Thread(target=commit, args=(n,)) for n in range(len(commits))]
-    for thread in threads:
-        thread.start()
-    blocker.execute("ROLLBACK")
-    for thread in threads:
-        thread.join()
-    return answers
+    """Run the commits in one group. Return the error of each commit, or None."""
+    writer = database._file._writer
+    before = writer._commits
+    calls = {str(n): partial(database.index.commit, writes) for n, writes in enumerate(commits)}
+    ends = ends_of(writer._group_commit, _Ticket(_nothing), calls)
+    assert writer._commits == before + 1
+    return [ends[name] for name in calls]
 
 
 def _filled(path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -41,16 +42,15 @@ def section(name: str) -> str:
 @each_command
 def test_a_command_is_in_the_guide_with_its_options(name: str) -> None:
     options = [text for one in COMMANDS[name].params if isinstance(one, click.Option) for text in one.opts]
-    assert [
-        text for text in options if text not in ("--store", "--settings", "--json") and f"`{text}" not in section(name)
-    ] == []
+    documented = set(re.findall(r"`(-[-\w]+)", section(name))) | {"--store", "--settings", "--json"}
+    assert set(options) <= documented
 
 
 @each_command
 def test_a_command_has_an_example_in_its_help_and_in_the_guide(name: str) -> None:
     example = (COMMANDS[name].epilog or "").removeprefix("Example: ")
     assert example.startswith(f"stratalog {name}")
-    assert example in section(name)
+    assert re.search(rf"^{re.escape(example)}( *#.*)?$", section(name), re.MULTILINE)
 
 
 @each_command

@@ -9,12 +9,12 @@ import pytest
 
 from stratalog.client import Client, background
 from stratalog.client.background import RETRY_POLICY, Background
-from stratalog.client.transport import Stop
-from stratalog.errors import Closed, StratalogError, Unavailable
+from stratalog.client.transport import Stop, Unreached
+from stratalog.errors import Closed, OutcomeUnknown, StratalogError, Unavailable
 from stratalog.protocol.sync import Push, Pushed
 from stratalog.retry import RetryPolicy
 from stratalog.testing.clock import ManualClock
-from tests.client.helpers import InProcess, new_document
+from tests.client.helpers import Answer, InProcess, new_document
 
 SECONDS_MAX = 10.0
 
@@ -56,11 +56,21 @@ def test_without_a_poke_it_pulls_now_and_then(monkeypatch: pytest.MonkeyPatch) -
 
 def test_it_goes_on_after_failures_and_tells_them(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(background, "RETRY_POLICY", RetryPolicy(wait_seconds_first=0.001))
-    transport = InProcess(new_document())
+    told: list[StratalogError | None] = []
+
+    class Asking(InProcess):
+        def _deliver(self, serve: Callable[[], Answer]) -> Answer:
+            told.append(client.last_error)
+            return super()._deliver(serve)
+
+    transport = Asking(new_document())
     transport.faults = ["unreached", "lost-request", "lost-answer"]
-    with Client(transport).start() as client:
+    client = Client(transport)
+    with client.start():
         assert client.mutate("put", {"key": "k", "value": 1}).wait(SECONDS_MAX) == "applied"
-        assert client.last_error is None
+    # Each fault ended a cycle. The next cycle began with the error of the one before it.
+    assert [type(error) for error in told[:4]] == [type(None), Unreached, OutcomeUnknown, OutcomeUnknown]
+    assert client.last_error is None  # `close` has waited for the end of the last cycle
 
 
 def test_a_start_or_a_close_more_changes_nothing() -> None:

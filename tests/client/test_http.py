@@ -5,6 +5,9 @@ from __future__ import annotations
 import socket
 import threading
 from collections.abc import Iterator
+from contextlib import ExitStack
+from types import TracebackType
+from typing import Self
 
 import httpx
 import msgspec
@@ -42,14 +45,22 @@ class Running(uvicorn.Server):
         self.listening = socket.create_server(("127.0.0.1", port))
         app = create_app(store, Application(limits=ServerLimits(live_poll_seconds=0.01), authenticate=tokens))
         super().__init__(uvicorn.Config(app, log_level="error", ws="websockets-sansio"))
-        self._thread = threading.Thread(target=self.run, args=([self.listening],))
+        self._thread = threading.Thread(target=self.run, args=([self.listening],), daemon=True)
         self._thread.start()
         self.port = self.listening.getsockname()[1]
         self.url = f"http://127.0.0.1:{self.port}{PATH}"
 
     def end(self) -> None:
+        """End the server. Ending it again does nothing."""
         self.should_exit = True
-        self._thread.join()
+        self._thread.join(SECONDS_MAX)
+        assert not self._thread.is_alive()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.end()
 
 
 @pytest.fixture
@@ -60,9 +71,8 @@ def store() -> Iterator[stratalog.Store]:
 
 @pytest.fixture
 def url(store: stratalog.Store) -> Iterator[str]:
-    server = Running(store)
-    yield server.url
-    server.end()
+    with Running(store) as server:
+        yield server.url
 
 
 def test_a_client_keeps_in_step_by_itself(url: str, store: stratalog.Store) -> None:
@@ -76,32 +86,31 @@ def test_a_client_keeps_in_step_by_itself(url: str, store: stratalog.Store) -> N
 
 
 def test_it_keeps_in_step_with_a_server_that_was_away(store: stratalog.Store) -> None:
-    server = Running(store)
     heard = threading.Event()
-    with connect(server.url, create=True) as client:
-        client.mutate("put", {"key": "k", "value": 1}).wait(SECONDS_MAX)
-        server.end()
-        handle = client.mutate("inc", {"key": "k"})
-        server = Running(store, server.port)
-        assert handle.wait(SECONDS_MAX) == "applied"
-        client.subscribe(lambda keys: heard.set(), "theirs")
-        store.document("acme", "plan").mutate("put", {"key": "theirs", "value": 1})
-        assert heard.wait(SECONDS_MAX)
-    server.end()
+    with ExitStack() as servers:
+        server = servers.enter_context(Running(store))
+        with connect(server.url, create=True) as client:
+            assert client.mutate("put", {"key": "k", "value": 1}).wait(SECONDS_MAX) == "applied"
+            server.end()
+            handle = client.mutate("inc", {"key": "k"})
+            servers.enter_context(Running(store, server.port))
+            assert handle.wait(SECONDS_MAX) == "applied"
+            client.subscribe(lambda keys: heard.set(), "theirs")
+            store.document("acme", "plan").mutate("put", {"key": "theirs", "value": 1})
+            assert heard.wait(SECONDS_MAX)
 
 
 def test_a_token_opens_the_document_and_its_pokes(store: stratalog.Store) -> None:
     tokens = StaticTokens({"a-good-token": Principal(id="ada")})
-    server = Running(store, tokens=tokens)
     heard = threading.Event()
-    with connect(server.url, create=True, token="a-good-token") as client:
-        assert client.mutate("put", {"key": "k", "value": 1}).wait(SECONDS_MAX) == "applied"
-        client.subscribe(lambda keys: heard.set(), "theirs")
-        store.document("acme", "plan").mutate("put", {"key": "theirs", "value": 1})
-        assert heard.wait(SECONDS_MAX)
-    with Client(HttpTransport(server.url, token=lambda: "another")) as client, pytest.raises(Forbidden):
-        client.sync()
-    server.end()
+    with Running(store, tokens=tokens) as server:
+        with connect(server.url, create=True, token="a-good-token") as client:
+            assert client.mutate("put", {"key": "k", "value": 1}).wait(SECONDS_MAX) == "applied"
+            client.subscribe(lambda keys: heard.set(), "theirs")
+            store.document("acme", "plan").mutate("put", {"key": "theirs", "value": 1})
+            assert heard.wait(SECONDS_MAX)
+        with Client(HttpTransport(server.url, token=lambda: "another")) as client, pytest.raises(Forbidden):
+            client.sync()
 
 
 def test_a_document_that_is_not_there_is_told(url: str) -> None:
@@ -128,12 +137,13 @@ def test_a_server_that_hangs_up_leaves_the_outcome_unknown() -> None:
         connection.close()
 
     with socket.create_server(("127.0.0.1", 0)) as listening:
-        hanging_up = threading.Thread(target=hang_up, args=(listening,))
+        hanging_up = threading.Thread(target=hang_up, args=(listening,), daemon=True)
         hanging_up.start()
         transport = HttpTransport(f"http://127.0.0.1:{listening.getsockname()[1]}{PATH}")
         with pytest.raises(OutcomeUnknown):
             transport.push(Push("group", []))
-        hanging_up.join()
+        hanging_up.join(SECONDS_MAX)
+        assert not hanging_up.is_alive()
         transport.close()
 
 

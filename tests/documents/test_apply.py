@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -27,6 +28,7 @@ from stratalog.protocol import BUILT_IN_MUTATORS, Draft, Mutation, Rejected
 from tests.documents.helpers import World, inc, large, put, statuses
 from tests.processes import ROOT, environment, run
 
+SECONDS_MAX = 20
 GARBAGE = """
 import gc
 from tests.documents.helpers import World, inc, large, put
@@ -601,22 +603,32 @@ def test_a_reader_does_not_wait_for_a_commit() -> None:
 def test_readers_beside_writers_see_every_version_whole_and_never_an_older_one() -> None:
     document = World(snapshot_entries_interval=5).create()
     stopped = threading.Event()
+    seen: list[set[int]] = [set(), set(), set()]
     wrong: list[Any] = []
 
-    def read() -> None:
+    def read(versions: set[int]) -> None:
         last = 0
         while not stopped.is_set():
             view = document.at()
             if not (view.version >= last and view.get("a/n", 0) == view.get("b/n", 0) == view.version):
                 wrong.append((last, view.version, view.to_dict()))
             last = view.version
+            versions.add(last)
 
-    readers = [threading.Thread(target=read) for _ in range(3)]
+    readers = [threading.Thread(target=read, args=(versions,), daemon=True) for versions in seen]
+    ends = time.monotonic() + SECONDS_MAX
+    try:
+        for reader in readers:
+            reader.start()
+        id = 0
+        # On a slow machine a reader may get no processor for a while, so the writer goes on until each has read thrice.
+        while id < 200 or (min(map(len, seen)) < 3 and time.monotonic() < ends):
+            id += 1
+            document.apply([inc("a/n", id=2 * id - 1), inc("b/n", id=2 * id)])
+    finally:
+        stopped.set()
     for reader in readers:
-        reader.start()
-    for id in range(1, 200):
-        document.apply([inc("a/n", id=2 * id - 1), inc("b/n", id=2 * id)])
-    stopped.set()
-    for reader in readers:
-        reader.join()
+        reader.join(SECONDS_MAX)
+        assert not reader.is_alive()
     assert wrong == []
+    assert min(map(len, seen)) >= 3

@@ -70,4 +70,5 @@ def test_what_another_thread_learns_amid_a_call_is_not_lost(call: Callable[[Docu
         assert held is not None
         assert min(known.version, held.version) >= learnt[0]
         assert 3 <= found <= get(document) == get(rival)
+    assert calls[0] < step, "the call makes more queries than the test has steps"
     assert step > 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Sequence
 
 import pytest
@@ -31,6 +32,8 @@ from tests.log.helpers import (
     scripted,
     unavailable,
 )
+
+SECONDS_MAX = 20
 
 
 def other(log: Log) -> Log:
@@ -132,21 +135,22 @@ def commits_of_a_crowd(log: Log) -> int:
 
     def hold() -> None:
         sent.set()
-        go.wait()
+        assert go.wait(SECONDS_MAX)
 
     scripted(log.environment).calls.clear()
     scripted(log.environment).script = [after(hold)]
-    first = threading.Thread(target=log.append, args=(event(),))
+    first, *others = [threading.Thread(target=log.append, args=(event(),), daemon=True) for _ in range(9)]
     first.start()
-    sent.wait()
-    crowd = [threading.Thread(target=log.append, args=(event(),)) for _ in range(8)]
-    for thread in crowd:
+    assert sent.wait(SECONDS_MAX)
+    for thread in others:
         thread.start()
+    ends = time.monotonic() + SECONDS_MAX
     while len(log._appender._group_commit.waiting) < 8:
-        pass
+        assert time.monotonic() < ends, "the other appends do not wait"
     go.set()
-    for thread in [first, *crowd]:
-        thread.join()
+    for thread in [first, *others]:
+        thread.join(SECONDS_MAX)
+        assert not thread.is_alive()
     return scripted(log.environment).calls["commit"]
 
 

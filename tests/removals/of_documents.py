@@ -258,7 +258,7 @@ REMOVALS: tuple[Removal, ...] = (
         "B59",
         (
             Edit(
-                "src/stratalog/backends/sqlite.py",
+                "src/stratalog/backends/item_rows.py",
                 "    except (msgspec.DecodeError, UnicodeDecodeError) as exc:",
                 "    except msgspec.DecodeError as exc:",
             ),

@@ -43,7 +43,7 @@ REMOVALS: tuple[Removal, ...] = (
         "B4",
         (
             Edit(
-                "src/stratalog/store.py", "    make_folder(folder)\n", "    folder.mkdir(parents=True, exist_ok=True)\n"
+                "src/stratalog/homes.py", "    make_folder(folder)\n", "    folder.mkdir(parents=True, exist_ok=True)\n"
             ),
         ),
         ("tests/test_store.py::test_a_new_store_and_the_folders_above_it_survive_a_power_failure",),

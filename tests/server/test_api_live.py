@@ -233,12 +233,12 @@ def test_a_caller_who_looked_before_a_document_was_made_again_ends_nobody_s_conn
             found = read(*given)
             if not looked.is_set():
                 looked.set()
-                made_again.wait(10)
+                assert made_again.wait(10)
             return found
 
         monkeypatch.setattr(hub_module, "_log_and_version", late)
         early = asyncio.create_task(hub.join("acme", "budget"))
-        await asyncio.to_thread(looked.wait, 10)
+        assert await asyncio.to_thread(looked.wait, 10)
         delete_log(store.document("acme", "budget").log)
         store.create("acme", "budget")
         second = await hub.join("acme", "budget")

@@ -94,16 +94,19 @@ def test_pushes_do_not_queue_behind_another_organisation_s(other: str) -> None:
     with TestClient(app) as client:
         for path in (mine, other):
             assert client.put(path).status_code == 201
+        pushed: list[Any] = []
         waiting = threading.Thread(
-            target=push, args=(client, mutation("c", 1, key="k", value=1)), kwargs={"path": mine}
+            target=lambda: pushed.extend(push(client, mutation("c", 1, key="k", value=1), path=mine)), daemon=True
         )
         waiting.start()
         try:
             assert began.wait(SECONDS_MAX)
             assert push(client, mutation("c", 1, key="k", value=1), path=other)[0]["status"] == "applied"
+            assert pushed == []
         finally:
             held.set()
-            waiting.join()
+            waiting.join(SECONDS_MAX)
+        assert [outcome["status"] for outcome in pushed] == ["applied"]
 
 
 def test_who_has_a_name_is_told_as_far_as_the_caller_may_read_it() -> None:
