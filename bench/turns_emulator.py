@@ -1,8 +1,8 @@
-"""Turns at DynamoDB's emulator: ``python -m bench.turns_emulator [--quick]``. Needs the development tools.
+"""Measure turns at an emulator of DynamoDB: ``python -m bench.turns_emulator [--quick]``. Needs the development tools.
 
-Like `bench.turns`, but each writer is a real process that uses ministack. The program delays each call by 5 to 20 ms,
-since an emulator on the same machine is nearer than any service. A round trip is the median duration of the calls of
-the same run, since the machine's speed differs between runs.
+The program resembles `bench.turns`, but each writer is a real process that uses the emulator ministack. The program
+delays each call by 5 to 20 ms, since an emulator on the same machine answers faster than a distant service. A round
+trip is the median duration of the calls of the same run, since the machine's speed differs between runs.
 """
 
 from __future__ import annotations
@@ -59,7 +59,11 @@ class Task(msgspec.Struct, frozen=True):
 
 
 class Report(msgspec.Struct, frozen=True):
-    """The result of a process: the seconds of each commit, the failures, and the cost of all calls in write units."""
+    """The result of a process.
+
+    It has the seconds of each commit, the number of failed commits, the cost of all calls in write units, and the
+    median seconds of a call.
+    """
 
     seconds: list[float]
     failed: int

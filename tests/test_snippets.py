@@ -1,4 +1,4 @@
-"""Every Python and shell snippet of a page runs, unless its page skips it. `tests/snippets.py` runs the snippets."""
+"""Run the Python and shell snippets of every page with `tests/snippets.py`. A page may mark a snippet as skipped."""
 
 from __future__ import annotations
 

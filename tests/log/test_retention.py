@@ -1,4 +1,4 @@
-"""The floor: which entries are forgotten and kept, and the base that must exist before the floor rises."""
+"""The floor: which entries a log forgets, and which snapshot (the base) must exist before the floor rises."""
 
 from __future__ import annotations
 

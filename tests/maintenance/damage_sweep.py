@@ -1,6 +1,7 @@
 """Damage each stored object in each way, directly in the storage, and check that an inspection names the object.
 
-``python -m tests.maintenance.damage_sweep`` damages every needed object of a full store, in memory and in a folder.
+``python -m tests.maintenance.damage_sweep`` damages each object that a full store still needs. A full store has objects
+of every kind. The program sweeps one in memory and one in a folder.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ class Sweep(msgspec.Struct):
 
 
 class Place(Protocol):
-    """Access to the stored objects of a store, without the store's own code."""
+    """Access to the stored objects of a store, without the checks of the store."""
 
     def objects(self) -> list[StoredObject]:
         """Return all stored objects."""
@@ -58,7 +59,7 @@ class Place(Protocol):
 
 
 class StoredObject(msgspec.Struct, frozen=True):
-    """One item or blob. ``replace`` stores other bytes as the object, or deletes the object if it receives None."""
+    """One item or blob. ``replace(body)`` stores other bytes as the object; ``replace(None)`` deletes the object."""
 
     kind: str
     key: str
@@ -173,7 +174,7 @@ def _blob_object(key: str, body: bytes, replace: Callable[[bytes | None], None])
 
 
 def sweep(store: stratalog.Store, place: Place, draw: Random, per_kind: int | None = None) -> Sweep:
-    """Damage needed objects in each way, one at a time: at most ``per_kind`` of each kind, or all if it is None."""
+    """Damage needed objects in each way, one at a time. ``per_kind`` limits the objects of one kind; None: no limit."""
     assert inspect_all(store) == ()
     objects = [each for each in place.objects() if _is_needed(store, each)]
     draw.shuffle(objects)
@@ -254,10 +255,10 @@ def _cannot_be_noticed(store: stratalog.Store, target: StoredObject, body: bytes
 
 
 def _is_last(store: stratalog.Store, item: Item) -> bool:
-    """Return whether no inspection can notice the loss of a version.
+    """Return whether no inspection can notice the loss of a version or an entry.
 
-    Nothing else in the store names the newest version of a record. The same holds for the newest entry of a log, unless
-    a snapshot has its version. An entry that is also in an archive may be missing as well.
+    No other object names the newest version of a record. No other object names the newest entry of a log, unless a
+    snapshot has the same version. An inspection also ignores the loss of an entry that an archive contains.
     """
     kind, index = item_kind(item), store.environment.index
     if kind == "record version":
@@ -306,7 +307,11 @@ def _record_of(store: stratalog.Store, partition: str) -> Any:
 
 
 def _is_needed(store: stratalog.Store, target: StoredObject) -> bool:
-    """Return whether the store still needs the object. An object that waits to be freed is not needed."""
+    """Return whether the store still needs the object.
+
+    It does not need the objects of a segment that waits to be freed. Exception: if the segment has an archive, the
+    store needs the record and the entries of the segment.
+    """
     if target.item is None:
         return target.key in _needed_blobs(store)
     item, index = target.item, store.environment.index

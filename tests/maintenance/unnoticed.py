@@ -11,7 +11,7 @@ __all__ = ["DELETED", "UNNOTICED", "UNNOTICED_BY_STATE"]
 DELETED = "(deleted)"
 """The loss of the whole item."""
 
-REVISION = "its revision"  # a counter that only the condition of the next change compares
+REVISION = "its revision"  # only the condition of the next change compares this counter
 TIME_AND_ID = "its time and id"  # the time is for people, the id is random
 MISSING = "that it is missing"
 CHECKPOINT = "[checkpoint](../concepts/proof.md#checkpoints)"
@@ -61,7 +61,7 @@ UNNOTICED_BY_STATE: dict[str, set[str]] = {
     "record version": {"that the newest versions are missing"},
     "dead message": {"wrong content that can be decoded", MISSING},
 }
-"""Further phrases of the page, about damage that cannot be noticed in some states of a store.
+"""Further phrases of the page, about damage that verification cannot notice in some states of a store.
 
-They hold for every attribute of the object.
+Each phrase holds for every attribute of the object.
 """

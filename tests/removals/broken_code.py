@@ -1,7 +1,8 @@
-"""A pytest plugin. A test that ends with an error such as NameError shows broken code and not the removed fix's bug.
+"""A pytest plugin that detects broken code after the removal of a fix.
 
-`python -m tests.removals` loads it in each pytest that it runs. The environment variable `ALLOWED` names errors that
-the bug itself raises. These count as failures of the test.
+A test should fail because of the bug that the fix had removed. An error such as NameError shows only that the removal
+broke the code. `python -m tests.removals` loads the plugin in each run of pytest. The environment variable
+`REMOVAL_RAISES` names errors that the bug itself raises. The plugin does not report these errors as broken code.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import pytest
 __all__ = ["ALLOWED", "CODE_IS_BROKEN", "pytest_exception_interact", "pytest_sessionfinish"]
 
 CODE_IS_BROKEN = 90
-"""The exit status for broken code. pytest's own go up to 5."""
+"""The exit status for broken code. pytest itself never ends with this status."""
 
 ALLOWED = "REMOVAL_RAISES"
 BROKEN = (AttributeError, ImportError, NameError, SyntaxError)

@@ -1,4 +1,7 @@
-"""Devices: the minimum state of a synchronised client, and a record of its answers to compare with the log."""
+"""Devices: the minimum state of a synchronised client, and a record of the server's answers.
+
+The simulation compares these answers with the log.
+"""
 
 from __future__ import annotations
 
@@ -56,7 +59,7 @@ class Device:
         self._begin()
 
     def mutate(self, name: str, args: Any) -> None:
-        """Add a pending mutation by one of the tabs."""
+        """Add a pending mutation of a random client of the device."""
         client = self._random.choice(self.clients)
         self.pending.append(Mutation(client=client, id=self._next(client), name=name, args=args))
 
@@ -69,7 +72,10 @@ class Device:
         return Pull(self.group, self.cookie)
 
     def learn(self, request: Push, pushed: Pushed) -> None:
-        """Record the outcomes of a push. Only `collected` changes the device, since pulls confirm mutations."""
+        """Record the outcomes of a push, and begin again after the outcome `collected`.
+
+        The other outcomes leave the pending mutations unchanged: only a pull confirms mutations.
+        """
         self.outcomes += [(request.origin, outcome) for outcome in pushed.outcomes]
         statuses = {one.status for one in pushed.outcomes if one.client in self.clients}
         if "wrong-group" in statuses or "mismatch" in statuses:
@@ -78,7 +84,7 @@ class Device:
             self.begin_again()
 
     def take(self, request: Pull, pulled: Pulled) -> bool:
-        """Apply the answer to a pull. Return False if the request's cookie is no longer the current one."""
+        """Apply the answer to a pull. Return False if the device's cookie or group has changed since the request."""
         if request != self.pull():
             return False
         self._check_order(pulled.cookie)
@@ -171,7 +177,7 @@ def check_owners(truth: Truth, groups: Mapping[str, str]) -> None:
 
 
 def _check_sighting(seen: Sighting, truth: Truth) -> None:
-    """Check that a device's content and last ids are exactly those of the log at that version."""
+    """Check that the content and last ids in a sighting equal the log's content and last ids at the same version."""
     there = truth.states[seen.version]
     if seen.content != there:
         keys = sorted(key for key in seen.content.keys() | there.keys() if seen.content.get(key) != there.get(key))

@@ -1,7 +1,8 @@
-"""The world of processes that share a file: lock files are real, and processes stop, crash and receive Ctrl-C.
+"""Simulate processes that share a file: lock files are real, and processes stop, crash and receive Ctrl-C.
 
-Turns are a hint, so a fault in them endangers no data. But turns must be useful: only one process has the turn, waiting
-processes get the turn in order, and no process waits longer than the bound.
+Turns are only a hint, so a fault of the turnstile endangers no data. But turns must be useful: only one process has the
+turn, waiting processes get the turn in order, and no process waits longer than the bound. The docstring of
+`stratalog.backends.turnstile` explains the door and the room.
 """
 
 from __future__ import annotations
@@ -74,7 +75,7 @@ class TurnsWorld:
             self._remove()
 
     def restart(self, name: str) -> None:
-        """After a random time, start another process for a crashed one. The new process has the remaining turns."""
+        """After a random time, replace a crashed process. The new process does the rest of the work."""
         self.scheduler.counts.bump("crashes")
         self.scheduler.later(int(self.scheduler.random.random() * 100), lambda: self._start(name))
 
@@ -148,7 +149,7 @@ class _Process:
 
     @contextmanager
     def _granted(self, what: str) -> Iterator[None]:
-        """Check that the entering process is alone in the room, and that no other process was next."""
+        """Check that no other process is in the room, and that no other process should have entered first."""
         world = self.world
         if world.inside is not None:
             raise Violation(
@@ -164,7 +165,7 @@ class _Process:
                 world.inside = None
 
     def _work(self) -> None:
-        """Take a few steps, at which the process may stop for a while or crash."""
+        """Take a few steps. At each step the process may stop for a while, or crash."""
         world = self.world
         for _ in range(1 + int(self.clock.random() * 3)):
             world.scheduler.switch()
@@ -191,7 +192,7 @@ class _Clock(SimulatedClock):
 
 
 class _Watched(Turnstile):
-    """A turnstile that limits the number of its polls, and records which process is next."""
+    """A turnstile that checks the number of polls in each wait, and records which process should enter next."""
 
     def __init__(self, process: _Process, path: str) -> None:
         super().__init__(path, process.clock)
@@ -220,7 +221,7 @@ class _Watched(Turnstile):
             nonlocal polls
             polls += 1
             world.scheduler.counts.bump("turnstile.poll")
-            if polls > TURN_WAIT_MS_MAX + 1:  # a poll sleeps a millisecond at least
+            if polls > TURN_WAIT_MS_MAX + 1:  # a simulated sleep takes at least 1 ms
                 raise Violation("bounded wait", "a process polls for too long", process=self._process.name, polls=polls)
             return ended()
 

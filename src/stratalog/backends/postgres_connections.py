@@ -22,8 +22,8 @@ WAIT_SECONDS_MAX = 5.0
 IDLE_SECONDS_MAX = 600.0
 STATEMENT_TRIES = 5
 
-# A session that waits for a lock ends after a while, as does one whose client stopped in the middle of a transaction.
-# Otherwise it would hold up the others for ever.
+# PostgreSQL ends a statement that waits too long for a lock or runs too long. It also ends a session whose client
+# stopped in the middle of a transaction. Otherwise one stopped client would block the other sessions for ever.
 SETTINGS = {
     "lock_timeout": "10s",
     "statement_timeout": "60s",
@@ -51,11 +51,12 @@ Connection = psycopg.Connection[tuple[Any, ...]]
 
 
 class PostgresConnections:
-    """A pool of connections for reads and for short transactions, and new connections for a writer of its own.
+    """A pool of connections for reads and short transactions. `connect` opens a connection outside the pool.
 
     The constructor sends nothing. It raises Invalid for a URL that libpq does not accept.
 
-    Safe to use from many threads. In a forked child every call raises Closed; the connections are the parent's.
+    Safe to use from many threads. In a forked child every call but `close` raises Closed: the connections belong to the
+    parent.
     """
 
     def __init__(self, conninfo: str, schema: str) -> None:
@@ -64,7 +65,8 @@ class PostgresConnections:
         self._closed = False
         self._opening = threading.Lock()
         self._pool: ConnectionPool[Connection] | None = None
-        close_in_child(self, "_opening", "_pool")
+        # `Inherited` is true, so `check_open` raises Closed in a child.
+        close_in_child(self, "_opening", "_pool", "_closed")
 
     def connect(self) -> Connection:
         """Return a new connection, which the caller closes. Raises Unavailable, Closed."""
@@ -83,7 +85,7 @@ class PostgresConnections:
     def read(self, statement: str, parameters: Sequence[Any]) -> list[tuple[Any, ...]]:
         """Return all rows of one statement. Raises Unavailable, Corrupt, Closed.
 
-        A read whose connection breaks is repeated once on another connection.
+        If the connection breaks, the method repeats the read once on another connection.
         """
         try:
             return self._read_once(statement, parameters)
@@ -100,8 +102,9 @@ class PostgresConnections:
     def transact(self, work: Callable[[Connection], Result]) -> Result:
         """Run ``work`` in a transaction and return its result once the transaction is durable.
 
-        The work may be repeated, so it must do the same again. Raises the error of the work, Unavailable, StorageFull,
-        Corrupt, Closed: nothing was written. Raises OutcomeUnknown where the connection broke during the commit.
+        The method may call ``work`` again after a rollback, so ``work`` must allow repetition. Raises the error of
+        ``work``, Unavailable, StorageFull, Corrupt or Closed: then nothing was written. Raises OutcomeUnknown if the
+        connection broke during the commit.
         """
         for _ in range(STATEMENT_TRIES):
             connection = self._take()
@@ -121,7 +124,7 @@ class PostgresConnections:
         raise error_of(failure) from failure
 
     def check_open(self) -> None:
-        """Raise Closed after :meth:`close` and in a forked child."""
+        """Raise Closed after :meth:`close`, and in a forked child."""
         if self._closed:
             raise Closed("the database is closed")
 
@@ -163,7 +166,7 @@ class PostgresConnections:
         return self._pool
 
     def _take(self) -> Connection:
-        """Take a connection from the pool. Connections that the server ended while they were idle are replaced."""
+        """Take a connection from the pool. Replace connections that the server ended while they were idle."""
         pool = self._open_pool()
         try:
             for _ in range(CONNECTIONS_MAX):
@@ -174,7 +177,8 @@ class PostgresConnections:
                 pool.putconn(connection)
             return pool.getconn()
         except (PoolTimeout, PoolClosed) as exc:
-            # The pool does not report why it could not connect. A connection of its own shows the reason, if any.
+            # The pool does not report why it could not connect. `connect` shows the reason: it raises Unavailable if
+            # the server cannot be reached.
             self.connect().close()
             raise Unavailable("no connection to the database was free in time", limit=WAIT_SECONDS_MAX) from exc
 
@@ -207,16 +211,16 @@ def _is_stale(connection: Connection) -> bool:
 
 
 def is_lost(connection: Connection, error: psycopg.Error) -> bool:
-    """Return whether the connection broke with this error, so that the answer to the last request never comes.
+    """Return whether the connection broke with this error. Then the answer to the last request never arrives.
 
-    An error without a state is one of libpq, not of the server. The classes 08 and 57P are errors of the connection,
-    and shutdowns of the server.
+    An error without an SQLSTATE comes from libpq, not from the server. SQLSTATEs that begin with 08 are errors of the
+    connection. SQLSTATEs that begin with 57P mean that the server ended or refused the session.
     """
     return connection.closed or not error.sqlstate or error.sqlstate.startswith(("08", "57P"))
 
 
 def error_of(error: psycopg.Error, *, sent: bool = False) -> StratalogError:
-    """Return the error of a port for one of psycopg. ``sent``: the commit was sent, and the connection broke."""
+    """Translate an error of psycopg to one of Stratalog. ``sent``: the connection broke after the commit was sent."""
     state, reason = error.sqlstate or "", _reason(error)
     if sent:
         return OutcomeUnknown("the connection to the database broke during a commit", reason=reason)

@@ -18,25 +18,26 @@ class Unreached(Unavailable):
 
 
 class Transport(Protocol):
-    """One document on one server. Called by one thread at a time, except for the thread of `listen`."""
+    """One document on one server. The client calls it from one thread at a time; `listen` uses another thread."""
 
     def push(self, push: Push) -> Pushed:
-        """Send mutations, and return the server's answer. A push may be applied in part before it fails.
+        """Send mutations, and return the server's answer. The server may apply some mutations before a push fails.
 
-        Raises Unreached, Forbidden, Invalid, LimitExceeded or NotFound only where certainly no mutation was committed:
-        the client then may give them new numbers. After any other error each mutation may be committed. The client
-        waits for ``retry_after_seconds`` in an error's details before the next cycle in the background.
+        Raises Unreached, Forbidden, Invalid, LimitExceeded or NotFound only if certainly no mutation was committed. The
+        client may then give the mutations new numbers. After any other error, the server may have committed any of the
+        mutations. If an error's details contain ``retry_after_seconds``, the client waits for that time before the next
+        cycle in the background.
         """
         ...
 
     def pull(self, pull: Pull) -> Pulled:
-        """Return the changes since the cookie in ``pull``. Raises as `push` does; repeating a pull is always safe."""
+        """Return the changes since the cookie in ``pull``. Raises the errors of `push`. A repeated pull is safe."""
         ...
 
     def listen(self, on_poke: Callable[[], None]) -> Stop:
         """Call ``on_poke`` on another thread whenever there may be changes, until the returned function is called.
 
-        Pokes are hints: they may be lost, repeated or without cause. Never raises; reconnects by itself.
+        Pokes are hints: they may be lost, repeated or without cause. `listen` never raises, and reconnects by itself.
         """
         ...
 

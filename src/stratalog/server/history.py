@@ -1,4 +1,4 @@
-"""Queries of documents over HTTP: the six queries, and the digests, differences and history behind them."""
+"""Queries of documents over HTTP: six numbered queries, the digest, the differences, and the history of a key."""
 
 from __future__ import annotations
 
@@ -30,7 +30,10 @@ T = TypeVar("T")
 
 
 class StatePage(msgspec.Struct, frozen=True):
-    """Keys and values of one version. ``next`` is the ``after`` of the next page, at this version; None at the end."""
+    """Keys and values of one version. ``next`` is None at the end.
+
+    To read the next page, pass ``next`` as ``after``, and ``version`` as ``at``.
+    """
 
     version: int
     content: dict[str, Any]
@@ -38,7 +41,7 @@ class StatePage(msgspec.Struct, frozen=True):
 
 
 class ItemAt(msgspec.Struct, frozen=True):
-    """An item without its body. ``blob`` is the hash of the blob with its encoded value, if it is exactly one blob."""
+    """An item without its body. If one blob holds the whole encoded value, ``blob`` is the hash of this blob."""
 
     key: str
     version: int
@@ -71,7 +74,7 @@ class VersionState(msgspec.Struct, frozen=True):
 
 
 class VersionPage(msgspec.Struct, frozen=True):
-    """Versions in order. ``next`` is the ``after`` of the next page, None at the end."""
+    """Versions in order. To read the next page, pass ``next`` as ``after``. ``next`` is None at the end."""
 
     versions: list[VersionState]
     next: int | None
@@ -85,14 +88,17 @@ class DifferencePage(msgspec.Struct, frozen=True):
 
 
 class ChangePage(msgspec.Struct, frozen=True):
-    """The changes of one key, newest first. ``next`` is the ``at`` of the next page, None at the end."""
+    """The changes of one key, newest first. ``next`` is None at the end.
+
+    To read the next page, pass ``next`` as ``at``.
+    """
 
     changes: list[KeyChange]
     next: int | None
 
 
 class MutationState(msgspec.Struct, frozen=True):
-    """The version in which a mutation was committed; None if it was not."""
+    """The version that committed a mutation; None if no version did."""
 
     client: str
     id: int
@@ -107,7 +113,7 @@ class LastMutation(msgspec.Struct, frozen=True):
 
 
 class Digest(msgspec.Struct, frozen=True):
-    """The digest by which replicas compare states: equal for equal keys and values, whatever their history."""
+    """The digest by which replicas compare states. It depends only on the keys and values of a state."""
 
     version: int
     digest: str
@@ -191,7 +197,7 @@ def versions(
     states: Flag = False,
     limit: Count = 100,
 ) -> Response[VersionPage]:
-    """Kept versions in order. With ``states`` each version comes with its whole state, and pages are smaller."""
+    """The versions that are not forgotten, in order. With ``states``, pages hold whole states and fewer versions."""
     opened = service.document(organisation, document)
     versions_max = min(limit, PAGE_STATES_MAX) if states else limit
     bytes_max = page_bytes_max(request)
@@ -216,13 +222,13 @@ def mutation(
     client: Client,
     id: Number,
 ) -> MutationState:
-    """A rejected mutation is committed too; its version has the reason."""
+    """The log commits rejected mutations too. The version of a rejected mutation holds the reason."""
     return MutationState(client, id, service.document(organisation, document).applied_in(client, id))
 
 
 @reading("/client", opt={"action": "read"}, summary="Query 6: a client's latest mutation")
 def latest_mutation(service: Served, organisation: Name, document: Name, client: Client) -> LastMutation:
-    """The client's next mutation has the next number."""
+    """The client must give the next number to its next mutation."""
     return LastMutation(client, service.document(organisation, document).last_mutation(client))
 
 
@@ -261,7 +267,7 @@ def history(
     at: At = None,
     limit: Count = 100,
 ) -> Response[ChangePage]:
-    """The newest change comes first. Each has the mutations that made it."""
+    """The newest change comes first. Each change lists the mutations that caused the change."""
     changes = service.document(organisation, document).unread_history(key, at=at)
     page = page_of(request, changes, limit, _loaded, _unread_bytes)
     following = page.following.position if page.following else None
@@ -281,9 +287,9 @@ def _row_bytes(row: tuple[str, Slot]) -> int:
 
 
 def _state_bytes(document: Document, version: int, bytes_max: int) -> int:
-    """Return the size of a whole state in bytes. Opens no body.
+    """Return the size of a whole state in bytes, without reading bodies.
 
-    The count stops once it exceeds ``bytes_max``, so any larger result only means that the state is too large.
+    The count stops once it exceeds ``bytes_max``. So a result above ``bytes_max`` is not the full size of the state.
     """
     size = 0
     for row in document.state(version).scan():

@@ -1,4 +1,7 @@
-"""Stories of the real, unmodified Replicache client on a plain page in Chromium, against a real server."""
+"""Test the real, unmodified Replicache client on a plain page in Chromium, against a real server.
+
+`stories.mjs` contains the test scenarios, which are called stories.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +46,7 @@ STORIES = [
 
 
 class Connection(H11Protocol):
-    """A connection of the server. The class keeps open connections by client address, so that a story can cut one."""
+    """A connection of the server. The class keeps the open connections by client address, for `Cutting` to abort."""
 
     transports: ClassVar[dict[Any, asyncio.Transport]] = {}
 
@@ -57,7 +60,7 @@ class Connection(H11Protocol):
 
 
 class Cutting:
-    """The server's application and the files of the page. A story can make it lose answers to pushes."""
+    """Serve the application and the files of the page. On request of a story, lose the answers to pushes."""
 
     def __init__(self, store: Store) -> None:
         self._app: Any = create_app(store)

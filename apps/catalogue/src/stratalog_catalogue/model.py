@@ -38,7 +38,7 @@ class Relation(msgspec.Struct, frozen=True):
 
 
 class Work(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="model", tag=MODEL_VERSION):
-    """One work. A work does not say when it was made, so the same record always gives the same bytes."""
+    """One work. It does not contain the time of its transformation, so the same record always gives the same bytes."""
 
     id: str
     """The source's own id; with ``source`` it is unique."""
@@ -55,7 +55,7 @@ class Work(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_fi
     description: str = ""
     url: str = ""
     size: int | None = None
-    """The size in bytes of the object that the work describes, if the source gives it."""
+    """The size in bytes of the object that the work describes, if the source gives the size."""
 
 
 _encode = msgspec.json.Encoder().encode
@@ -63,10 +63,10 @@ _decode = msgspec.json.Decoder(Work).decode
 
 
 def encode_work(work: Work) -> bytes:
-    """Return the bytes of a work to store. Equal works have equal bytes."""
+    """Return the bytes with which the catalogue stores a work. Equal works have equal bytes."""
     return _encode(work)
 
 
 def decode_work(body: bytes) -> Work:
-    """Return the work of bytes that :func:`encode_work` returned."""
+    """Decode the work from bytes that :func:`encode_work` returned."""
     return _decode(body)

@@ -1,7 +1,7 @@
 """Transactions through the queue: a transaction is durable once it is sent, and a worker commits it later.
 
-A worker applies the messages of one table in order, to the newest state. Messages that wait at the same time become one
-entry, even if several senders sent them. The worker commits a failed transaction as a rejection, and continues with the
+A worker applies the messages of one table in order, to the newest state. The worker can commit several waiting messages
+as one entry, even if several senders sent them. It commits a failed transaction as a rejection, and continues with the
 next transaction. The command `stratalog work stratalog_table.application:app` runs the worker.
 """
 
@@ -53,13 +53,15 @@ class TableQueue:
         close_in_child(self, "_lock")
 
     def send(self, requests: Sequence[Request]) -> list[Ticket]:
-        """Queue transactions as one message, durable on return, and return a ticket for each transaction.
+        """Queue transactions as one durable message, and return a ticket for each transaction.
 
         An empty sequence queues nothing. Raises LimitExceeded for too many transactions or a message that is too large,
-        and Unavailable if the queue cannot be reached or is too long.
-        Raises Conflict if the table refuses the sender's client, for example because another sender used its numbers:
-        use another client then. After these errors nothing is queued. Raises OutcomeUnknown if any attempt may have
-        queued the message. Send nothing more with this sender then: its next message would have the same numbers.
+        and Unavailable if the queue cannot be reached or is too long. Raises Conflict if the table refuses the sender's
+        client, for example because another sender used the same client. Create a sender with another client then. After
+        these errors nothing is queued.
+
+        Raises OutcomeUnknown if any attempt may have queued the message. Send nothing more with this sender then: the
+        next message would have the same numbers as the message in doubt.
         """
         if not requests:
             return []
@@ -93,10 +95,10 @@ class TableQueue:
         return outcome
 
     def _push(self, queued: QueuedPush) -> None:
-        """Push, at most `PUSH_TRIES_MAX` times while the outcome is unknown. A message queued twice is applied once.
+        """Push a message. Repeat the push while the outcome is unknown, up to `PUSH_TRIES_MAX` attempts in all.
 
-        The definite failure of one attempt does not settle an earlier attempt that is in doubt, so the error is then
-        OutcomeUnknown.
+        If the queue holds the message twice, the worker applies it once. After an attempt in doubt, the failure of a
+        later attempt does not show whether the message is queued. So the method then raises OutcomeUnknown.
         """
         in_doubt = False
         for attempt in range(1, PUSH_TRIES_MAX + 1):
@@ -113,7 +115,7 @@ class TableQueue:
 
 
 def _check_accepted(outcomes: Sequence[Outcome]) -> None:
-    """Raise Conflict if a push got outcomes at once and not all are committed. A queued push has no outcomes yet."""
+    """Raise Conflict if an outcome is not ``seen``, that is, committed earlier. A queued push has no outcomes yet."""
     refused = next((outcome for outcome in outcomes if outcome.status != "seen"), None)
     if refused is not None:
         raise Conflict(

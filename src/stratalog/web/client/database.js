@@ -1,5 +1,5 @@
-// The IndexedDB database of one document's clients. Each tab leases a part of it and holds a Web Lock on that part, so
-// that two tabs never use one client id. The browser releases the lock when the tab ends, also after a crash.
+// The IndexedDB database of one document's clients. Each tab leases a part of the database and holds a Web Lock on that
+// part, so two tabs never use the same client id. The browser releases the lock when the tab ends, also after a crash.
 
 import { StratalogError } from "./errors.js";
 
@@ -52,7 +52,10 @@ export class Database {
     return done;
   }
 
-  /** Return the results of the requests that `questions` makes in one transaction. Its argument returns a store. */
+  /**
+   * Run requests in one transaction and return their results. `questions` returns the requests. Its argument is a
+   * function that returns a store by name.
+   */
   async read(questions) {
     const transaction = this.#connection.transaction(Object.keys(STORES));
     const requests = questions((store) => transaction.objectStore(store));
@@ -66,8 +69,8 @@ export class Database {
   }
 
   /**
-   * Take a lease that no other tab holds: this tab's own, else one with pending mutations, else the one used last, else
-   * a new one.
+   * Take a lease that no other tab holds. The method tries this tab's own lease, then leases with pending mutations,
+   * then the other leases, the last used first, and then a new lease.
    */
   async takeTabLease() {
     const mine = remembered(this.name);
@@ -87,8 +90,8 @@ export class Database {
   }
 
   /**
-   * Hold a lease and return the function that releases it. Returns null if another tab holds the lease; with `signal`,
-   * only if the other tab still holds it when the signal times out.
+   * Hold a lease and return the function that releases the lease. Returns null if another tab holds the lease. With
+   * `signal`, the method waits for the lease, and returns null only after the signal has timed out.
    */
   hold(tabLease, /** @type {AbortSignal | null} */ signal = null) {
     return new Promise((resolve, reject) => {
@@ -104,7 +107,7 @@ export class Database {
   }
 }
 
-/** All keys of one tab lease in the stores whose keys begin with it. */
+/** The range of all keys of one tab lease, in the stores whose keys begin with the lease. */
 export const within = (tabLease) => IDBKeyRange.bound([tabLease], [tabLease, []]);
 
 function answered(request) {
@@ -120,8 +123,8 @@ function isReload() {
   return entry?.type === "reload";
 }
 
-// The last lease of this tab, in the tab's own storage, which outlives a reload. It is only a hint: the browser may
-// refuse the storage.
+// Return the last lease of this tab. The browser keeps the tab's session storage across a reload, but may refuse any
+// access to it. So the lease is only a hint.
 function remembered(name) {
   try {
     return sessionStorage.getItem(name);

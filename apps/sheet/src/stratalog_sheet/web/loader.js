@@ -21,9 +21,10 @@ export class Loader {
   }
 
   /**
-   * Return the facts, the loaded snapshot and entries, and the error if the sheet was deleted with changes pending. If
-   * the pending changes belong to another history, this drops `cached.pending`, or sets its version to -1. Throws if
-   * there is nothing to show.
+   * Return `facts` (the server's description of the sheet), `loaded` (a snapshot and entries) and `fault`. `fault` is
+   * the error if the sheet was deleted while changes were pending; otherwise it is null. If the pending changes belong
+   * to another history, this method sets `cached.pending` to null, or its version to -1. Throws if the load fails and
+   * the page cannot show the cached sheet instead.
    */
   async load(cached) {
     try {
@@ -36,7 +37,7 @@ export class Loader {
     }
   }
 
-  /** Return the facts and the newest state, without the offline cache. */
+  /** Load the facts and the newest state from the server, and store the state in the offline cache. */
   async loadNewest() {
     await this.#fetchFacts();
     const loaded = await this.#fetch({ snapshot: null, entries: [], pending: null });
@@ -48,7 +49,7 @@ export class Loader {
     this.#server.incarnation = this.#facts.incarnation;
   }
 
-  /** If the pending changes are of a deleted sheet whose name was reused, throw, or drop the changes. */
+  /** Check the history of the pending changes. If they belong to a deleted sheet of this name, throw or drop them. */
   #checkIncarnation(cached) {
     const known = cached.snapshot?.facts.incarnation;
     const typed = cached.pending && (cached.pending.incarnation ?? known);
@@ -60,7 +61,10 @@ export class Loader {
     this.#complain(new StratalogError("conflict", text));
   }
 
-  /** Return the cached sheet if the server is away, or if the sheet is deleted with changes pending. Else throws. */
+  /**
+   * Return the cached sheet if the server is unreachable, or if the sheet was deleted while changes were pending.
+   * Otherwise throw the error.
+   */
   async #fallBack(cached, error) {
     const isGone = error.code === "not-found";
     const isShown = cached.snapshot && (isGone ? cached.pending : error.code === "outcome-unknown");
@@ -73,7 +77,7 @@ export class Loader {
     return { facts, loaded: cached, fault: isGone ? error : null };
   }
 
-  /** Return the snapshot and entries for the model, from the cache unless it is too far behind. */
+  /** Return the snapshot and entries for the model. Use the cached snapshot unless it is too old. */
   async #fetch(cached) {
     const { snapshot, entries } = cached;
     const path = this.#server.path(this.#sheet, "/load");
@@ -95,7 +99,7 @@ export class Loader {
     return { snapshot: { ...fresh, data: answer.data }, entries: answer.entries };
   }
 
-  /** The server has lost the cached history, so the pending changes will be repeated on the server's state. */
+  /** If the server has lost the cached history, mark the pending changes for a repetition on the server's state. */
   #leaveLost({ pending }, error) {
     if (error.code !== LOST) throw error;
     if (pending) pending.version = -1;
