@@ -1,4 +1,4 @@
-"""The connections to one schema of a PostgreSQL database: their settings, reads, short transactions, and errors."""
+"""The connections to one schema of a PostgreSQL database: settings, reads, short transactions, and errors."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ WAIT_SECONDS_MAX = 5.0
 IDLE_SECONDS_MAX = 600.0
 STATEMENT_TRIES = 5
 
-# A session that waits for a lock ends after a while, as does one whose client stopped in the middle of a transaction.
-# Otherwise it would hold up the others for ever.
+# Limits on waiting. Without them, a client that stops in the middle of a transaction would keep its locks for ever, and
+# other sessions would wait for these locks for ever.
 SETTINGS = {
     "lock_timeout": "10s",
     "statement_timeout": "60s",
@@ -40,7 +40,7 @@ CONNECTION_DEFAULTS = {
     "target_session_attrs": "read-write",
 }
 
-# Serialization failures and deadlocks: PostgreSQL rolled the transaction back and asks for a repetition.
+# Serialization failures and deadlocks: PostgreSQL aborted the transaction, and the client may repeat it.
 REPEATABLE = frozenset({"40001", "40P01"})
 DISK_FULL = "53100"
 DAMAGED = frozenset({"XX001", "XX002"})
@@ -51,9 +51,10 @@ Connection = psycopg.Connection[tuple[Any, ...]]
 
 
 class PostgresConnections:
-    """A pool of connections for reads and for short transactions, and new connections for a writer of its own.
+    """A pool of connections for reads and for short transactions. `connect` opens a connection outside the pool.
 
-    Safe to use from many threads. In a forked child every call raises Closed; the connections are the parent's.
+    Safe to use from many threads. The connections belong to the process that opened them: in a forked child `read` and
+    `transact` raise Closed.
     """
 
     def __init__(self, conninfo: str, schema: str) -> None:
@@ -98,8 +99,9 @@ class PostgresConnections:
     def transact(self, work: Callable[[Connection], Result]) -> Result:
         """Run ``work`` in a transaction and return its result once the transaction is durable.
 
-        The work may be repeated, so it must do the same again. Raises the error of the work, Unavailable, StorageFull,
-        Corrupt, Closed: nothing was written. Raises OutcomeUnknown where the connection broke during the commit.
+        ``work`` may run several times, each time in a new transaction. If ``work`` raises an error, or this method
+        raises Unavailable, StorageFull, Corrupt or Closed, nothing was written. Raises OutcomeUnknown if the connection
+        broke during the commit.
         """
         for _ in range(STATEMENT_TRIES):
             connection = self._take()
@@ -119,7 +121,7 @@ class PostgresConnections:
         raise error_of(failure) from failure
 
     def check_open(self) -> None:
-        """Raise Closed after :meth:`close` and in a forked child."""
+        """Raise Closed after `close`."""
         if self._closed:
             raise Closed("the database is closed")
 
@@ -161,7 +163,7 @@ class PostgresConnections:
         return self._pool
 
     def _take(self) -> Connection:
-        """Take a connection from the pool. Connections that the server ended while they were idle are replaced."""
+        """Take a connection from the pool. Replace a connection that the server ended while it was idle."""
         pool = self._open_pool()
         try:
             for _ in range(CONNECTIONS_MAX):
@@ -172,7 +174,8 @@ class PostgresConnections:
                 pool.putconn(connection)
             return pool.getconn()
         except (PoolTimeout, PoolClosed) as exc:
-            # The pool does not report why it could not connect. A connection of its own shows the reason, if any.
+            # The pool does not report why it could not connect. So try a connection outside the pool: its error has the
+            # reason.
             self.connect().close()
             raise Unavailable("no connection to the database was free in time", limit=WAIT_SECONDS_MAX) from exc
 
@@ -187,14 +190,14 @@ class PostgresConnections:
         settings = [
             *(sql.SQL("SET {} TO {}").format(sql.Identifier(name), value) for name, value in SETTINGS.items()),
             sql.SQL("SET search_path TO {}").format(sql.Identifier(self._schema)),
-            # Only `off` acknowledges a commit before it is durable. Keep a stricter setting, such as remote_apply.
+            # With `off`, the server acknowledges a commit before the commit is durable. Keep any other value.
             sql.SQL(DURABLE_COMMITS),
         ]
         connection.execute(sql.SQL("; ").join(settings))
 
 
 def idle_end(connection: Connection) -> select.poll:
-    """Return a poll that reports an event once the server has ended the connection while it was idle."""
+    """Return a poll on an idle connection. It reports an event once the server has ended the connection."""
     poll = select.poll()
     poll.register(connection.fileno(), select.POLLIN)
     return poll
@@ -205,16 +208,16 @@ def _is_stale(connection: Connection) -> bool:
 
 
 def is_lost(connection: Connection, error: psycopg.Error) -> bool:
-    """Return whether the connection broke with this error, so that the answer to the last request never comes.
+    """Return whether the connection broke with this error. The answer to the last request then never arrives.
 
-    An error without a state is one of libpq, not of the server. The classes 08 and 57P are errors of the connection,
-    and shutdowns of the server.
+    An error without a SQLSTATE comes from libpq, not from the server. The states 08… are connection errors, and 57P…
+    are shutdowns of the server.
     """
     return connection.closed or not error.sqlstate or error.sqlstate.startswith(("08", "57P"))
 
 
 def error_of(error: psycopg.Error, *, sent: bool = False) -> StratalogError:
-    """Return the error of a port for one of psycopg. ``sent``: the commit was sent, and the connection broke."""
+    """Return the port's error for an error of psycopg. ``sent``: the commit was sent, and the connection broke."""
     state, reason = error.sqlstate or "", _reason(error)
     if sent:
         return OutcomeUnknown("the connection to the database broke during a commit", reason=reason)
@@ -236,4 +239,4 @@ def _parts(conninfo: str) -> dict[str, Any]:
 
 
 _open_pools: set[ConnectionPool[Connection]] = set()
-"""Keeps the parent's pools alive in a forked child. Their finalizers would wait for threads that do not run there."""
+"""Keeps the parent's pools alive in a forked child. A pool's finalizer would wait for threads that the child lacks."""
