@@ -46,7 +46,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.postgres.restarts", description=__doc__)
     parser.add_argument("--records", type=int, default=5000, help="the number of records that ends a history")
     parser.add_argument("--processes", type=int, default=6)
-    parser.add_argument("--restarts", type=int, default=50, help="how often the server is restarted in all, at least")
+    parser.add_argument("--restarts", type=int, default=50, help="the minimum number of restarts of the server in all")
     parser.add_argument("--seed", type=int, default=1)
     given = parser.parse_args(arguments)
     met: Counter[str] = Counter()

@@ -227,7 +227,7 @@ def error_of(error: psycopg.Error, *, sent: bool = False) -> StratalogError:
         return Corrupt("the database is damaged", reason=reason)
     if state in NO_TABLES:
         return Unavailable("the database has no store; create it with `stratalog init`", reason=reason)
-    return Unavailable("the database did not do a request", reason=reason)
+    return Unavailable("the database could not execute a request", reason=reason)
 
 
 def _reason(error: Exception) -> str:
