@@ -1,4 +1,4 @@
-"""Benchmarks of a store in PostgreSQL beside plain inserts by psycopg, on a new server with its default durability."""
+"""Compares a store in PostgreSQL with plain inserts by psycopg, on a new server with its default durability."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ INSERT = "INSERT INTO plain VALUES (%s, %s, %s)"
 
 
 class PlainInserts:
-    """One connection of psycopg that inserts rows of a key and a body, one transaction each."""
+    """One connection of psycopg. It inserts rows of a key and a body, each row in its own transaction."""
 
     def __init__(self, url: str) -> None:
         import psycopg

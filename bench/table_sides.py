@@ -1,9 +1,9 @@
 """The stores that `bench.table` compares: ours, two alternatives on the same ports, and a lower bound.
 
-All stores add files to a table, assign files to jobs, and replace a job's files by its output. All except the bound
-make the same checks. The stores use group commit, except `ItemEach` with the tuning 1. The leader waits for a batch of
-the same size as its last batch. Each alternative has three tunings, and the benchmark publishes the best tuning. The
-store of `bench.table_postgres` is another alternative.
+All stores add files to a table, assign files to jobs, and replace a job's files by its output. All stores except the
+lower bound make the same checks. The stores use group commit, except `ItemEach` with the tuning 1. The leader waits for
+a batch of the same size as its last batch. Each alternative has three tunings, and the benchmark publishes the result
+of the best tuning. `bench.table_postgres` has another alternative.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ ATTEMPTS_MAX = 40
 
 T = TypeVar("T")
 _Files = dict[str, dict[str, Any]]
-"""For each file, its partitions. A partition has the file's number of rows, or a list of this number and a job."""
+"""The state of a table: file name → partition → the file's number of rows, or [number of rows, job] once assigned."""
 
 _Change = Callable[[_Files], "Exception | None"]
 
@@ -100,7 +100,9 @@ class Ours:
 
 
 class FullState:
-    """(b) The entire state in one blob. An item names the blob. A commit replaces the item if no other commit did.
+    """(b) The entire state in one blob, and an item that names the blob.
+
+    A commit replaces the item, unless another commit has replaced the item since this process read it.
 
     The tuning is the maximum time in seconds that a leader waits for a batch of the same size as its last batch.
     """
@@ -171,7 +173,7 @@ class FullState:
 
 
 class ItemEach:
-    """(c) An item for each file and for each reference. Each transaction checks the partition.
+    """(c) One item for each file and one for each reference. Each transaction also checks the partition's item.
 
     A commit reads nothing. The caller knows the rows of a file, and that each file of a job has one reference. The
     conditions of the writes check the reference. The tuning is the maximum number of commits in a transaction.
@@ -280,7 +282,10 @@ class _Waiting(PendingCommit[None], Generic[T]):
 
 
 class _Together(Generic[T]):
-    """A group commit: the leader commits up to ``limit`` waiting requests together, of about ``weight_max`` in all."""
+    """A group commit: the leader commits waiting requests together.
+
+    A batch has up to ``limit`` requests, and takes no more requests once its weight reaches ``weight_max``.
+    """
 
     def __init__(
         self,
@@ -308,7 +313,8 @@ class _Together(Generic[T]):
         if self._contenders > 1:
             self._group_commit.await_others(self._contenders - 1, self._seconds)
         weight = self._weight(batch[0].wanted)
-        # `weight_max` leaves room for the heaviest request, the end of a job: a weight is known only after `take`.
+        # The weight of a request is known only after `take`. So `weight_max` leaves room for the heaviest request: the
+        # replacement of a job's files.
         while len(batch) < self._limit and weight < self._weight_max and self._group_commit.take(batch):
             weight += self._weight(batch[-1].wanted)
         self._contenders = len(batch)

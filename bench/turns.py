@@ -54,7 +54,7 @@ class Load(msgspec.Struct, frozen=True):
 
 
 class Outcome(msgspec.Struct, frozen=True):
-    """The result of a load. The durations are 99th percentiles of commits, in mean round trips."""
+    """The result of a load. Durations are 99th percentiles; their unit is the mean round trip."""
 
     commits_per_second: float
     units: float

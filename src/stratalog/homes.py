@@ -1,4 +1,4 @@
-"""Homes: the ports behind a store's URL. The one module that opens backends."""
+"""Opens the ports behind a store's URL. No other module of the library opens the backends of a store."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def open_blobs(url: str | Path, *, create: bool = True, clock: Clock | None = No
 
 
 class Ports(msgspec.Struct, frozen=True):
-    """The ports behind a URL, and the meter that counts their requests. The queue may be a function that opens it.
+    """The ports behind a URL, and the meter that counts their requests. ``queue`` may be a function that opens it.
 
     Without ``announcements``, processes find each other's commits by polling alone.
     """
@@ -95,7 +95,7 @@ def open_ports(url: str, create: bool, clock: Clock, meter: Meter | None) -> Por
 
 
 def _scheme(url: str) -> str:
-    """Return the backends that a URL selects; empty for a folder. Raises Invalid."""
+    """Return the kind of store that a URL names: memory, aws or postgresql; empty for a folder. Raises Invalid."""
     if url == "memory:":
         return "memory"
     scheme = urlsplit(url).scheme if "://" in url else ""
@@ -110,12 +110,12 @@ def _folder(url: str) -> Path:
 
 
 def location_of(url: str) -> str:
-    """Return the URL as it may be shown, with a folder as an absolute path."""
+    """Return the URL without its password. For a folder, return the absolute path."""
     return shown_url(url) if _scheme(url) else str(_folder(url).absolute())
 
 
 def shown_url(url: str) -> str:
-    """Return the URL as it may be shown: without a password."""
+    """Return the URL without its password."""
     return parse_address(url).shown if _scheme(url) == "postgresql" else url
 
 
@@ -124,13 +124,13 @@ def _folder_ports(folder: Path, create: bool, clock: Clock, meter: Meter | None)
         raise Invalid("the folder has no store; create it with `stratalog init`", store=folder)
     make_folder(folder)
     database = SqliteDatabase(folder / INDEX_FILE, clock)
-    # Make the blobs' folder last, since that also makes the names of all its siblings durable.
+    # Make the folder of the blobs last: this also makes the names of the other files in the store's folder durable.
     blobs = database.blobs(FileBlobs(folder / BLOBS_FOLDER, clock))
     return _local_ports(database.index, blobs, database.queue, meter)
 
 
 def _local_ports(index: Index, blobs: Blobs, queue: Queue, meter: Meter | None) -> Ports:
-    """Return backends that call no service, wrapped by the meter if there is one."""
+    """Return the ports of three backends, wrapped by the meter if there is one."""
     if meter is None:
         return Ports(index, blobs, queue)
     return Ports(MeteredIndex(index, meter), MeteredBlobs(blobs, meter), MeteredQueue(queue, meter), meter)
@@ -150,7 +150,7 @@ def _aws_ports(url: str, create: bool, clock: Clock, meter: Meter | None) -> Por
 def _aws(url: str, clock: Clock, meter: Meter | None) -> AwsStore:
     """Open the store on AWS. Raises Invalid where its libraries are missing.
 
-    Imports them only here: the base installation lacks them.
+    The function imports these libraries only here, since the base installation does not have them.
     """
     try:
         from stratalog.backends.aws_store import AwsStore, parse_address

@@ -73,12 +73,12 @@ class Change(msgspec.Struct, frozen=True):
 
 
 def count_mutants(path: Path) -> int:
-    """Return the number of changes of a module, including those that Python does not compile."""
+    """Return the number of changes of a module. The count includes changes that Python does not compile."""
     return sum(1 for _ in _all_changes(ast.parse(path.read_text())))
 
 
 def mutant_of(path: Path, root: Path, number: int) -> Mutant | None:
-    """Return the mutant with that number, counted from 0, or None if Python does not compile the mutant.
+    """Return the mutant ``number``, counted from 0, or None if Python does not compile the mutant.
 
     The same text of a module always gives the same mutant.
     """

@@ -1,8 +1,8 @@
-"""Processes use one log in PostgreSQL while processes are killed and the server is restarted, again and again.
+"""Processes use one log in PostgreSQL. Meanwhile this program kills processes and restarts the server repeatedly.
 
     python -m tests.postgres.restarts --records 20000 --processes 6 --restarts 50 --seed 1
 
-Checkers compare the records of the processes with the log. The exit code is 0 if all of them agree.
+Checkers compare the records of the processes with the log. The exit code is 0 if all records agree with the log.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ __all__ = ["main", "run"]
 def run(*, records: int, processes: int, seed: int, restarts_share: float = 0.5) -> Counter[str]:
     """Run until the processes have ``records`` records in all. Return the counts of events. Raises Violation.
 
-    The test kills a process after every few hundred records. With this share of the kills the server is restarted: half
-    of the times after a crash, and otherwise after it has ended all sessions.
+    The run kills a process after every few hundred records. At a share of ``restarts_share`` of the kills it also
+    restarts the server. Half of these restarts follow a crash of the server, the others a shutdown in order.
     """
     chance = random.Random(seed)
     restarts = 0
@@ -46,7 +46,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.postgres.restarts", description=__doc__)
     parser.add_argument("--records", type=int, default=5000, help="the number of records that ends a history")
     parser.add_argument("--processes", type=int, default=6)
-    parser.add_argument("--restarts", type=int, default=50, help="how often the server is restarted in all, at least")
+    parser.add_argument("--restarts", type=int, default=50, help="the minimum number of restarts of the server in all")
     parser.add_argument("--seed", type=int, default=1)
     given = parser.parse_args(arguments)
     met: Counter[str] = Counter()

@@ -1,4 +1,4 @@
-"""The address of a store in PostgreSQL: what libpq gets, what the store takes, and what may be shown."""
+"""The address of a store in PostgreSQL: the parts for libpq, the parts for the store, and the URL to show."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Hints between processes by NOTIFY, and a server that reads a head after a hint."""
+"""Hints between processes by NOTIFY. A server that gets a hint reads the head of the document."""
 
 from __future__ import annotations
 

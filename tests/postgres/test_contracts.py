@@ -25,7 +25,7 @@ Open = Callable[..., PostgresStore]
 
 @pytest.fixture
 def open_postgres(postgres: str) -> Iterator[Open]:
-    """Opens the store of the test; all are closed after the test."""
+    """Return a function that opens the store of the test. The fixture closes all opened stores after the test."""
     with ExitStack() as opened:
 
         def make(clock: Clock | None = None, larger: Blobs | None = None, receives_max: int = 10) -> PostgresStore:

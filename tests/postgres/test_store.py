@@ -1,4 +1,4 @@
-"""A store in PostgreSQL: its creation, its errors, and what happens when connections and the server end."""
+"""A store in PostgreSQL: its creation, its errors, and its behaviour when connections or the server end."""
 
 from __future__ import annotations
 

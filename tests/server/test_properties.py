@@ -21,14 +21,14 @@ GROUPS = {"tab-1": "browser", "tab-2": "browser", "phone": "phone"}
 
 
 class Pushed(msgspec.Struct, frozen=True):
-    """One client pushes mutations. The model gives them the client's next numbers."""
+    """One client pushes mutations. `Model` numbers the mutations, continuing the client's numbers."""
 
     client: str
     mutations: tuple[Mutation, ...]
 
 
 class Pulls(msgspec.Struct, frozen=True):
-    """A follower pulls. It may start from the state and cookie of ``source``, as a forked group does."""
+    """A follower pulls. Before its first pull it may copy the state and cookie of the follower ``source``."""
 
     follower: int
     source: int | None
@@ -55,7 +55,7 @@ steps = st.lists(st.one_of(pushes, pushes, pulls, pulls, upkeep), max_size=40)
 
 
 class Model:
-    """A document, its followers, and the numbers and rejections that they must receive."""
+    """A document, its followers, and the numbers and rejections that the followers must receive."""
 
     def __init__(self, interval: int) -> None:
         self.world = World(snapshot_entries_interval=interval, segment_entries_target=interval)

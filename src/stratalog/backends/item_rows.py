@@ -1,4 +1,4 @@
-"""Rows of items, for an index in SQL: the encoded attributes, the rows of a commit that only inserts, and pages."""
+"""Rows of items, for an index in SQL: encodes attributes, makes the rows of inserting commits, and reads pages."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ QUERY_ROWS_MAX = 1024
 QUERY_BYTES_MAX = 4 * 1024 * 1024
 
 CHECKED_PAIR_BYTES = 36
-"""The bytes of an encoded pair that a check compares: a hash of 32 bytes under a name of one letter."""
+"""The size of an encoded name and value that a check compares: a name of one letter, and a hash of 32 bytes."""
 
 Row = tuple[Any, ...]
-"""An item's partition, sort and body; with a check also another item's partition, sort and first attribute.
+"""An item's partition, sort and body. With a check, also the partition, sort and first attribute of the checked item.
 
-The first attribute is its encoded name and value. They follow the one byte that starts a MessagePack map of up to 15
-pairs.
+The first attribute is the encoded name and value. In a body they follow the first byte, if the MessagePack map has up
+to 15 pairs.
 """
 
 ReadPage = Callable[[str | None, str | None, int], Sequence[tuple[str, bytes]]]
-"""Reads the rows between two sorts, at most so many: their sorts and bodies, in the order of the query."""
+"""Reads rows ``after`` one sort and ``before`` another, at most a number of rows. Returns sorts and bodies in order."""
 
 
 def pages(
     read: ReadPage, partition: str, after: str | None, before: str | None, reverse: bool, limit: int | None
 ) -> Iterator[list[Item]]:
-    """Yield the items of a query, a page at a time. A page has twice as many rows as the last one, up to a bound."""
+    """Yield the items of a query by pages. Each page has twice as many rows as the last page, up to a limit."""
     left = limit
     rows_max = QUERY_ROWS_FIRST
     while left is None or left > 0:
@@ -50,9 +50,10 @@ def pages(
 def rows_if_absent(writes: Sequence[Write], bodies: Sequence[bytes]) -> list[Row]:
     """Return the rows of a commit whose puts all have the condition `Absent`; [] for any other commit.
 
-    Such a commit is one INSERT, and the primary key is its condition. The last write of the commit may be a check for a
-    hash, as in an append. The first row then carries the check. The statement compares only the first attribute of the
-    checked item. If the hash is another attribute, the statement fails, and `_write_all` makes the commit.
+    A backend does this commit by one INSERT, and the primary key checks `Absent`. The last write may be a check for a
+    hash, as in an append. The first row then has the check. The INSERT compares only the first attribute of the
+    checked item. If the hash is another attribute, the INSERT fails. The backend then does the commit by its general
+    statements.
     """
     rows: list[Row] = []
     check = writes[-1] if writes and type(writes[-1]) is Check else None
@@ -71,7 +72,7 @@ def rows_if_absent(writes: Sequence[Write], bodies: Sequence[bytes]) -> list[Row
 def append_row(writes: Sequence[Write]) -> Row | None:
     """Return the row of an append of one entry; None for any other commit, and for an item that may be too large.
 
-    Most commits append one entry. Leaving out the general checks saves 3 of 30 µs.
+    Most commits append one entry. For these, leaving out the general checks saves 3 of 30 µs.
     """
     if len(writes) != 2:
         return None
@@ -128,7 +129,7 @@ def encoded(item: Item) -> bytes:
 
 _decode_attributes = msgspec.msgpack.Decoder(dict[str, Any]).decode
 _encode = msgspec.msgpack.Encoder().encode
-"""Keeps attributes in the caller's order. Sorting takes time, and `rows_if_absent` relies on the first attribute."""
+"""Keeps attributes in the caller's order: sorting takes time, and `rows_if_absent` needs the hash to stay first."""
 
 
 def _next_rows_max(rows: Sequence[tuple[str, bytes]]) -> int:

@@ -44,7 +44,7 @@ DELETE_BLOB = "DELETE FROM blobs WHERE key = %s AND stamp = %s"
 class PostgresStore:
     """The three ports in one schema. The constructor sends nothing.
 
-    ``larger`` holds the blobs of more than `BLOB_ROW_BYTES_MAX` bytes; None stores them in rows too.
+    ``larger`` holds the blobs of more than `BLOB_ROW_BYTES_MAX` bytes. Without ``larger``, these blobs are rows too.
     """
 
     def __init__(
@@ -61,15 +61,15 @@ class PostgresStore:
         self.announcements = PostgresAnnouncements(self._connections, address.schema, clock)
 
     def create(self) -> list[str]:
-        """Create what is missing, and return the names. Raises Unsupported, Unavailable."""
+        """Create the missing schema and tables, and return their names. Raises Unsupported, Unavailable."""
         return create_tables(self._connections, self._address.schema)
 
     def require(self) -> None:
-        """Raise Invalid where the schema has no store; Unsupported, Unavailable."""
+        """Raise Invalid if the schema has no store. Raises Unsupported, Unavailable."""
         require_tables(self._connections, self._address.schema)
 
     def close(self) -> None:
-        """Close everything. Closing twice is fine."""
+        """Close all ports. Closing twice is harmless."""
         self.announcements.close()
         self.queue.close()
         self.blobs.close()
@@ -150,7 +150,7 @@ class PostgresBlobTable:
 
     def put(self, rows: Sequence[BlobRow]) -> None:
         if max(row[2] for row in rows) > BLOB_ROW_BYTES_MAX:
-            # A large blob takes a transaction of its own, so that commits do not wait for its transfer.
+            # A large blob has its own transaction on another connection, so that commits do not wait for its transfer.
             self._connections.transact(lambda connection: put_blobs(connection, rows))
             return
         self._writer.commit(PostgresCommit((), (), (), rows))

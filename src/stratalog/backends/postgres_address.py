@@ -1,4 +1,4 @@
-"""The address of a store in PostgreSQL: a URL of libpq with up to two more parts, ``schema`` and ``blobs``."""
+"""The address of a store in PostgreSQL: a URL for libpq with up to two more parameters, ``schema`` and ``blobs``."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ OWN_PARTS = {"schema", "blobs"}
 
 
 class PostgresAddress(msgspec.Struct, frozen=True):
-    """The parts of a `postgresql://` URL: what libpq connects to, the schema, and the URL of larger blobs.
+    """The parts of a `postgresql://` URL: the connection string for libpq, the schema, and the URL of larger blobs.
 
     Without ``blobs`` all blobs are rows. ``shown`` is the URL without its password.
     """

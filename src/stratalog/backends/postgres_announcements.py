@@ -1,4 +1,4 @@
-"""Hints between processes by NOTIFY of PostgreSQL."""
+"""Announcements by PostgreSQL's NOTIFY: hints from one process to the others."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _log = logging.getLogger("stratalog.postgres")
 
 
 class PostgresAnnouncements:
-    """Hints on a channel of the store's schema. One thread sends, another one listens; each starts at its first use."""
+    """Hints on a channel of the store's schema. One thread sends, another thread listens; each starts when needed."""
 
     def __init__(self, connections: PostgresConnections, schema: str, clock: Clock) -> None:
         self._connections = connections
@@ -68,12 +68,12 @@ class PostgresAnnouncements:
 
     def _send(self) -> None:
         while (first := self._waiting.get()) is not None:
-            # Many commits of one log wait as one hint.
+            # Send one hint for many commits of one log.
             names = {first: None}
             while not self._waiting.empty() and (next_name := self._waiting.get()) is not None:
                 names[next_name] = None
             texts = [msgspec.json.encode([self._own, *name]).decode() for name in names]
-            with suppress(StratalogError):  # a lost hint is no fault: the other processes poll
+            with suppress(StratalogError):  # a hint may be lost, since the other processes poll
                 self._connections.read("SELECT pg_notify(%s, unnest(%s::text[]))", (self._channel, texts))
             if self._closed:
                 return

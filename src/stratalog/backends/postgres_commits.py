@@ -1,8 +1,8 @@
 """Commits to the index in PostgreSQL. Threads that commit at the same time share one transaction.
 
-A commit locks the rows that it writes or checks until it is durable. So commits are strictly serializable, at
-PostgreSQL's usual isolation level. An absent row cannot be locked. So the transaction inserts it, which makes other
-transactions wait, and deletes it again if the commit does not put it.
+A commit locks the rows that it writes or checks until it is durable. So commits are strictly serializable at
+PostgreSQL's usual isolation level. PostgreSQL cannot lock an absent row. So the transaction inserts the row, and other
+transactions that insert the same key wait. If the commit does not put the item, the transaction deletes the row again.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ PLAIN_LENGTH = 3
 CHECKED_LENGTH = 6
 NO_CHECK = (None,) * CHECKED_LENGTH
 
-# The statements for one row, prepared in each session. Where the check fails, the body is null, and the statement fails
-# at the column's NOT NULL.
+# The statements for one row. `_prepare` prepares them in each session. If the check fails, the body is null, and the
+# column's NOT NULL makes the statement fail.
 INSERT_PLAIN = "INSERT INTO items VALUES ($1, $2, $3)"
 INSERT_CHECKED = f"""
 INSERT INTO items VALUES ($1, $2, (
@@ -109,7 +109,7 @@ class PostgresCommit(PendingCommit[None]):
 
 
 class PostgresWriter:
-    """The one writing connection of a process. The leader of the waiting threads commits for all of them."""
+    """The connection for the commits of a process. The leader of the waiting threads commits for all of them."""
 
     def __init__(self, connections: PostgresConnections, clock: Clock) -> None:
         self._connections = connections
@@ -139,7 +139,7 @@ class PostgresWriter:
     def _run_group(self, group: list[PostgresCommit]) -> None:
         self._fill(group)
         for commit in group:
-            commit.send()  # before the transaction: an interrupt from here on leaves the outcome unknown
+            commit.send()  # before the transaction: after this an interrupt leaves the outcome unknown
         try:
             outcomes = self._transact(group)
         except StratalogError as exc:
@@ -153,7 +153,7 @@ class PostgresWriter:
                 commit.settle(outcome)
 
     def _fill(self, group: list[PostgresCommit]) -> None:
-        """Add waiting commits until the group is large; the rest waits for the next group."""
+        """Add waiting commits until the group is large. Later commits wait for the next group."""
         writes, blob_bytes = len(group[0].writes), group[0].blob_bytes
         while writes < GROUP_WRITES_MAX and blob_bytes < BLOB_SLICE_BYTES and self._group_commit.take(group):
             writes, blob_bytes = writes + len(group[-1].writes), blob_bytes + group[-1].blob_bytes
@@ -193,7 +193,8 @@ class PostgresWriter:
     def _insert(self, connection: Connection, group: Sequence[PostgresCommit]) -> bool:
         """Insert the rows of all commits by one statement, with their blobs in the same transaction.
 
-        False if a key is taken or a check fails; nothing is written then.
+        Return False, with nothing written, if a key exists or a check fails, and after a deadlock or a serialization
+        failure.
         """
         rows = [row for commit in group for row in commit.rows]
         blobs = self._blobs_of(group)
@@ -215,7 +216,7 @@ class PostgresWriter:
         return True
 
     def _run_each(self, connection: Connection, group: Sequence[PostgresCommit]) -> Sequence[Any]:
-        """Commit each commit whose conditions hold, all in one transaction; return the outcome of each commit."""
+        """Write all commits whose conditions hold, in one transaction. Return the outcome of each commit."""
         for _ in range(STATEMENT_TRIES):
             sent = False
             try:
@@ -247,14 +248,14 @@ class PostgresWriter:
             except psycopg.Error:
                 lost = True
         if lost:
-            # libpq may be in the middle of a pipeline.
+            # Do not use the connection again: libpq may be in the middle of a pipeline.
             self._disconnect()
         return error_of(error, sent=sent and lost and error.sqlstate not in REPEATABLE)
 
     def _blobs_of(self, group: Iterable[PostgresCommit]) -> list[BlobRow]:
         """Return the blobs of all commits, each key once, in order of key, so that transactions do not deadlock.
 
-        Their age begins now: a writer that was suspended after it made its row must not store an older time.
+        The rows get the present time. A row may be older, if its process was suspended after it had made the row.
         """
         now_ms = self._clock.wall_ms()
         rows = {row[1]: row for commit in group for row in commit.blobs}
@@ -262,14 +263,14 @@ class PostgresWriter:
 
 
 class _Changes:
-    """The locked rows of a transaction, and what its commits change."""
+    """The locked rows of a transaction, and the changes that its commits make to them."""
 
     def __init__(self, stored: Mapping[Key, bytes | None], proposed: Mapping[Key, bytes]) -> None:
         self._bodies: dict[Key, bytes | None] = {**stored, **dict.fromkeys(proposed)}
         self._in_table: dict[Key, bytes | None] = {**stored, **proposed}
 
     def apply(self, commit: PostgresCommit) -> StratalogError | None:
-        """Apply the commit if its conditions hold, else return ConditionFailed; Corrupt for a damaged item."""
+        """Apply the commit if its conditions hold, else return ConditionFailed. Return Corrupt for a damaged item."""
         failed: dict[int, Item | None] = {}
         try:
             for position, write in enumerate(commit.writes):
@@ -289,7 +290,7 @@ class _Changes:
         return None
 
     def write(self, connection: Connection) -> None:
-        """Make the table's rows those of the commits."""
+        """Write the changes of all commits to the table."""
         changed = [
             (*key, body) for key, body in self._bodies.items() if body is not None and body != self._in_table[key]
         ]
@@ -305,9 +306,9 @@ class _Changes:
 
 
 def _locked(connection: Connection, group: Sequence[PostgresCommit]) -> _Changes:
-    """Begin a transaction and lock every row that the group names, in order of key. Absent rows are inserted.
+    """Begin a transaction that inserts the absent rows of the group's keys, and then locks all rows, in order of key.
 
-    The inserted body is the one that the first put of this key proposes. Usually it stays.
+    An inserted row has the body of the first put with its key; empty if there is no put. Usually this body stays.
     """
     proposed: dict[Key, bytes] = {}
     for commit in group:
@@ -337,7 +338,7 @@ def _insert_rows(connection: Connection, rows: Sequence[Row]) -> None:
         connection.execute(INSERT_MANY, _columns(sorted(padded, key=itemgetter(0, 1))))
         return
     (row,) = rows
-    # libpq's own call takes two thirds of the time of psycopg's `execute`, for the statement of most commits.
+    # Most commits are this statement. libpq's own call takes two thirds of the time of psycopg's `execute`.
     name, _ = PREPARED[len(row)]
     _check(connection, connection.pgconn.exec_prepared(name, [*map(_bytes, row)], BINARY[len(row)]))
 
@@ -353,7 +354,7 @@ def _check(connection: Connection, result: PGresult) -> None:
 
 
 def put_blobs(connection: Connection, rows: Sequence[BlobRow]) -> None:
-    """Store blobs, in order of key. A stored blob is renewed, and its body replaced if it is another one."""
+    """Store blobs, in the order of ``rows``. A blob that exists gets a new time and stamp, and a body that differs."""
     connection.execute(PUT_BLOBS, _columns([(row[0], row[1].encode(), *row[2:]) for row in rows]))
 
 

@@ -1,4 +1,4 @@
-"""The connections to one schema of a PostgreSQL database: their settings, reads, short transactions, and errors."""
+"""The connections to one schema of a PostgreSQL database: settings, reads, short transactions, and errors."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ CONNECTION_DEFAULTS = {
     "target_session_attrs": "read-write",
 }
 
-# Serialization failures and deadlocks: PostgreSQL rolled the transaction back and asks for a repetition.
+# Serialization failures and deadlocks: PostgreSQL aborted the transaction, and the client may repeat it.
 REPEATABLE = frozenset({"40001", "40P01"})
 DISK_FULL = "53100"
 DAMAGED = frozenset({"XX001", "XX002"})
@@ -193,14 +193,14 @@ class PostgresConnections:
         settings = [
             *(sql.SQL("SET {} TO {}").format(sql.Identifier(name), value) for name, value in SETTINGS.items()),
             sql.SQL("SET search_path TO {}").format(sql.Identifier(self._schema)),
-            # Only `off` acknowledges a commit before it is durable. Keep a stricter setting, such as remote_apply.
+            # With `off`, the server acknowledges a commit before the commit is durable. Keep any other value.
             sql.SQL(DURABLE_COMMITS),
         ]
         connection.execute(sql.SQL("; ").join(settings))
 
 
 def idle_end(connection: Connection) -> select.poll:
-    """Return a poll that reports an event once the server has ended the connection while it was idle."""
+    """Return a poll on an idle connection. It reports an event once the server has ended the connection."""
     poll = select.poll()
     poll.register(connection.fileno(), select.POLLIN)
     return poll
@@ -230,7 +230,7 @@ def error_of(error: psycopg.Error, *, sent: bool = False) -> StratalogError:
         return Corrupt("the database is damaged", reason=reason)
     if state in NO_TABLES:
         return Unavailable("the database has no store; create it with `stratalog init`", reason=reason)
-    return Unavailable("the database did not do a request", reason=reason)
+    return Unavailable("the database could not execute a request", reason=reason)
 
 
 def _reason(error: Exception) -> str:
@@ -245,4 +245,4 @@ def _parts(conninfo: str) -> dict[str, Any]:
 
 
 _open_pools: set[ConnectionPool[Connection]] = set()
-"""Keeps the parent's pools alive in a forked child. Their finalizers would wait for threads that do not run there."""
+"""Keeps the parent's pools alive in a forked child. A pool's finalizer would wait for threads that the child lacks."""

@@ -1,7 +1,7 @@
 """The queue in PostgreSQL.
 
-A row for each group holds the time when the group is ready. Every change of a group's messages first locks this row.
-So the messages of a group have the order in which their senders committed, and every group with messages has a row.
+Each group with messages has a row, with the time from which the group can be received. A transaction that changes the
+messages of a group first locks this row. So the messages have the order in which their senders committed.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ SEND = "INSERT INTO messages(name, body) SELECT %s, unnest(%s::bytea[]) RETURNIN
 SET_FIRST = "UPDATE message_groups SET first = %s WHERE name = %s"
 
 READY = "SELECT 1 FROM message_groups WHERE visible_ms <= %s LIMIT 1"
-# `SKIP LOCKED` leaves the groups that another receiver is reading to that receiver.
+# `SKIP LOCKED` skips a group that another transaction has locked, for example another receiver's.
 NEVER_HIDDEN = """
 SELECT name FROM message_groups WHERE visible_ms = 0 ORDER BY first LIMIT %s FOR UPDATE SKIP LOCKED"""
 VISIBLE_AGAIN = """
@@ -50,8 +50,8 @@ DEAD_LETTERS = "SELECT id, name, body, receives, dead_ms FROM dead_letters WHERE
 class PostgresQueue:
     """A queue in the table ``messages``. A receive returns the oldest messages of the groups that are ready.
 
-    Visibility is measured by the wall clocks of the receivers. A receiver whose clock is behind hides its messages for
-    a shorter time. They are then delivered again early, which keeps the promise *at least once*.
+    The receivers measure visibility by their wall clocks. A receiver whose clock is behind hides its messages for a
+    shorter time. The queue then delivers these messages again early, which keeps the promise *at least once*.
     """
 
     def __init__(self, connections: PostgresConnections, clock: Clock, receives_max: int) -> None:
@@ -97,7 +97,7 @@ class PostgresQueue:
             last = rows[-1][0]
 
     def close(self) -> None:
-        """Refuse later calls. The database closes the connections."""
+        """Refuse later calls. The index of the store closes the connections."""
         self._closed = True
 
     def _check_open(self) -> None:
@@ -120,9 +120,9 @@ class PostgresQueue:
     def _receive(self, connection: Connection, limit: int, now: int, hidden_until_ms: int) -> list[Message]:
         """Receive up to ``limit`` messages inside a transaction.
 
-        It reads up to ``limit`` groups whose messages in flight are visible again, the earliest visible first. It also
-        reads up to ``limit`` groups with nothing in flight, the oldest message first. These groups are enough, since
-        each has at least one message. If all messages read become dead letters, it reads the next groups.
+        Read up to ``limit`` groups whose delivered messages are visible again, the earliest visible first. Also read up
+        to ``limit`` groups whose messages were never delivered, the oldest message first. These groups are enough,
+        since each has at least one message. If all messages of these groups become dead letters, read the next groups.
         """
         while True:
             again = _names(connection, VISIBLE_AGAIN, (now, limit))
@@ -148,7 +148,7 @@ class PostgresQueue:
 
 
 def _refresh_group(connection: Connection, name: bytes) -> None:
-    """Store when the group is ready, and its oldest message. Call this after each change of its messages in flight."""
+    """Update or delete the row of the group. Call this after each change of the group's delivered messages."""
     oldest = connection.execute(OLDEST, (name, 1)).fetchall()
     if not oldest:
         connection.execute(DELETE_GROUP, (name,))

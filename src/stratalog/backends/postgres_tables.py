@@ -1,7 +1,7 @@
-"""The tables of a store in PostgreSQL, and how they are created. `formats/postgres.md` describes them.
+"""Creates and checks the tables of a store in PostgreSQL. `formats/postgres.md` describes the tables.
 
-Keys are `bytea`, because a text of PostgreSQL cannot hold the character U+0000, and because bytes have one order
-whatever the collation of the database is.
+Keys are `bytea`. PostgreSQL's `text` cannot store the character U+0000, and the order of `text` depends on the
+collation of the database.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ EXISTS = (
 
 
 def create_tables(connections: PostgresConnections, schema: str) -> list[str]:
-    """Create the schema and its tables where they do not exist, and return the names of what was created.
+    """Create the schema and its tables if they do not exist. Return the names of the created objects.
 
     Several processes may call this at once. A role without the right to create can open an existing store. Raises
     Unsupported for a newer format, Unavailable.
@@ -52,7 +52,8 @@ def create_tables(connections: PostgresConnections, schema: str) -> list[str]:
     connection = connections.connect()
     try:
         with connection.transaction():
-            # Two processes that create the same schema would fail on a key of PostgreSQL's own catalogue.
+            # Without the lock, one of two processes that create the same schema would fail with a unique violation in
+            # PostgreSQL's catalogue.
             connection.execute("SELECT pg_advisory_xact_lock(hashtext('stratalog'), hashtext(%s))", (schema,))
             has_tables, has_schema = _exist(connection, schema)
             if has_tables:
@@ -72,7 +73,7 @@ def create_tables(connections: PostgresConnections, schema: str) -> list[str]:
 
 
 def require_tables(connections: PostgresConnections, schema: str) -> None:
-    """Raise Invalid where the schema has no store, Unsupported where it has a newer format; Unavailable."""
+    """Raise Invalid if the schema has no store, and Unsupported if the store has a newer format. Raises Unavailable."""
     connection = connections.connect()
     try:
         has_tables, _ = _exist(connection, schema)

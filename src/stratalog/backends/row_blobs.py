@@ -1,4 +1,4 @@
-"""Blobs whose small bodies are rows of the index's own database, and whose larger ones are in another blob store."""
+"""Blobs: small bodies are rows in the database of the index, and larger bodies are in another blob store."""
 
 from __future__ import annotations
 
@@ -19,26 +19,26 @@ PAGE_ROWS = 256
 STAMP_BYTES = 7
 
 BlobRow = tuple[bytes, str, int, int, int]
-"""A blob's frame, key, stored size in bytes, time in milliseconds and stamp."""
+"""A blob's frame (its compressed body), key, stored size in bytes, time in milliseconds and stamp."""
 
 
 class BlobTable(Protocol):
     """The rows of a database's blobs. All methods raise the errors of `Blobs`."""
 
     def body(self, key: str) -> tuple[bytes | None, str] | None:
-        """Return the blob's frame and the name of its codec; None without a row. A missing frame is None."""
+        """Return the blob's frame and its codec's tag; None if there is no row. A missing frame is None."""
         ...
 
     def stat(self, key: str) -> tuple[int, int, int] | None:
-        """Return the blob's stored size in bytes, time in milliseconds and stamp; None without a row."""
+        """Return the blob's stored size in bytes, time in milliseconds and stamp; None if there is no row."""
         ...
 
     def page(self, prefix: str, after: str, rows_max: int) -> Sequence[tuple[str, int, int, int]]:
-        """Return the keys, with what `stat` returns, that are at least ``prefix`` and above ``after``, in order."""
+        """Return up to ``rows_max`` keys from ``prefix`` on and above ``after``, in order, each with its stat."""
         ...
 
     def put(self, rows: Sequence[BlobRow]) -> None:
-        """Store all blobs in one transaction. A stored blob is renewed, and its body replaced if it is damaged."""
+        """Store all blobs in one transaction. Renew the time and stamp of a stored blob, and replace a damaged body."""
         ...
 
     def delete(self, key: str, stamp: int) -> bool:
@@ -49,8 +49,8 @@ class BlobTable(Protocol):
 class RowBlobs:
     """Blobs of up to ``row_bytes_max`` bytes as rows of ``table``, and larger ones in ``larger``.
 
-    Without ``larger`` all blobs are rows. A blob may be in both, as in a folder of the older format. Its row then takes
-    precedence, and deleting the blob deletes both.
+    Without ``larger`` all blobs are rows. A blob may be a row and also be in ``larger``, as in a folder of the older
+    format. The row then takes precedence, and deleting the blob deletes both copies.
     """
 
     def __init__(self, table: BlobTable, clock: Clock, larger: Blobs | None, row_bytes_max: int) -> None:
@@ -98,15 +98,15 @@ class RowBlobs:
         row = self._stat_row(key)
         if row is None:
             return self._larger.delete(key, stamp)
-        # Read the other store's stamp before the row is deleted: a put in between writes a row, and does not touch that
-        # store.
+        # Read the stamp in the other store before deleting the row. While the row exists, a put renews the row and does
+        # not change the other store.
         below = self._larger.stat(key)
         if row.stamp != stamp or not self._table.delete(key, _parsed(stamp)):
             return False
         return below is None or self._larger.delete(key, below.stamp)
 
     def close(self) -> None:
-        """Close the other store. The caller that opened the table closes it."""
+        """Close the other store. The caller that opened the table closes the table."""
         self._closed = True
         self._larger.close()
 
@@ -132,7 +132,7 @@ class RowBlobs:
 
 
 class _NoBlobs:
-    """A blob store without blobs, which takes none."""
+    """A blob store that is always empty: a put raises LimitExceeded."""
 
     def put(self, key: str, body: bytes) -> None:
         check_put(key, body)

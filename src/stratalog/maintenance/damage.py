@@ -143,7 +143,7 @@ PART_KINDS = {
 
 
 def item_kind(item: Item) -> str:
-    """Return the kind of an item by its key, and among entries also by the attribute `k`; empty if it is unknown."""
+    """Return the kind of an item; empty if unknown. The key decides the kind, for entries also the attribute `k`."""
     if item.partition.startswith("!"):
         return TOP_KINDS.get(item.partition.partition("/")[0], "")
     _, second, third = [*item.partition.split("/", 2), "", ""][:3]

@@ -1,4 +1,7 @@
-"""Announcements: hints between the processes of a store that a log has new entries. Polling finds what hints miss."""
+"""Announcements: hints from one process of a store to the others that a log has new entries.
+
+A hint may be lost. So the processes also poll.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ class Announcements(Protocol):
     """The contract. A hint may be lost, repeated or late. Safe to call from many threads."""
 
     def announce(self, organisation: str, name: str) -> None:
-        """Announce news of a log to the other processes. Returns at once, and never raises."""
+        """Send a hint to the other processes that the log has new entries. Returns at once, and never raises."""
         ...
 
     def listen(self, heard: Heard) -> None:

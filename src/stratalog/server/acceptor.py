@@ -30,12 +30,12 @@ Protocol = Callable[[Allocation], asyncio.Protocol]
 class Acceptor:
     """The accept loop of one listening socket.
 
-    It replaces asyncio's own server. That server accepts every pending connection before a protocol can refuse one.
-    When descriptors run out, it logs a traceback for each failed accept.
+    It replaces asyncio's own server, which accepts every pending connection before a protocol can refuse any. When
+    descriptors run out, asyncio's server also logs a traceback for each failed accept.
 
-    The system queues connections in their order of arrival. Accepting one is quick; setting up its transport and its
-    protocol is not. So the loop accepts many at a time, and the addresses take turns for the set-up. A caller with
-    hundreds of new connections then does not delay the first connection of another address.
+    The system queues connections in their order of arrival. Accepting a connection is quick, but setting up its
+    transport and its protocol is slow. So the loop accepts many connections at a time, and the addresses take turns for
+    the set-up. A caller with hundreds of new connections then does not delay the first connection of another address.
     """
 
     def __init__(
@@ -72,13 +72,13 @@ class Acceptor:
                 _close(*waiting)
 
     async def _accept_some(self) -> None:
-        """Accept the pending connections of one turn, and begin the set-up of a few. Waits until there are any."""
+        """Accept pending connections, and begin the set-up of a few. If none waits for set-up, first wait for one."""
         if not self._waiting:
             with suppress(ConnectionAbortedError):
                 self._count(*await asyncio.get_running_loop().sock_accept(self._listening))
         refused = 0
         for _ in range(ACCEPTS_PER_TURN_MAX):
-            # A refusal takes as long as a set-up.
+            # A refusal takes as long as a set-up, so it has the same limit.
             if refused == SETUPS_PER_TURN_MAX:
                 break
             try:
@@ -86,7 +86,7 @@ class Acceptor:
             except ConnectionAbortedError:
                 continue
             except OSError:
-                # No connection is pending. Any other error comes back from `sock_accept`, once no connection waits.
+                # Usually no connection is pending. If there is another error, `sock_accept` raises it again later.
                 break
             connection.setblocking(False)
             refused += not self._count(connection, address)
@@ -116,8 +116,8 @@ class Acceptor:
 
     def _holders(self, address: Any) -> tuple[Holder, ...]:
         peer = address[0] if isinstance(address, tuple) else ""
-        # All callers of a trusted proxy share its address, so that address has no share. The proxy must limit its
-        # callers' sockets.
+        # All callers of a trusted proxy have the proxy's address, so this address has no limit. The proxy must limit
+        # the sockets of its callers.
         return () if self._proxies.trusts(peer) else (("address", network_of(peer)),)
 
     async def _connect(self, connection: socket.socket, allocation: Allocation) -> None:

@@ -53,10 +53,10 @@ _log = logging.getLogger("stratalog.server")
 
 
 class Problem(msgspec.Struct, frozen=True):
-    """The reason why a request failed. ``limit`` and ``value`` are the limit and the value that caused it, if any.
+    """The reason why a request failed. ``limit`` and ``value`` are those that caused the failure.
 
     ``scope`` names the kind of holder of a shared limit: process, organisation, principal, address or document.
-    ``code`` is the code of an error in `stratalog.errors`, or one of the server's own. No code is ever removed.
+    ``code`` is the code of an error in `stratalog.errors`, or a code of the server alone. No code is ever removed.
     """
 
     code: Annotated[str, msgspec.Meta(extra_json_schema={"examples": sorted(BY_CODE)})]
@@ -75,7 +75,7 @@ class Refused(StratalogError):
         self.wire_code = code
 
 
-# The first kind that matches decides, so a kind precedes the kinds that it inherits from.
+# The first matching class decides the status. So each class precedes its base classes.
 _STATUSES: tuple[tuple[type[StratalogError], int], ...] = (
     (Collected, 410),
     (VersionForgotten, 410),
@@ -93,7 +93,7 @@ _STATUSES: tuple[tuple[type[StratalogError], int], ...] = (
     (QuotaExceeded, 507),
     (Unavailable, 503),
     (Closed, 503),
-    # The store's answer did not arrive in time: the server acts as a gateway to the store here.
+    # The status of a gateway whose upstream did not answer in time. The upstream of this server is the store.
     (OutcomeUnknown, 504),
     (Corrupt, 500),
 )
@@ -120,7 +120,7 @@ _MEANINGS = {
 
 
 def response(data: Any, description: str, media_type: str = MediaType.JSON) -> ResponseSpec:
-    """Return one more response of a route, for OpenAPI, without examples: Litestar would generate random ones."""
+    """Describe a further response of a route for OpenAPI, without the random examples that Litestar would generate."""
     return ResponseSpec(data, description=description, media_type=media_type, generate_examples=False)
 
 

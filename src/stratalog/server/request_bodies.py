@@ -24,8 +24,8 @@ def body_pieces(
     Refused for a body that is too large, packed or unpacked, and when the caller disconnects; Invalid for a body that
     does not unpack.
     """
-    # Each generator costs a tenth of the time of a small body. So this is a plain function, and most bodies pass only
-    # one generator.
+    # A generator adds a tenth to the time that a small body takes. So this is a plain function, and most bodies pass
+    # through one generator only.
     if encoding == "identity":
         if announced > bytes_max:
             raise _too_large("the body is too large", bytes_max)

@@ -1,4 +1,4 @@
-"""Runs a program beside services on this machine, which end with the program."""
+"""Runs services on this machine for one program. The services end when the program ends."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ def run_with_services(
 ) -> int:
     """Run ``services`` and, with their variables, the command in ``arguments``. Return its exit code.
 
-    ``names`` are the services in messages. ``STRATALOG_STORE`` names ``store`` for the command. The command gets no
-    variable of ``without``. By default the arguments are those of this process, which runs ``module``.
+    Messages call the services ``names``. The command gets ``store`` as ``STRATALOG_STORE``, and does not get the
+    variables in ``without``. By default the arguments are those of this process, which runs ``module``.
     """
     command = sys.argv[1:] if arguments is None else arguments
     if not command:

@@ -1,7 +1,8 @@
 """PostgreSQL on this machine, for one program: ``python -m stratalog.testing.postgres_local COMMAND …``.
 
-A new server listens on a socket in a temporary folder, which is deleted when the program ends. The program finds the
-server by environment variables, so ``postgresql:///postgres`` is its database. ``STRATALOG_STORE`` names this store.
+A new server listens on a socket in a temporary folder. The command deletes the folder when the program ends. The
+program finds the server by environment variables: ``postgresql:///postgres`` is the server's database, and
+``STRATALOG_STORE`` has this URL.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ STORE = "postgresql:///postgres"
 
 @contextmanager
 def postgres_local() -> Iterator[dict[str, str]]:
-    """Run a server until the end of the block, and yield the variables for clients. Raises RuntimeError without one."""
+    """Run a server until the end of the block, and yield the variables for clients. Raises like `postgres_server`."""
     with postgres_server() as server:
         yield server.environment
 

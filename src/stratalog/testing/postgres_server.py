@@ -1,4 +1,4 @@
-"""A PostgreSQL server as a child process, on a socket and with its data in a temporary folder."""
+"""A temporary PostgreSQL server. Its socket and its data are in a temporary folder."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ START_SECONDS_MAX = 60
 
 
 class PostgresServer:
-    """A running server, which may be stopped, killed and started again."""
+    """A server that a test can stop, kill and start again."""
 
     def __init__(self, programs: Path, folder: Path, options: Sequence[str]) -> None:
         self._programs = programs
         self._folder = folder
         self._options = options
-        # The server refuses to run as root, so it then runs as the user that its Debian package created.
+        # PostgreSQL refuses to run as root. For root it runs as `postgres`, a user that Debian's package creates.
         self._user = "postgres" if os.geteuid() == 0 else None
         self._data = folder / "data"
 
     @property
     def url(self) -> str:
-        """The URL of its database, over the socket."""
+        """The URL of the server's database, over the socket."""
         return f"postgresql://{USER}@/postgres?host={quote(str(self._folder), safe='')}"
 
     @property
@@ -81,7 +81,7 @@ def postgres_server(options: Sequence[str] = ()) -> Iterator[PostgresServer]:
     ``options`` are arguments of the server, such as ``-c fsync=off``. Raises RuntimeError where PostgreSQL is not
     installed or does not start.
     """
-    # Not a folder of the caller: a socket's path has at most 107 bytes, and the server's user must reach the folder.
+    # A folder of the caller may not do: a socket's path has at most 107 bytes, and the server's user must reach it.
     with TemporaryDirectory(prefix="stratalog-") as folder:
         Path(folder).chmod(0o755)
         server = PostgresServer(_programs(), Path(folder), options)
@@ -94,7 +94,7 @@ def postgres_server(options: Sequence[str] = ()) -> Iterator[PostgresServer]:
 
 
 def _programs() -> Path:
-    """Return the folder of PostgreSQL's programs: the newest version of Debian's packages, or one on the path."""
+    """Return the folder of PostgreSQL's programs: that of the newest Debian package, else that of `initdb` on PATH."""
     installed = sorted(glob("/usr/lib/postgresql/*/bin/initdb"), key=lambda path: float(Path(path).parts[4]))
     initdb = installed[-1] if installed else shutil.which("initdb")
     if initdb is None:

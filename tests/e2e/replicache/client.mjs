@@ -1,4 +1,4 @@
-// Helpers of all stories: the unmodified client with its own storage, and a network that a story can cut.
+// Helpers of all tests: the unmodified Replicache client with its own storage, and a network that a test can cut.
 import 'fake-indexeddb/auto';
 import {isDeepStrictEqual} from 'node:util';
 import {Replicache} from 'replicache';
@@ -81,7 +81,7 @@ export const settles = (client, expected) =>
     return settled(client, expected);
   }, `${client.name} shows ${JSON.stringify(expected)}`);
 
-// Wait until a client shows `expected` and nothing is pending. The story does not pull, so only pokes make the client
+// Wait until a client shows `expected` and nothing is pending. The test does not pull, so only pokes make the client
 // pull.
 export const isBrought = (client, expected) =>
   until(() => settled(client, expected), `${client.name} was brought ${JSON.stringify(expected)}`);

@@ -33,9 +33,9 @@ Checkpoint = dict[str, Any]
 Remembered = list[Any]
 """The entry of a file in a checkpoint: its time in nanoseconds and its size in bytes.
 
-The third item is the time in milliseconds of the file's records. An entry has this item if the time differs from the
-file's time, or if a fourth item follows. The fourth item is the file's SHA-256, or "" if the file could not be read. An
-entry has this item if a later change may leave the file's time and size unchanged.
+The third item is the time in milliseconds of the file's records. An entry has a third item if this time differs from
+the file's time, or if there is a fourth item. The fourth item is the file's SHA-256, or "" if the file could not be
+read. An entry has a fourth item if a later change may leave the file's time and size unchanged.
 """
 
 FILES_PER_STEP = 200
@@ -68,9 +68,10 @@ def poll_folder(source: Source, checkpoint: Checkpoint, clock: Clock) -> Iterato
     """Yield the files that differ from the checkpoint, as steps. Raises Unavailable if the folder cannot be read.
 
     A file that cannot be read to its end yields the records before the fault, then Unreadable, and the poll continues
-    with the next file. If the source's files are complete states, a file older than an ingested file is skipped.
+    with the next file. If the source's files are complete states, the poll skips a file older than an ingested file.
     """
-    looked_ms = clock.wall_ms()  # before any file is read: a later change may leave a file's time unchanged
+    # Take the time before reading any file: a change after this moment may leave a file's time unchanged.
+    looked_ms = clock.wall_ms()
     folder = Path(source.location)
     before: dict[str, Remembered] = checkpoint.get("files", {})
     listed = _files(folder, source.pattern)
@@ -138,9 +139,9 @@ def _has_changed(file: _File, entry: Remembered | None) -> bool:
 
 
 def _remembered(file: _File, dated: _File, looked_ms: int) -> Remembered:
-    """Return the entry of a file that is read next, with the time of ``dated``.
+    """Return the checkpoint's entry of a changed file. ``dated`` has the time of the file's records.
 
-    The file is hashed before its records are read, so the next poll detects a change in between.
+    This function hashes the file before the poll reads its records. So the next poll detects a change in between.
     """
     return _settled(file, [file.time_ns, file.size, dated.time_ms, None], looked_ms)
 
@@ -149,7 +150,7 @@ def _settled(file: _File, entry: Remembered, looked_ms: int) -> Remembered:
     """Return the entry. It has the file's hash only if a change after ``looked_ms`` may leave the time unchanged."""
     given_ms = _given_ms(entry)
     if looked_ms - file.time_ms <= CATALOGUE_FILE_TICK_SECONDS_MAX * 1000:
-        if len(entry) < 4:  # an earlier poll, whose clock was ahead of this one's, has removed the hash
+        if len(entry) < 4:  # an earlier poll had a clock ahead of the present clock, and removed the hash
             return entry
         return [*entry[:2], given_ms, _hash(file) if entry[3] is None else entry[3]]
     return entry[:2] if given_ms == file.time_ms else [*entry[:2], given_ms]

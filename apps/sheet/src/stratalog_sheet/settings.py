@@ -32,7 +32,7 @@ __all__ = ["EngineSettings", "SheetSettings"]
 class SheetSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Settings of sheets. All processes of a store need equal settings.
 
-    Otherwise a process with more ``undo_entries`` commits an undo that the loads of the other processes do not cover.
+    Otherwise a process with a larger ``undo_entries`` may commit an undo whose target another process does not load.
     """
 
     undo_entries: int = SHEET_UNDO_ENTRIES_MAX
@@ -63,9 +63,9 @@ class EngineSettings(msgspec.Struct, frozen=True, kw_only=True):
     """V8's own memory limit."""
 
     process_bytes_max: int = SHEET_ENGINE_PROCESS_BYTES_MAX
-    """The memory that the operating system allows a process beyond its memory after the start."""
+    """The memory that a process may allocate after its start. The operating system enforces this limit."""
 
     wait_seconds_max: float = SHEET_ENGINE_WAIT_SECONDS_MAX
     waiting_max: int = SHEET_ENGINE_WAITING_MAX
     unopenable_seconds: float = SHEET_UNOPENABLE_SECONDS
-    """The time for which a version that could not be opened is refused without another try."""
+    """A version failed to open: for this many seconds the process refuses it without another try."""

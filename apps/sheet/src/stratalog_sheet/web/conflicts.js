@@ -1,12 +1,12 @@
-// Conflicts: changes of this page or of others that were lost because their authors had not seen each other's changes.
-// A conflict is listed until the user restores or dismisses it, also across reloads: the offline cache stores the list
-// with the pending changes.
+// Conflicts: changes that were lost because two authors did not see each other's changes. The author of a lost change
+// may be this page or another client. A conflict is listed until the user restores or dismisses it, also across
+// reloads: the offline cache stores the list with the pending changes.
 
 import { isSame, moved, movedBy } from "./positions.js";
 
 const OWN_WRITES_MAX = 200;
 const SHIFTS = new Set(["ADD_COLUMNS_ROWS", "REMOVE_COLUMNS_ROWS", "DELETE_SHEET"]);
-/** Commands without a text. If another user deletes their cells, nothing of value is lost. */
+/** Types of commands that write no text. If another user deletes the cells of such a command, no conflict is listed. */
 const LOOKS = /^UPDATE_CELL$|^CLEAR|^DELETE|^REMOVE|FORMATTING|BORDER|RESIZE|FREEZE|HIDE|FOLD|GROUP/;
 /** Identifies a command across rebases, which copy the command. The page neither sends nor stores a symbol property. */
 const ORIGIN = Symbol("origin");
@@ -131,8 +131,8 @@ export class Conflicts extends EventTarget {
   }
 
   /**
-   * Record pending changes whose cells the entry deleted. A pending new sheet is gone, too, if the engine refuses the
-   * sheet after the entry, as when its name is taken. The sheet's commands stay pending, without an effect.
+   * Record pending changes whose cells the entry deleted. An entry may also make the engine refuse a pending new
+   * sheet, for example by taking the sheet's name. The commands of that sheet stay pending, but have no effect.
    */
   #noteDeleted(entry, commands, before, pending, isSheetGone) {
     const left = new Set(pending.map((command) => command[ORIGIN]));
@@ -183,13 +183,16 @@ function lastTexts(commands) {
   return writes.map((write) => write.command);
 }
 
-/** Return the fields of an item without text: the names of the commands, and the commands. */
+/** Return two fields of an item that has no text: `change` with the names of the commands, and `commands`. */
 export function changeOf(commands) {
   const names = new Set(commands.map(({ type }) => type.toLowerCase().replaceAll("_", " ")));
   return { change: [...names].join(", "), commands };
 }
 
-/** Return an entry's commands; for an undo or redo, its effect. An undo writes no new text, so only its moves count. */
+/**
+ * Return an entry's commands. For a redo, return the commands of its target's effect; for an undo, only those that move
+ * cells, since an undo writes no new text.
+ */
 export function effectOf({ type }, commands, effectOfTarget) {
   if (type === "REVISION_UNDONE") return effectOfTarget().filter(isShift);
   return type === "REVISION_REDONE" ? effectOfTarget() : commands;
@@ -201,7 +204,10 @@ const isShift = ({ type }) => SHIFTS.has(type);
 const cellOf = ({ sheetId, col, row }) => ({ sheetId, col, row });
 const keyOf = ({ sheetId, col, row }) => `${sheetId} ${col} ${row}`;
 
-/** Add the deleted line to a position, so that `Restorer` restores all items of one line together. */
+/**
+ * Add the deleted line (a row, a column or a sheet) to a position. `Restorer` then restores all items of one line
+ * together.
+ */
 function withLine(source, position, moment) {
   if (!position.gone || source.gone === position.gone) return position;
   const at = { ROW: source.row, COL: source.col, SHEET: source.sheetId }[position.gone];
@@ -209,7 +215,10 @@ function withLine(source, position, moment) {
   return { ...position, line: `${moment} ${source.sheetId} ${position.gone} ${at}`, was: name };
 }
 
-/** Return a function from a position to the text that `commands` leave there; null if they do not write the cell. */
+/**
+ * Return a function from a position to `{ text }`, the text that `commands` leave there. The function returns null if
+ * `commands` do not write the cell.
+ */
 function writesOf(commands) {
   if (commands.some(isShift)) return (position) => walk(commands, position);
   const all = commands.map((command) => /** @type {const} */ ([keyOf(command), textIn(command, command)]));
