@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
 
 import msgspec
 
 from stratalog.backends.files import FileBlobs
 from stratalog.backends.memory import MemoryBlobs, MemoryIndex, MemoryQueue
 from stratalog.backends.metered_ports import MeteredBlobs, MeteredIndex, MeteredQueue
-from stratalog.backends.postgres_address import parse_address
+from stratalog.backends.postgres_address import parse_address, without_password
 from stratalog.backends.sqlite import SqliteDatabase
 from stratalog.clock import Clock, SystemClock
 from stratalog.errors import Invalid, StratalogError
@@ -98,10 +97,10 @@ def _scheme(url: str) -> str:
     """Return the kind of store that a URL names: memory, aws or postgresql; empty for a folder. Raises Invalid."""
     if url == "memory:":
         return "memory"
-    scheme = urlsplit(url).scheme if "://" in url else ""
+    scheme = url.partition("://")[0].lower() if "://" in url else ""
     scheme = {"postgres": "postgresql"}.get(scheme, scheme)
     if scheme not in ("", "aws", "file", "postgresql"):
-        raise Invalid("the store's URL has an unknown scheme", url=url)
+        raise Invalid("the store's URL has an unknown scheme", url=without_password(url))
     return scheme.removeprefix("file")
 
 

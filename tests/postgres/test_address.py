@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from stratalog.backends.postgres_address import parse_address
-from stratalog.errors import Invalid
+from stratalog.backends.postgres_address import parse_address, without_password
+from stratalog.clock import SystemClock
+from stratalog.errors import Invalid, Unavailable
+from stratalog.homes import open_ports
 
 
 def test_libpq_gets_the_url_without_the_parts_of_the_store() -> None:
@@ -25,6 +27,28 @@ def test_a_password_is_not_shown(url: str) -> None:
     address = parse_address(url)
     assert "secret" in address.conninfo
     assert "secret" not in address.shown
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgresql://ada:se#cret@db/plans",
+        "postgresql://ada:se/cret@db/plans",
+        "postgresql://ada:se%cret@db/plans",
+        "postgresql://ada:cret@[db/plans",
+        "postgresql://ada@db/plans?sslpassword=cret",
+        "postgresql+psycopg://ada:secret@db/plans",
+    ],
+)
+def test_no_error_of_a_malformed_url_shows_its_password(url: str) -> None:
+    assert "cret" not in without_password(url)
+    with pytest.raises((Invalid, Unavailable)) as refused:
+        open_ports(url, True, SystemClock(), None)
+    assert "cret" not in str(refused.value)
+
+
+def test_libpq_gets_spaces_as_it_decodes_them() -> None:
+    assert parse_address("postgresql://db/plans?options=-c%20geqo%3Doff").conninfo.endswith("options=-c%20geqo%3Doff")
 
 
 @pytest.mark.parametrize(

@@ -192,6 +192,24 @@ def test_a_connection_that_breaks_before_the_commit_is_sent_has_written_nothing(
     assert store.index.get("p", "s") is None
 
 
+def test_a_commit_of_an_item_that_another_session_deletes_meanwhile_begins_again(
+    store: PostgresStore, connection: Any
+) -> None:
+    store.index.commit([Put(Item("p", "s", {"n": 1}))])
+    connection.execute("BEGIN")
+    connection.execute("SELECT 1 FROM items FOR UPDATE")
+    with ThreadPoolExecutor(1) as pool:
+        running = pool.submit(lambda: store.index.commit([Put(Item("p", "s", {"n": 2}), Equals("n", 1))]))
+        while not connection.execute("SELECT count(*) FROM pg_locks WHERE NOT granted").fetchone()[0]:
+            assert not running.done()
+        connection.execute("DELETE FROM items")
+        connection.execute("COMMIT")
+        error = running.exception(timeout=60)
+    assert isinstance(error, ConditionFailed)
+    assert error.items == {0: None}
+    assert list(store.index.query("p")) == []
+
+
 def test_a_check_of_an_absent_item_excludes_its_put(postgres: str) -> None:
     """Each of two commits puts the item that the other one requires to be absent. At most one of them may succeed."""
     address = parse_address(postgres)

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit, urlunsplit
 
 import msgspec
 
 from stratalog.errors import Invalid
 
-__all__ = ["PostgresAddress", "parse_address"]
+__all__ = ["PostgresAddress", "parse_address", "without_password"]
 
 SCHEMA_DEFAULT = "stratalog"
 SCHEMA_BYTES_MAX = 63
 OWN_PARTS = {"schema", "blobs"}
+PASSWORDS = {"password", "sslpassword"}
 
 
 class PostgresAddress(msgspec.Struct, frozen=True):
@@ -29,23 +30,28 @@ class PostgresAddress(msgspec.Struct, frozen=True):
 
 def parse_address(url: str) -> PostgresAddress:
     """Return the address in `postgresql://…?schema=…&blobs=…`; libpq gets all other parts. Raises Invalid."""
-    parts = urlsplit(url)
+    try:
+        parts = urlsplit(url)
+    except ValueError as exc:
+        raise Invalid("the URL of a store in PostgreSQL has an invalid host", url=without_password(url)) from exc
     pairs = parse_qsl(parts.query, keep_blank_values=True)
     given = {name: value for name, value in pairs if name in OWN_PARTS}
     if parts.fragment or len(given) < sum(name in OWN_PARTS for name, _ in pairs):
-        raise Invalid("the URL of a store in PostgreSQL names a part twice, or has a fragment", url=_shown(url))
+        text = "the URL of a store in PostgreSQL names a part twice, or has a fragment"
+        raise Invalid(text, url=without_password(url))
     schema = given.get("schema", SCHEMA_DEFAULT)
     if not 0 < len(schema.encode()) <= SCHEMA_BYTES_MAX or "\0" in schema or schema.startswith("pg_"):
         raise Invalid("a schema's name must have 1 to 63 bytes and not begin with pg_", schema=schema)
-    query = urlencode([pair for pair in pairs if pair[0] not in OWN_PARTS])
+    # libpq decodes `%20`, but not `+`.
+    query = urlencode([pair for pair in pairs if pair[0] not in OWN_PARTS], quote_via=quote)
     conninfo = urlunsplit(("postgresql", parts.netloc, parts.path, query, ""))
-    return PostgresAddress(conninfo, schema, given.get("blobs", ""), _shown(url))
+    return PostgresAddress(conninfo, schema, given.get("blobs", ""), without_password(url))
 
 
-def _shown(url: str) -> str:
-    """Return the URL without its password."""
-    parts = urlsplit(url)
-    credentials, at, host = parts.netloc.rpartition("@")
-    pairs = [pair for pair in parse_qsl(parts.query, keep_blank_values=True) if pair[0] != "password"]
-    netloc = credentials.partition(":")[0] + at + host
-    return urlunsplit((parts.scheme, netloc, parts.path, urlencode(pairs), parts.fragment))
+def without_password(url: str) -> str:
+    """Return the URL without its password, even if the URL is malformed, such as one whose password is not encoded."""
+    scheme, separator, rest = url.partition("://")
+    credentials, at, target = rest.rpartition("@")
+    place, mark, query = target.partition("?")
+    kept = "&".join(part for part in query.split("&") if unquote(part.partition("=")[0]) not in PASSWORDS)
+    return f"{scheme}{separator}{credentials.partition(':')[0]}{at}{place}{mark if kept else ''}{kept}"

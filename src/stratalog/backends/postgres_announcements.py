@@ -22,7 +22,8 @@ from stratalog.process_fork import close_in_child
 __all__ = ["PostgresAnnouncements"]
 
 WAITING_MAX = 10_000
-CLOSE_SECONDS_MAX = 1.0
+CLOSE_SECONDS_MAX = 5.0
+LISTEN_SECONDS = 1.0
 RETRY_SECONDS = 1.0
 
 _log = logging.getLogger("stratalog.postgres")
@@ -57,7 +58,8 @@ class PostgresAnnouncements:
             threads, self._threads = self._threads, []
         self._waiting.put(None)
         for thread in threads:
-            thread.join()
+            # The threads are daemons. One that cannot reach the server ends later.
+            thread.join(CLOSE_SECONDS_MAX)
 
     def _start(self, what: str, work: Callable[[], None]) -> None:
         name = f"stratalog-{what}"
@@ -94,7 +96,7 @@ class PostgresAnnouncements:
     def _hear(self, connection: Connection, heard: Heard) -> None:
         connection.execute(sql.SQL("LISTEN {}").format(sql.Identifier(self._channel)))
         while not self._closed:
-            for notify in connection.notifies(timeout=CLOSE_SECONDS_MAX):
+            for notify in connection.notifies(timeout=LISTEN_SECONDS):
                 # Any program may use the channel.
                 with suppress(msgspec.DecodeError):
                     own, organisation, name = msgspec.json.decode(notify.payload, type=tuple[str, str, str])

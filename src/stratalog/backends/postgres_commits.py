@@ -28,7 +28,7 @@ from stratalog.backends.postgres_connections import (
 )
 from stratalog.backends.row_blobs import BlobRow
 from stratalog.clock import Clock
-from stratalog.errors import Closed, ConditionFailed, Corrupt, StratalogError
+from stratalog.errors import Closed, ConditionFailed, Corrupt, StratalogError, Unavailable
 from stratalog.group_commit import GroupCommit, PendingCommit
 from stratalog.limits import BLOB_SLICE_BYTES
 from stratalog.ports.index import Delete, Item, Put, Write, holds
@@ -221,6 +221,10 @@ class PostgresWriter:
             sent = False
             try:
                 changes = _locked(connection, group)
+                if changes is None:
+                    connection.execute("ROLLBACK")
+                    error: StratalogError = Unavailable("other commits deleted the same items again and again")
+                    continue
                 outcomes = [changes.apply(commit) for commit in group]
                 done = [commit for commit, outcome in zip(group, outcomes, strict=True) if outcome is None]
                 if not done:
@@ -305,8 +309,10 @@ class _Changes:
         return None if body is None else item_of(*key_of(write), body)
 
 
-def _locked(connection: Connection, group: Sequence[PostgresCommit]) -> _Changes:
+def _locked(connection: Connection, group: Sequence[PostgresCommit]) -> _Changes | None:
     """Begin a transaction that inserts the absent rows of the group's keys, and then locks all rows, in order of key.
+
+    Return None if another transaction deleted a row between these two steps. The caller then begins again.
 
     An inserted row has the body of the first put with its key; empty if there is no put. Usually this body stays.
     """
@@ -317,6 +323,9 @@ def _locked(connection: Connection, group: Sequence[PostgresCommit]) -> _Changes
             if not proposed.get(key):
                 proposed[key] = body
     keys = sorted(proposed)
+    if not keys:
+        connection.execute("BEGIN")
+        return _Changes({}, {})
     with connection.pipeline():
         connection.execute("BEGIN")
         inserting = connection.cursor(binary=True).execute(
@@ -325,6 +334,8 @@ def _locked(connection: Connection, group: Sequence[PostgresCommit]) -> _Changes
         locking = connection.cursor(binary=True).execute(LOCK, _columns(keys))
         inserted = set(inserting.fetchall())
         stored = {(partition, sort): body for partition, sort, body in locking.fetchall()}
+    if len(inserted.union(stored)) < len(keys):
+        return None
     return _Changes(
         {key: body for key, body in stored.items() if key not in inserted},
         {key: proposed[key] for key in keys if key in inserted},

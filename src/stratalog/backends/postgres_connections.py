@@ -11,6 +11,7 @@ import psycopg
 from psycopg import sql
 from psycopg_pool import ConnectionPool, PoolClosed, PoolTimeout
 
+from stratalog.backends.postgres_address import without_password
 from stratalog.errors import Closed, Corrupt, Invalid, OutcomeUnknown, StorageFull, StratalogError, Unavailable
 from stratalog.process_fork import close_in_child
 
@@ -241,7 +242,8 @@ def _parts(conninfo: str) -> dict[str, Any]:
     try:
         return psycopg.conninfo.conninfo_to_dict(conninfo)
     except psycopg.ProgrammingError as exc:
-        raise Invalid("libpq does not accept the URL of the store", reason=_reason(exc)) from exc
+        # libpq's reason may quote a part of the password.
+        raise Invalid("libpq does not accept the URL of the store", url=without_password(conninfo)) from exc
 
 
 _open_pools: set[ConnectionPool[Connection]] = set()

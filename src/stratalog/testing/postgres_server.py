@@ -44,6 +44,11 @@ class PostgresServer:
         """The process id of the server's first process."""
         return int((self._data / "postmaster.pid").read_text().partition("\n")[0])
 
+    @property
+    def is_running(self) -> bool:
+        """Whether the server has been started and not stopped."""
+        return (self._data / "postmaster.pid").exists()
+
     def create(self) -> None:
         """Create the empty database."""
         if self._user:
@@ -86,11 +91,12 @@ def postgres_server(options: Sequence[str] = ()) -> Iterator[PostgresServer]:
         Path(folder).chmod(0o755)
         server = PostgresServer(_programs(), Path(folder), options)
         server.create()
-        server.start()
         try:
+            server.start()
             yield server
         finally:
-            server.stop()
+            if server.is_running:
+                server.stop()
 
 
 def _programs() -> Path:
