@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import heapq
+import math
 import random
 import statistics
 from collections import Counter
@@ -40,7 +41,7 @@ T = TypeVar("T")
 
 
 class Outcome(msgspec.Struct, frozen=True):
-    """The result of one run. Counts are per successful commit."""
+    """The result of one run. Counts are per successful commit, and NaN if no commit succeeded."""
 
     commits_per_second: float
     wasted: float
@@ -188,12 +189,12 @@ def contend(writers: int, appends: int, pause: float = 0, seed: int = 1) -> Outc
         loop.start(write)
     counts.clear()
     loop.run()
-    times.sort()
     done = len(times)
+    times = sorted(times) or [math.nan]
     return Outcome(
         commits_per_second=done / (loop.now_ms - began) * 1000,
-        wasted=counts["wasted"] / done,
-        reads=counts["reads"] / done,
+        wasted=counts["wasted"] / (done or math.nan),
+        reads=counts["reads"] / (done or math.nan),
         slow_ms=times[len(times) * 99 // 100],
         slowest_ms=times[-1],
         failed=counts["failed"],

@@ -176,7 +176,7 @@ def prepare(name: str, store: Store, case: Case, standing: int) -> None:
 
 
 def costed(row: Row, name: str, case: Case, standing: int, tuning: Any) -> Row:
-    """Return the row. If its ground is *hosted*, add the counted requests of its commits."""
+    """Return the row. If its ground is *hosted*, add the counted requests of its commits, and the failed commits."""
     if case.ground != "hosted":
         return row
     ports = Hosted()
@@ -185,23 +185,32 @@ def costed(row: Row, name: str, case: Case, standing: int, tuning: Any) -> Row:
     sides = {table: EVERY[name](store, table, tuning) for table in _tables(case)}
     commits = min(COSTED, case.jobs * case.writers) if case.jobs else 3 if case.files > 1 else COSTED
     before, numbers = meter.read(), count()
+    failures: list[Exception] = []
 
     def write(writer: int) -> None:
         side = sides[f"t{writer % case.tables}"]
         while (number := next(numbers)) < commits:
-            _commit(side, case, number % case.writers, number // case.writers)
+            try:
+                _commit(side, case, number % case.writers, number // case.writers)
+            except Exception as exc:  # noqa: BLE001 - any error is a failed update
+                failures.append(exc)
+                _report_failure(exc)
 
     _all(case.writers, write)
+    row = msgspec.structs.replace(row, failed=row.failed + len(failures))
+    done = commits - len(failures)
+    if not done:
+        return row
     units = units_of(meter.read(), before)
     requests = sum(amount - before.get(key, 0) for key, amount in meter.read().items() if key[1] == "requests")
     written = units.write_units + units.s3_bytes / 1024
-    price = total(units, load_prices().prices) / commits * 1e6
+    price = total(units, load_prices().prices) / done * 1e6
     return msgspec.structs.replace(
         row,
-        requests=requests / commits,
-        kilobytes=written / commits,
+        requests=requests / done,
+        kilobytes=written / done,
         dollars_per_million=price,
-        partition_limit=PARTITION_UNITS * commits / units.write_units,
+        partition_limit=PARTITION_UNITS * done / units.write_units,
     )
 
 
@@ -274,11 +283,15 @@ def _share(side_of: Callable[[str], Side], case: Case, seconds: float, position:
                 milliseconds.append((time.perf_counter() - start) * 1000)
             except Exception as exc:  # noqa: BLE001 - any error is a failed update
                 failed[0] += 1
-                print(f"failed: {type(exc).__name__}: {exc}")
+                _report_failure(exc)
 
     writers = case.writers // processes + (position < case.writers % processes)
     _all(writers, write)
     return Share(milliseconds, failed[0], begun, time.time())
+
+
+def _report_failure(error: Exception) -> None:
+    print(f"failed: {type(error).__name__}: {error}")
 
 
 def _commit(side: Side, case: Case, writer: int, number: int) -> None:

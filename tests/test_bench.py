@@ -8,10 +8,12 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from bench import table
 from bench.__main__ import MEASURES, main, measured
 from bench.figures import FIGURES, Figure, Measured, Result, evaluate, problems
 from bench.report import legend
 from bench.workplace import QUICK
+from stratalog.errors import Unavailable
 
 NAMES = [figure.name for figure in FIGURES]
 
@@ -71,6 +73,19 @@ def test_the_program_prints_a_row_and_writes_it(tmp_path: Path, capsys: pytest.C
     printed = capsys.readouterr().out
     assert "load-snapshot  " in printed
     assert "the state of `load` from its snapshot" in printed
+
+
+def test_a_case_whose_commits_all_fail_has_no_costs(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*arguments: object) -> None:
+        raise Unavailable("simulated")
+
+    case = table.Case("hosted", 2, files=2)
+    name, side = next(iter(table.SIDES.items()))
+    measured = table._row(name, case, [table.Share([], 0, 0, 1)], None)
+    monkeypatch.setattr(table, "_commit", fail)
+    costed = table.costed(measured, name, case, 10, side.tunings[0])
+    assert (costed.failed, costed.requests, costed.dollars_per_million) == (3, None, None)
+    assert next(iter(table.table([costed])))
 
 
 def test_the_report_says_what_each_figure_measures() -> None:

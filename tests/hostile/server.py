@@ -7,7 +7,7 @@ import os
 import re
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from tests.processes import ChildProcess, environment, start
@@ -33,15 +33,19 @@ class Served:
 
     @property
     def resident_bytes(self) -> int:
-        """The resident memory of the server's process, without its children; 0 if the system reports none."""
-        status = Path(f"/proc/{self.process.pid}/status").read_text()
-        found = re.search(r"VmRSS:\s+(\d+) kB", status)
-        return int(found[1]) * 1024 if found else 0
+        """The resident memory of the server's process, without its children; 0 if the process has ended."""
+        with suppress(FileNotFoundError, ProcessLookupError):
+            status = Path(f"/proc/{self.process.pid}/status").read_text()
+            if found := re.search(r"VmRSS:\s+(\d+) kB", status):
+                return int(found[1]) * 1024
+        return 0
 
     @property
     def descriptors(self) -> int:
-        """The number of files and sockets that the server's process has open."""
-        return len(os.listdir(f"/proc/{self.process.pid}/fd"))
+        """The number of files and sockets that the server's process has open; 0 if the process has ended."""
+        with suppress(FileNotFoundError, ProcessLookupError):
+            return len(os.listdir(f"/proc/{self.process.pid}/fd"))
+        return 0
 
     @property
     def log_bytes(self) -> int:

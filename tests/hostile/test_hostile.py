@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 from pathlib import Path
 
 import msgspec
@@ -46,6 +47,14 @@ def test_every_attack_is_made_beside_honest_callers_whose_writes_are_there_after
     assert run.resident_bytes_peak > 1 << 20
     assert sum(map(len, honest.acknowledged.values())) > KEYS * len(DOCUMENTS)
     assert lost_writes(server.store, honest.acknowledged) == []
+
+
+def test_a_server_that_ended_has_no_memory_and_no_descriptors(tmp_path: Path) -> None:
+    with served(tmp_path, None, sheets=False) as server:
+        assert min(server.resident_bytes, server.descriptors) > 0
+        server.process.signal(signal.SIGKILL)
+        server.process.end(expected=-signal.SIGKILL)
+        assert (server.is_running, server.resident_bytes, server.descriptors) == (False, 0, 0)
 
 
 def test_a_run_in_which_nothing_happened_passes() -> None:

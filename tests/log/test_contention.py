@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import isnan
 from typing import Any
 
 import pytest
@@ -186,6 +187,17 @@ def test_64_writers_that_do_not_pause_all_get_through() -> None:
     outcome = contend(64, 20)
     assert outcome.failed == 0
     assert outcome.slowest_ms < 8000
+
+
+def test_a_run_in_which_no_append_succeeds_has_no_figures_per_commit(monkeypatch: pytest.MonkeyPatch) -> None:
+    def give_up(*arguments: Any, **options: Any) -> None:
+        raise ContentionError("simulated")
+
+    monkeypatch.setattr(Log, "append", give_up)
+    outcome = contend(2, 3)
+    assert (outcome.commits_per_second, outcome.failed) == (0, 6)
+    assert isnan(outcome.wasted)
+    assert isnan(outcome.slowest_ms)
 
 
 def test_the_same_seed_gives_the_same_run() -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from random import Random
+
 from stratalog.backends.sqlite import SqliteDatabase
 from stratalog.clock import Clock
 from stratalog.documents import Document
@@ -21,8 +24,15 @@ ORGANISATION = "acme"
 NAME = "plan"
 CLIENT = "client"
 KEYS = 3
-SIZES = (20, 800, 4000)
-"""The store keeps values of the first two sizes inside the entry (it compresses the second), the third in a file."""
+ROW_CHARACTERS = 800
+FORMS: tuple[Callable[[int], str], ...] = (
+    lambda number: f"{number} ".ljust(20, "v"),
+    lambda number: Random(number).randbytes(ROW_CHARACTERS // 2).hex(),
+    lambda number: f"{number} ".ljust(4000, "v"),
+    lambda number: f"{number} ".ljust(ROW_CHARACTERS, "v"),
+)
+"""The forms of the values. The first is inside the entry. The second does not become small by compression, so the body
+of its entry is a blob in a row of the database. The third is a file. The fourth is compressed, inside the entry."""
 
 SETTINGS = LogSettings(
     segment_entries_target=3, snapshot_entries_interval=2, body_inline_bytes_max=256, append_seconds_max=1
@@ -56,6 +66,8 @@ class DiskDocument:
             raise Violation("document", "an acknowledged change is lost", last=last, answered=self.done)
         if last > self.done + 1 or content != _content(last):
             raise Violation("document", "the document has wrong content", last=last, answered=self.done)
+        bodies = [stat.key for stat in blobs.list(f"{ORGANISATION}/") if "/bodies/" in stat.key]
+        counts.bump("body rows", len(bodies))
         check_healthy(Store(environment, database.queue), "inspected", counts)
 
     def _opened(self, database: SqliteDatabase, blobs: Blobs, clock: Clock) -> Log:
@@ -85,4 +97,4 @@ def _key(number: int) -> str:
 
 
 def _value(number: int) -> str:
-    return f"{number} ".ljust(SIZES[number % len(SIZES)], "v")
+    return FORMS[number % len(FORMS)](number)

@@ -154,12 +154,6 @@ def test_a_seed_runs_the_same_way_twice() -> None:
     assert [run_seed(DiskWorld, seed).fingerprint for seed in range(10)] == first
 
 
-def test_seeds_pass_and_leave_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    assert [run_seed(DiskWorld, seed).details for seed in range(30)] == [""] * 30
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_what_sqlites_processes_share_is_gone_after_a_failure(tmp_path: Path) -> None:
     """SQLite creates its shared memory again. Random numbers in the old file would make runs of a seed differ."""
 

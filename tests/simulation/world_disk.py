@@ -86,6 +86,7 @@ class DiskWorld:
         "blobs put",
         "blobs deleted",
         "changes",
+        "body rows",
         "inspected",
     )
 

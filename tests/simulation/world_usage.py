@@ -1,12 +1,13 @@
 """The world of quotas: threads of a server create and delete, while two processes measure the stored amounts.
 
 The clocks of the processes differ by some seconds. A measurement may stop at any point, and either process resumes it.
-The amounts that the server knows must not be below the stored amounts, except by the number of calls in doubt. At rest
-both must be equal.
+The amounts that the server knows must not be below the stored amounts. A creation in doubt may take effect after a
+measurement; the next measurement counts it. At rest both must be equal.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from functools import partial
 from typing import Any, ClassVar
 
@@ -44,6 +45,13 @@ STOP_RATE = 0.05
 FAILURES = (Unavailable, OutcomeUnknown, Conflict, NotFound, QuotaExceeded)
 
 
+class _Doubt(msgspec.Struct):
+    """A creation in doubt: when it was sent, and when a check first found it stored. None if no check found it."""
+
+    sent_ms: int
+    found_ms: int | None = None
+
+
 class UsageWorld:
     """One server of three threads that enforces quotas, and two processes that measure."""
 
@@ -67,7 +75,7 @@ class UsageWorld:
         self.place = Place(scheduler, msgspec.structs.replace(weather, **rates, **clocks))
         self.left = Turns({f"thread-{number}": 14 for number in range(THREADS)} | {"measurer-0": 8, "measurer-1": 8})
         self.names: list[str] = []
-        self.doubts = 0
+        self.doubts: dict[str, dict[str, _Doubt]] = {"documents": {}, "records": {}}
         self.admission: Admission | None = None
         self.place.start("server", self.serve)
         for number in range(2):
@@ -88,10 +96,10 @@ class UsageWorld:
             draw = process.clock.random()
             if draw < 0.35:
                 name = f"{thread}-{self.left[thread]}"
-                self._try("created", lambda name=name: self._create(environment, name))
+                self._try("created", lambda name=name: self._create(environment, name), "documents", name)
             elif draw < 0.65:
                 name = f"{thread}-{self.left[thread]}"
-                self._try("created", lambda name=name: records.put(name, b"body" * 200))
+                self._try("created", lambda name=name: records.put(name, b"body" * 200), "records", name)
             elif self.names:
                 name = choose(process.clock, self.names)
                 if draw < 0.85:
@@ -121,7 +129,7 @@ class UsageWorld:
         for _ in range(2):
             measured = measure_usage(environment, ORGANISATION)
         assert measured is not None
-        truth = self._truth()
+        truth = _amounts(self._stored())
         found = msgspec.structs.replace(measured.amounts, stored_bytes=0, clients=0)
         if found != truth:
             raise Violation("measured", "a measurement differs from the stored amounts", found=found, stored=truth)
@@ -135,23 +143,33 @@ class UsageWorld:
             raise Violation("quiet", "the server's amounts differ from the measurement", known=known, measured=measured)
 
     def _check_known(self) -> None:
-        """Check that the server's amounts are not too low and that quotas hold, apart from calls in doubt."""
+        """Check that the server's amounts are not too low and that quotas hold, apart from creations in doubt."""
         assert self.admission is not None
-        truth = self._truth()
+        names = self._stored()
+        truth = _amounts(names)
         for _, usage in self.admission.known():
-            for name in ("documents", "records"):
-                known, stored = getattr(usage.amounts, name), getattr(truth, name)
-                if known + self.doubts < stored:
+            for kind, stored in names.items():
+                doubts = self._find_doubts(kind, stored)
+                # A clock is wrong by at most SKEW_MS_MAX. The measurement began at this time or later.
+                began_ms = usage.measured.began_ms - SKEW_MS_MAX if usage.measured else 0
+                late = [doubt for doubt in doubts if doubt.sent_ms < began_ms < (doubt.found_ms or 0)]
+                if getattr(usage.amounts, kind) + len(late) < len(stored):
                     raise Violation("below", "the server's amounts are too low", known=usage, stored=truth)
-                if stored > getattr(QUOTAS, f"{name}_max") + self.doubts:
+                if len(stored) > getattr(QUOTAS, f"{kind}_max") + len(doubts):
                     raise Violation("quota", "the stored amounts exceed the quota", known=usage, stored=truth)
 
-    def _truth(self) -> Amounts:
-        """Return the numbers of documents and records in the directory. Every creation adds a line there."""
-        index = self.place.index
+    def _find_doubts(self, kind: str, stored: Collection[str]) -> list[_Doubt]:
+        """Return the creations in doubt that took effect, each with the time when a check first found it."""
+        found = [doubt for name, doubt in self.doubts[kind].items() if name in stored]
+        for doubt in found:
+            doubt.found_ms = doubt.found_ms or self.place.clock.wall_ms()
+        return found
+
+    def _stored(self) -> dict[str, set[str]]:
+        """Return the names of the documents and records in the directory. Every creation adds a line there."""
         shelves = {"documents": LOGS, "records": RECORDS}
-        counts = {name: len(list(list_directory(index, ORGANISATION, shelf))) for name, shelf in shelves.items()}
-        return Amounts(**counts)
+        lines = {kind: list_directory(self.place.index, ORGANISATION, shelf) for kind, shelf in shelves.items()}
+        return {kind: {line.id for line in each} for kind, each in lines.items()}
 
     def _create(self, environment: Any, name: str) -> None:
         create_log(environment, ORGANISATION, name, "document")
@@ -161,15 +179,22 @@ class UsageWorld:
         document = Document(open_log(environment, ORGANISATION, name))
         document.mutate("put", {"key": "k", "value": "x" * 600}, client=client)
 
-    def _try(self, what: str, action: Any) -> None:
+    def _try(self, what: str, action: Any, kind: str = "", name: str = "") -> None:
+        """Run ``action``. ``kind`` and ``name`` say what it creates. A fault ends this try, not the actor."""
+        sent_ms = self.place.clock.wall_ms()
         try:
             action()
         except FAILURES as exc:
-            self.doubts += isinstance(exc, OutcomeUnknown)
+            if kind and isinstance(exc, OutcomeUnknown):
+                self.doubts[kind][name] = _Doubt(sent_ms)
             self.scheduler.counts.bump("in doubt", isinstance(exc, OutcomeUnknown))
             self.scheduler.counts.bump("refused", isinstance(exc, QuotaExceeded))
         else:
             self.scheduler.counts.bump(what)
+
+
+def _amounts(stored: Mapping[str, Collection[str]]) -> Amounts:
+    return Amounts(**{kind: len(names) for kind, names in stored.items()})
 
 
 def _mutant(name: str, owner: Any, attribute: str, replacement: Any, *caught_by: str) -> Mutant:
@@ -185,10 +210,15 @@ def _resume_anew(progress: Any, prefix: str) -> None:
     progress.log, progress.segment = prefix, 0
 
 
+def _release_doubt(self: Reservation, kind: object, exc: object, tb: object) -> None:
+    (self.confirm if exc is None else self.release)()
+
+
 _Account = admission_module._Account
 MUTANTS = (
     _mutant("a measurement ends all that was admitted", _Account, "_forget_before", _forget_all, "below", "quota"),
     _mutant("what was written is not noted", _Account, "note", lambda account, amounts: None, "below", "quota"),
     _mutant("reservations are not released", Reservation, "release", lambda reserved: None, "quiet"),
+    _mutant("an answer in doubt is released", Reservation, "__exit__", _release_doubt, "below", "quota"),
     _mutant("a log in hand counts again", usage_module._Progress, "begin", _resume_anew, "bytes"),
 )

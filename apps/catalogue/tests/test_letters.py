@@ -105,7 +105,6 @@ def raise_(error: Exception) -> Any:
 
 
 def test_a_letter_of_a_record_with_a_very_long_id_is_written(catalogue: Catalogue) -> None:
-    catalogue.add("lines", **LINES)
     source = catalogue.add("lines", **LINES)
     letter = ingest.IngestFailure(id="x" * 10_000)
     ingest.fail(catalogue.records, source_id(source.name, letter.id), "a \ud800 reason", letter, b"body")

@@ -11,6 +11,9 @@ from stratalog_sheet import EnginePool, load_plan
 RUNS = 30
 RUNS_AT_ONCE = 5
 STEPS = 200
+VERSIONS_MIN = 15
+"""The minimum number of versions of a run. Seven of the seeds have 23 to 56."""
+
 SEED_ACROSS = 2
 """The seed of a run in which an undo reaches across an app snapshot."""
 
@@ -18,10 +21,11 @@ SEED_ACROSS = 2
 @pytest.mark.slow
 @pytest.mark.parametrize("first", range(1, RUNS + 1, RUNS_AT_ONCE))
 def test_clients_states_and_replay_agree(first: int, engines: EnginePool) -> None:
-    edits = 0
     for seed in range(first, first + RUNS_AT_ONCE):
-        edits += play(seed, engines, steps=STEPS)["versions"]
-    assert edits > RUNS_AT_ONCE
+        counts = play(seed, engines, steps=STEPS)
+        assert counts["versions"] >= VERSIONS_MIN, counts
+        assert counts["conflicts"] > 0, counts
+        assert counts["in their cells"] > 0, counts
 
 
 @pytest.mark.parametrize(

@@ -79,7 +79,7 @@ def test_what_is_no_text_is_refused(sheets: Sheets, body: bytes) -> None:
     assert list(sheets.list("acme")) == []
 
 
-def test_a_long_text_comes_back_from_an_export(sheets: Sheets, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_long_text_comes_back_from_an_export(sheets: Sheets) -> None:
     text = "long, " * 30_000
     sheet = sheets.create("acme", "plan")
     sheet.set("A1", text)

@@ -33,6 +33,7 @@ STORIES = [
     "tabsOfOneBrowserAreClientsOfTheirOwn",
     "whatIsTypedIsNoMarkup",
     "whatIsTypedQuicklyIsAllThatACellHolds",
+    "aTabShowsNothingOfTheTabBefore",
     "theListIsUsedWithoutAMouse",
     "darkIsFollowedAndChosen",
     "theSliderShowsEveryVersion",

@@ -9,6 +9,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -119,36 +120,35 @@ def kill_soon(engine: Engine, seconds: float = 0.3) -> threading.Timer:
     ids=["CPU", "clock", "heap", "process"],
 )
 def test_a_call_that_takes_too_much_ends_the_engine(settings: dict[str, Any], what: str) -> None:
-    engine = Engine(settings=EngineSettings(**settings))
-    with pytest.raises(LimitExceeded, match=what) as caught:
-        opened(engine, LONG)
-    assert caught.value.details["call"] == "open"
-    assert engine.has_ended
-    with pytest.raises(Unavailable):
-        opened(engine)
+    with closing(Engine(settings=EngineSettings(**settings))) as engine:
+        with pytest.raises(LimitExceeded, match=what) as caught:
+            opened(engine, LONG)
+        assert caught.value.details["call"] == "open"
+        assert engine.has_ended
+        with pytest.raises(Unavailable):
+            opened(engine)
 
 
-def test_a_process_that_does_not_answer_is_killed(engine: Engine) -> None:
+def test_a_process_that_does_not_answer_is_killed() -> None:
     """V8 does not check its own timeout everywhere, so the caller has a timeout too."""
-    engine = Engine(settings=EngineSettings(call_seconds_max=0.1))
-    engine.start()
-    engine._await_ready()
-    assert engine.pid is not None
-    os.kill(engine.pid, signal.SIGSTOP)
-    with pytest.raises(LimitExceeded, match="too long"):
+    with closing(Engine(settings=EngineSettings(call_seconds_max=0.1))) as engine:
+        engine.start()
+        engine._await_ready()
+        assert engine.pid is not None
+        os.kill(engine.pid, signal.SIGSTOP)
+        with pytest.raises(LimitExceeded, match="too long"):
+            opened(engine)
+        assert engine.has_ended
+
+
+def test_cpu_time_is_counted_for_each_call() -> None:
+    with closing(Engine(settings=EngineSettings(call_cpu_seconds_max=2))) as engine:
         opened(engine)
-    assert engine.has_ended
-
-
-def test_cpu_time_is_counted_for_each_call(engine: Engine) -> None:
-    engine = Engine(settings=EngineSettings(call_cpu_seconds_max=2))
-    opened(engine)
-    assert engine.pid is not None
-    # The engine rounds the limit up to whole seconds. One limit for all calls would end the engine before 3 seconds.
-    # The number of calls depends on the machine.
-    while cpu_seconds(engine.pid) < 3:
-        opened(engine, 100_000)
-    engine.close()
+        assert engine.pid is not None
+        # The engine rounds the limit up to whole seconds. One limit for all calls would end the engine before 3
+        # seconds. The number of calls depends on the machine.
+        while cpu_seconds(engine.pid) < 3:
+            opened(engine, 100_000)
 
 
 def test_an_answer_without_end_is_not_read(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:

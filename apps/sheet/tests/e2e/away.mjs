@@ -191,6 +191,9 @@ export const away = ({ url, story, two }) => ({
     await type(bob, "C1", "only Bob");
     await goOnline(ada);
     await isSaved(ada);
+    const { version } = await (await send(url, story, "GET", "/")).json();
+    await hasVersion(ada, version);
+    assert.equal(await evaluate(ada, ([{ workbook }]) => workbook.conflicts.items.length), 0);
     assert.equal(await ada.isVisible("#panel"), false);
     await goOnline(bob);
     await isListed(bob, "overwrote", "100");

@@ -283,15 +283,43 @@ const stories = {
     await bob.waitForFunction(() => document.querySelectorAll("#people i").length === 1);
     await bob.click("#history");
     await choose(bob, "A2");
-    for (const tab of ["cell", "activity", "versions"]) {
+    const isHurt = () => "isHurt" in window || document.querySelector("img[src=x]") !== null;
+    const lines = { cell: ".held code", activity: ".held:not(.named, :has(*))", versions: ".named" };
+    for (const [tab, line] of Object.entries(lines)) {
       await bob.click(`#tab-${tab}`);
-      await bob.waitForSelector(".entries li");
+      await bob.locator(`.entries ${line}`, { hasText: markup }).first().waitFor();
+      assert.equal(await bob.evaluate(isHurt), false, tab);
     }
     assert.equal(await bob.textContent("#title"), markup);
     await bob.goto(`${url}/web/sheet/`);
-    await bob.waitForSelector("#list a");
-    const isHurt = () => "isHurt" in window || document.querySelector("img[src=x]") !== null;
+    await bob.locator("#list .title", { hasText: markup }).first().waitFor();
     assert.deepEqual([await ada.evaluate(isHurt), await bob.evaluate(isHurt)], [false, false]);
+  },
+
+  async aTabShowsNothingOfTheTabBefore(browser) {
+    const page = await person(browser, "Ada Lace");
+    await page.goto(`${url}/web/sheet/`);
+    const shown = await page.evaluate(async () => {
+      const { Panel } = await import(`${location.origin}/web/sheet/panel.js`);
+      const { promise: answer, resolve: send } = Promise.withResolvers();
+      const asked = {};
+      const queryOf = (tab, result) => {
+        const { promise, resolve } = Promise.withResolvers();
+        asked[tab] = promise;
+        return () => (resolve(), result);
+      };
+      const never = new Promise(() => {});
+      const panel = document.createElement("div");
+      document.body.append(panel);
+      const made = new Panel(panel, { activity: queryOf("activity", answer), versions: queryOf("versions", never) });
+      made.isOpen = true;
+      await asked.activity;
+      made.choose("versions");
+      send([{ version: 1, author: "Ada", created_ms: 0, text: "of the activity" }]);
+      await asked.versions;
+      return document.querySelector("#panel-body").textContent;
+    });
+    assert.equal(shown, "");
   },
 
   async theListIsUsedWithoutAMouse(browser) {

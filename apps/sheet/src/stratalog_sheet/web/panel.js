@@ -69,6 +69,7 @@ export class Panel extends EventTarget {
     }
     find("#panel-body").setAttribute("aria-labelledby", `tab-${tab}`);
     find("#panel-body").replaceChildren();
+    this.#turn++; // an answer for another tab is still to come, and must not fill this one
     this.refresh(0);
   }
 
