@@ -57,8 +57,8 @@ class PostgresPeer(Peer):
     def __init__(self, server: PostgresServer) -> None:
         from eventsourcing.postgres import PostgresApplicationRecorder, PostgresDatastore
 
-        found = server.environment
-        self._datastore = PostgresDatastore(found["PGDATABASE"], found["PGHOST"], 5432, found["PGUSER"], "")
+        names = server.environment
+        self._datastore = PostgresDatastore(names["PGDATABASE"], names["PGHOST"], 5432, names["PGUSER"], "")
         self._begin(PostgresApplicationRecorder(self._datastore))
 
 

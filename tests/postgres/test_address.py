@@ -16,6 +16,10 @@ def test_libpq_gets_the_url_without_the_parts_of_the_store() -> None:
     assert (address.schema, address.blobs) == ("a", "s3://b/p")
 
 
+def test_a_url_without_a_host_leaves_the_host_to_libpq() -> None:
+    assert parse_address("postgresql:///plans?schema=a").conninfo == "postgresql:///plans"
+
+
 def test_the_schema_is_stratalog_unless_named() -> None:
     assert parse_address("postgresql://db/plans").schema == "stratalog"
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit, urlunsplit
+from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
 
 import msgspec
 
@@ -44,7 +44,8 @@ def parse_address(url: str) -> PostgresAddress:
         raise Invalid("a schema's name must have 1 to 63 bytes and not begin with pg_", schema=schema)
     # libpq decodes `%20`, but not `+`.
     query = urlencode([pair for pair in pairs if pair[0] not in OWN_PARTS], quote_via=quote)
-    conninfo = urlunsplit(("postgresql", parts.netloc, parts.path, query, ""))
+    # Not `urlunsplit`, which drops the slashes before an empty host.
+    conninfo = f"postgresql://{parts.netloc}{parts.path}{'?' if query else ''}{query}"
     return PostgresAddress(conninfo, schema, given.get("blobs", ""), without_password(url))
 
 
@@ -52,6 +53,6 @@ def without_password(url: str) -> str:
     """Return the URL without its password, even if the URL is malformed, such as one whose password is not encoded."""
     scheme, separator, rest = url.partition("://")
     credentials, at, target = rest.rpartition("@")
-    place, mark, query = target.partition("?")
-    kept = "&".join(part for part in query.split("&") if unquote(part.partition("=")[0]) not in PASSWORDS)
-    return f"{scheme}{separator}{credentials.partition(':')[0]}{at}{place}{mark if kept else ''}{kept}"
+    target, mark, query = target.partition("?")
+    others = "&".join(part for part in query.split("&") if unquote(part.partition("=")[0]) not in PASSWORDS)
+    return f"{scheme}{separator}{credentials.partition(':')[0]}{at}{target}{mark if others else ''}{others}"

@@ -296,32 +296,6 @@ const stories = {
     assert.deepEqual([await ada.evaluate(isHurt), await bob.evaluate(isHurt)], [false, false]);
   },
 
-  async aTabShowsNothingOfTheTabBefore(browser) {
-    const page = await person(browser, "Ada Lace");
-    await page.goto(`${url}/web/sheet/`);
-    const shown = await page.evaluate(async () => {
-      const { Panel } = await import(`${location.origin}/web/sheet/panel.js`);
-      const { promise: answer, resolve: send } = Promise.withResolvers();
-      const asked = {};
-      const queryOf = (tab, result) => {
-        const { promise, resolve } = Promise.withResolvers();
-        asked[tab] = promise;
-        return () => (resolve(), result);
-      };
-      const never = new Promise(() => {});
-      const panel = document.createElement("div");
-      document.body.append(panel);
-      const made = new Panel(panel, { activity: queryOf("activity", answer), versions: queryOf("versions", never) });
-      made.isOpen = true;
-      await asked.activity;
-      made.choose("versions");
-      send([{ version: 1, author: "Ada", created_ms: 0, text: "of the activity" }]);
-      await asked.versions;
-      return document.querySelector("#panel-body").textContent;
-    });
-    assert.equal(shown, "");
-  },
-
   async theListIsUsedWithoutAMouse(browser) {
     await make(url, "alpha", {}, "Alpha plan");
     await make(url, "beta", {}, "Beta budget");
