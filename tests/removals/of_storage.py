@@ -13,6 +13,7 @@ TURNSTILE = "src/stratalog/backends/turnstile.py"
 WORLD_DISK = "tests/simulation/test_world_disk.py"
 SQLITE = "tests/backends/test_sqlite.py"
 BACKUP = "tests/backups/test_backup.py"
+CONTENDED = "tests/backups/test_contended.py::test_a_record_that_keeps_changing_stays_as_the_backup_before_has_it"
 FILE_FOLDERS = "tests/backends/test_file_folders.py"
 ASIDE = Edit(
     FILES,
@@ -251,5 +252,30 @@ REMOVALS: tuple[Removal, ...] = (
             f"{BACKUP}::test_the_histories_of_a_backup_are_compared_with_its_manifest[older-log]",
             f"{BACKUP}::test_the_histories_of_a_backup_are_compared_with_its_manifest[older-record]",
         ),
+    ),
+    Removal(
+        "B361",
+        (
+            Edit(
+                "src/stratalog/backups/records.py",
+                "            blobs = self._catalogue.copy_blobs(record_owner(self._organisation, key))\n",
+                "            self._copy_blobs_now(key)\n",
+            ),
+            Edit(
+                "src/stratalog/backups/records.py",
+                "    def _copy_blobs(self, key: RecordKey) -> None:\n",
+                "    def _copy_blobs_now(self, key: RecordKey) -> None:\n"
+                "        owner = record_owner(self._organisation, key)\n"
+                '        self._catalogue.put(f"{BLOBS_ROW}{owner}", self._catalogue.copy_blobs(owner))\n'
+                "\n"
+                "    def _copy_blobs(self, key: RecordKey) -> None:\n",
+            ),
+        ),
+        (f"{CONTENDED}[False]",),
+    ),
+    Removal(
+        "B361",
+        (Edit("src/stratalog/backups/records.py", "keeps_base=True", "keeps_base=False"),),
+        (f"{CONTENDED}[True]",),
     ),
 )

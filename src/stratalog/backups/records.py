@@ -81,14 +81,18 @@ class RecordsBackup:
             row = self._catalogue.pack(partition, versions)
             if not versions.is_gapless(latest):
                 continue
+            blobs = None
             if not versions.has_blobs or self._is_as_in_base(partition, row):
                 break
-            self._copy_blobs(key)
+            blobs = self._catalogue.copy_blobs(record_owner(self._organisation, key))
             # If the items are unchanged, they referred to the blobs all the time, so no blob was collected meanwhile.
             if packed(self._index.query(partition, before=number(parse_number(latest.sort) + 1))) == row:
                 break
         else:
+            # No row was put: the base's items refer to blobs that the new list of blobs may lack.
             raise Conflict("a record kept changing while it was read for a backup", record=id)
+        if blobs is not None:
+            self._catalogue.put(f"{BLOBS_ROW}{record_owner(self._organisation, key)}", blobs)
         self._catalogue.put(f"{ITEMS_ROW}{partition}", row)
         history = HistoryName("record", self._organisation, id)
         line = Checkpoint(history, versions.origin, parse_number(latest.sort), latest.attributes["ch"]).line()  # type: ignore[arg-type]
@@ -104,8 +108,9 @@ class RecordsBackup:
         return self._catalogue.base.row(f"{ITEMS_ROW}{partition}") is not None
 
     def _copy_blobs(self, key: RecordKey) -> None:
+        """Copy the blobs of a record with a failure. The record may keep the base's items, and so the base's blobs."""
         owner = record_owner(self._organisation, key)
-        self._catalogue.put(f"{BLOBS_ROW}{owner}", self._catalogue.copy_blobs(owner))
+        self._catalogue.put(f"{BLOBS_ROW}{owner}", self._catalogue.copy_blobs(owner, keeps_base=True))
 
     def _put_failures(self, failures: list[Item], letters: Mapping[Attribute, Item]) -> None:
         """Put the failures that are unchanged since they were read, and their dead letters.

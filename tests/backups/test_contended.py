@@ -1,0 +1,40 @@
+"""A record that changes during each attempt to read it: the new backup has it as the backup before has it."""
+
+from __future__ import annotations
+
+import pytest
+
+import stratalog
+from stratalog.backups import records
+from stratalog.testing.clock import ManualClock
+from tests.backups.stores import Backups
+from tests.inline_store import open_inline
+from tests.maintenance.growing import SETTINGS
+
+pytestmark = pytest.mark.slow
+
+FIRST, SECOND = b"1" * 20_000, b"2" * 20_000
+
+
+@pytest.fixture
+def memory() -> stratalog.Store:
+    return open_inline(settings=SETTINGS, clock=ManualClock())
+
+
+@pytest.mark.parametrize("has_failure", [False, True])
+def test_a_record_that_keeps_changing_stays_as_the_backup_before_has_it(
+    memory: stratalog.Store, monkeypatch: pytest.MonkeyPatch, has_failure: bool
+) -> None:
+    """Meanwhile the store forgets the only version that the backup before has, and deletes its blob."""
+    backups, blobs = Backups(memory.environment.clock), memory.environment.blobs
+    memory.records("acme").put("r", FIRST)
+    backups.make(memory)
+    [stat] = blobs.list("acme/records/r/")
+    memory.records("acme").put("r", SECOND)
+    if has_failure:
+        memory.records("acme").fail("r", "cannot be parsed", body=b"3" * 20_000)
+    blobs.delete(stat.key, stat.stamp)
+    monkeypatch.setattr(records, "packed", lambda items: b"another row")
+    [failure] = backups.make(memory).manifest.failures
+    assert (failure.what, failure.code) == ("acme/r", "conflict")
+    assert backups.view().records("acme").get("r").body == FIRST
