@@ -275,7 +275,7 @@ REMOVALS: tuple[Removal, ...] = (
     ),
     Removal(
         "B361",
-        (Edit("src/stratalog/backups/records.py", "keeps_base=True", "keeps_base=False"),),
+        (Edit("src/stratalog/backups/records.py", "with_base=True", "with_base=False"),),
         (f"{CONTENDED}[True]",),
     ),
 )

@@ -110,7 +110,7 @@ class RecordsBackup:
     def _copy_blobs(self, key: RecordKey) -> None:
         """Copy the blobs of a record with a failure. The record may keep the base's items, and so the base's blobs."""
         owner = record_owner(self._organisation, key)
-        self._catalogue.put(f"{BLOBS_ROW}{owner}", self._catalogue.copy_blobs(owner, keeps_base=True))
+        self._catalogue.put(f"{BLOBS_ROW}{owner}", self._catalogue.copy_blobs(owner, with_base=True))
 
     def _put_failures(self, failures: list[Item], letters: Mapping[Attribute, Item]) -> None:
         """Put the failures that are unchanged since they were read, and their dead letters.

@@ -88,15 +88,15 @@ class BackupWriter:
         """Put the packs and the row of a partition."""
         self.put(f"{ITEMS_ROW}{partition}", self.pack(partition, items))
 
-    def copy_blobs(self, owner: str, spared: Collection[str] = (), *, keeps_base: bool = False) -> bytes:
+    def copy_blobs(self, owner: str, spared: Collection[str] = (), *, with_base: bool = False) -> bytes:
         """Copy every blob of an owner that the base lacks, and return the row that lists all blobs of the owner.
 
         Read the items that refer to the blobs before this call: a blob exists before any item that refers to it. Blobs
         in the folders ``spared`` are left out. A damaged blob is left out and is a failure of the backup. With
-        ``keeps_base`` the row also lists the base's blobs that the owner has no more.
+        ``with_base`` the row also lists the base's blobs that the owner has no more.
         """
         known = self._known_packs(f"{BLOBS_ROW}{owner}")
-        return pack_rows(self._copied(owner, spared, keeps_base), lambda body: self._write_pack(body, known))
+        return pack_rows(self._copied(owner, spared, with_base), lambda body: self._write_pack(body, known))
 
     def flush(self) -> Root:
         """Write the rows that were put, and return the root of the catalogue with them."""
@@ -111,11 +111,11 @@ class BackupWriter:
         for start in range(0, len(gone), ROWS_MAX):
             self.root = update(self.repository.chunks, self.root, dict.fromkeys(gone[start : start + ROWS_MAX]))
 
-    def _copied(self, owner: str, spared: Collection[str], keeps_base: bool) -> Iterator[Item]:
+    def _copied(self, owner: str, spared: Collection[str], with_base: bool) -> Iterator[Item]:
         known = self._base_blobs(owner)
         standing = next(known, None)
         names = (stat.key.removeprefix(f"{owner}/") for stat in self._source.list(f"{owner}/"))
-        if keeps_base:
+        if with_base:
             base = (item.sort for item in self._base_blobs(owner))
             names = (name for name, _ in groupby(merge(names, base)))
         wanted = (name for name in names if name.split("/")[0] not in spared)
