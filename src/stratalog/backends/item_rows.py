@@ -2,19 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
 from stratalog.errors import Corrupt, Invalid
-from stratalog.ports.index import Absent, Check, Equals, Item, Put, Write, small_bytes
+from stratalog.ports.index import Absent, Check, Equals, Item, Put, Write, check_blobs, check_commit, small_bytes
 
-__all__ = ["CHECKED_PAIR_BYTES", "Row", "append_row", "encoded", "item_of", "key_of", "pages", "rows_if_absent"]
+__all__ = [
+    "CHECKED_LENGTH",
+    "CHECKED_PAIR_BYTES",
+    "PLAIN_LENGTH",
+    "Row",
+    "encoded_commit",
+    "item_of",
+    "key_of",
+    "page_statements",
+    "pages",
+]
 
 QUERY_ROWS_FIRST = 128
 QUERY_ROWS_MAX = 1024
 QUERY_BYTES_MAX = 4 * 1024 * 1024
+
+PLAIN_LENGTH = 3
+CHECKED_LENGTH = 6
+"""The length of a row without a check, and of one with a check."""
 
 CHECKED_PAIR_BYTES = 36
 """The size of an encoded name and value that a check compares: a name of one letter, and a hash of 32 bytes."""
@@ -47,7 +61,38 @@ def pages(
         rows_max = _next_rows_max(rows)
 
 
-def rows_if_absent(writes: Sequence[Write], bodies: Sequence[bytes]) -> list[Row]:
+def page_statements(mark: str) -> dict[tuple[bool, bool, bool], str]:
+    """Return the SQL of a page by (has ``after``, has ``before``, ``reverse``). ``mark`` stands for a parameter."""
+    return {
+        (after, before, reverse): (
+            f"SELECT sort, body FROM items WHERE partition = {mark}"
+            + (f" AND sort > {mark}" if after else "")
+            + (f" AND sort < {mark}" if before else "")
+            + f" ORDER BY sort {'DESC' if reverse else 'ASC'} LIMIT {mark}"
+        )
+        for after in (False, True)
+        for before in (False, True)
+        for reverse in (False, True)
+    }
+
+
+def encoded_commit(
+    writes: Sequence[Write], blobs: Mapping[str, bytes], blob_bytes_max: int
+) -> tuple[Sequence[bytes], Sequence[Row]]:
+    """Check a commit. Return the encoded item of each write, and the rows of the commit if it only inserts, else [].
+
+    Raises Invalid, LimitExceeded.
+    """
+    if row := _append_row(writes):
+        if blobs:
+            check_blobs(blobs, blob_bytes_max)
+        return (row[2], b""), (row,)
+    bodies = [_encoded(write.item) if type(write) is Put else b"" for write in writes]
+    check_commit(writes, blobs, blob_bytes_max, bodies)
+    return bodies, _rows_if_absent(writes, bodies)
+
+
+def _rows_if_absent(writes: Sequence[Write], bodies: Sequence[bytes]) -> list[Row]:
     """Return the rows of a commit whose puts all have the condition `Absent`; [] for any other commit.
 
     A backend does this commit by one INSERT, and the primary key checks `Absent`. The last write may be a check for a
@@ -69,7 +114,7 @@ def rows_if_absent(writes: Sequence[Write], bodies: Sequence[bytes]) -> list[Row
     return rows
 
 
-def append_row(writes: Sequence[Write]) -> Row | None:
+def _append_row(writes: Sequence[Write]) -> Row | None:
     """Return the row of an append of one entry; None for any other commit, and for an item that may be too large.
 
     Most commits append one entry. For these, leaving out the general checks saves 3 of 30 µs.
@@ -83,7 +128,7 @@ def append_row(writes: Sequence[Write]) -> Row | None:
     partition, sort = item.partition, item.sort
     if not pair or (sort == check.sort and partition == check.partition):
         return None
-    body = encoded(item)
+    body = _encoded(item)
     return (partition, sort, body, check.partition, check.sort, pair) if small_bytes(item, body) else None
 
 
@@ -118,7 +163,7 @@ def key_of(write: Write) -> tuple[str, str]:
     return (write.item.partition, write.item.sort) if isinstance(write, Put) else (write.partition, write.sort)
 
 
-def encoded(item: Item) -> bytes:
+def _encoded(item: Item) -> bytes:
     """Return the item's attributes as one MessagePack map. Raises Invalid."""
     attributes = item.attributes
     try:
@@ -129,7 +174,7 @@ def encoded(item: Item) -> bytes:
 
 _decode_attributes = msgspec.msgpack.Decoder(dict[str, Any]).decode
 _encode = msgspec.msgpack.Encoder().encode
-"""Keeps attributes in the caller's order: sorting takes time, and `rows_if_absent` needs the hash to stay first."""
+"""Keeps attributes in the caller's order: sorting takes time, and `_rows_if_absent` needs the hash to stay first."""
 
 
 def _next_rows_max(rows: Sequence[tuple[str, bytes]]) -> int:

@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 from itertools import chain
 
 from stratalog.backends.hosted_turns import HostedTurns
-from stratalog.backends.item_rows import append_row, encoded, item_of, pages, rows_if_absent
+from stratalog.backends.item_rows import encoded_commit, item_of, page_statements, pages
 from stratalog.backends.postgres_address import PostgresAddress
 from stratalog.backends.postgres_announcements import PostgresAnnouncements
 from stratalog.backends.postgres_commits import PostgresCommit, PostgresWriter, put_blobs
@@ -18,22 +18,12 @@ from stratalog.backends.row_blobs import BlobRow, RowBlobs, blob_rows
 from stratalog.clock import Clock
 from stratalog.limits import BLOB_BYTES_MAX, BLOB_ROW_BYTES_MAX
 from stratalog.ports.blobs import Blobs
-from stratalog.ports.index import NO_BLOBS, Item, Put, Write, check_blobs, check_commit, no_turn
+from stratalog.ports.index import NO_BLOBS, Item, Write, no_turn
 
 __all__ = ["PostgresIndex", "PostgresStore"]
 
 GET = "SELECT body FROM items WHERE partition = %s AND sort = %s"
-PAGES = {
-    (after, before, reverse): (
-        "SELECT sort, body FROM items WHERE partition = %s"
-        + (" AND sort > %s" if after else "")
-        + (" AND sort < %s" if before else "")
-        + f" ORDER BY sort {'DESC' if reverse else 'ASC'} LIMIT %s"
-    )
-    for after in (False, True)
-    for before in (False, True)
-    for reverse in (False, True)
-}
+PAGES = page_statements("%s")
 
 BODY = "SELECT body, codec FROM blobs WHERE key = %s"
 STAT = "SELECT bytes, modified_ms, stamp FROM blobs WHERE key = %s"
@@ -110,14 +100,9 @@ class PostgresIndex:
         return chain.from_iterable(pages(read, partition, after, before, reverse, limit))
 
     def commit(self, writes: Sequence[Write], blobs: Mapping[str, bytes] = NO_BLOBS) -> None:
+        bodies, rows = encoded_commit(writes, blobs, self.blob_bytes_max)
         stored = blob_rows(blobs, self._clock) if blobs else ()
-        if row := append_row(writes):
-            if blobs:
-                check_blobs(blobs, self.blob_bytes_max)
-            return self._writer.commit(PostgresCommit(writes, (row[2], b""), (row,), stored))
-        bodies = [encoded(write.item) if isinstance(write, Put) else b"" for write in writes]
-        check_commit(writes, blobs, self.blob_bytes_max, bodies)
-        return self._writer.commit(PostgresCommit(writes, bodies, rows_if_absent(writes, bodies), stored))
+        self._writer.commit(PostgresCommit(writes, bodies, rows, stored))
 
     def turn(self, partition: str) -> AbstractContextManager[bool]:
         self._connections.check_open()

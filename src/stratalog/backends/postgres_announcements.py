@@ -75,7 +75,8 @@ class PostgresAnnouncements:
             while not self._waiting.empty() and (next_name := self._waiting.get()) is not None:
                 names[next_name] = None
             texts = [msgspec.json.encode([self._own, *name]).decode() for name in names]
-            with suppress(StratalogError):  # a hint may be lost, since the other processes poll
+            # A hint may be lost, and `read` may send it twice: the other processes poll.
+            with suppress(StratalogError):
                 self._connections.read("SELECT pg_notify(%s, unnest(%s::text[]))", (self._channel, texts))
             if self._closed:
                 return

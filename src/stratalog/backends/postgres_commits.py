@@ -16,7 +16,7 @@ import psycopg
 from psycopg.pq import ExecStatus, Format
 from psycopg.pq.abc import PGresult
 
-from stratalog.backends.item_rows import CHECKED_PAIR_BYTES, Row, item_of, key_of
+from stratalog.backends.item_rows import CHECKED_LENGTH, CHECKED_PAIR_BYTES, PLAIN_LENGTH, Row, item_of, key_of
 from stratalog.backends.postgres_connections import (
     REPEATABLE,
     STATEMENT_TRIES,
@@ -26,7 +26,7 @@ from stratalog.backends.postgres_connections import (
     idle_end,
     is_lost,
 )
-from stratalog.backends.row_blobs import BlobRow
+from stratalog.backends.row_blobs import BlobRow, rows_bytes
 from stratalog.clock import Clock
 from stratalog.errors import Closed, ConditionFailed, Corrupt, StratalogError, Unavailable
 from stratalog.group_commit import GroupCommit, PendingCommit
@@ -37,8 +37,6 @@ from stratalog.process_fork import close_in_child
 __all__ = ["PostgresCommit", "PostgresWriter", "put_blobs"]
 
 GROUP_WRITES_MAX = 1000
-PLAIN_LENGTH = 3
-CHECKED_LENGTH = 6
 NO_CHECK = (None,) * CHECKED_LENGTH
 
 # The statements for one row. `_prepare` prepares them in each session. If the check fails, the body is null, and the
@@ -89,7 +87,7 @@ class PostgresCommit(PendingCommit[None]):
     """A commit that waits, and later its outcome.
 
     ``bodies`` are the encoded items of the writes. ``rows`` are the rows of a commit that only inserts; see
-    `rows_if_absent`.
+    `encoded_commit`.
     """
 
     def __init__(
@@ -100,7 +98,7 @@ class PostgresCommit(PendingCommit[None]):
         self.bodies = bodies
         self.rows = rows
         self.blobs = blobs
-        self.blob_bytes = sum(row[2] for row in blobs)
+        self.blob_bytes = rows_bytes(blobs)
 
     @property
     def only_inserts(self) -> bool:
@@ -165,13 +163,9 @@ class PostgresWriter:
         if not any(commit.writes or commit.blobs for commit in group):
             return [None] * len(group)
         connection = self._connected()
-        try:
-            if all(commit.only_inserts for commit in group) and self._insert(connection, group):
-                return [None] * len(group)
-            return self._run_each(connection, group)
-        finally:
-            if connection.closed:
-                self._connection = None
+        if all(commit.only_inserts for commit in group) and self._insert(connection, group):
+            return [None] * len(group)
+        return self._run_each(connection, group)
 
     def _connected(self) -> Connection:
         if self._connection is None or self._idle_end.poll(0) or self._connection.closed:

@@ -12,7 +12,7 @@ from typing import Any
 
 import apsw
 
-from stratalog.backends.item_rows import Row, append_row, encoded, item_of, key_of, pages, rows_if_absent
+from stratalog.backends.item_rows import encoded_commit, item_of, key_of, page_statements, pages
 from stratalog.backends.row_blobs import BlobRow, RowBlobs, blob_rows, rows_bytes
 from stratalog.backends.sqlite_blobs import SqliteBlobTable, store_blobs
 from stratalog.backends.sqlite_file import LOG_BYTES, SqliteFile
@@ -21,24 +21,14 @@ from stratalog.clock import Clock
 from stratalog.errors import ConditionFailed
 from stratalog.limits import BLOB_ROW_BYTES_MAX
 from stratalog.ports.blobs import Blobs
-from stratalog.ports.index import NO_BLOBS, Delete, Item, Put, Write, check_blobs, check_commit, holds
+from stratalog.ports.index import NO_BLOBS, Delete, Item, Put, Write, holds
 
 __all__ = ["SqliteDatabase", "SqliteIndex"]
 
 GET = "SELECT body FROM items WHERE partition = ? AND sort = ?"
 REPLACE = "INSERT OR REPLACE INTO items VALUES (?, ?, ?)"
 DELETE = "DELETE FROM items WHERE partition = ? AND sort = ?"
-PAGES = {
-    (after, before, reverse): (
-        "SELECT sort, body FROM items WHERE partition = ?"
-        + (" AND sort > ?" if after else "")
-        + (" AND sort < ?" if before else "")
-        + f" ORDER BY sort {'DESC' if reverse else 'ASC'} LIMIT ?"
-    )
-    for after in (False, True)
-    for before in (False, True)
-    for reverse in (False, True)
-}
+PAGES = page_statements("?")
 
 
 class SqliteDatabase:
@@ -121,16 +111,7 @@ class SqliteIndex:
         return chain.from_iterable(pages(read, partition, after, before, reverse, limit))
 
     def commit(self, writes: Sequence[Write], blobs: Mapping[str, bytes] = NO_BLOBS) -> None:
-        bodies: Sequence[bytes]
-        rows: Sequence[Row]
-        if row := append_row(writes):
-            bodies, rows = (row[2], b""), (row,)
-            if blobs:
-                check_blobs(blobs, self.blob_bytes_max)
-        else:
-            bodies = [encoded(write.item) if type(write) is Put else b"" for write in writes]
-            check_commit(writes, blobs, self.blob_bytes_max, bodies)
-            rows = rows_if_absent(writes, bodies)
+        bodies, rows = encoded_commit(writes, blobs, self.blob_bytes_max)
         if not blobs:
             return self._file.write(partial(_write_all, writes, bodies), rows)
         stored = blob_rows(blobs, self._clock)

@@ -7,7 +7,7 @@ from functools import lru_cache
 
 import apsw
 
-from stratalog.backends.item_rows import CHECKED_PAIR_BYTES
+from stratalog.backends.item_rows import CHECKED_LENGTH, CHECKED_PAIR_BYTES, PLAIN_LENGTH
 from stratalog.errors import Invalid, Unsupported
 
 __all__ = [
@@ -67,8 +67,6 @@ The check compares the encoded name and value of an item's first attribute. They
 MessagePack map of up to 15 pairs. A hash of 32 bytes under a name of one letter takes 36 bytes.
 """
 
-PLAIN_LENGTH = 3
-CHECKED_LENGTH = 6
 SHAPES_MAX = 1024
 BLOB_INSERTS = (
     "INSERT INTO blob_bodies(body) VALUES (?);"
