@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from functools import partial
+from typing import Protocol
 
 from bench.figures import Measured
 from bench.measure import alternated
@@ -14,23 +15,34 @@ from bench.payload import fact, fact_bytes
 from bench.peer import Peer
 from bench.plain import Plain
 from bench.workplace import ORGANISATION, Workplace
-from stratalog import Event, Log
+from stratalog import Event, Log, Store
 from stratalog.codec import compress, encode
 from stratalog.keys import entries_partition
 from stratalog.ports.index import item_bytes
 from stratalog.store import open_store
 
-__all__ = ["MEASURES", "THREADS", "append_each", "batch", "rates", "together"]
+__all__ = ["MEASURES", "PlainAppends", "appended", "appended_together", "batch", "mutated", "rates"]
 
 THREADS = 32
 EVENTS = 100
 
 
+class PlainAppends(Protocol):
+    """The other side: commits each body alone, durably."""
+
+    def append_each(self, bodies: Sequence[bytes]) -> None: ...
+
+
 def append(work: Workplace) -> Measured:
-    with _log(work) as log, _plain(work) as plain:
-        facts, bodies = batch(work.scale.commits)
-        seconds = alternated(work.scale.rounds, lambda: append_each(log, facts), lambda: plain.append_each(bodies))
-        return rates(seconds, len(facts))
+    with open_store(work.fresh()) as store, _plain(work) as plain:
+        return appended(work, store, plain)
+
+
+def appended(work: Workplace, store: Store, plain: PlainAppends) -> Measured:
+    log = store.create_log(ORGANISATION, "log")
+    facts, bodies = batch(work.scale.commits)
+    seconds = alternated(work.scale.rounds, lambda: _append_each(log, facts), lambda: plain.append_each(bodies))
+    return rates(seconds, len(facts))
 
 
 def peer_append(work: Workplace) -> Measured:
@@ -41,11 +53,16 @@ def peer_append(work: Workplace) -> Measured:
 
 
 def append_32(work: Workplace) -> Measured:
-    with _log(work) as log, _plain(work) as plain:
-        facts, bodies = batch(work.scale.commits)
-        ours = lambda: together(THREADS, lambda: append_each(log, facts))  # noqa: E731
-        seconds = alternated(work.scale.rounds, ours, lambda: plain.append_each(bodies))
-        return rates(seconds, THREADS * len(facts), len(bodies))
+    with open_store(work.fresh()) as store, _plain(work) as plain:
+        return appended_together(work, store, plain)
+
+
+def appended_together(work: Workplace, store: Store, plain: PlainAppends) -> Measured:
+    log = store.create_log(ORGANISATION, "log")
+    facts, bodies = batch(work.scale.commits)
+    ours = lambda: _together(THREADS, lambda: _append_each(log, facts))  # noqa: E731
+    seconds = alternated(work.scale.rounds, ours, lambda: plain.append_each(bodies))
+    return rates(seconds, THREADS * len(facts), len(bodies))
 
 
 def append_100(work: Workplace) -> Measured:
@@ -62,15 +79,19 @@ def append_100(work: Workplace) -> Measured:
 
 def mutate(work: Workplace) -> Measured:
     with open_store(work.fresh()) as store, _plain(work) as plain:
-        document = store.create(ORGANISATION, "document")
-        facts, bodies = batch(work.scale.commits)
-        arguments = [{"key": data["key"], "value": data} for data in facts]
-        seconds = alternated(
-            work.scale.rounds,
-            lambda: [document.mutate("put", args) for args in arguments],
-            lambda: plain.append_each(bodies),
-        )
-        return rates(seconds, len(facts))
+        return mutated(work, store, plain)
+
+
+def mutated(work: Workplace, store: Store, plain: PlainAppends) -> Measured:
+    document = store.create(ORGANISATION, "document")
+    facts, bodies = batch(work.scale.commits)
+    arguments = [{"key": data["key"], "value": data} for data in facts]
+    seconds = alternated(
+        work.scale.rounds,
+        lambda: [document.mutate("put", args) for args in arguments],
+        lambda: plain.append_each(bodies),
+    )
+    return rates(seconds, len(facts))
 
 
 def value(size: int, work: Workplace) -> Measured:
@@ -140,7 +161,7 @@ def _text(number: int, size: int) -> str:
     return chance.randbytes(size // 2).hex()
 
 
-def append_each(log: Log, facts: Sequence[dict[str, object]]) -> None:
+def _append_each(log: Log, facts: Sequence[dict[str, object]]) -> None:
     for data in facts:
         log.append(Event("paid", data))
 
@@ -150,7 +171,7 @@ def _repeated(times: int, work: Callable[[], object]) -> None:
         work()
 
 
-def together(count: int, work: Callable[[], None]) -> None:
+def _together(count: int, work: Callable[[], None]) -> None:
     threads = [threading.Thread(target=work) for _ in range(count)]
     for thread in threads:
         thread.start()

@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from itertools import count
 
-from bench.appends import THREADS, append_each, batch, rates, together
+from bench.appends import appended, appended_together, batch, mutated, rates
 from bench.figures import Measured
 from bench.measure import alternated
 from bench.peer import PostgresPeer
-from bench.workplace import ORGANISATION, Workplace
+from bench.workplace import Workplace
 from stratalog import Store
 from stratalog.store import open_store
 from stratalog.testing.postgres_server import postgres_server
@@ -41,10 +41,7 @@ class PlainInserts:
 
 def append(work: Workplace) -> Measured:
     with _sides() as (store, plain):
-        log = store.create_log(ORGANISATION, "log")
-        facts, bodies = batch(work.scale.commits)
-        seconds = alternated(work.scale.rounds, lambda: append_each(log, facts), lambda: plain.append_each(bodies))
-        return rates(seconds, len(facts))
+        return appended(work, store, plain)
 
 
 def peer_append(work: Workplace) -> Measured:
@@ -60,24 +57,12 @@ def peer_append(work: Workplace) -> Measured:
 
 def append_32(work: Workplace) -> Measured:
     with _sides() as (store, plain):
-        log = store.create_log(ORGANISATION, "log")
-        facts, bodies = batch(work.scale.commits)
-        ours = lambda: together(THREADS, lambda: append_each(log, facts))  # noqa: E731
-        seconds = alternated(work.scale.rounds, ours, lambda: plain.append_each(bodies))
-        return rates(seconds, THREADS * len(facts), len(bodies))
+        return appended_together(work, store, plain)
 
 
 def mutate(work: Workplace) -> Measured:
     with _sides() as (store, plain):
-        document = store.create(ORGANISATION, "document")
-        facts, bodies = batch(work.scale.commits)
-        arguments = [{"key": data["key"], "value": data} for data in facts]
-        seconds = alternated(
-            work.scale.rounds,
-            lambda: [document.mutate("put", args) for args in arguments],
-            lambda: plain.append_each(bodies),
-        )
-        return rates(seconds, len(facts))
+        return mutated(work, store, plain)
 
 
 MEASURES: dict[str, Callable[[Workplace], Measured]] = {

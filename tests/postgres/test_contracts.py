@@ -37,29 +37,25 @@ def open_postgres(postgres: str) -> Iterator[Open]:
         yield make
 
 
-class TestPostgresIndex(IndexContract):
+class OnPostgres:
+    """Gives each test of a contract the function that opens its store."""
+
     @pytest.fixture(autouse=True)
     def _open(self, open_postgres: Open) -> None:
         self.open = open_postgres
 
+
+class TestPostgresIndex(OnPostgres, IndexContract):
     def make(self) -> Index:
         return self.open().index
 
 
-class TestPostgresQueue(QueueContract):
-    @pytest.fixture(autouse=True)
-    def _open(self, open_postgres: Open) -> None:
-        self.open = open_postgres
-
+class TestPostgresQueue(OnPostgres, QueueContract):
     def make(self, clock: Clock, receives_max: int) -> Queue:
         return self.open(clock, receives_max=receives_max).queue
 
 
-class TestPostgresBlobs(BlobsContract):
-    @pytest.fixture(autouse=True)
-    def _open(self, open_postgres: Open) -> None:
-        self.open = open_postgres
-
+class TestPostgresBlobs(OnPostgres, BlobsContract):
     def make(self, clock: Clock) -> Blobs:
         self.store = self.open(clock)
         return self.store.blobs
@@ -77,20 +73,15 @@ class TestPostgresBlobs(BlobsContract):
         return bool(rows)
 
 
-class TestPostgresCommit(CommitContract):
-    @pytest.fixture(autouse=True)
-    def _open(self, open_postgres: Open) -> None:
-        self.open = open_postgres
-
+class TestPostgresCommit(OnPostgres, CommitContract):
     def make(self, clock: Clock) -> tuple[Index, Blobs]:
         store = self.open(clock)
         return store.index, store.blobs
 
 
-class TestPostgresBlobsWithLargerOnesInAFolder(BlobsContract):
+class TestPostgresBlobsWithLargerOnesInAFolder(OnPostgres, BlobsContract):
     @pytest.fixture(autouse=True)
-    def _open(self, open_postgres: Open, tmp_path: Path) -> None:
-        self.open = open_postgres
+    def _folder(self, tmp_path: Path) -> None:
         self.folder = tmp_path
 
     def make(self, clock: Clock) -> Blobs:

@@ -5,30 +5,14 @@ from __future__ import annotations
 import json
 from itertools import pairwise
 from pathlib import Path
-from random import Random
-
-import pytest
 
 import stratalog
-from stratalog.testing.clock import ManualClock
 from tests.cli.conftest import Run, run
 from tests.cloud.conftest import aws_store
-from tests.maintenance.growing import SETTINGS, grow, told
+from tests.cloud.test_copying import folder
+from tests.maintenance.growing import told
 
-__all__ = ["aws_store", "run"]
-
-HUGE = 9 * 1024 * 1024
-SEED = 23
-STEPS = 60
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    """A store with a history that includes an archive, a floor, forks, and a body of two parts."""
-    with stratalog.open(tmp_path / "folder", settings=SETTINGS, clock=ManualClock(seed=SEED)) as store:
-        grow(store, Random(SEED), STEPS)
-        store.records("acme").put("huge", Random(SEED).randbytes(HUGE))
-    return tmp_path / "folder"
+__all__ = ["aws_store", "folder", "run"]
 
 
 def test_a_store_moves_to_postgresql_from_there_to_aws_and_back(
