@@ -25,7 +25,7 @@ OTHER = Emulator("http://127.0.0.1:1", 0)
 
 
 def test_without_a_word_the_emulators_are_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Credentials alone do not choose the account. So a test run is free for a user who has credentials."""
+    """Credentials alone do not choose the account. So a test run costs a user with credentials nothing."""
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "somebody's")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "own")
     assert account_prefix({}) == ""

@@ -28,7 +28,7 @@ def postgres_local() -> Iterator[dict[str, str]]:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the server and, with its variables, the command in ``arguments``. Return its exit code."""
-    return run_with_services("postgres_local", "a server of PostgreSQL", postgres_local(), STORE, arguments)
+    return run_with_services("postgres_local", "the processes of PostgreSQL", postgres_local(), STORE, arguments)
 
 
 if __name__ == "__main__":
