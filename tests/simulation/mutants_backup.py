@@ -18,6 +18,7 @@ from tests.simulation.world_backup import BackupWorld
 __all__ = ["MUTANTS"]
 
 _read: Callable[[FamilyBackup, str], FamilyRead] = FamilyBackup._read
+_read_family: Callable[[_Backup, str], list[Item]] = _Backup._read_family
 _run: Callable[[_Backup], Any] = _Backup.run
 
 
@@ -52,6 +53,11 @@ def _trust(self: FamilyBackup, log: _Log) -> None:
 def _reuse_open_segment(self: FamilyBackup, prefix: str, item: Item) -> bool:
     """Reuse the pack of a segment even if the segment was open when the pack was made."""
     return self._catalogue.base.get(item.partition, item.sort) == backup_family.unmarked(item)
+
+
+def _end_at_failure(self: _Backup, owner: str) -> list[Item]:
+    """Skip all families after one that could not be read."""
+    return [] if self._catalogue.failures else _read_family(self, owner)
 
 
 def _publish_first(self: _Backup) -> Any:
@@ -93,6 +99,7 @@ MUTANTS = (
     _mutant("backup: fork ahead of its parent", FamilyBackup, "_read_logs", _read_members_last, READS, "backup cut"),
     _mutant("backup: freed meanwhile", FamilyBackup, "_check_unchanged", _trust, READS),
     _mutant("backup: open pack reused", FamilyBackup, "_is_sealed_in_base", _reuse_open_segment, READS, COMPLETE),
+    _mutant("backup: a failed family ends it", _Backup, "_read_family", _end_at_failure, COMPLETE),
     _mutant("backup: manifest first", _Backup, "run", _publish_first, READS, COMPLETE),
     _mutant("backup: record's blobs first", RecordsBackup, "_read_record", _put_record_blobs_first, READS),
     _mutant("backup: changed rows kept", BackupWriter, "put", _skip_changed, READS, COMPLETE),
