@@ -205,10 +205,10 @@ DESCRIPTORS_RESERVED = 256
 # How many connections one turn of the event loop accepts, sets up and drops at most, and how many ready sockets it
 # serves of one principal and of all addresses together.
 ACCEPTS_PER_TURN_MAX = 64
-SETUPS_PER_TURN_MAX = 8
+SETUPS_PER_TURN_MAX = 2
 DROPS_PER_TURN_MAX = 4
 PRINCIPAL_SOCKETS_PER_TURN_MAX = 1
-ADDRESS_SOCKETS_PER_TURN_MAX = 4
+ADDRESS_SOCKETS_PER_TURN_MAX = 2
 ACCEPT_RETRY_SECONDS = 1
 LOG_LINE_SECONDS_MIN = 1
 # The share of a process's connections, and of its live ones, that one holder may use. Applies only where tokens are
@@ -224,10 +224,10 @@ POOL_CALLS_MAX = 1024
 CALL_WAIT_SECONDS_MAX = 20
 IDENTITY_THREADS_MAX = 16
 # While other principals call and the process is busy, the threads of one caller may compute for an equal share of the
-# time, but at least for `CALLER_COMPUTED_SHARE_MAX`. A caller may first exceed its share by a burst. Then the caller
+# time, but at least for `CALLER_COMPUTED_SHARE_MIN`. A caller may first exceed its share by a burst. Then the caller
 # pauses, at most for `CALLER_PAUSE_SECONDS_MAX`. The time is that of one core, since the threads of a process share an
 # interpreter.
-CALLER_COMPUTED_SHARE_MAX = 0.25
+CALLER_COMPUTED_SHARE_MIN = 0.125
 CALLER_COMPUTED_BURST_SECONDS = 0.5
 CALLER_PAUSE_SECONDS_MAX = 5
 # The health response repeats a result of the last tenth of a second. If there is none, it waits for the store, at most
@@ -249,9 +249,11 @@ TOKEN_KEYS_SECONDS_MAX = 3600
 TOKEN_KEYS_REFETCH_SECONDS_MIN = 60
 TOKEN_KEYS_FETCH_SECONDS_MAX = 5
 TOKEN_KEYS_BYTES_MAX = 256 * 1024
-# Invalid tokens from one address, and the number of valid tokens that are cached by their digests.
+# Invalid tokens from one address; how long the refusal of each further token waits; and the number of valid tokens that
+# are cached by their digests.
 INVALID_TOKENS_PER_SECOND = 1
 INVALID_TOKENS_BURST = 50
+INVALID_TOKEN_WAIT_SECONDS = 1
 TOKENS_REMEMBERED_MAX = 10_000
 # The creations of one principal: documents, logs and forks.
 CREATIONS_PER_SECOND = 5

@@ -27,6 +27,10 @@ OF_CLIENT = "tests/client/test_live.py"
 
 TURNS = "src/stratalog/server/turns.py"
 OF_TURNS = "tests/server/test_turns.py"
+OF_ACCEPTOR = "tests/server/test_acceptor.py"
+OF_WEB_SERVER = "tests/server/test_web_server.py"
+PACES = "src/stratalog/server/paces.py"
+OF_POOLS = "tests/server/test_pools.py"
 
 REMOVALS: tuple[Removal, ...] = (
     Removal(
@@ -223,7 +227,7 @@ REMOVALS: tuple[Removal, ...] = (
     ),
     Removal(
         "B345",
-        (Edit(TURNS, "_rest(of_addresses, ADDRESS_SOCKETS_PER_TURN_MAX)", "()"),),
+        (Edit(TURNS, "        beyond = set(self._beyond_addresses(of_addresses))\n", "        beyond = set()\n"),),
         (f"{OF_TURNS}::test_all_addresses_together_have_a_few_sockets_and_take_turns",),
     ),
     Removal(
@@ -240,5 +244,34 @@ REMOVALS: tuple[Removal, ...] = (
         "B358",
         (Edit("src/stratalog/server/acceptor.py", "self._waiting.add(holders, ", "self._waiting.add(None, "),),
         ("tests/server/test_acceptor.py::test_the_first_connection_of_an_address_does_not_wait_for_all_of_another",),
+    ),
+    Removal(
+        "B362",
+        (Edit(PACES, "        self._change(caller, -expected, now)\n", "        expected = 0.0\n"),),
+        (f"{OF_POOLS}::test_calls_that_begin_together_are_charged_before_they_end",),
+    ),
+    Removal(
+        "B363",
+        (Edit(TURNS, "lately[socket[3]] + socket[0], socket[1]", "socket[0], socket[1]"),),
+        (f"{OF_TURNS}::test_an_address_that_was_served_little_comes_before_many_that_were_served_often",),
+    ),
+    Removal(
+        "B363",
+        (Edit("src/stratalog/server/acceptor.py", "            if number % 2:\n", "            if False:\n"),),
+        (f"{OF_ACCEPTOR}::test_the_connection_of_a_caller_who_sends_little_does_not_wait_for_one_of_each_address",),
+    ),
+    Removal(
+        "B364",
+        (Edit(AUTHENTICATION, "            await self._sleep(self._wait_seconds)\n", "            pass\n"),),
+        (
+            f"{OF_AUTHENTICATION}::test_the_refusals_of_an_address_that_guesses_are_delayed",
+            "tests/server/test_trusted_proxies.py::test_a_delayed_refusal_counts_for_the_address_of_its_caller",
+            f"{OF_LIVE_RIGHT}::test_the_refusal_of_a_live_connection_is_delayed_for_an_address_that_guesses",
+        ),
+    ),
+    Removal(
+        "B365",
+        (Edit("src/stratalog/server/web_server.py", "= (500, 5, 400)", "= (2000, 10, 50)"),),
+        (f"{OF_WEB_SERVER}::test_a_serving_process_switches_threads_soon_and_looks_for_garbage_in_what_is_new",),
     ),
 )

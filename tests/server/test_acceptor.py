@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from stratalog.clock import SystemClock
 from stratalog.limits import ACCEPTS_PER_TURN_MAX, SETUPS_PER_TURN_MAX
 from stratalog.server.acceptor import Acceptor
 from stratalog.server.application import ServerLimits
@@ -60,7 +61,7 @@ class Setups:
         self.transports: list[asyncio.BaseTransport] = []
         self.turns = 0
         metrics = Metrics(open_store("memory:").environment)
-        self.connections = OpenConnections(ServerLimits(), connections_max, metrics, is_shared=True)
+        self.connections = OpenConnections(ServerLimits(), connections_max, metrics, SystemClock(), is_shared=True)
         self.acceptor = Acceptor(listening, self._protocol, self.connections, metrics)  # type: ignore[arg-type]
 
     @asynccontextmanager
@@ -128,6 +129,23 @@ def test_the_first_connection_of_an_address_does_not_wait_for_all_of_another(man
             assert setups.addresses.index("10.0.0.2") <= SETUPS_PER_TURN_MAX + 1
 
     asyncio.run(story())
+
+
+def test_the_connection_of_a_caller_who_sends_little_does_not_wait_for_one_of_each_address() -> None:
+    others = [f"10.0.0.{number}" for number in range(50)]
+    listening = Listening(*others, "10.0.1.1")
+
+    async def story() -> None:
+        setups = Setups(listening)
+        for address in others:
+            setups.connections.turns.served.add(("address", address))
+        async with setups.accepting():
+            while "10.0.1.1" not in setups.addresses:
+                await _turn(setups)
+            assert setups.addresses.index("10.0.1.1") < SETUPS_PER_TURN_MAX
+
+    with listening.callers:
+        asyncio.run(story())
 
 
 def test_every_accepted_connection_is_set_up(many: Listening) -> None:

@@ -36,11 +36,25 @@ class Issuer:
 class Door:
     def __init__(self) -> None:
         self.clock, self.issuer, self.signed_in = ManualClock(), Issuer(), list[tuple[str, str]]()
+        self.slept: list[float] = []
         limits = ServerLimits(invalid_tokens_per_second=1, invalid_tokens_burst=3)
         pool = Pool("identity", PoolSettings(threads=1))
         self._authentication = Authentication(
-            self.issuer, self.clock, limits, pool, lambda who, address: self.signed_in.append((who.id, address))
+            self.issuer,
+            self.clock,
+            limits,
+            pool,
+            lambda who, address: self.signed_in.append((who.id, address)),
+            self._sleep,
         )
+
+    async def _sleep(self, seconds: float) -> None:
+        self.slept.append(seconds)
+
+    def delays(self, address: str = HOME) -> bool:
+        """Whether a refusal is delayed now."""
+        asyncio.run(self._authentication.delay_refusal(address))
+        return bool(self.slept and self.slept.pop())
 
     def status(self, token: str, address: str = HOME) -> int:
         try:
@@ -105,3 +119,17 @@ def test_a_principal_who_is_named_like_an_address_has_a_bucket_of_its_own() -> N
     rates.take(("principal", HOME))
     with pytest.raises(Refused):
         rates.take(("address", HOME))
+
+
+def test_the_refusals_of_an_address_that_guesses_are_delayed() -> None:
+    door = Door()
+    assert not door.delays()
+    assert [(door.status(f"guess {number}"), door.delays()) for number in range(4)] == [
+        (401, False),
+        (401, False),
+        (401, True),
+        (429, True),
+    ]
+    assert not door.delays(OTHER)
+    door.clock.sleep(1)
+    assert not door.delays()

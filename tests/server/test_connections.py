@@ -11,6 +11,7 @@ import pytest
 import uvicorn
 from uvicorn.server import ServerState
 
+from stratalog.clock import SystemClock
 from stratalog.limits import ANSWER_PIECE_BYTES, DROPS_PER_TURN_MAX
 from stratalog.server.application import ServerLimits
 from stratalog.server.connections import HttpProtocol, OpenConnections, WebSocketProtocol, in_pieces
@@ -91,7 +92,7 @@ class Caller:
         config.timeout_keep_alive = LIMITS.connection_idle_seconds_max  # type: ignore[assignment]
         config.load()
         self.metrics = Metrics(open_store("memory:").environment)
-        self.connections = OpenConnections(LIMITS, 1, self.metrics)
+        self.connections = OpenConnections(LIMITS, 1, self.metrics, SystemClock())
         self.transport = Transport(room_bytes)
         allocation = self.connections.budget.take()
         protocol = HttpProtocol(self.connections, allocation, config=config, server_state=ServerState(), app_state={})
@@ -361,7 +362,8 @@ def test_a_websocket_that_does_not_answer_a_close_is_closed() -> None:
 
 def test_connections_that_are_overdue_together_are_dropped_a_few_in_a_turn() -> None:
     async def story() -> tuple[list[int], int]:
-        connections = OpenConnections(LIMITS, 3 * DROPS_PER_TURN_MAX, Metrics(open_store("memory:").environment))
+        metrics = Metrics(open_store("memory:").environment)
+        connections = OpenConnections(LIMITS, 3 * DROPS_PER_TURN_MAX, metrics, SystemClock())
         transports = [Transport(0) for _ in range(3 * DROPS_PER_TURN_MAX)]
         for transport in transports:
             transport.protocol = SimpleNamespace(connection_lost=bool)

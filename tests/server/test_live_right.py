@@ -10,8 +10,10 @@ import pytest
 from litestar.exceptions import WebSocketDisconnect
 
 from stratalog.errors import StratalogError, Unavailable
+from stratalog.limits import INVALID_TOKEN_WAIT_SECONDS, INVALID_TOKENS_BURST
 from stratalog.server.app import create_app
 from stratalog.server.application import Application, ServerLimits
+from stratalog.server.errors import Refused
 from stratalog.server.live_right import LiveRight
 from stratalog.server.security import Principal
 from stratalog.store import Store, open_store
@@ -52,6 +54,27 @@ def asked(rules: Rules, clock: ManualClock) -> tuple[LiveRight, Store]:
 
 def again(right: LiveRight) -> StratalogError | None:
     return asyncio.run(right.ask_again())
+
+
+def test_the_refusal_of_a_live_connection_is_delayed_for_an_address_that_guesses(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rules, slept = Rules(), list[float]()
+    right, _ = asked(rules, ManualClock())
+    authentication = right._service.authentication
+
+    async def sleep(seconds: float) -> None:
+        slept.append(seconds)
+
+    monkeypatch.setattr(authentication, "_sleep", sleep)
+    rules.principals.clear()
+    with pytest.raises(Refused):
+        asyncio.run(right.ask())
+    assert slept == []
+    authentication.invalid_tokens.take(("address", "10.0.0.1"), INVALID_TOKENS_BURST - 1)
+    with pytest.raises(Refused):
+        asyncio.run(right.ask())
+    assert slept == [INVALID_TOKEN_WAIT_SECONDS]
 
 
 @pytest.mark.parametrize(("change", "code"), [("may_read", "forbidden"), ("principals", "unauthenticated")])

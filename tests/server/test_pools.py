@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stratalog.limits import CALLER_COMPUTED_BURST_SECONDS, CALLER_COMPUTED_SHARE_MAX, CALLER_PAUSE_SECONDS_MAX
+from stratalog.limits import CALLER_COMPUTED_BURST_SECONDS, CALLER_COMPUTED_SHARE_MIN, CALLER_PAUSE_SECONDS_MAX
 from stratalog.server import paces
 from stratalog.server.errors import Refused
 from stratalog.server.paces import Paces
@@ -261,12 +261,12 @@ def test_a_call_whose_callers_pause_lasts_too_long_is_refused() -> None:
 
 
 def note_all(pace: Paces, now: float) -> None:
-    for name in ("ada", "bob", "cy", "dee"):
-        pace.note(("principal", name), now)
+    for holder in (ADA, BOB, *(("principal", f"u{number}") for number in range(8))):
+        pace.note(holder, now)
 
 
-@given(st.lists(st.tuples(st.floats(0, 3), st.floats(0, CALLER_PAUSE_SECONDS_MAX * CALLER_COMPUTED_SHARE_MAX))))
-def test_beside_others_a_principal_computes_a_quarter_of_the_time(calls: list[tuple[float, float]]) -> None:
+@given(st.lists(st.tuples(st.floats(0, 3), st.floats(0, CALLER_PAUSE_SECONDS_MAX * CALLER_COMPUTED_SHARE_MIN))))
+def test_beside_others_a_principal_computes_its_share_of_the_time(calls: list[tuple[float, float]]) -> None:
     pace, now, computed, last = busy(), 1.0, 0.0, 0.0
     for idle, last in calls:
         now += idle
@@ -274,29 +274,63 @@ def test_beside_others_a_principal_computes_a_quarter_of_the_time(calls: list[tu
         begins_at = pace.may_begin_at(ADA, now)
         assert now <= begins_at <= now + CALLER_PAUSE_SECONDS_MAX + 1e-9
         assert pace.may_begin_at(BOB, now) == now
+        note_all(pace, begins_at)
+        expected = pace.begin(ADA, begins_at)
         now = begins_at + last
         note_all(pace, now)
-        pace.charge(ADA, last, now)
+        pace.end(ADA, expected, last, now)
         computed += last
-    assert computed <= CALLER_COMPUTED_BURST_SECONDS + CALLER_COMPUTED_SHARE_MAX * now + last + 1e-6
+    assert computed <= CALLER_COMPUTED_BURST_SECONDS + CALLER_COMPUTED_SHARE_MIN * now + last + 1e-6
 
 
 def test_an_address_has_no_pace() -> None:
     pace, address = busy(), ("address", "10.0.0.1")
     for caller in (address, BOB):
         pace.note(caller, 0)
-        pace.charge(caller, 100, 1)
+        pace.end(caller, pace.begin(caller, 0), 100, 1)
     assert pace.may_begin_at(address, 1) == 1
 
 
-@pytest.mark.parametrize(("others", "load", "pause"), [(1, 0.9, 1), (3, 0.9, 2), (9, 0.6, 2), (9, 0.4, 0), (0, 0.9, 0)])
+@pytest.mark.parametrize(
+    ("others", "load", "pause"), [(0, 0.9, 0), (1, 0.9, 1), (3, 0.9, 2), (9, 0.9, 4), (9, 0.25, 2), (9, 0, 1)]
+)
 def test_a_pause_is_for_many_others_and_a_busy_process(others: int, load: float, pause: float) -> None:
     seconds = iter([0.0, 100 * load])
     pace = Paces(process_seconds=lambda: next(seconds))
     for caller in (ADA, *((("principal", f"u{number}")) for number in range(others))):
         pace.note(caller, 100)
-    pace.charge(ADA, CALLER_COMPUTED_BURST_SECONDS + 0.5, 100)
+    pace.end(ADA, pace.begin(ADA, 100), CALLER_COMPUTED_BURST_SECONDS + 0.5, 100)
     assert pace.may_begin_at(ADA, 100) == 100 + pause
+
+
+def test_what_a_principal_computed_itself_does_not_make_its_share_smaller() -> None:
+    seconds = iter([0.0, 0.0, 0.75])
+    pace = Paces(process_seconds=lambda: next(seconds))
+    pace.is_loaded(10)
+    note_all(pace, 11)
+    pace.end(ADA, pace.begin(ADA, 10.1), 0.75, 10.1)
+    # Until 11 the process computed for 0.75 s, all of it for this principal. Without that it would be idle.
+    debt = 0.75 - CALLER_COMPUTED_BURST_SECONDS
+    assert pace.may_begin_at(ADA, 11) == 11, "the bucket filled at half of the time, which is more than the debt"
+    assert pace.may_begin_at(ADA, 10.1) == pytest.approx(10.1 + debt / 0.5)
+
+
+def test_calls_that_begin_together_are_charged_before_they_end() -> None:
+    pace = busy()
+    note_all(pace, 1)
+    for _ in range(40):
+        pace.end(ADA, pace.begin(ADA, 1), 0.1, 1)
+    now = begins_at = pace.may_begin_at(ADA, 1)
+    assert begins_at > 1
+    note_all(pace, now)
+    assert pace.may_begin_at(ADA, now) == now
+    expected = pace.begin(ADA, now)
+    assert expected == pytest.approx(0.1, rel=0.01)
+    # A second call of any pool waits, though the first has not ended.
+    assert pace.may_begin_at(ADA, now) == pytest.approx(now + expected / CALLER_COMPUTED_SHARE_MIN)
+    # A call that computed less than expected gives the rest back.
+    pace.end(ADA, expected, 0, now)
+    assert pace.may_begin_at(ADA, now) == now
 
 
 def test_it_has_no_more_threads_than_it_may() -> None:

@@ -58,17 +58,31 @@ def test_what_is_no_address_and_no_network_is_refused_at_the_start(proxy: str) -
 
 
 def test_callers_behind_a_trusted_proxy_have_shares_and_invalid_tokens_of_their_own(tmp_path: Path) -> None:
-    limits = ServerLimits(invalid_tokens_burst=2)
+    limits = ServerLimits(invalid_tokens_burst=2, invalid_token_wait_seconds=0)
     statuses, lines = ask_all(tmp_path, Application(authenticate=TOKENS, limits=limits, trusted_proxies=(PROXY,)))
     assert statuses == [401, 401, 429, 401]
     assert lines == ["203.0.113.1"] * 3 + ["2001:db8:2::"]
 
 
 def test_the_header_of_a_peer_that_is_not_trusted_is_ignored(tmp_path: Path) -> None:
-    limits = ServerLimits(invalid_tokens_burst=2)
+    limits = ServerLimits(invalid_tokens_burst=2, invalid_token_wait_seconds=0)
     statuses, lines = ask_all(tmp_path, Application(authenticate=TOKENS, limits=limits))
     assert statuses == [401, 401, 429, 429]
     assert lines == [PROXY] * 4
+
+
+def test_a_delayed_refusal_counts_for_the_address_of_its_caller(monkeypatch: pytest.MonkeyPatch) -> None:
+    limits = ServerLimits(invalid_tokens_burst=1)
+    app = create_app(open_store("memory:"), Application(authenticate=TOKENS, limits=limits))
+    service, address = app.state.service, "203.0.113.1"
+    waits: list[tuple[float, int]] = []
+
+    async def sleep(seconds: float) -> None:
+        waits.append((seconds, service.connections.connections.used_by(("address", address))))
+
+    monkeypatch.setattr(service.authentication, "_sleep", sleep)
+    assert asyncio.run(ask(app, "", peer=address)) == 401
+    assert waits == [(limits.invalid_token_wait_seconds, 1)]
 
 
 def test_without_authentication_a_caller_from_another_machine_is_refused_behind_a_local_proxy() -> None:

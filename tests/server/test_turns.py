@@ -12,8 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stratalog.limits import ADDRESS_SOCKETS_PER_TURN_MAX, PRINCIPAL_SOCKETS_PER_TURN_MAX
+from stratalog.server import turns
 from stratalog.server.shares import Allocation, Budget, Holder
-from stratalog.server.turns import READY_PER_SERVED_MAX, TurnSelector
+from stratalog.server.turns import READY_PER_SERVED_MAX, SERVED_HALF_LIFE_SECONDS, RecentlyServed, TurnSelector
+from stratalog.testing.clock import ManualClock
 
 ADA: Holder = ("principal", "ada")
 BEN: Holder = ("principal", "ben")
@@ -23,7 +25,7 @@ class Sockets:
     """A selector, and sockets that are ready to read once their caller has sent a byte."""
 
     def __init__(self) -> None:
-        self.selector = TurnSelector()
+        self.selector = TurnSelector(ManualClock())
         self.budget = Budget("connections", 1000, {"address": 1000, "principal": 1000})
         self.open: list[tuple[socket.socket, socket.socket]] = []
 
@@ -79,10 +81,52 @@ def test_many_sockets_of_one_principal_leave_each_turn_to_another(sockets: Socke
 def test_all_addresses_together_have_a_few_sockets_and_take_turns(sockets: Sockets) -> None:
     many = set(sockets.add_many(20, ("address", "10.0.0.1")))
     others = {sockets.add(("address", f"10.0.0.{number}"))[0] for number in range(2, 2 + ADDRESS_SOCKETS_PER_TURN_MAX)}
-    first, second = sockets.turn(), sockets.turn()
-    assert len(first) == len(second) == ADDRESS_SOCKETS_PER_TURN_MAX
-    assert others <= first | second, "an address with many sockets delayed an address with one socket"
-    assert len((first | second) & many) == ADDRESS_SOCKETS_PER_TURN_MAX
+    three = [sockets.turn() for _ in range(3)]
+    assert all(len(turn) == ADDRESS_SOCKETS_PER_TURN_MAX for turn in three)
+    served = set().union(*three)
+    assert others <= served, "an address with many sockets delayed an address with one socket"
+    assert len(served & many) == 2 * ADDRESS_SOCKETS_PER_TURN_MAX
+
+
+def test_an_address_that_was_served_little_comes_before_many_that_were_served_often(sockets: Sockets) -> None:
+    for number in range(20):
+        sockets.selector.served.add(("address", f"10.0.0.{number}"))
+        sockets.add_many(5, ("address", f"10.0.0.{number}"))
+    newcomer, _ = sockets.add(("address", "10.0.1.1"))
+    assert newcomer in sockets.turn()
+
+
+def test_new_addresses_do_not_keep_the_one_that_waits_longest_waiting(sockets: Sockets) -> None:
+    old = ("address", "10.0.0.1")
+    for _ in range(1000):
+        sockets.selector.served.add(old)
+    waiting = set(sockets.add_many(10, old))
+    for number in range(10):
+        sockets.add_many(2, ("address", f"10.0.1.{number}"))
+        waiting -= sockets.turn()
+    assert len(waiting) <= 5, "sockets of new addresses took all the turns"
+
+
+def test_the_count_of_an_address_halves_with_time() -> None:
+    clock = ManualClock()
+    served = RecentlyServed(clock)
+    address = ("address", "10.0.0.1")
+    assert served.count(address) == 0
+    served.add(address)
+    served.add(address)
+    clock.sleep(SERVED_HALF_LIFE_SECONDS)
+    assert served.count(address) == 1
+    served.add(address)
+    assert served.count(address) == 2
+
+
+def test_only_the_addresses_that_were_served_last_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(turns, "RATE_HOLDERS_MAX", 2)
+    served = RecentlyServed(ManualClock())
+    addresses = [("address", f"10.0.0.{number}") for number in range(3)]
+    for address in (addresses[0], addresses[1], addresses[0], addresses[2]):
+        served.add(address)
+    assert [served.count(address) for address in addresses] == [2, 0, 1]
 
 
 def test_the_socket_that_waits_longest_comes_first(sockets: Sockets) -> None:

@@ -11,6 +11,7 @@ import signal
 import socket
 import sys
 from contextlib import ExitStack
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ import pytest
 from websockets.sync.client import connect as connect_websocket
 
 from stratalog.cli.serve import listening_at
+from stratalog.clock import SystemClock
 from stratalog.limits import ANSWER_PIECE_BYTES, REQUEST_HEAD_BYTES_MAX
 from stratalog.server.acceptor import Acceptor
 from stratalog.server.app import create_app
@@ -109,14 +111,16 @@ def test_a_serving_process_switches_threads_soon_and_looks_for_garbage_in_what_i
     seen: list[Any] = []
 
     def note(server: WebServer) -> None:
-        seen.append((sys.getswitchinterval(), gc.get_freeze_count(), gc.get_threshold()[0]))
+        seen.append((sys.getswitchinterval(), gc.get_freeze_count(), gc.get_threshold()))
 
     monkeypatch.setattr(WebServer, "run", note)
     before = sys.getswitchinterval(), gc.get_threshold()
     with listening_at("127.0.0.1", 0) as listening, open_store("memory:") as store:
         serve(create_app(store), listening)
-    [(interval, frozen, threshold)] = seen
-    assert (interval < before[0], frozen > 10_000, threshold > before[1][0]) == (True, True, True)
+    [(interval, frozen, thresholds)] = seen
+    assert (interval < before[0], frozen > 10_000) == (True, True)
+    # Young objects are examined a few at a time, and all objects rarely.
+    assert prod(thresholds[:2]) < prod(before[1][:2]) < prod(before[1]) < prod(thresholds) / 10
     assert (sys.getswitchinterval(), gc.get_threshold()) == before
     assert gc.get_freeze_count() < 10_000
 
@@ -228,7 +232,7 @@ def test_where_descriptors_run_out_the_server_waits_and_says_so_once_a_second(
 
     async def story() -> None:
         metrics = Metrics(open_store("memory:").environment)
-        connections = OpenConnections(ServerLimits(), 10, metrics)
+        connections = OpenConnections(ServerLimits(), 10, metrics, SystemClock())
         with Exhausted() as listening:
             accepting = asyncio.create_task(Acceptor(listening, unused, connections, metrics).accept())
             await asyncio.sleep(10.5)

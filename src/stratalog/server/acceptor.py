@@ -35,7 +35,8 @@ class Acceptor:
 
     The system queues connections in their order of arrival. Accepting a connection is quick, but setting up its
     transport and its protocol is slow. So the loop accepts many connections at a time, and the addresses take turns for
-    the set-up. A caller with hundreds of new connections then does not delay the first connection of another address.
+    the set-up. Every second set-up is of the address that was served least lately. A caller with hundreds of new
+    connections, from one address or from many, then does not delay the first connection of another caller.
     """
 
     def __init__(
@@ -90,12 +91,19 @@ class Acceptor:
                 break
             connection.setblocking(False)
             refused += not self._count(connection, address)
-        for _ in range(SETUPS_PER_TURN_MAX):
-            waiting = self._waiting.take()
+        for number in range(SETUPS_PER_TURN_MAX):
+            if number % 2:
+                # A turn accepts at most this many connections, so the addresses of all of them are looked at.
+                waiting = self._waiting.take_cheapest(self._served_lately, among=ACCEPTS_PER_TURN_MAX)
+            else:
+                waiting = self._waiting.take()
             if waiting is None:
                 break
             self._begin(*waiting)
         await asyncio.sleep(0)
+
+    def _served_lately(self, holders: Any) -> float:
+        return sum(map(self._connections.turns.served.count, holders))
 
     def _count(self, connection: socket.socket, address: Any) -> bool:
         """Count the connection and let it wait for its set-up, or refuse it and return False."""
@@ -109,6 +117,8 @@ class Acceptor:
         return True
 
     def _begin(self, connection: socket.socket, allocation: Allocation) -> None:
+        for holder in allocation.holders:
+            self._connections.turns.served.add(holder)
         task = asyncio.get_running_loop().create_task(self._connect(connection, allocation))
         # The event loop keeps only a weak reference to a task.
         self._connecting.add(task)

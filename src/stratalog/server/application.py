@@ -30,6 +30,7 @@ from stratalog.limits import (
     DECODED_WAIT_SECONDS_MAX,
     FILE_BYTES_MAX,
     FILE_BYTES_OF_PRINCIPAL_MAX,
+    INVALID_TOKEN_WAIT_SECONDS,
     INVALID_TOKENS_BURST,
     INVALID_TOKENS_PER_SECOND,
     LIVE_CONNECTIONS_MAX,
@@ -127,6 +128,9 @@ class ServerLimits(msgspec.Struct, frozen=True, kw_only=True):
     invalid_tokens_per_second: float = INVALID_TOKENS_PER_SECOND
     invalid_tokens_burst: int = INVALID_TOKENS_BURST
     """The rate of invalid tokens of one address. Above it the server checks only tokens that were valid recently."""
+
+    invalid_token_wait_seconds: float = INVALID_TOKEN_WAIT_SECONDS
+    """How long the refusal of a token is delayed, once its address has exceeded this rate."""
 
     creations_per_second: float = CREATIONS_PER_SECOND
     creations_burst: int = CREATIONS_BURST

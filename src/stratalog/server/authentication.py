@@ -1,14 +1,16 @@
 """Authentication: find the principal of a token, and limit the invalid tokens of each address.
 
 Each invalid token counts against the address that sent it. When an address has sent too many, the server refuses its
-unknown tokens without a check, until the address's bucket fills again. The server still checks a token that was valid
-recently. So other callers at that address are served.
+unknown tokens without a check, until the address's bucket fills again. These refusals are delayed, so that a caller who
+sends invalid tokens as fast as it can costs little. The server still checks a token that was valid recently. So other
+callers at that address are served.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from stratalog.clock import Clock
 from stratalog.codec import sha256
@@ -42,10 +44,13 @@ class Authentication:
         limits: ServerLimits,
         pool: Pool,
         signed_in: Callable[[Principal, str], None] = _unheard,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self._authenticate = authenticate
         self._pool = pool
         self._signed_in = signed_in
+        self._sleep = sleep
+        self._wait_seconds = limits.invalid_token_wait_seconds
         per_second, burst = limits.invalid_tokens_per_second, limits.invalid_tokens_burst
         self.invalid_tokens = Rates(clock, per_second, burst, "too many invalid tokens come from this address")
         """The rate of invalid tokens of each address."""
@@ -82,6 +87,14 @@ class Authentication:
             self._forget_oldest()
             self._signed_in(principal, address)
         return principal
+
+    async def delay_refusal(self, address: str) -> None:
+        """Wait before a refused token is answered, if its address has sent too many invalid tokens.
+
+        The caller holds its connection meanwhile, so the connection must count for somebody.
+        """
+        if self.invalid_tokens.is_spent(("address", address)):
+            await self._sleep(self._wait_seconds)
 
     def _note_refusal(self, error: StratalogError, digest: bytes, holder: Holder) -> None:
         if isinstance(error, Refused) and error.status == 401:

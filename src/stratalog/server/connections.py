@@ -15,6 +15,7 @@ from litestar.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
+from stratalog.clock import Clock
 from stratalog.limits import ANSWER_PIECE_BYTES, DROPS_PER_TURN_MAX, LIVE_CLOSE_SECONDS_MAX
 from stratalog.server.application import ServerLimits
 from stratalog.server.connection_shares import SOCKET
@@ -38,10 +39,16 @@ class OpenConnections:
     """
 
     def __init__(
-        self, limits: ServerLimits, connections_max: int, metrics: Metrics, *, is_shared: bool = False
+        self,
+        limits: ServerLimits,
+        connections_max: int,
+        metrics: Metrics,
+        clock: Clock,
+        *,
+        is_shared: bool = False,
     ) -> None:
         self.limits = limits
-        self.turns = TurnSelector()
+        self.turns = TurnSelector(clock)
         of_address = max(1, int(connections_max * limits.address_share_max))
         shares: dict[HolderKind, int] = {"address": of_address, "principal": connections_max} if is_shared else {}
         self.budget = Budget("connections", connections_max, shares)

@@ -35,7 +35,12 @@ class LiveRight:
         """
         # Set the time before the calls. Then a failed check too is repeated only with the next heartbeat.
         self._asked_ms = self._clock.boot_ms()
-        self.principal = await self._service.authentication.identify(self._token, self._address)
+        authentication = self._service.authentication
+        try:
+            self.principal = await authentication.identify(self._token, self._address)
+        except StratalogError:
+            await authentication.delay_refusal(self._address)
+            raise
         await self._service.permit(self.principal, "read", *self._name)
         return self.principal
 

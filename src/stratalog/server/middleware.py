@@ -121,7 +121,9 @@ class Middleware:
             principal = scope["user"] = await self._principal(scope, headers, connection.address)
         except StratalogError:
             # Count failed sign-ins too, or a caller could try tokens without limit.
+            connection.count_for_address()
             self._rates.take(("address", connection.address))
+            await self._authentication.delay_refusal(connection.address)
             raise
         if principal.id:
             connection.count_for_principal(principal.id)

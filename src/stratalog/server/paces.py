@@ -7,12 +7,14 @@ other callers.
 from __future__ import annotations
 
 import time
-from collections import OrderedDict
+from collections import OrderedDict, defaultdict
 from collections.abc import Callable
+
+import msgspec
 
 from stratalog.limits import (
     CALLER_COMPUTED_BURST_SECONDS,
-    CALLER_COMPUTED_SHARE_MAX,
+    CALLER_COMPUTED_SHARE_MIN,
     CALLER_PAUSE_SECONDS_MAX,
     RATE_HOLDERS_MAX,
 )
@@ -29,8 +31,11 @@ LOADED_SHARE_MIN = 0.5
 
 From `LOADED_SHARE_MIN` on, the process is loaded: the remaining time is too little for other callers."""
 
+CALLS_AVERAGED = 8
+"""The expected computing time of a call is a moving average over about this many calls of the caller."""
+
 # The bucket may fall this far below zero. At the smallest share the debt is repaid within CALLER_PAUSE_SECONDS_MAX.
-DEBT_SECONDS_MAX = CALLER_PAUSE_SECONDS_MAX * CALLER_COMPUTED_SHARE_MAX
+DEBT_SECONDS_MAX = CALLER_PAUSE_SECONDS_MAX * CALLER_COMPUTED_SHARE_MIN
 
 
 class RecentCallers:
@@ -54,9 +59,13 @@ class RecentCallers:
 class Paces:
     """Decides from the computing time of a principal's earlier calls when its next call may begin.
 
-    Each principal has a token bucket of seconds. It fills at the principal's share of the time: an equal share among
-    the recent principals, but at least `CALLER_COMPUTED_SHARE_MAX`. While the process is loaded and at least two
-    principals are recent, a call begins only when the bucket is not below zero. Otherwise a call begins at once.
+    Each principal has a token bucket of seconds. While at least two principals are recent, a call begins only when its
+    principal's bucket is not below zero. Otherwise a call begins at once. The bucket fills at the largest of these
+    shares of the time: an equal share among the recent principals, `CALLER_COMPUTED_SHARE_MIN`, and the time that
+    everything else in the process leaves below `LOADED_SHARE_MIN`.
+
+    A call takes its expected time from the bucket when it begins, and the difference when it ends. Without the first
+    part, all calls that wait in all pools would begin together at the end of a pause.
 
     Used from the event loop only. All times are the loop's, in seconds. ``process_seconds`` returns the process's
     computing time so far.
@@ -64,43 +73,86 @@ class Paces:
 
     def __init__(self, process_seconds: Callable[[], float] = time.process_time) -> None:
         self._recent = RecentCallers()
-        self._buckets: OrderedDict[Holder, tuple[float, float]] = OrderedDict()
+        self._accounts: OrderedDict[Holder, _Account] = OrderedDict()
         self._process_seconds = process_seconds
         self._looked = (0.0, process_seconds())
         self._load = 0.0
+        # The computing time of each principal's ended calls: in seconds since the last look, and as a share of the time
+        # between the last two looks.
+        self._computed: defaultdict[Holder, float] = defaultdict(float)
+        self._own_load: dict[Holder, float] = {}
 
     def note(self, caller: Holder, now: float) -> None:
         """Record a call of the caller. Only calls of principals are recorded."""
         if caller[0] == "principal":
             self._recent.note(caller, now)
 
-    def charge(self, caller: Holder, seconds: float, now: float) -> None:
-        """Take the computing time of an ended call from the caller's bucket. Only principals have buckets."""
+    def begin(self, caller: Holder, now: float) -> float:
+        """Take the expected computing time of a call from the caller's bucket, and return it for `end`.
+
+        Only principals have buckets.
+        """
+        if caller[0] != "principal":
+            return 0.0
+        expected = account.expected if (account := self._accounts.get(caller)) else 0.0
+        self._change(caller, -expected, now)
+        return expected
+
+    def end(self, caller: Holder, expected: float, seconds: float, now: float) -> None:
+        """Charge an ended call for what it computed beyond the ``expected`` seconds that `begin` took."""
         if caller[0] != "principal":
             return
-        self._buckets[caller] = (max(self._left(caller, now) - seconds, -DEBT_SECONDS_MAX), now)
-        self._buckets.move_to_end(caller)
-        # Forget the bucket with the oldest charge: it had the longest time to fill.
-        if len(self._buckets) > RATE_HOLDERS_MAX:
-            self._buckets.popitem(last=False)
+        account = self._change(caller, expected - seconds, now)
+        account.expected += (seconds - account.expected) / CALLS_AVERAGED
+        self._computed[caller] += seconds
 
     def may_begin_at(self, caller: Holder, now: float) -> float:
         """Return when the caller's next call may begin: ``now``, or later."""
-        if caller not in self._buckets or self._recent.count(now) < 2 or not self.is_loaded(now):
+        if caller not in self._accounts or self._recent.count(now) < 2:
             return now
-        return now + max(0.0, -self._left(caller, now) / self._share(now))
-
-    def _left(self, caller: Holder, now: float) -> float:
-        left, then = self._buckets.get(caller, (CALLER_COMPUTED_BURST_SECONDS, now))
-        return min(CALLER_COMPUTED_BURST_SECONDS, left + (now - then) * self._share(now))
-
-    def _share(self, now: float) -> float:
-        return max(CALLER_COMPUTED_SHARE_MAX, 1 / max(1, self._recent.count(now)))
+        return now + max(0.0, -self._left(caller, now) / self._share(caller, now))
 
     def is_loaded(self, now: float) -> bool:
-        """Return whether the process computes `LOADED_SHARE_MIN` of the time. In an idle one a pause helps nobody."""
-        then, computed = self._looked
-        if now - then >= LOAD_SECONDS:
-            self._looked = now, self._process_seconds()
-            self._load = (self._looked[1] - computed) / (now - then)
+        """Return whether the process computes at least `LOADED_SHARE_MIN` of the time."""
+        self._look(now)
         return self._load >= LOADED_SHARE_MIN
+
+    def _change(self, caller: Holder, seconds: float, now: float) -> _Account:
+        account = self._accounts.setdefault(caller, _Account(left=CALLER_COMPUTED_BURST_SECONDS, then=now))
+        left = min(CALLER_COMPUTED_BURST_SECONDS, self._left(caller, now) + seconds)
+        account.left, account.then = max(left, -DEBT_SECONDS_MAX), now
+        self._accounts.move_to_end(caller)
+        # Forget the bucket with the oldest change: it had the longest time to fill.
+        if len(self._accounts) > RATE_HOLDERS_MAX:
+            self._accounts.popitem(last=False)
+        return account
+
+    def _left(self, caller: Holder, now: float) -> float:
+        account = self._accounts[caller]
+        filled = account.left + (now - account.then) * self._share(caller, now)
+        return min(CALLER_COMPUTED_BURST_SECONDS, filled)
+
+    def _share(self, caller: Holder, now: float) -> float:
+        self._look(now)
+        others_load = max(0.0, self._load - self._own_load.get(caller, 0.0))
+        equal = 1 / max(1, self._recent.count(now))
+        return max(CALLER_COMPUTED_SHARE_MIN, equal, LOADED_SHARE_MIN - others_load)
+
+    def _look(self, now: float) -> None:
+        """Measure the load, unless it was measured in the last `LOAD_SECONDS`."""
+        then, before = self._looked
+        passed = now - then
+        if passed < LOAD_SECONDS:
+            return
+        self._looked = now, self._process_seconds()
+        self._load = (self._looked[1] - before) / passed
+        self._own_load = {caller: seconds / passed for caller, seconds in self._computed.items()}
+        self._computed.clear()
+
+
+class _Account(msgspec.Struct):
+    """One principal's bucket, the time of its last change, and the expected computing time of the next call."""
+
+    left: float
+    then: float
+    expected: float = 0.0

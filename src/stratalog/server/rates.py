@@ -60,6 +60,11 @@ class Rates:
         with self._lock:
             self._check(holder, self._left(holder))
 
+    def is_spent(self, holder: Holder) -> bool:
+        """Return whether the bucket has less than one unit."""
+        with self._lock:
+            return self._left(holder) < 1
+
     def _left(self, holder: Holder) -> float:
         now_ms = self._clock.boot_ms()
         buckets = self._buckets.setdefault(holder[0], OrderedDict())

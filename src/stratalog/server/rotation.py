@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict, deque
 from collections.abc import Callable, Hashable
+from itertools import islice
 from typing import Generic, TypeVar
 
 __all__ = ["Rotation"]
@@ -25,14 +26,28 @@ class Rotation(Generic[T]):
         """Remove and return the next item for which ``may`` is true, or None. It is the first item of its group."""
         for group, items in self._groups.items():
             if may(items[0]):
-                item = items.popleft()
-                # The group goes to the end of the order; groups that were passed over keep their position.
-                if items:
-                    self._groups.move_to_end(group)
-                else:
-                    del self._groups[group]
-                return item
+                return self._take(group, items)
         return None
+
+    def take_cheapest(self, cost: Callable[[Hashable], float], among: int) -> T | None:
+        """Remove and return the first item of the group with the least ``cost``, or None if nothing waits.
+
+        Looks only at the last ``among`` groups of the order. A new group is one of these.
+        """
+        last = [*islice(reversed(self._groups), among)]
+        if not last:
+            return None
+        group = min(last, key=cost)
+        return self._take(group, self._groups[group])
+
+    def _take(self, group: Hashable, items: deque[T]) -> T:
+        item = items.popleft()
+        # The group goes to the end of the order; groups that were passed over keep their position.
+        if items:
+            self._groups.move_to_end(group)
+        else:
+            del self._groups[group]
+        return item
 
     def remove(self, group: Hashable, item: T) -> bool:
         """Remove the item. Return whether it was present."""

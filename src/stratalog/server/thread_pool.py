@@ -22,7 +22,7 @@ from typing import Any, TypeVar
 import anyio
 import msgspec
 
-from stratalog.limits import CALL_WAIT_SECONDS_MAX, CALLER_COMPUTED_SHARE_MAX, POOL_CALLS_MAX
+from stratalog.limits import CALL_WAIT_SECONDS_MAX, CALLER_COMPUTED_SHARE_MIN, POOL_CALLS_MAX
 from stratalog.server.errors import Refused
 from stratalog.server.paces import Paces, RecentCallers
 from stratalog.server.rotation import Rotation
@@ -209,6 +209,7 @@ class Pool:
         self._busy += 1
         if call.caller is not None:
             self._busy_of[call.caller] += 1
+            call.expected_seconds = self._paces.begin(call.caller, call.loop.time())
         if self._busy > len(self._threads):
             self._add_thread()
         self._given.put(call)
@@ -251,7 +252,7 @@ class Pool:
             self._busy_of[call.caller] -= 1
             if not self._busy_of[call.caller]:
                 del self._busy_of[call.caller]
-            self._paces.charge(call.caller, call.computed_seconds, call.loop.time())
+            self._paces.end(call.caller, call.expected_seconds, call.computed_seconds, call.loop.time())
         self._leave(call)
         self._give_threads()
         if not call.loop.is_closed():
@@ -293,7 +294,7 @@ class Pool:
         now, caller = call.loop.time(), call.caller
         if caller is not None and self._paces.may_begin_at(caller, now) > now:
             text = f"calls of the {caller[0]} exceed its share of computing time"
-            return Refused(429, "too-many-requests", text, limit=CALLER_COMPUTED_SHARE_MAX, scope=caller[0])
+            return Refused(429, "too-many-requests", text, limit=CALLER_COMPUTED_SHARE_MIN, scope=caller[0])
         text = f"no thread for {self.name} was free in time"
         return Refused(503, "unavailable", text, limit=self.settings.wait_seconds_max, scope="process")
 
@@ -324,6 +325,7 @@ class Call:
         self.future: asyncio.Future[Any] = self.loop.create_future()
         self.timer: asyncio.TimerHandle | None = None
         self.is_running = False
+        self.expected_seconds = 0.0
         self.computed_seconds = 0.0
         self._context: Context = copy_context()
         self._ended: asyncio.Future[None] | None = None

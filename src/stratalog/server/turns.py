@@ -7,37 +7,65 @@ instant, the turn lasts as long as all of them, and the next request of every ot
 from __future__ import annotations
 
 import selectors
-from collections import Counter
+from collections import Counter, OrderedDict
 from typing import TypeVar
 
-from stratalog.limits import ADDRESS_SOCKETS_PER_TURN_MAX, PRINCIPAL_SOCKETS_PER_TURN_MAX
+from stratalog.clock import Clock
+from stratalog.limits import ADDRESS_SOCKETS_PER_TURN_MAX, PRINCIPAL_SOCKETS_PER_TURN_MAX, RATE_HOLDERS_MAX
 from stratalog.server.shares import Allocation, Holder
 
-__all__ = ["TurnSelector"]
+__all__ = ["RecentlyServed", "TurnSelector"]
 
 READY_PER_SERVED_MAX = 64
 """A turn serves at least one in this many of the ready sockets of a principal, and of all addresses together.
 
 Each turn looks at all ready sockets, so too many turns would cost too much time."""
 
+SERVED_HALF_LIFE_SECONDS = 2.0
+
 T = TypeVar("T")
 _Ready = tuple[selectors.SelectorKey, int]
+
+
+class RecentlyServed:
+    """How often each address was served lately: a count that halves in each `SERVED_HALF_LIFE_SECONDS`.
+
+    Knows the `RATE_HOLDERS_MAX` addresses that were served last.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._counts: OrderedDict[Holder, tuple[float, int]] = OrderedDict()
+
+    def count(self, address: Holder) -> float:
+        """Return the count of the address."""
+        count, then_ms = self._counts.get(address, (0.0, 0))
+        return count and count * 0.5 ** ((self._clock.boot_ms() - then_ms) / 1000 / SERVED_HALF_LIFE_SECONDS)
+
+    def add(self, address: Holder) -> None:
+        """Count the address once more."""
+        self._counts[address] = (self.count(address) + 1, self._clock.boot_ms())
+        self._counts.move_to_end(address)
+        if len(self._counts) > RATE_HOLDERS_MAX:
+            self._counts.popitem(last=False)
 
 
 class TurnSelector(selectors.DefaultSelector):
     """A selector that reports a few ready sockets of each caller, and holds back the others for later turns.
 
     A turn has `PRINCIPAL_SOCKETS_PER_TURN_MAX` sockets of each principal. Callers who are not authenticated share
-    `ADDRESS_SOCKETS_PER_TURN_MAX` sockets, because one attacker may have many addresses. These addresses take turns.
-    With very many ready sockets both numbers grow; see `READY_PER_SERVED_MAX`. Sockets that were held back longest come
-    first; their bytes stay in the system's buffers. Sockets that count for nobody, and all other files, are always
-    reported.
+    `ADDRESS_SOCKETS_PER_TURN_MAX` sockets, because one attacker may have many addresses. These addresses take turns:
+    one half of the sockets are those that were held back longest, the other half are of the addresses that were served
+    least lately. So a caller who sends little does not wait for a round of all addresses, and no caller waits for ever.
+    With very many ready sockets both numbers grow; see `READY_PER_SERVED_MAX`. The bytes of a socket that is held back
+    stay in the system's buffers. Sockets that count for nobody, and all other files, are always reported.
 
     Used from the event loop only.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Clock) -> None:
         super().__init__()
+        self.served = RecentlyServed(clock)
         self._allocations: dict[int, Allocation] = {}
         self._held_back: dict[int, None] = {}
 
@@ -61,7 +89,7 @@ class TurnSelector(selectors.DefaultSelector):
         in_order = [descriptor for descriptor in self._held_back if descriptor in ready]
         in_order += ready.difference(in_order)
         of_principals: dict[Holder, list[int]] = {}
-        of_addresses: list[tuple[int, int, int]] = []
+        of_addresses: list[tuple[int, int, int, Holder]] = []
         earlier: Counter[Holder] = Counter()
         for position, descriptor in enumerate(in_order):
             allocation = self._allocations.get(descriptor)
@@ -71,15 +99,34 @@ class TurnSelector(selectors.DefaultSelector):
             if holder[0] == "principal":
                 of_principals.setdefault(holder, []).append(descriptor)
             else:
-                of_addresses.append((earlier[holder], position, descriptor))
+                of_addresses.append((earlier[holder], position, descriptor, holder))
                 earlier[holder] += 1
-        of_addresses.sort()
-        beyond = {descriptor for _, _, descriptor in _rest(of_addresses, ADDRESS_SOCKETS_PER_TURN_MAX)}
+        beyond = set(self._beyond_addresses(of_addresses))
         for sockets in of_principals.values():
             beyond.update(_rest(sockets, PRINCIPAL_SOCKETS_PER_TURN_MAX))
         return {descriptor: None for descriptor in in_order if descriptor in beyond}
 
+    def _beyond_addresses(self, sockets: list[tuple[int, int, int, Holder]]) -> list[int]:
+        """Return the ready sockets of addresses that wait for a later turn, and count the others as served.
+
+        A socket is given as the number of earlier sockets of its address, its position, its descriptor and its address.
+        """
+        sockets.sort()
+        served = _count(len(sockets), ADDRESS_SOCKETS_PER_TURN_MAX)
+        longest, others = sockets[: -(-served // 2)], sockets[-(-served // 2) :]
+        lately = {holder: self.served.count(holder) for _, _, _, holder in others}
+        others.sort(key=lambda socket: (lately[socket[3]] + socket[0], socket[1]))
+        lightest = others[: served - len(longest)]
+        for _, _, _, holder in (*longest, *lightest):
+            self.served.add(holder)
+        return [descriptor for _, _, descriptor, _ in others[len(lightest) :]]
+
+
+def _count(ready: int, per_turn: int) -> int:
+    """Return how many of the ``ready`` sockets a turn serves."""
+    return min(ready, max(per_turn, -(-ready // READY_PER_SERVED_MAX)))
+
 
 def _rest(sockets: list[T], per_turn: int) -> list[T]:
     """Return the sockets that wait for a later turn."""
-    return sockets[max(per_turn, -(-len(sockets) // READY_PER_SERVED_MAX)) :]
+    return sockets[_count(len(sockets), per_turn) :]

@@ -33,9 +33,10 @@ THREAD_SWITCH_SECONDS = 0.0005
 """The interpreter's switch interval. A request changes threads several times. Each time it waits up to this long for
 every computing thread. With Python's default of 5 ms a few computing threads delay it by a quarter of a second."""
 
-COLLECTION_THRESHOLDS = (2000, 10, 50)
-"""Python's garbage collector examines young objects after 2000 net allocations, and all objects after at least 500
-of these runs. With the default thresholds it repeatedly stopped a server under load for a tenth of a second."""
+COLLECTION_THRESHOLDS = (500, 5, 400)
+"""Python's garbage collector examines the youngest objects after 500 net allocations, the young ones after 2,500, and
+all objects after at least a million. No thread runs Python code meanwhile, so each run must be short. With the default
+thresholds all objects were examined after 70,000, which repeatedly stopped a loaded server for a tenth of a second."""
 
 _log = logging.getLogger("stratalog.server")
 
@@ -100,10 +101,11 @@ class WebServer(uvicorn.Server):
         _bound_unsent(listening)
         self._service.connections.bound(connections_max)
         is_shared = self._service.authentication.is_asked
-        self.connections = OpenConnections(limits, connections_max, self._service.metrics, is_shared=is_shared)
+        metrics, clock = self._service.metrics, self._service.store.environment.clock
+        self.connections = OpenConnections(limits, connections_max, metrics, clock, is_shared=is_shared)
         proxies = TrustedProxies(self._service.application.trusted_proxies)
-        self._acceptor = Acceptor(listening, self._protocol, self.connections, self._service.metrics, proxies)
-        self._throttle = LogThrottle(self._service.store.environment.clock)
+        self._acceptor = Acceptor(listening, self._protocol, self.connections, metrics, proxies)
+        self._throttle = LogThrottle(clock)
         shortest_seconds = min(limits.request_head_seconds_max, limits.answer_silence_seconds_max)
         self._check_seconds = min(DEADLINE_CHECK_SECONDS_MAX, shortest_seconds / 4)
         self._running: list[asyncio.Task[None]] = []
