@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from stratalog.backups import family as backup_family
@@ -10,7 +11,7 @@ from stratalog.backups.backup import _Backup
 from stratalog.backups.family import FamilyBackup, FamilyRead, _Log
 from stratalog.backups.records import RecordsBackup
 from stratalog.backups.writer import BackupWriter
-from stratalog.keys import family_partition, record_key
+from stratalog.keys import family_partition, record_key, record_owner
 from stratalog.ports.index import Item
 from tests.simulation.mutants import Mutant, replaced
 from tests.simulation.world_backup import BackupWorld
@@ -24,12 +25,18 @@ _run: Callable[[_Backup], Any] = _Backup.run
 
 def _read_blobs_first(self: FamilyBackup, owner: str) -> FamilyRead:
     """List the blobs before reading the items that refer to them."""
-    row = self._catalogue.copy_blobs(owner, backup_family.COLLECTING)
-    copy, self._catalogue.copy_blobs = self._catalogue.copy_blobs, lambda *args: row  # type: ignore[method-assign]
-    try:
+    with _listed_before(self._catalogue, self._catalogue.copy_blobs(owner, backup_family.COLLECTING)):
         return _read(self, owner)
+
+
+@contextmanager
+def _listed_before(catalogue: BackupWriter, row: bytes) -> Iterator[None]:
+    """Use an earlier list of blobs until the end of the block."""
+    copy, catalogue.copy_blobs = catalogue.copy_blobs, lambda *args: row  # type: ignore[method-assign]
+    try:
+        yield
     finally:
-        self._catalogue.copy_blobs = copy  # type: ignore[method-assign]
+        catalogue.copy_blobs = copy  # type: ignore[method-assign]
 
 
 def _read_members_last(self: FamilyBackup, owner: str) -> list[_Log]:
@@ -66,15 +73,10 @@ def _publish_first(self: _Backup) -> Any:
     return _run(self)
 
 
-def _put_record_blobs_first(self: RecordsBackup, id: str) -> None:
+def _read_record_blobs_first(self: RecordsBackup, id: str) -> None:
     """List a record's blobs before reading its versions."""
-    key = record_key(id)
-    self._copy_blobs(key)
-    copy, self._copy_blobs = self._copy_blobs, lambda key: None  # type: ignore[method-assign]
-    try:
+    with _listed_before(self._catalogue, self._catalogue.copy_blobs(record_owner(self._organisation, record_key(id)))):
         _read_record(self, id)
-    finally:
-        self._copy_blobs = copy  # type: ignore[method-assign]
 
 
 _read_record: Callable[[RecordsBackup, str], None] = RecordsBackup._read_record
@@ -101,6 +103,6 @@ MUTANTS = (
     _mutant("backup: open pack reused", FamilyBackup, "_is_sealed_in_base", _reuse_open_segment, READS, COMPLETE),
     _mutant("backup: a failed family ends it", _Backup, "_read_family", _end_at_failure, COMPLETE),
     _mutant("backup: manifest first", _Backup, "run", _publish_first, READS, COMPLETE),
-    _mutant("backup: record's blobs first", RecordsBackup, "_read_record", _put_record_blobs_first, READS),
+    _mutant("backup: record's blobs first", RecordsBackup, "_read_record", _read_record_blobs_first, READS),
     _mutant("backup: changed rows kept", BackupWriter, "put", _skip_changed, READS, COMPLETE),
 )
