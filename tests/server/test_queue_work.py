@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import signal
-import socket
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -79,10 +78,18 @@ def content(folder: Path) -> dict[str, Any]:
 @contextmanager
 def worker(folder: Path, *arguments: str) -> Iterator[ChildProcess]:
     """Run a worker in its own process; yield the process after the worker has reported its start."""
+    with announced_worker(folder, *arguments) as (process, _):
+        yield process
+
+
+@contextmanager
+def announced_worker(folder: Path, *arguments: str) -> Iterator[tuple[ChildProcess, dict[str, Any]]]:
+    """Run a worker like `worker`; yield also what the worker reported at its start."""
     command = [*COMMAND_LINE, "--json", "work", "queueapp:app", "--visibility", VISIBILITY, *arguments]
     with start_process(command, cwd=folder) as process:
-        assert "pid" in json.loads(process.read_line())
-        yield process
+        started = json.loads(process.read_line())
+        assert "pid" in started
+        yield process, started
 
 
 def await_file(path: Path) -> None:
@@ -138,10 +145,8 @@ def test_a_signal_lets_the_message_under_way_be_finished(folder: Path) -> None:
 
 
 def test_a_worker_serves_what_it_counts(folder: Path) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    with worker(folder, "--metrics-port", str(port)):
-        text = httpx.get(f"http://127.0.0.1:{port}/metrics").text
+    with announced_worker(folder, "--metrics-port", "0") as (_, started):
+        text = httpx.get(f"http://127.0.0.1:{started['metrics_port']}/metrics").text
     assert 'stratalog_core_total{what="mutation_rejected_after_the_last_attempt"} 0.0' in text
 
 

@@ -42,9 +42,9 @@ THREADS_ASIDE = RECEIVE_MESSAGES_MAX
 )
 @click.option(
     "--metrics-port",
-    type=click.IntRange(1, 65535),
+    type=click.IntRange(0, 65535),
     metavar="PORT",
-    help="Serve the worker's metrics for Prometheus on this port of the loopback interface.",
+    help="Serve the worker's metrics for Prometheus on this port of the loopback interface. 0 chooses a free one.",
 )
 def work(
     session: Session, application: str | None, drain: bool, visibility: float | None, metrics_port: int | None
@@ -60,10 +60,10 @@ def work(
     if visibility is not None:
         settings = structs.replace(settings, visibility_seconds=visibility)
     if metrics_port is not None:
-        _serve_metrics(store, metrics_port)
+        metrics_port = _serve_metrics(store, metrics_port)
     with ThreadPoolExecutor(THREADS_ASIDE, thread_name_prefix="stratalog-aside") as aside:
         worker = server.Worker(store, settings, _report_failure, aside)
-        _announce(session)
+        _announce(session, metrics_port)
         heartbeat_seconds = settings.visibility_seconds / HEARTBEATS_PER_TIMEOUT
         with _stopped_by_signals(worker), server.heartbeats(worker, heartbeat_seconds):
             worker.run(drain=drain)
@@ -138,21 +138,27 @@ def _opened(session: Session, application: str | None) -> Store:
     return store
 
 
-def _announce(session: Session) -> None:
+def _announce(session: Session, metrics_port: int | None) -> None:
     if session.json:
-        print_json({"store": session.shown_url, "pid": os.getpid()})
+        print_json({"store": session.shown_url, "pid": os.getpid(), "metrics_port": metrics_port})
     else:
-        click.echo(f"working on {session.shown_url}  {dim('Ctrl+C stops')}")
+        metrics = "" if metrics_port is None else f"  metrics at http://127.0.0.1:{metrics_port}/metrics"
+        click.echo(f"working on {session.shown_url}{metrics}  {dim('Ctrl+C stops')}")
     sys.stdout.flush()
 
 
-def _serve_metrics(store: Store, port: int) -> None:
-    """Start a thread that serves metrics on this machine until the program ends. Raises ClickException."""
+def _serve_metrics(store: Store, port: int) -> int:
+    """Start a thread that serves metrics on this machine until the program ends, and return its port.
+
+    Raises ClickException.
+    """
     start: Any = import_module("prometheus_client").start_http_server
     try:
-        start(port, "127.0.0.1", _module("server.metrics").core_counters(store.environment))
+        server, _ = start(port, "127.0.0.1", _module("server.metrics").core_counters(store.environment))
     except OSError as exc:
         raise click.ClickException(f"cannot serve metrics at port {port}: {exc.strerror}") from exc
+    bound: int = server.server_port
+    return bound
 
 
 @contextmanager
