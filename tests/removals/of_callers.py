@@ -247,7 +247,13 @@ REMOVALS: tuple[Removal, ...] = (
     ),
     Removal(
         "B362",
-        (Edit(PACES, "        self._change(caller, -expected, now)\n", "        expected = 0.0\n"),),
+        (
+            Edit(
+                PACES,
+                "        return before - self._change(caller, -account.expected, now).left\n",
+                "        return 0.0\n",
+            ),
+        ),
         (f"{OF_POOLS}::test_calls_that_begin_together_are_charged_before_they_end",),
     ),
     Removal(

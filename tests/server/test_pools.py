@@ -328,6 +328,15 @@ def test_calls_that_begin_together_are_charged_before_they_end() -> None:
     assert expected == pytest.approx(0.1, rel=0.01)
     # A second call of any pool waits, though the first has not ended.
     assert pace.may_begin_at(ADA, now) == pytest.approx(now + expected / CALLER_COMPUTED_SHARE_MIN)
+    # A bucket at its lowest level gives back only what was taken from it.
+    for taken in [pace.begin(ADA, now) for _ in range(20)]:
+        pace.end(ADA, taken, taken, now)
+    assert pace.may_begin_at(ADA, now) == pytest.approx(now + CALLER_PAUSE_SECONDS_MAX)
+    pace.end(ADA, pace.begin(ADA, now), 0, now)
+    assert pace.may_begin_at(ADA, now) == pytest.approx(now + CALLER_PAUSE_SECONDS_MAX)
+    now = pace.may_begin_at(ADA, now)
+    note_all(pace, now)
+    expected = pace.begin(ADA, now)
     # A call that computed less than expected gives the rest back.
     pace.end(ADA, expected, 0, now)
     assert pace.may_begin_at(ADA, now) == now

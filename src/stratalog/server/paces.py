@@ -88,21 +88,21 @@ class Paces:
             self._recent.note(caller, now)
 
     def begin(self, caller: Holder, now: float) -> float:
-        """Take the expected computing time of a call from the caller's bucket, and return it for `end`.
+        """Take the expected computing time of a call from the caller's bucket. Return the seconds taken, for `end`.
 
-        Only principals have buckets.
+        Only principals have buckets. A bucket at its lowest level gives less than expected.
         """
         if caller[0] != "principal":
             return 0.0
-        expected = account.expected if (account := self._accounts.get(caller)) else 0.0
-        self._change(caller, -expected, now)
-        return expected
+        account = self._change(caller, 0.0, now)
+        before = account.left
+        return before - self._change(caller, -account.expected, now).left
 
-    def end(self, caller: Holder, expected: float, seconds: float, now: float) -> None:
-        """Charge an ended call for what it computed beyond the ``expected`` seconds that `begin` took."""
+    def end(self, caller: Holder, taken: float, seconds: float, now: float) -> None:
+        """Charge an ended call for what it computed beyond the seconds that `begin` took."""
         if caller[0] != "principal":
             return
-        account = self._change(caller, expected - seconds, now)
+        account = self._change(caller, taken - seconds, now)
         account.expected += (seconds - account.expected) / CALLS_AVERAGED
         self._computed[caller] += seconds
 

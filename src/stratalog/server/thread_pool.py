@@ -209,7 +209,7 @@ class Pool:
         self._busy += 1
         if call.caller is not None:
             self._busy_of[call.caller] += 1
-            call.expected_seconds = self._paces.begin(call.caller, call.loop.time())
+            call.charged_seconds = self._paces.begin(call.caller, call.loop.time())
         if self._busy > len(self._threads):
             self._add_thread()
         self._given.put(call)
@@ -252,7 +252,7 @@ class Pool:
             self._busy_of[call.caller] -= 1
             if not self._busy_of[call.caller]:
                 del self._busy_of[call.caller]
-            self._paces.end(call.caller, call.expected_seconds, call.computed_seconds, call.loop.time())
+            self._paces.end(call.caller, call.charged_seconds, call.computed_seconds, call.loop.time())
         self._leave(call)
         self._give_threads()
         if not call.loop.is_closed():
@@ -325,7 +325,7 @@ class Call:
         self.future: asyncio.Future[Any] = self.loop.create_future()
         self.timer: asyncio.TimerHandle | None = None
         self.is_running = False
-        self.expected_seconds = 0.0
+        self.charged_seconds = 0.0
         self.computed_seconds = 0.0
         self._context: Context = copy_context()
         self._ended: asyncio.Future[None] | None = None
