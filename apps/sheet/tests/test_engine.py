@@ -145,8 +145,8 @@ def test_cpu_time_is_counted_for_each_call() -> None:
     with closing(Engine(settings=EngineSettings(call_cpu_seconds_max=2))) as engine:
         opened(engine)
         assert engine.pid is not None
-        # The engine rounds the limit up to whole seconds. One limit for all calls would end the engine before 3 seconds.
-        # Each call takes a small part of the limit on any machine, so the number of calls depends on the machine.
+        # The engine rounds the limit up to whole seconds. One limit for all calls would end the engine before 3
+        # seconds. Each call takes a small part of the limit on any machine, so their number depends on the machine.
         while cpu_seconds(engine.pid) < 3:
             opened(engine, 10_000)
 
