@@ -6,6 +6,7 @@ import pytest
 
 import stratalog
 from stratalog.backups import records
+from stratalog.errors import Corrupt
 from stratalog.testing.clock import ManualClock
 from tests.backups.stores import Backups
 from tests.inline_store import open_inline
@@ -38,3 +39,19 @@ def test_a_record_that_keeps_changing_stays_as_the_backup_before_has_it(
     [failure] = backups.make(memory).manifest.failures
     assert (failure.what, failure.code) == ("acme/r", "conflict")
     assert backups.view().records("acme").get("r").body == FIRST
+
+
+def test_a_damaged_body_that_is_read_in_each_attempt_is_one_failure(
+    memory: stratalog.Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    backups, blobs = Backups(memory.environment.clock), memory.environment.blobs
+    memory.records("acme").put("r", FIRST)
+    [stat] = blobs.list("acme/records/r/")
+
+    def get(key: str) -> bytes:
+        raise Corrupt("the body is damaged", key=key)
+
+    monkeypatch.setattr(blobs, "get", get)
+    monkeypatch.setattr(records, "packed", lambda items: b"another row")
+    failures = backups.make(memory).manifest.failures
+    assert [(failure.what, failure.code) for failure in failures] == [(stat.key, "corrupt"), ("acme/r", "conflict")]

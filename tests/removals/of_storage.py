@@ -278,4 +278,15 @@ REMOVALS: tuple[Removal, ...] = (
         (Edit("src/stratalog/backups/records.py", "with_base=True", "with_base=False"),),
         (f"{CONTENDED}[True]",),
     ),
+    Removal(
+        "B366",
+        (
+            Edit(
+                "src/stratalog/backups/writer.py",
+                "        self.failures[what] = ",
+                "        self.failures[str(len(self.failures))] = ",
+            ),
+        ),
+        ("tests/backups/test_contended.py::test_a_damaged_body_that_is_read_in_each_attempt_is_one_failure",),
+    ),
 )

@@ -13,7 +13,7 @@ from collections.abc import Callable
 import msgspec
 
 from stratalog.backups.family import FamilyBackup, split_prefix
-from stratalog.backups.format import BLOBS_ROW, HISTORY_ROW, ITEMS_ROW, BackupFailure, BackupManifest
+from stratalog.backups.format import BLOBS_ROW, HISTORY_ROW, ITEMS_ROW, BackupManifest
 from stratalog.backups.records import RecordsBackup
 from stratalog.backups.repository import BackupRepository
 from stratalog.backups.writer import WORKERS, BackupWriter
@@ -138,7 +138,7 @@ class _Backup:
 
     def _retain_family(self, owner: str, error: StratalogError) -> list[Item]:
         """Retain the base's rows of a family that could not be read, and return the lines of its deleted logs."""
-        self._catalogue.failures.append(BackupFailure(owner, error.code, str(error)))
+        self._catalogue.fail(owner, error.code, str(error))
         base, deleted = self._catalogue.base, list[Item]()
         self._current |= {f"{BLOBS_ROW}{owner}"}
         for member in base.query(family_partition(owner)):
@@ -197,7 +197,7 @@ class _Backup:
             logs=len(self._logs),
             records=self._records,
             blobs=blobs,
-            failures=tuple(self._catalogue.failures),
+            failures=tuple(self._catalogue.failures.values()),
             base=self._base,
         )
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from stratalog.backups.format import BLOBS_ROW, HISTORY_ROW, ITEMS_ROW, BackupFailure
+from stratalog.backups.format import BLOBS_ROW, HISTORY_ROW, ITEMS_ROW
 from stratalog.backups.writer import BackupWriter
 from stratalog.errors import Conflict, Corrupt, NotFound
 from stratalog.keys import (
@@ -215,7 +215,7 @@ class FamilyBackup:
         except Corrupt as exc:
             if not segment.freed:
                 return False
-            self._catalogue.failures.append(BackupFailure(f"{prefix}/{segment.first}", exc.code, exc.message))
+            self._catalogue.fail(f"{prefix}/{segment.first}", exc.code, exc.message)
         return True
 
     def _is_sealed_in_base(self, prefix: str, item: Item) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 
 from stratalog.backups.family import history_row
-from stratalog.backups.format import BLOBS_ROW, ITEMS_ROW, BackupFailure
+from stratalog.backups.format import BLOBS_ROW, ITEMS_ROW
 from stratalog.backups.writer import BackupWriter, packed
 from stratalog.errors import Conflict, Corrupt, StratalogError
 from stratalog.keys import (
@@ -103,7 +103,7 @@ class RecordsBackup:
 
     def _retain(self, id: str, error: StratalogError) -> bool:
         """Add a failure for a record. Return whether the base has the record, whose row then stays."""
-        self._catalogue.failures.append(BackupFailure(f"{self._organisation}/{id}", error.code, error.message))
+        self._catalogue.fail(f"{self._organisation}/{id}", error.code, error.message)
         partition = record_partition(self._organisation, record_key(id))
         return self._catalogue.base.row(f"{ITEMS_ROW}{partition}") is not None
 

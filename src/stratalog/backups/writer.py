@@ -53,7 +53,9 @@ class BackupWriter:
         self.repository = repository
         self.base = BackupIndex(repository, base)
         self.root = base
-        self.failures: list[BackupFailure] = []
+        self.failures: dict[str, BackupFailure] = {}
+        """The failures by what failed: a part that is read several times fails once."""
+
         self.is_base_complete = True
         """Whether the base has no failures, so that the blobs of unchanged items need not be listed again."""
         self.blobs = 0
@@ -97,6 +99,10 @@ class BackupWriter:
         """
         known = self._known_packs(f"{BLOBS_ROW}{owner}")
         return pack_rows(self._copied(owner, spared, with_base), lambda body: self._write_pack(body, known))
+
+    def fail(self, what: str, code: str, message: str) -> None:
+        """Note that a part could not be read."""
+        self.failures[what] = BackupFailure(what, code, message)
 
     def flush(self) -> Root:
         """Write the rows that were put, and return the root of the catalogue with them."""
@@ -142,7 +148,7 @@ class BackupWriter:
         except NotFound:
             return False  # a collector deleted the listed blob; the reader repeats a history that still needs it
         except Corrupt as exc:
-            self.failures.append(BackupFailure(key, exc.code, exc.message))
+            self.fail(key, exc.code, exc.message)
             return False
         self.repository.put_copy(key, body)
         self._report(1)
