@@ -97,6 +97,7 @@ _STATUSES: tuple[tuple[type[StratalogError], int], ...] = (
     (OutcomeUnknown, 504),
     (Corrupt, 500),
 )
+_UNWRITTEN = "nothing was written, except earlier parts of a large push"
 _MEANINGS = {
     400: "the input is not valid",
     401: "the token is missing or not valid",
@@ -113,8 +114,8 @@ _MEANINGS = {
     429: "too many requests, or the caller has used its share; see Retry-After",
     500: "stored bytes are damaged, or the server failed",
     501: "stored by a newer version of Stratalog",
-    503: "temporarily unavailable; nothing was written; see Retry-After",
-    507: "nothing was written: the server's disk is full, or the organisation's quota is exceeded; see the code",
+    503: f"temporarily unavailable; see Retry-After; {_UNWRITTEN}",
+    507: f"the server's disk is full, or the organisation's quota is exceeded; see the code; {_UNWRITTEN}",
     504: "the outcome is unknown: repeat the request with the same ids",
 }
 
