@@ -258,7 +258,7 @@ REMOVALS: tuple[Removal, ...] = (
     ),
     Removal(
         "B363",
-        (Edit(TURNS, "lately[socket[3]] + socket[0], socket[1]", "socket[0], socket[1]"),),
+        (Edit(TURNS, "lately[socket.address] + socket.earlier", "socket.earlier"),),
         (f"{OF_TURNS}::test_an_address_that_was_served_little_comes_before_many_that_were_served_often",),
     ),
     Removal(

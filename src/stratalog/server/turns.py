@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import selectors
 from collections import Counter, OrderedDict
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from stratalog.clock import Clock
 from stratalog.limits import ADDRESS_SOCKETS_PER_TURN_MAX, PRINCIPAL_SOCKETS_PER_TURN_MAX, RATE_HOLDERS_MAX
@@ -89,7 +89,7 @@ class TurnSelector(selectors.DefaultSelector):
         in_order = [descriptor for descriptor in self._held_back if descriptor in ready]
         in_order += ready.difference(in_order)
         of_principals: dict[Holder, list[int]] = {}
-        of_addresses: list[tuple[int, int, int, Holder]] = []
+        of_addresses: list[_AddressSocket] = []
         earlier: Counter[Holder] = Counter()
         for position, descriptor in enumerate(in_order):
             allocation = self._allocations.get(descriptor)
@@ -99,27 +99,36 @@ class TurnSelector(selectors.DefaultSelector):
             if holder[0] == "principal":
                 of_principals.setdefault(holder, []).append(descriptor)
             else:
-                of_addresses.append((earlier[holder], position, descriptor, holder))
+                of_addresses.append(_AddressSocket(earlier[holder], position, descriptor, holder))
                 earlier[holder] += 1
         beyond = set(self._beyond_addresses(of_addresses))
         for sockets in of_principals.values():
             beyond.update(_rest(sockets, PRINCIPAL_SOCKETS_PER_TURN_MAX))
         return {descriptor: None for descriptor in in_order if descriptor in beyond}
 
-    def _beyond_addresses(self, sockets: list[tuple[int, int, int, Holder]]) -> list[int]:
-        """Return the ready sockets of addresses that wait for a later turn, and count the others as served.
-
-        A socket is given as the number of earlier sockets of its address, its position, its descriptor and its address.
-        """
+    def _beyond_addresses(self, sockets: list[_AddressSocket]) -> list[int]:
+        """Return the ready sockets of addresses that wait for a later turn, and count the others as served."""
         sockets.sort()
         served = _count(len(sockets), ADDRESS_SOCKETS_PER_TURN_MAX)
         longest, others = sockets[: -(-served // 2)], sockets[-(-served // 2) :]
-        lately = {holder: self.served.count(holder) for _, _, _, holder in others}
-        others.sort(key=lambda socket: (lately[socket[3]] + socket[0], socket[1]))
+        lately = {socket.address: self.served.count(socket.address) for socket in others}
+        others.sort(key=lambda socket: (lately[socket.address] + socket.earlier, socket.position))
         lightest = others[: served - len(longest)]
-        for _, _, _, holder in (*longest, *lightest):
-            self.served.add(holder)
-        return [descriptor for _, _, descriptor, _ in others[len(lightest) :]]
+        for socket in (*longest, *lightest):
+            self.served.add(socket.address)
+        return [socket.descriptor for socket in others[len(lightest) :]]
+
+
+class _AddressSocket(NamedTuple):
+    """A ready socket of an address. In the order of the fields, addresses take turns.
+
+    ``earlier`` is the number of sockets of the address that have waited longer. ``position`` is the place among all.
+    """
+
+    earlier: int
+    position: int
+    descriptor: int
+    address: Holder
 
 
 def _count(ready: int, per_turn: int) -> int:
