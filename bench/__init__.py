@@ -20,6 +20,7 @@ server        pushes, delays and idle connections; ``serving`` has the served ap
 sharing       processes that share a folder
 turns         writers at a hosted index, simulated
 cloud         the client of DynamoDB, compared with boto3
+cold          the cold start of a function on AWS Lambda
 sheet_engine  the spreadsheet's engine
 
 ``bench.costs`` prints the costs of work on AWS and measures no time. ``cost_tables`` counts the billed units, and

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import msgspec
 
-from bench import appends, cloud, large, postgres, progress, reads, server, sharing, sheet_engine, turns
+from bench import appends, cloud, cold, large, postgres, progress, reads, server, sharing, sheet_engine, turns
 from bench.figures import FIGURES, Figure, Measured, Result, evaluate, problems
 from bench.report import legend, machine, table
 from bench.workplace import FULL, QUICK, Scale, Workplace
@@ -26,6 +26,7 @@ MEASURES: dict[str, Callable[[Workplace], Measured]] = {
     **large.MEASURES,
     **server.MEASURES,
     **cloud.MEASURES,
+    **cold.MEASURES,
     **sharing.MEASURES,
     **turns.MEASURES,
     **sheet_engine.MEASURES,

@@ -20,6 +20,7 @@ from stratalog.log import LogSettings
 
 __all__ = [
     "DESIGN",
+    "FUNCTION_SETTINGS",
     "WORKLOADS",
     "Figures",
     "IndexRow",
@@ -34,6 +35,8 @@ __all__ = [
 SIZES = (5, 50, 150, 500)
 PROCESSES = ("warm worker", "warm Lambda", "cold Lambda")
 FUNCTIONS = Functions()
+FUNCTION_SETTINGS = LogSettings(snapshot_entries_interval=100)
+"""The default settings of `deploy/aws/template.yaml`."""
 
 # The number of mutations of each schema. If all mutations of a schema cost the same, a small number saves memory.
 MUTATIONS = {"stratalog": 1000, "001": 100, "001 relational": 100, "001 whole": 10, "004": 1000}
@@ -132,7 +135,9 @@ def total_rows(prices: Prices) -> Iterator[TotalRow]:
 def total_row(name: str, workload: Workload, process: str, prices: Prices) -> TotalRow:
     """Return the row of a schema, workload and kind of process. The requests of a push are equal for all schemas."""
     cold = process == "cold Lambda"
-    schema = partial(Ours, cold=True) if cold and name == "stratalog" else SCHEMAS[name]
+    schema: Callable[[], Schema] = SCHEMAS[name]
+    if name == "stratalog" and process != "warm worker":
+        schema = partial(Ours, cold=cold, settings=FUNCTION_SETTINGS)
     count = COLD_MUTATIONS if cold else MUTATIONS[name]
     work = units_of_workload(schema, workload, 150, count * workload.batch)
     units = (work + way_of_a_push(process).times(1 / workload.batch)).times(MILLION)

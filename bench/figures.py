@@ -432,6 +432,13 @@ FIGURES: tuple[Figure, ...] = (
         better="less",
     ),
     Figure(
+        name="cold-start",
+        what="CPU of a new process until it can settle a message on AWS; reference: boto3's clients alone",
+        unit="ms",
+        goal=0.5,
+        better="less",
+    ),
+    Figure(
         name="newcomers",
         what="CPU of a new client's first push in a new group, after 60,000 others; reference: the first 10,000",
         unit="µs",

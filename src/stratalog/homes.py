@@ -1,4 +1,8 @@
-"""Opens the ports behind a store's URL. No other module of the library opens the backends of a store."""
+"""Opens the ports behind a store's URL. No other module of the library opens the backends of a store.
+
+Each home's modules are imported when a store there is opened. Some of them need an extra, and a function on AWS Lambda
+starts faster without the others.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +12,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from stratalog.backends.files import FileBlobs
-from stratalog.backends.memory import MemoryBlobs, MemoryIndex, MemoryQueue
 from stratalog.backends.metered_ports import MeteredBlobs, MeteredIndex, MeteredQueue
 from stratalog.backends.postgres_address import parse_address, without_password
-from stratalog.backends.sqlite import SqliteDatabase
 from stratalog.clock import Clock, SystemClock
 from stratalog.errors import Invalid, StratalogError
 from stratalog.folders import make_folder
@@ -55,11 +56,14 @@ def open_blobs(url: str | Path, *, create: bool = True, clock: Clock | None = No
     if text.startswith("s3://"):
         try:
             from stratalog.backends.aws_store import open_bucket
+
+            return open_bucket(text, clock)
         except ModuleNotFoundError as exc:
             raise Invalid(
                 'a bucket needs the aws extra: pip install "stratalog[aws]"', url=text, missing=exc.name
             ) from exc
-        return open_bucket(text, clock)
+    from stratalog.backends.files import FileBlobs
+
     if _scheme(text) or text == "memory:":
         raise Invalid("the URL must be a folder or s3://BUCKET/PREFIX", url=text)
     if not create and not _folder(text).is_dir():
@@ -88,6 +92,8 @@ def open_ports(url: str, create: bool, clock: Clock, meter: Meter | None) -> Por
     if scheme == "postgresql":
         return _postgres_ports(url, create, clock, meter)
     if scheme == "memory":
+        from stratalog.backends.memory import MemoryBlobs, MemoryIndex, MemoryQueue
+
         memory = MemoryBlobs(clock)
         return _local_ports(MemoryIndex(memory), memory, MemoryQueue(clock), meter)
     return _folder_ports(_folder(url), create, clock, meter)
@@ -119,6 +125,9 @@ def shown_url(url: str) -> str:
 
 
 def _folder_ports(folder: Path, create: bool, clock: Clock, meter: Meter | None) -> Ports:
+    from stratalog.backends.files import FileBlobs
+    from stratalog.backends.sqlite import SqliteDatabase
+
     if not create and not (folder / INDEX_FILE).exists():
         raise Invalid("the folder has no store; create it with `stratalog init`", store=folder)
     make_folder(folder)
@@ -147,17 +156,15 @@ def _aws_ports(url: str, create: bool, clock: Clock, meter: Meter | None) -> Por
 
 
 def _aws(url: str, clock: Clock, meter: Meter | None) -> AwsStore:
-    """Open the store on AWS. Raises Invalid where its libraries are missing.
-
-    The function imports these libraries only here, since the base installation does not have them.
-    """
+    """Open the store on AWS. Raises Invalid where its libraries are missing."""
     try:
         from stratalog.backends.aws_store import AwsStore, parse_address
+
+        return AwsStore(parse_address(url), clock, meter)
     except ModuleNotFoundError as exc:
         raise Invalid(
             'a store on AWS needs the aws extra: pip install "stratalog[aws]"', url=url, missing=exc.name
         ) from exc
-    return AwsStore(parse_address(url), clock, meter)
 
 
 def _postgres_ports(url: str, create: bool, clock: Clock, meter: Meter | None) -> Ports:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.machinery
 import importlib.metadata
 import importlib.util
+import sys
 import zipfile
 from pathlib import Path
 from types import ModuleType
@@ -37,7 +38,33 @@ def test_the_zip_holds_the_package_and_the_application(build: ModuleType, applic
     build.pack(tmp_path / "f.zip", [ROOT / "src"], [application])
     names = set(zipfile.ZipFile(tmp_path / "f.zip").namelist())
     assert {"stratalog/aws/api.py", "stratalog/web/client/stratalog.js", "pages/index.html"} <= names
-    assert [name for name in names if "__pycache__" in name or name.startswith("stratalog/testing")] == []
+    assert [name for name in names if name.startswith("stratalog/testing")] == []
+
+
+def test_the_zip_has_bytecode_that_needs_no_check(
+    build: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Lambda unpacks the zip into a folder that functions cannot write, so nothing that they compile lasts."""
+    folder = tmp_path / "package"
+    folder.mkdir()
+    (folder / "module.py").write_text("NUMBER = 1\n")
+    (folder / "broken.py").write_text("a template, no module\n")
+    monkeypatch.setattr(build, "PYTHON", f"{sys.version_info.major}.{sys.version_info.minor}")
+    build.pack(tmp_path / "f.zip", [], [folder])
+    with zipfile.ZipFile(tmp_path / "f.zip") as archive:
+        name = f"package/__pycache__/module.{sys.implementation.cache_tag}.pyc"
+        assert sorted(archive.namelist()) == sorted([name, "package/broken.py", "package/module.py"])
+        # PEP 552: the first bit says that the rest is a hash of the source, the second that Python must compare it.
+        assert int.from_bytes(archive.read(name)[4:8], "little") == 0b01
+
+
+def test_without_the_functions_version_of_python_the_zip_has_no_bytecode(
+    build: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "module.py").write_text("NUMBER = 1\n")
+    monkeypatch.setattr(build, "PYTHON", "2.99")
+    build.pack(tmp_path / "f.zip", [], [tmp_path / "module.py"])
+    assert zipfile.ZipFile(tmp_path / "f.zip").namelist() == ["module.py"]
 
 
 def test_the_same_files_make_the_same_bytes(build: ModuleType, application: Path, tmp_path: Path) -> None:

@@ -9,13 +9,15 @@ from typing import Any
 
 import pytest
 
+from bench.cost_tables import FUNCTION_SETTINGS
 from stratalog.backends.s3_versions import FREED, FREED_DAYS
 from stratalog.client import Client, HttpTransport
 from stratalog.documents.rejections import LAST_ATTEMPT, UNEXPECTED
 from stratalog.errors import Forbidden
 from stratalog.limits import QUEUE_RECEIVES_MAX
+from stratalog.log import LogSettings
 from stratalog.records.failures import DEAD_RECORD
-from stratalog.settings import Settings, parse_settings
+from stratalog.settings import parse_settings
 from stratalog.sync.pull import LOST_BRANCH
 from stratalog.testing.emulators import program
 from tests.aws.template import TEMPLATE, TOKENS, Stack, deployed_stack, parameters, resources
@@ -80,7 +82,7 @@ def test_every_function_is_given_the_settings() -> None:
     functions = resources("AWS::Lambda::Function").values()
     given = [function["Environment"]["Variables"].get("STRATALOG_SETTINGS") for function in functions]
     assert given == [{"Ref": "Settings"}] * 4
-    assert parse_settings(str(parameters()["Settings"]["Default"])) == Settings()
+    assert parse_settings(str(parameters()["Settings"]["Default"])).over("log", LogSettings()) == FUNCTION_SETTINGS
 
 
 def test_the_bucket_keeps_versions_encrypts_and_is_closed_to_the_public() -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import boto3
 
+from stratalog.backends.aws_access import SessionAccess
 from stratalog.backends.boto import aws_client
 from stratalog.backends.objectstore import ObjectBlobs, open_object_blobs
 from stratalog.backends.service_request import RequestPolicy
@@ -34,5 +35,8 @@ def blobs_in(bucket: str, emulator: Emulator, prefix: str = "", clock: Clock | N
     """Return blobs in the bucket, under ``prefix``, or without it under a new prefix that no other test uses."""
     prefix = prefix or new_id(SystemClock())
     return open_object_blobs(
-        f"s3://{bucket}/{prefix}", clock or SystemClock(), endpoint=emulator.url, session=session()
+        f"s3://{bucket}/{prefix}",
+        clock or SystemClock(),
+        endpoint=emulator.url,
+        access=SessionAccess(session=session()),
     )

@@ -9,7 +9,8 @@ import pytest
 from botocore.session import Session
 
 import stratalog
-from stratalog.backends.aws_store import Address, configured_endpoint, parse_address
+from stratalog.backends.aws_access import configured_endpoint
+from stratalog.backends.aws_store import Address, parse_address
 from stratalog.errors import Closed, Invalid, Unavailable
 from stratalog.homes import make_store
 from stratalog.ports.meter import Meter

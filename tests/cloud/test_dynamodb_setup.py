@@ -8,6 +8,7 @@ import pytest
 from botocore.credentials import Credentials
 from botocore.exceptions import CredentialRetrievalError
 
+from stratalog.backends.aws_access import SessionAccess
 from stratalog.backends.dynamodb import DynamoIndex
 from stratalog.backends.dynamodb_setup import create_table, open_client
 from stratalog.errors import Invalid, OutcomeUnknown, Unavailable
@@ -84,7 +85,7 @@ def test_a_call_waits_for_credentials_that_cannot_be_renewed(monkeypatch: pytest
     endpoint = CannedEndpoint([done()])
     monkeypatch.setattr("botocore.session.Session.get_credentials", lambda _: Role("test", "test"))
     monkeypatch.setattr("stratalog.backends.dynamodb_setup.Endpoint", lambda _: endpoint)
-    index = DynamoIndex(open_client(ManualClock(), region="eu-west-1"), "table")
+    index = DynamoIndex(open_client(ManualClock(), access=SessionAccess("eu-west-1")), "table")
     index.commit([Put(Item("p", "s", {}))])
     assert len(endpoint.sent) == 1
     assert index.meter.read()["PutItem", "unsent"] == 2

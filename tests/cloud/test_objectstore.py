@@ -11,6 +11,7 @@ import pytest
 import zstandard
 
 from stratalog.backends import objectstore
+from stratalog.backends.aws_access import SessionAccess
 from stratalog.backends.memory import MemoryIndex, MemoryQueue
 from stratalog.backends.objectstore import ObjectBlobs, open_object_blobs
 from stratalog.backends.s3_versions import FREED, S3Versions, create_bucket
@@ -266,7 +267,9 @@ def test_what_is_deleted_can_be_brought_back_where_it_is_retained(bucket: Emulat
     """A copy of the object below `!freed/`, with headers and bytes, restores the blob."""
     s3 = client(bucket)
     url = f"s3://{VERSIONED}/freed"
-    blobs = open_object_blobs(url, SystemClock(), endpoint=bucket.url, session=session(), retains_freed=True)
+    blobs = open_object_blobs(
+        url, SystemClock(), endpoint=bucket.url, access=SessionAccess(session=session()), retains_freed=True
+    )
     blobs.put(KEY, BODY)
     blobs.put(KEY, BODY)
     assert blobs.delete(KEY, stat_of(blobs, KEY).stamp)

@@ -10,6 +10,7 @@ import pytest
 from botocore.exceptions import ClientError
 from obstore import exceptions
 
+from stratalog.backends.aws_access import SessionAccess
 from stratalog.backends.objectstore import ObjectBlobs, open_object_blobs
 from stratalog.backends.s3_versions import create_bucket
 from stratalog.backends.service_request import RequestPolicy
@@ -57,7 +58,9 @@ def store() -> Iterator[Callable[..., tuple[ObjectBlobs, Failing, ManualClock]]]
 
 
 def blobs_at(url: str, clock: ManualClock, policy: RequestPolicy | None = None) -> ObjectBlobs:
-    return open_object_blobs("s3://bucket/base", clock, endpoint=url, session=session(), policy=policy)
+    return open_object_blobs(
+        "s3://bucket/base", clock, endpoint=url, access=SessionAccess(session=session()), policy=policy
+    )
 
 
 def raised(call: Callable[[], object]) -> StratalogError | None:

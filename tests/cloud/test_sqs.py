@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from stratalog.backends.sqs import SqsQueue
+from stratalog.backends.sqs import SqsQueue, messages_of_event
 from stratalog.clock import Clock
 from stratalog.limits import MESSAGE_BYTES_MAX
 from stratalog.ports.queue import Message, Queue
@@ -130,7 +130,8 @@ def test_a_lambda_event_is_read_as_a_receive_is(sqs: Service) -> None:
             "awsRegion": "us-east-2",
         }
 
-    assert queue.receive_event([record("b", 3), record("a", 1), record("c", 2)]) == [
+    messages = messages_of_event([record("b", 3), record("a", 1), record("c", 2)], receives_max=2)
+    assert queue.move_dead(messages) == [
         Message("a", "two words", b"a", 1, "receipt of a"),
         Message("c", "two words", b"c", 1, "receipt of c"),
     ]

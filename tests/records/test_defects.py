@@ -13,6 +13,7 @@ from functools import partial
 
 import pytest
 
+from stratalog.backends.aws_access import SessionAccess
 from stratalog.backends.memory import MemoryBlobs, MemoryIndex
 from stratalog.backends.objectstore import open_object_blobs
 from stratalog.clock import Clock
@@ -136,7 +137,9 @@ def test_d9_a_bucket_that_asks_to_be_spared_is_asked_again() -> None:
     with failing([SLOW_DOWN, SLOW_DOWN, Reply(headers=STORED), SLOW_DOWN, SLOW_DOWN, body]) as service:
 
         def ends(clock: Clock) -> tuple[Index, Blobs]:
-            return MemoryIndex(), open_object_blobs("s3://bucket", clock, endpoint=service.url, session=session())
+            return MemoryIndex(), open_object_blobs(
+                "s3://bucket", clock, endpoint=service.url, access=SessionAccess(session=session())
+            )
 
         world = World(ends=ends)
         begun = world.clock.now_ms

@@ -11,13 +11,14 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from functools import cache
+from functools import cache, cached_property
 from typing import Any
 
 from stratalog.aws.container import Container, container
 from stratalog.aws.listeners import ANNOUNCE_SECONDS_MAX
-from stratalog.backends.sqs import SqsQueue
+from stratalog.backends.sqs import SqsQueue, messages_of_event
 from stratalog.errors import Invalid, StratalogError
+from stratalog.limits import QUEUE_RECEIVES_MAX
 from stratalog.ports.queue import Message
 from stratalog.retry import Retry, RetryPolicy
 from stratalog.worker.execution import TRANSIENT
@@ -50,10 +51,6 @@ class Processor:
     """Settles batches of SQS messages. Lambda passes one batch at a time."""
 
     def __init__(self, opened: Container) -> None:
-        queue = opened.store.queue
-        if not isinstance(queue, SqsQueue):
-            raise Invalid("the handler of SQS events needs a store on AWS")
-        self._queue = queue
         self._container = opened
         self._clock = opened.store.environment.clock
         self._settings = settings = opened.worker_settings
@@ -62,6 +59,14 @@ class Processor:
         )
         self._settler = Settler(opened.store, settings.receives_max)
 
+    @cached_property
+    def _queue(self) -> SqsQueue:
+        """The queue, opened at the first use: opening takes two requests, and longer than settling a message."""
+        queue = self._container.store.queue
+        if not isinstance(queue, SqsQueue):
+            raise Invalid("the handler of SQS events needs a store on AWS")
+        return queue
+
     def process(self, records: Sequence[Mapping[str, Any]], remaining: Remaining) -> list[str]:
         """Settle the records of a Lambda event, and return the ids of the messages to redeliver. Raises Unavailable.
 
@@ -69,7 +74,10 @@ class Processor:
         """
         ids = {record["receiptHandle"]: record["messageId"] for record in records}
         groups: dict[str, list[Message]] = {}
-        for message in self._queue.receive_event(records):
+        messages = messages_of_event(records)
+        if any(message.receives > QUEUE_RECEIVES_MAX for message in messages):
+            messages = self._queue.move_dead(messages)
+        for message in messages:
             groups.setdefault(message.group, []).append(message)
         # A message that was received often may crash the process: settle its group last.
         again: list[Message] = []

@@ -5,16 +5,14 @@ Endpoints and credentials come from the sources that AWS's own tools use. So doe
 
 from __future__ import annotations
 
-import os
 import re
 from contextlib import closing
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
-import boto3  # type: ignore[import-untyped]
 import msgspec
-from botocore.session import Session  # type: ignore[import-untyped]
 
+from stratalog.backends.aws_access import find_access
 from stratalog.backends.boto import aws_client
 from stratalog.backends.dynamodb import DynamoIndex
 from stratalog.backends.dynamodb_setup import create_table, open_client, table_is_ready
@@ -27,7 +25,7 @@ from stratalog.clock import Clock
 from stratalog.errors import Invalid, Unavailable
 from stratalog.ports.meter import Meter
 
-__all__ = ["Address", "AwsStore", "configured_endpoint", "open_bucket", "parse_address"]
+__all__ = ["Address", "AwsStore", "open_bucket", "parse_address"]
 
 # How long one receive waits for a message. An idle worker sends one billed request per wait.
 QUEUE_WAIT_SECONDS = 2
@@ -76,17 +74,13 @@ class AwsStore:
         self.meter = meter or Meter()
         self._address = address
         self._clock = clock
-        botocore_session = Session()
-        region = address.region or botocore_session.get_config_variable("region")
-        self._session = boto3.Session(botocore_session=botocore_session, region_name=region)
-        self._endpoint = configured_endpoint(botocore_session, "s3")
-        self._client = open_client(clock, region=region, session=botocore_session, meter=self.meter)
+        self._access = find_access(address.region)
+        self._client = open_client(clock, access=self._access, meter=self.meter)
         self.index = HostedTurns(DynamoIndex(self._client, address.table), clock)
         self.blobs = open_object_blobs(
             f"s3://{address.bucket}/{address.prefix}",
             clock,
-            endpoint=self._endpoint,
-            session=self._session,
+            access=self._access,
             meter=self.meter,
             retains_freed=bool(address.freed),
         )
@@ -114,7 +108,7 @@ class AwsStore:
         made = []
         if not table_is_ready(self._client, table) and create_table(self._client, table):
             made.append(f"table {table}")
-        with closing(self._service("s3", self._endpoint)) as client:
+        with closing(self._service("s3", self._access.endpoint("s3"))) as client:
             if not bucket_is_ready(client, bucket) and create_bucket(client, bucket):
                 made.append(f"bucket {bucket}")
         with closing(self._service("sqs")) as client:
@@ -129,7 +123,7 @@ class AwsStore:
         self.index.close()
 
     def _service(self, name: str, endpoint: str = "") -> Any:
-        return aws_client(name, self._session, endpoint, RequestPolicy())
+        return aws_client(name, self._access.session(), endpoint, RequestPolicy())
 
 
 def open_bucket(url: str, clock: Clock) -> ObjectBlobs:
@@ -142,27 +136,7 @@ def open_bucket(url: str, clock: Clock) -> ObjectBlobs:
         shape, rule = SHAPES[part]
         if not shape.fullmatch(value) or parts.query or parts.fragment:
             raise Invalid(f"a {part} on AWS must be {rule}", url=url)
-    botocore_session = Session()
-    session = boto3.Session(botocore_session=botocore_session)
-    return open_object_blobs(url, clock, endpoint=configured_endpoint(botocore_session, "s3"), session=session)
-
-
-def configured_endpoint(session: Any, service: str) -> str:
-    """Return the endpoint URL configured for a service in the environment or the profile; empty without one.
-
-    The order is that of AWS's own tools: “Service-specific endpoints”, AWS SDKs and Tools Reference Guide.
-    """
-    if session.get_config_variable("ignore_configured_endpoint_urls"):
-        return ""
-    profile = session.get_scoped_config()
-    services = session.full_config.get("services", {}).get(profile.get("services", ""), {})
-    candidates = (
-        os.environ.get(f"AWS_ENDPOINT_URL_{service.upper()}"),
-        os.environ.get("AWS_ENDPOINT_URL"),
-        services.get(service, {}).get("endpoint_url"),
-        profile.get("endpoint_url"),
-    )
-    return next((url for url in candidates if url), "")
+    return open_object_blobs(url, clock, access=find_access())
 
 
 # For each part of an address: a pattern of the names that its service accepts, and the rule in words. The table's name

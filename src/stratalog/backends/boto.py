@@ -2,17 +2,15 @@
 
 boto3's own retries are off, since they hide that an earlier try may have taken effect. Callers use `send_request` to
 retry.
+
+boto3 is imported at the first use. Most processes of AWS Lambda functions never need it, and its import delays their
+start.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any, TypeVar
-
-import boto3  # type: ignore[import-untyped]
-from botocore import exceptions  # type: ignore[import-untyped]
-from botocore.config import Config  # type: ignore[import-untyped]
-from botocore.parsers import ResponseParserError  # type: ignore[import-untyped]
 
 from stratalog.backends.service_request import RequestPolicy, Retryable
 from stratalog.errors import OutcomeUnknown, Unavailable
@@ -39,8 +37,6 @@ THROTTLES = frozenset(
         "TooManyRequestsException",
     }
 )
-NOT_SENT = (exceptions.ConnectTimeoutError, exceptions.EndpointConnectionError, exceptions.ProxyConnectionError)
-LOST = (exceptions.HTTPClientError, exceptions.IncompleteReadError, ResponseParserError)
 
 
 class RequestRefused(Unavailable):
@@ -59,6 +55,9 @@ def aws_client(service: str, session: Any, endpoint: str, policy: RequestPolicy)
 
     ``endpoint`` is the URL of a compatible service; empty for Amazon's own.
     """
+    import boto3  # type: ignore[import-untyped]
+    from botocore.config import Config  # type: ignore[import-untyped]
+
     session = session or boto3.Session()
     config = Config(
         retries={"total_max_attempts": 1},
@@ -78,6 +77,11 @@ def once(service: str, call: Callable[[], T], *, writes: bool) -> T:
     Raises Retryable where another try may succeed, and RequestRefused where it would not. The error in Retryable is
     OutcomeUnknown if the request is a write and may have taken effect; otherwise it is Unavailable.
     """
+    from botocore import exceptions  # type: ignore[import-untyped]
+    from botocore.parsers import ResponseParserError  # type: ignore[import-untyped]
+
+    not_sent = (exceptions.ConnectTimeoutError, exceptions.EndpointConnectionError, exceptions.ProxyConnectionError)
+    lost = (exceptions.HTTPClientError, exceptions.IncompleteReadError, ResponseParserError)
     unknown = OutcomeUnknown if writes else Unavailable
     try:
         return call()
@@ -90,9 +94,9 @@ def once(service: str, call: Callable[[], T], *, writes: bool) -> T:
         if status >= 500 and status != NOT_IMPLEMENTED:
             raise Retryable(unknown(f"{service} failed", reason=code, explanation=explanation)) from exc
         raise RequestRefused(f"{service} refused", code, explanation) from exc
-    except NOT_SENT as exc:
+    except not_sent as exc:
         raise Retryable(Unavailable(f"{service} cannot be reached", reason=str(exc))) from exc
-    except LOST as exc:
+    except lost as exc:
         raise Retryable(unknown(f"the response of {service} was lost", reason=str(exc))) from exc
     except exceptions.BotoCoreError as exc:
         raise RequestRefused(f"the request to {service} cannot be sent", type(exc).__name__, str(exc)) from exc

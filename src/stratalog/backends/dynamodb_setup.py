@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import cast
-
 import msgspec
-from botocore.exceptions import BotoCoreError, NoRegionError  # type: ignore[import-untyped]
-from botocore.session import Session  # type: ignore[import-untyped]
 
-from stratalog.backends.dynamodb_client import CallEffect, Credentials, DynamoClient, DynamoRetryPolicy
+from stratalog.backends.aws_access import AwsAccess, find_access
+from stratalog.backends.dynamodb_client import CallEffect, DynamoClient, DynamoRetryPolicy
 from stratalog.backends.dynamodb_http import Endpoint
 from stratalog.clock import Clock
 from stratalog.errors import Invalid, Unavailable
@@ -42,34 +39,23 @@ _described = msgspec.json.Decoder(_Described)
 def open_client(
     clock: Clock,
     *,
-    region: str | None = None,
-    endpoint: str | None = None,
-    session: Session | None = None,
+    region: str = "",
+    endpoint: str = "",
+    access: AwsAccess | None = None,
     retry_policy: DynamoRetryPolicy | None = None,
     meter: Meter | None = None,
 ) -> DynamoClient:
     """Return a client with the region, endpoint and credentials that AWS's own tools would use.
 
-    ``region`` and ``endpoint`` take precedence where given. ``session`` is a botocore session; by default a new one.
-    Raises Invalid without credentials or a region.
+    ``region`` and ``endpoint`` take precedence where given. Raises Invalid without credentials or a region.
     """
-    session = session or Session()
-    try:
-        known = session.create_client("dynamodb", region_name=region, endpoint_url=endpoint).meta
-    except NoRegionError as exc:
-        raise Invalid("no AWS region is set; set AWS_DEFAULT_REGION, or add ?region= to the URL") from exc
-    credentials = session.get_credentials()
-    if credentials is None:
+    access = access or find_access(region)
+    if not access.region:
+        raise Invalid("no AWS region is set; set AWS_DEFAULT_REGION, or add ?region= to the URL")
+    if not access.has_credentials:
         raise Invalid("no AWS credentials were found in the environment, the configuration or the machine's role")
-
-    def frozen() -> Credentials:
-        try:
-            return cast(Credentials, credentials.get_frozen_credentials())
-        except BotoCoreError as exc:
-            raise Unavailable("the AWS credentials cannot be renewed", reason=str(exc)) from exc
-
-    host = Endpoint(known.endpoint_url)
-    return DynamoClient(host, known.region_name, frozen, clock, retry_policy=retry_policy, meter=meter)
+    host = Endpoint(endpoint or access.dynamodb_url())
+    return DynamoClient(host, access.region, access.credentials, clock, retry_policy=retry_policy, meter=meter)
 
 
 def table_is_ready(client: DynamoClient, table: str) -> bool:

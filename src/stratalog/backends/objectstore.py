@@ -12,12 +12,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeVar
 from urllib.parse import urlsplit
 
-import boto3  # type: ignore[import-untyped]
 import obstore
 from obstore import exceptions
-from obstore.auth.boto3 import Boto3CredentialProvider
 from obstore.store import ObjectStore, S3Store, from_url
 
+from stratalog.backends.aws_access import AwsAccess, find_access
 from stratalog.backends.billed_units import LIST_KEYS
 from stratalog.backends.boto import THROTTLES, aws_client
 from stratalog.backends.s3_versions import S3Versions, no_bucket
@@ -38,9 +37,6 @@ __all__ = ["ObjectBlobs", "Versions", "open_object_blobs"]
 
 T = TypeVar("T")
 
-# How long obstore may reuse credentials. botocore renews credentials that expire within ten minutes, so it returns only
-# credentials that are valid for longer than this.
-CREDENTIALS_TTL = timedelta(minutes=9)
 CONTENT_TYPE, CONTENT_ENCODING = "Content-Type", "Content-Encoding"
 CODE = re.compile(r"<Code>(\w+)</Code>")
 # After these statuses nothing was done: request timeout, conflict with another request at the key, too many requests.
@@ -181,22 +177,21 @@ def open_object_blobs(
     clock: Clock,
     *,
     endpoint: str = "",
-    session: Any = None,
+    access: AwsAccess | None = None,
     policy: RequestPolicy | None = None,
     meter: Meter | None = None,
     retains_freed: bool = False,
 ) -> ObjectBlobs:
     """Return the blobs at ``url``: ``s3://bucket/prefix``, ``gs://…`` or ``az://…``. Sends no request.
 
-    ``endpoint`` is the URL of a store compatible with S3. ``session`` is a boto3 session with credentials and region;
-    stores other than S3 find their credentials in the environment. With ``retains_freed`` a copy of each deleted blob
-    stays below `!freed/` until the bucket's lifecycle removes it.
+    ``endpoint`` is the URL of a store compatible with S3, by default the configured one. ``access`` has the credentials
+    and the region for S3; other stores find their credentials in the environment. With ``retains_freed`` a copy of each
+    deleted blob stays below `!freed/` until the bucket's lifecycle removes it.
 
     Raises Invalid for a URL or bucket name that no store accepts, and Unavailable where S3's credentials are missing.
     """
     policy, meter = policy or RequestPolicy(), meter or Meter()
     options: ClientConfig = {
-        "allow_http": endpoint.startswith("http:"),
         "connect_timeout": timedelta(seconds=policy.connect_seconds_max),
         "timeout": timedelta(seconds=policy.request_seconds_max),
     }
@@ -211,30 +206,26 @@ def open_object_blobs(
     if not BUCKET.fullmatch(parts.netloc):
         raise Invalid("the name is not a valid name of a bucket", url=url)
     prefix = parts.path.strip("/")
-    session = session or boto3.Session()
+    access = access or find_access()
+    endpoint = endpoint or access.endpoint("s3")
     store = S3Store(
         parts.netloc,
         prefix=prefix or None,
-        region=session.region_name or "us-east-1",
-        credential_provider=_credentials(session),
-        client_options=options,
+        region=access.region or "us-east-1",
+        client_options={**options, "allow_http": endpoint.startswith("http:")},
         retry_config=retries,
         checksum_algorithm="SHA256",
         virtual_hosted_style_request=not endpoint,
         **({"endpoint": endpoint} if endpoint else {}),  # type: ignore[arg-type]
+        **access.object_store_options(),
     )
-    make_client = partial(aws_client, "s3", session, endpoint, policy)
+
+    def make_client() -> Any:
+        return aws_client("s3", access.session(), endpoint, policy)
+
     base = f"{prefix}/" if prefix else ""
     versions = S3Versions(make_client, parts.netloc, base, clock, policy, meter, retains_freed=retains_freed)
     return ObjectBlobs(store, clock, versions, bucket=parts.netloc, policy=policy, meter=meter)
-
-
-def _credentials(session: Any) -> Boto3CredentialProvider:
-    """Return the session's credentials for obstore, so that obstore and boto3 use the same credentials."""
-    try:
-        return Boto3CredentialProvider(session, ttl=CREDENTIALS_TTL)
-    except ValueError as exc:
-        raise Unavailable("no credentials for the object store were found") from exc
 
 
 def _get(store: ObjectStore, key: str) -> tuple[bytes, str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from email.utils import parsedate_to_datetime
 from functools import cached_property, partial
 from typing import Any, TypeVar
 
@@ -152,6 +151,8 @@ class S3Versions:
         The store dates a blob, and the collector compares the date with its own clock. With a fast clock the collector
         would delete too early.
         """
+        from email.utils import parsedate_to_datetime  # slow to import, and few processes list a bucket
+
         theirs = parsedate_to_datetime(answer["ResponseMetadata"]["HTTPHeaders"]["date"]).timestamp()
         skew = self._clock.wall_ms() / 1000 - theirs
         if abs(skew) > SKEW_SECONDS_MAX:

@@ -32,7 +32,7 @@ from stratalog.ports.meter import Meter
 from stratalog.ports.queue import DeadMessage, Message, check_receive, check_send
 from stratalog.process_fork import close_in_child
 
-__all__ = ["SqsQueue", "create_queues", "find_queues", "missing_queues"]
+__all__ = ["SqsQueue", "create_queues", "find_queues", "messages_of_event", "missing_queues"]
 
 T = TypeVar("T")
 
@@ -100,24 +100,24 @@ class SqsQueue:
         while True:
             seen = Observation(self._clock)
             records = self._receive(self._url, limit, visibility_seconds, self._wait_seconds)
-            given = self._living([_message(record) for record in records])
+            given = self.move_dead([_message(record) for record in records])
             for message in given:
                 self._remember(message.receipt, _VisibilityTimeout(seen, visibility_seconds))
             # If all received messages became dead letters, receive again, since [] means that no message is ready.
             if given or not records:
                 return given
 
-    def receive_event(self, records: Sequence[Mapping[str, Any]]) -> list[Message]:
-        """Return the messages in an event with which SQS called a Lambda function.
+    def move_dead(self, messages: Sequence[Message]) -> list[Message]:
+        """Move the messages that were received too often to the dead letters, and return the others.
 
-        Messages received too often become dead letters, as in `receive`. SQS delivers a failing message together with
-        the messages behind it, and increases their counts too. So only the first message of a group was tried as often
-        as its count says. For the other messages ``receives`` is lowered, so that each has at least one more try.
+        A move has two steps. If a crash interrupts it, the next receive repeats it: the letter has the same id and is
+        listed once.
         """
         self._check_open()
-        messages = [_message_of_event(record) for record in records]
-        first = {message.group: message for message in reversed(messages)}
-        return self._living([self._behind(message, first[message.group]) for message in messages])
+        for message in messages:
+            if message.receives > self._receives_max:
+                self._move_aside(message)
+        return [message for message in messages if message.receives <= self._receives_max]
 
     def acknowledge(self, message: Message) -> bool:
         self._check_open()
@@ -151,23 +151,6 @@ class SqsQueue:
     def close(self) -> None:
         self._closed = True
         self._client.close()
-
-    def _behind(self, message: Message, first: Message) -> Message:
-        """Lower the receives of a message that is not the first of its group, so that it has at least one more try."""
-        if message is first:
-            return message
-        return msgspec.structs.replace(message, receives=min(message.receives, self._receives_max - 1))
-
-    def _living(self, messages: list[Message]) -> list[Message]:
-        """Return the messages to work on. Move the messages that were received too often to the dead letters.
-
-        A move has two steps. If a crash interrupts it, the next receive repeats it: the letter has the same id and is
-        listed once.
-        """
-        for message in messages:
-            if message.receives > self._receives_max:
-                self._move_aside(message)
-        return [message for message in messages if message.receives <= self._receives_max]
 
     def _move_aside(self, message: Message) -> None:
         entry = _entry(message.group, message.body, message.id, receives=str(message.receives - 1))
@@ -365,6 +348,23 @@ def _message(record: Any) -> Message:
         receives=int(attributes["ApproximateReceiveCount"]),
         receipt=record["ReceiptHandle"],
     )
+
+
+def messages_of_event(records: Sequence[Mapping[str, Any]], receives_max: int = QUEUE_RECEIVES_MAX) -> list[Message]:
+    """Return the messages in an event with which SQS called a Lambda function. `SqsQueue.move_dead` must follow.
+
+    SQS delivers a failing message together with the messages behind it, and increases their counts too. So only the
+    first message of a group was tried as often as its count says. For the other messages ``receives`` is lowered to
+    below ``receives_max``, so that each has at least one more try.
+    """
+    messages = [_message_of_event(record) for record in records]
+    first = {message.group: message for message in reversed(messages)}
+    return [
+        message
+        if message is first[message.group]
+        else msgspec.structs.replace(message, receives=min(message.receives, receives_max - 1))
+        for message in messages
+    ]
 
 
 def _message_of_event(record: Mapping[str, Any]) -> Message:

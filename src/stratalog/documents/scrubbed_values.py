@@ -7,7 +7,6 @@ protect nothing.
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Iterator
 
 from stratalog.documents.values import Values, as_reference
@@ -30,6 +29,8 @@ class ScrubbedValues:
 
     def __init__(self, values: Values, blobs: Blobs, before_ms: int) -> None:
         """A blob stored before ``before_ms`` that still exists need not be read."""
+        import sqlite3  # slow to import, and few processes scrub
+
         self._values = values
         self._blobs = blobs
         self._before_ms = before_ms

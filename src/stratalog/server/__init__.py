@@ -26,7 +26,8 @@ bodies          JSON and MessagePack
 row_pages       responses with rows, page by page
 patch_streams   large responses to a pull, sent as they are read
 parameters      parameters of a path or a query
-errors          one shape for every error
+errors          one shape for every error, and its status
+error_responses  responses to errors by Litestar
 body_spool      a file for bodies while they are sent
 temporary_files  a file for one body, and refusals for errors of the temporary folder
 ranges          entity tags, ranges and caching of immutable bodies
@@ -72,7 +73,7 @@ if TYPE_CHECKING:
     from stratalog.server.application import Application, ServerLimits
     from stratalog.server.applications import find_application
     from stratalog.server.byte_budgets import bytes_of
-    from stratalog.server.errors import PROBLEMS
+    from stratalog.server.error_responses import PROBLEMS
     from stratalog.server.pages import POLICY, WEB, files_in, serve_files
     from stratalog.server.parameters import PREFIX, At, Count, Key, Name, Text, Version
     from stratalog.server.pools import present_work
@@ -135,7 +136,7 @@ _HOMES = {
     ),
     "applications": ("find_application",),
     "byte_budgets": ("bytes_of",),
-    "errors": ("PROBLEMS",),
+    "error_responses": ("PROBLEMS",),
     "pages": (
         "POLICY",
         "WEB",

@@ -24,7 +24,8 @@ from stratalog.server.blobs import BLOBS
 from stratalog.server.bodies import Answer, Question
 from stratalog.server.byte_budgets import bounded
 from stratalog.server.documents import DOCUMENTS, ORGANISATIONS
-from stratalog.server.errors import Problem, handle_core, handle_http, handle_unexpected
+from stratalog.server.error_responses import handle_core, handle_http, handle_unexpected
+from stratalog.server.errors import Problem
 from stratalog.server.health import health, metrics
 from stratalog.server.history import HISTORY
 from stratalog.server.home import HOME, SchemaDocument, SchemaPage, schema_router

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
-from litestar.types import ControllerRouterHandler
 
 from stratalog.documents import Rules
 from stratalog.limits import (
@@ -58,6 +58,9 @@ from stratalog.log.usage import UNLIMITED, Quotas
 from stratalog.protocol.mutators import BUILT_IN_MUTATORS, Mutators
 from stratalog.server.security import Authenticate, Authorize
 from stratalog.store import Store
+
+if TYPE_CHECKING:
+    from litestar.types import ControllerRouterHandler
 
 __all__ = ["Application", "ServerLimits"]
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from importlib import import_module
-from importlib.metadata import entry_points
 
 from stratalog.errors import Invalid
 from stratalog.server.application import Application
@@ -26,19 +25,25 @@ def find_application(text: str, folder: str) -> Application:
     """
     if folder not in sys.path:
         sys.path.insert(0, folder)
-    installed = {point.name: point.value for point in entry_points(group=GROUP)}
-    module, colon, name = installed.get(text, text).partition(":")
+    module, colon, name = (text if ":" in text else _installed().get(text, text)).partition(":")
     if not (colon and module and name):
-        raise _not_found(text, "it is neither an installed application nor MODULE:NAME, as in myapp:app", installed)
+        raise _not_found(text, "it is neither an installed application nor MODULE:NAME, as in myapp:app")
     try:
         application = getattr(import_module(module), name, None)
     except ImportError as exc:
-        raise _not_found(text, str(exc), installed) from exc
+        raise _not_found(text, str(exc)) from exc
     if not isinstance(application, Application):
-        raise _not_found(text, "it is not a stratalog.server.Application", installed)
+        raise _not_found(text, "it is not a stratalog.server.Application")
     return application
 
 
-def _not_found(text: str, reason: str, installed: dict[str, str]) -> Invalid:
-    names = ", ".join(sorted(installed)) or "none"
+def _installed() -> dict[str, str]:
+    """Return the installed applications as MODULE:NAME, by their short names."""
+    from importlib.metadata import entry_points  # slow to import, and a function on AWS Lambda has MODULE:NAME
+
+    return {point.name: point.value for point in entry_points(group=GROUP)}
+
+
+def _not_found(text: str, reason: str) -> Invalid:
+    names = ", ".join(sorted(_installed())) or "none"
     return Invalid(f"no application {text!r}: {reason}; installed applications: {names}", application=text)

@@ -9,7 +9,7 @@ from litestar.params import PathParameter
 from litestar.response import Stream
 
 from stratalog.keys import escape, record_key, record_owner
-from stratalog.server.errors import PROBLEMS, response
+from stratalog.server.error_responses import PROBLEMS, response
 from stratalog.server.parameters import PREFIX, Name, Text
 from stratalog.server.ranges import OCTETS, IfNoneMatch, RangeHeader, answer_body
 from stratalog.server.service import Served, Service, reading

@@ -15,7 +15,7 @@ from stratalog.errors import Conflict
 from stratalog.limits import VERSION_MAX
 from stratalog.log.directory import Listing
 from stratalog.server.bodies import Answer
-from stratalog.server.errors import PROBLEMS, response
+from stratalog.server.error_responses import PROBLEMS, response
 from stratalog.server.parameters import PREFIX, Count, Name, Text
 from stratalog.server.row_pages import answer_page, page_of
 from stratalog.server.security import Principal

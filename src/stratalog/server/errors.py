@@ -1,15 +1,11 @@
-"""Errors in responses: one shape for all, one status for each kind of error, and never a traceback in a body."""
+"""Errors in responses: one shape for all, and one status for each kind of error."""
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping
 from typing import Annotated, Any
 
 import msgspec
-from litestar import MediaType, Request, Response
-from litestar.exceptions import HTTPException, ValidationException
-from litestar.openapi.datastructures import ResponseSpec
 
 from stratalog.codec import Value
 from stratalog.errors import (
@@ -34,22 +30,9 @@ from stratalog.errors import (
     VersionForgotten,
 )
 
-__all__ = [
-    "PROBLEMS",
-    "Problem",
-    "Refused",
-    "encoded_problem",
-    "handle_core",
-    "handle_http",
-    "handle_unexpected",
-    "problem_of",
-    "response",
-    "retry_headers",
-    "status_of",
-]
+__all__ = ["MEANINGS", "Problem", "Refused", "encoded_problem", "problem_of", "retry_headers", "status_of"]
 
 RETRY_SECONDS = 1
-_log = logging.getLogger("stratalog.server")
 
 
 class Problem(msgspec.Struct, frozen=True):
@@ -98,7 +81,7 @@ _STATUSES: tuple[tuple[type[StratalogError], int], ...] = (
     (Corrupt, 500),
 )
 _UNWRITTEN = "nothing was written, except earlier parts of a large push"
-_MEANINGS = {
+MEANINGS = {
     400: "the input is not valid",
     401: "the token is missing or not valid",
     403: "the principal, host or origin may not do this",
@@ -118,15 +101,7 @@ _MEANINGS = {
     507: f"the server's disk is full, or the organisation's quota is exceeded; see the code; {_UNWRITTEN}",
     504: "the outcome is unknown: repeat the request with the same ids",
 }
-
-
-def response(data: Any, description: str, media_type: str = MediaType.JSON) -> ResponseSpec:
-    """Describe a further response of a route for OpenAPI, without the random examples that Litestar would generate."""
-    return ResponseSpec(data, description=description, media_type=media_type, generate_examples=False)
-
-
-PROBLEMS = {status: response(Problem, meaning) for status, meaning in _MEANINGS.items()}
-_HTTP_CODES = {404: "not-found", 405: "method-not-allowed", 413: "limit-exceeded"}
+"""What each status of an error means, for the description of the API."""
 
 
 def status_of(error: StratalogError) -> int:
@@ -156,38 +131,6 @@ def retry_headers(status: int, details: Mapping[str, Any]) -> dict[str, str]:
     if status == 401:
         return {"WWW-Authenticate": "Bearer"}
     return {"Retry-After": str(details.get("seconds", RETRY_SECONDS))} if status in (429, 503) else {}
-
-
-def handle_core(request: Request[Any, Any, Any], error: StratalogError) -> Response[Problem]:
-    """Return the response to an error of the core or the middleware.
-
-    The function logs a status of 500 or above, except for an exceeded quota.
-    """
-    status = status_of(error)
-    if status >= 500 and not isinstance(error, QuotaExceeded):
-        _log.error("%s %s: %s %s", request.method, request.scope.get("path_template", "?"), error.code, error.message)
-    return Response(problem_of(error), status_code=status, headers=retry_headers(status, error.details))
-
-
-def handle_http(request: Request[Any, Any, Any], error: HTTPException) -> Response[Problem]:
-    """Return the response to an error of the framework, as for an unknown path or an invalid parameter."""
-    status = error.status_code
-    if status >= 500:
-        return handle_unexpected(request, error)
-    code = _HTTP_CODES.get(status, "invalid")
-    message = error.detail
-    if isinstance(error, ValidationException) and isinstance(error.extra, list):
-        message = (
-            "; ".join(f"{failure.get('key', 'body')}: {failure.get('message')}" for failure in error.extra) or message
-        )
-    limit = request.app.request_max_body_size if status == 413 else None
-    return Response(Problem(code, message, limit), status_code=status, headers=dict(error.headers or {}))
-
-
-def handle_unexpected(request: Request[Any, Any, Any], error: Exception) -> Response[Problem]:
-    """Return the response to a fault of the server. The log has the traceback; the response only reports a fault."""
-    _log.error("%s %s failed", request.method, request.scope.get("path_template", "?"), exc_info=error)
-    return Response(Problem("error", "the server failed; its log has the reason"), status_code=500)
 
 
 def _plain(value: Any) -> Value:

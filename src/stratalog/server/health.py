@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 from litestar import Response, get
 
-from stratalog.server.errors import PROBLEMS
+from stratalog.server.error_responses import PROBLEMS
 from stratalog.server.service import Served, reading
 
 __all__ = ["health", "metrics"]

@@ -22,7 +22,8 @@ from stratalog.protocol.live import SUBPROTOCOLS, FromClient, Gone, Hello, Prese
 from stratalog.server.audit import note_refusal
 from stratalog.server.bodies import check_depth
 from stratalog.server.connection_shares import address_of, connection_of
-from stratalog.server.errors import PROBLEMS, Refused, response, status_of
+from stratalog.server.error_responses import PROBLEMS, response
+from stratalog.server.errors import Refused, status_of
 from stratalog.server.hub import Listener
 from stratalog.server.live_right import LiveRight
 from stratalog.server.parameters import PREFIX, Name

@@ -15,7 +15,7 @@ from stratalog.log import Entry, Event, Log, fork_log
 from stratalog.log.lifecycle import delete_log
 from stratalog.log.snapshots import Snapshot, latest_snapshots, newest_snapshot, put_snapshot
 from stratalog.server.bodies import Answer, encode_body
-from stratalog.server.errors import PROBLEMS, response
+from stratalog.server.error_responses import PROBLEMS, response
 from stratalog.server.parameters import PREFIX, At, Count, Name, Number
 from stratalog.server.row_pages import answer_page, page_of
 from stratalog.server.security import Principal

@@ -11,7 +11,7 @@ from litestar import Request, get
 from stratalog.errors import Forbidden
 from stratalog.limits import NAME_HOLDERS_MAX
 from stratalog.log.directory import NameHolder
-from stratalog.server.errors import PROBLEMS
+from stratalog.server.error_responses import PROBLEMS
 from stratalog.server.parameters import Name
 from stratalog.server.security import Principal
 from stratalog.server.service import Served, Service

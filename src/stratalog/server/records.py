@@ -17,7 +17,7 @@ from stratalog.log.directory import Listing
 from stratalog.protocol.readable import from_json
 from stratalog.records import RecordVersion
 from stratalog.server.byte_budgets import bytes_of
-from stratalog.server.errors import PROBLEMS, response
+from stratalog.server.error_responses import PROBLEMS, response
 from stratalog.server.parameters import PREFIX, At, Count, Flag, Name, Text
 from stratalog.server.ranges import IfNoneMatch, RangeHeader, answer_body
 from stratalog.server.row_pages import answer_page, page_of

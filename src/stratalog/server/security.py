@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
-from typing import Any, ClassVar, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
 
 import msgspec
 
@@ -14,7 +14,9 @@ from stratalog.errors import Forbidden
 from stratalog.limits import AUTHOR_BYTES_MAX, TOKEN_BYTES_MAX
 from stratalog.server.errors import Refused
 from stratalog.server.shares import Holder
-from stratalog.server.thread_pool import Pool
+
+if TYPE_CHECKING:
+    from stratalog.server.thread_pool import Pool
 
 __all__ = [
     "ANONYMOUS",

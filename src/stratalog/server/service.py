@@ -29,7 +29,7 @@ from stratalog.server.body_spool import BodySpool
 from stratalog.server.byte_budgets import ByteBudgets
 from stratalog.server.connection_shares import ConnectionBudgets, connection_of
 from stratalog.server.counted_requests import CountedRequest
-from stratalog.server.errors import PROBLEMS
+from stratalog.server.error_responses import PROBLEMS
 from stratalog.server.health_check import HealthCheck
 from stratalog.server.hub import Hub, Poked
 from stratalog.server.metrics import Metrics

@@ -18,7 +18,7 @@ from stratalog.protocol.sync import Pull, Pulled, Push, Pushed
 from stratalog.server.bodies import JSON, PLAIN, accepted, encode_body, encoded
 from stratalog.server.bodies import Answer as Encoded
 from stratalog.server.byte_budgets import bytes_of
-from stratalog.server.errors import PROBLEMS, response
+from stratalog.server.error_responses import PROBLEMS, response
 from stratalog.server.parameters import PREFIX, Name
 from stratalog.server.patch_streams import stream_pull
 from stratalog.server.push_parts import PARTS, RawPush, RawReplicachePush, check_count, parts_of

@@ -1,0 +1,61 @@
+"""Responses to errors by Litestar: its handlers of exceptions, and the error responses in the description of the API.
+
+No response has a traceback in its body.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+from litestar import MediaType, Request, Response
+from litestar.exceptions import HTTPException, ValidationException
+from litestar.openapi.datastructures import ResponseSpec
+
+from stratalog.errors import QuotaExceeded, StratalogError
+from stratalog.server.errors import MEANINGS, Problem, problem_of, retry_headers, status_of
+
+__all__ = ["PROBLEMS", "handle_core", "handle_http", "handle_unexpected", "response"]
+
+_log = logging.getLogger("stratalog.server")
+_HTTP_CODES = {404: "not-found", 405: "method-not-allowed", 413: "limit-exceeded"}
+
+
+def response(data: Any, description: str, media_type: str = MediaType.JSON) -> ResponseSpec:
+    """Describe a further response of a route for OpenAPI, without the random examples that Litestar would generate."""
+    return ResponseSpec(data, description=description, media_type=media_type, generate_examples=False)
+
+
+PROBLEMS = {status: response(Problem, meaning) for status, meaning in MEANINGS.items()}
+
+
+def handle_core(request: Request[Any, Any, Any], error: StratalogError) -> Response[Problem]:
+    """Return the response to an error of the core or the middleware.
+
+    The function logs a status of 500 or above, except for an exceeded quota.
+    """
+    status = status_of(error)
+    if status >= 500 and not isinstance(error, QuotaExceeded):
+        _log.error("%s %s: %s %s", request.method, request.scope.get("path_template", "?"), error.code, error.message)
+    return Response(problem_of(error), status_code=status, headers=retry_headers(status, error.details))
+
+
+def handle_http(request: Request[Any, Any, Any], error: HTTPException) -> Response[Problem]:
+    """Return the response to an error of the framework, as for an unknown path or an invalid parameter."""
+    status = error.status_code
+    if status >= 500:
+        return handle_unexpected(request, error)
+    code = _HTTP_CODES.get(status, "invalid")
+    message = error.detail
+    if isinstance(error, ValidationException) and isinstance(error.extra, list):
+        message = (
+            "; ".join(f"{failure.get('key', 'body')}: {failure.get('message')}" for failure in error.extra) or message
+        )
+    limit = request.app.request_max_body_size if status == 413 else None
+    return Response(Problem(code, message, limit), status_code=status, headers=dict(error.headers or {}))
+
+
+def handle_unexpected(request: Request[Any, Any, Any], error: Exception) -> Response[Problem]:
+    """Return the response to a fault of the server. The log has the traceback; the response only reports a fault."""
+    _log.error("%s %s failed", request.method, request.scope.get("path_template", "?"), exc_info=error)
+    return Response(Problem("error", "the server failed; its log has the reason"), status_code=500)
