@@ -47,7 +47,7 @@ class ReconciliationCounts(msgspec.Struct):
     """Each work with its title, in order."""
 
     def add(self, other: ReconciliationCounts) -> None:
-        """Add the counts of ``other`` to these. Its titles are not added."""
+        """Add the counts of ``other`` to these counts, without its titles."""
         for name in ("looked_at", "made", "same", "deleted", "failed"):
             setattr(self, name, getattr(self, name) + getattr(other, name))
         self.rows.update(other.rows)
