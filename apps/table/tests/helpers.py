@@ -122,7 +122,7 @@ def halves(filename: str, parent: str, children: Sequence[str], rows: int) -> Sp
 
 
 def children_of(table: Table, partition: str = "root") -> tuple[str, ...]:
-    """Return the children of a partition, the left one first."""
+    """Return the children of a partition, the left child first."""
     return table.at().partition(partition).children
 
 

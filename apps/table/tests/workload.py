@@ -139,7 +139,7 @@ class Workload:
         self.rows += sum(one.rows for one in self.model.references()) - sum(one.rows for one in before)
 
     def split_references(self) -> None:
-        """Split references. No row is lost; only an approximate count may change."""
+        """Split references. No row is lost. Only an approximate count may change."""
         if not self._on_inner() and self.random.random() < 0.9:
             return self.split_partition()
         requests = [self._split() for _ in range(self.random.choice([1, 1, 2]))]

@@ -85,7 +85,7 @@ def split(source: Source, pieces: Iterable[bytes], where: str) -> Iterator[Read]
     except Unavailable:
         raise
     except (StratalogError, ValueError, LookupError, RecursionError) as exc:
-        # A parser may raise any of these. The rest of this document is unreadable; other documents are still read.
+        # A parser may raise any of these errors. They concern this document only, so other documents are still read.
         text = str(exc) if isinstance(exc, StratalogError) else f"{type(exc).__name__}: {exc}"
         yield Unreadable(id=where, reason=text, document=True)
 

@@ -74,7 +74,10 @@ class Source(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     metadata_prefix: str = "oai_dc"
     set: str = ""
     since: str = ""
-    """For OAI-PMH: harvest only records changed at this time or later; a UTC day or second in the protocol's format."""
+    """For OAI-PMH: harvest only records changed at this time or later.
+
+    The time is a UTC day or second in the protocol's format.
+    """
 
     until: str = ""
     """For OAI-PMH: harvest only records changed at this time or earlier."""
@@ -113,7 +116,7 @@ class Source(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 def add_source(records: Records, source: Source) -> Source:
-    """Store a source's settings in place of earlier settings. Raises Invalid, with nothing stored."""
+    """Store a source's settings in place of earlier settings, and return them. Raises Invalid, with nothing stored."""
     check_source(source.name)
     if source.adapter == "oai" and source.format != "xml":
         raise Invalid("the format of an OAI-PMH source must be xml", source=source.name, format=source.format)

@@ -36,7 +36,10 @@ TABLE = "table"
 """The field with the table's metadata: a `Meta`."""
 
 INNER = "inner"
-"""The field with the number of inner partitions (not leaves) that have references. If none has, it is absent."""
+"""The field with the number of inner partitions (not leaves) that have references.
+
+The field is absent if there are no such partitions.
+"""
 
 COLLECTED = "collected/"
 """Prefix of the keys of files that were collected before a transaction added them. No transaction can add them."""
@@ -68,7 +71,7 @@ class Meta(msgspec.Struct, frozen=True, omit_defaults=True):
     """Whether the table declares its value columns."""
 
     retention_days: int = 0
-    """The minimum number of days that data files are kept after the last version that needs them; 0 for no minimum."""
+    """The minimum number of days that data files stay after the last version that needs them. 0 means no minimum."""
 
     @property
     def layout(self) -> Layout:

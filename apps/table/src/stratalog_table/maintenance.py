@@ -157,7 +157,7 @@ def _split_leaf(table: Table, data_files: DataFiles, holding: Holding, faults: M
 
 
 def _sample(data_files: DataFiles, held: Held, filename: str, dimension: int) -> list[tuple[str, int]]:
-    """Return evenly spaced keys of a file, each with the number of rows it represents. A missing file has none."""
+    """Return evenly spaced keys of a file, each with the number of rows it represents. A missing file gives no key."""
     column = data_files.schema.keys[dimension]
     try:
         keys = comparable(column.type, data_files.read(filename, held.region, [column.name]).column(0))

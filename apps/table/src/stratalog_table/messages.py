@@ -110,7 +110,7 @@ def source_rows_present(source: str, name: str, count: int) -> str:
 
 
 def columns_refused(reason: str) -> str:
-    """Set columns: the columns do not fit those of the table."""
+    """Set columns: the columns do not fit the table's columns."""
     return f"Columns do not fit: {reason}"
 
 

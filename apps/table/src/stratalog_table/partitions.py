@@ -166,7 +166,10 @@ def extend_partition_tree(draft: Draft, args: Any) -> None:
 
 
 def purge(draft: Draft, args: Any) -> None:
-    """Delete at most ``limit`` rows that clears left behind. Record in the metadata when no such row is left."""
+    """Delete at most ``limit`` of the rows that clears left behind.
+
+    If no such row remains, record in the metadata that the old collections are purged.
+    """
     wanted: Purge = read(args, Purge)
     meta = meta_of(draft)
     left = wanted.limit

@@ -35,7 +35,10 @@ from stratalog_table.sources import SourceFile, content_key, source_key
 __all__ = ["Files", "Holding", "TableView"]
 
 INNER_SCANNED_MAX = 256
-"""A query scans up to this many inner partitions with references. Beyond, it reads the ancestors of the leaves."""
+"""A query scans up to this many inner partitions with references.
+
+If the table has more such partitions, the query reads the ancestors of the leaves instead.
+"""
 
 UNWANTED_MAX = 128
 """After this many unwanted rows (two chunks), a seek past the other unwanted rows is faster than reading them."""
@@ -44,7 +47,7 @@ LAST = "\U0010ffff"
 
 
 class Files(msgspec.Struct, frozen=True):
-    """Tracked files in order; ``more`` is True if unreferenced files were left out."""
+    """Tracked files in order. ``more`` is True if unreferenced files were left out."""
 
     files: tuple[File, ...]
     more: bool
@@ -189,7 +192,10 @@ class TableView:
             yield job, partition, count
 
     def job_since(self, job: str, partition: str) -> int | None:
-        """Return the version that last changed a job's number of references on a partition, or None."""
+        """Return the version that last changed a job's number of references on a partition.
+
+        Return None if the job has no references on the partition.
+        """
         rows = self._view.list(self._layout.job(job, partition))
         return next((row.version for row in rows if row.key == self._layout.job(job, partition)), None)
 
@@ -227,7 +233,7 @@ class TableView:
         return self._held(id, partition.region)
 
     def in_range(self, region: Region) -> list[Held]:
-        """Return the leaves that overlap a region, in order, then the partitions above the leaves that have references.
+        """Return the leaves that overlap a region, in order, then the partitions with references above these leaves.
 
         The query reads few other rows, because leaves are stored in order, each followed by its references.
         """

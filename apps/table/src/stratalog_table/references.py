@@ -62,7 +62,7 @@ class AssignJobIds(msgspec.Struct, frozen=True):
 
 
 class Output(msgspec.Struct, frozen=True):
-    """The file that a job wrote; all its rows lie in the job's partition."""
+    """The file that a job wrote. All its rows lie in the job's partition."""
 
     filename: str
     rows: Rows

@@ -73,7 +73,7 @@ def ingest(
     add_columns: bool = False,
     widen: bool = False,
 ) -> Ingested | None:
-    """Add rows to a table as one file. Return None without rows, or if the table already has the source's batch.
+    """Add rows to a table as one file. Return None if there are no rows, or if the table has the source's batch.
 
     ``source`` numbers the batches of a client. ``brought`` names the rows of a source's file. Raises TransactionRefused
     if they are not the next rows of that file. The function writes the data file before the transaction that adds the

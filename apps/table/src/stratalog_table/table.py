@@ -145,7 +145,7 @@ class Table:
     # Files
 
     def add_files(self, new: Sequence[NewFile], *, job: str | None = None, **details: Any) -> int | None:
-        """Track files. ``job`` is the ingest job that wrote them; ``details`` are its task, run and written_ms,
+        """Track files. ``job`` is the ingest job that wrote them. ``details`` are its task, run and written_ms,
         and the ``source`` that the rows come from.
 
         In this and the following methods, an empty list commits nothing, and the call returns None.
@@ -299,7 +299,7 @@ class Table:
         return new_id(self._clock, 20)
 
     def commit(self, requests: Sequence[Request]) -> list[CommittedTransaction]:
-        """Commit at most `TRANSACTIONS_PER_CALL_MAX` transactions; return each outcome. See `Committer.commit`."""
+        """Commit at most `TRANSACTIONS_PER_CALL_MAX` transactions and return each outcome. See `Committer.commit`."""
         return self._committer.commit(requests)
 
     def _tree(self, points: Sequence[Key]) -> list[Partition]:

@@ -119,7 +119,7 @@ def _unfinished(store: Store, organisation: str, name: str) -> Table | None:
 
 
 def _check_free(folder: DataFolder, table: Table | None) -> None:
-    """Raise DataFolderTaken unless the folder is vacant, or the unfinished creation of ``table`` has entered it."""
+    """Raise DataFolderTaken unless the folder is vacant, or its register has an entry of ``table``."""
     if table is not None:
         register = table.register(folder)
         if register.registration(table.incarnation) is not None:

@@ -80,7 +80,7 @@ class TableDraft:
         return partition
 
     def put_partition(self, partition: Partition) -> None:
-        """Add a partition, or replace a leaf by its state after a split. Its references stay."""
+        """Add a partition, or replace a leaf by its state after a split. The references on the leaf stay."""
         id = check_id(partition.id, "partition")
         before = self.partition(id)
         if before is not None:
@@ -215,7 +215,7 @@ class TableDraft:
         return prefix
 
     def _locate(self, key: str, filename: str, partitions: Sequence[str]) -> None:
-        """Write the partitions of a file: a single partition into the file's row, several into one row each."""
+        """Write the partitions of a file: one partition into the file's row, several partitions into a row each."""
         if len(partitions) == 1:
             self.draft.put(key, partitions[0])
             return

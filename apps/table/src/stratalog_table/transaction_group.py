@@ -118,8 +118,7 @@ class Committer:
 
         A few versions can have many changes in memory. Commits continue while the snapshot is written, until
         transactions with as much weight again are committed. Then commits wait for the snapshot, so that memory is
-        bounded. If the store cannot start a background task, the commit writes the snapshot
-        itself.
+        bounded. If the store cannot start a background task, the commit writes the snapshot itself.
         """
         self._weight += weight
         if self._weight >= SNAPSHOT_WEIGHT:
