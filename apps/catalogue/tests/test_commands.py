@@ -123,7 +123,10 @@ def test_what_cannot_be_is_refused(shell: Shell) -> None:
 
 
 class Told(ManualClock):
-    """A clock that calls the next function of a list in each sleep. If the list is empty, it interrupts the program."""
+    """A clock that calls the next function of a list in each sleep.
+
+    If the list is empty, the clock interrupts the program.
+    """
 
     def __init__(self, happenings: list[Callable[[], object]]) -> None:
         super().__init__()

@@ -70,7 +70,7 @@ def test_a_hostile_file_is_taken_exactly_or_named_and_what_is_beside_it_is_taken
     for letter in letters:
         kept = b"".join(plain.records.open_dead_letter(letter.id)) if letter.size else b""
         assert letter.size is not None or not hostile.body
-        assert kept in hostile.body or hostile.form == "csv", "the bytes are those of the file"
+        assert kept in hostile.body or hostile.form == "csv", "a letter has bytes that the file does not have"
     # A second poll reads nothing, and a redrive resolves no dead letter.
     assert [outcome.taken.read for outcome in poll(plain.store, "acme", plain.connect)] == [0, 0]
     assert [one.resolved for one in redrive(plain.store, "acme", plain.connect)] == [False] * len(letters)

@@ -67,7 +67,7 @@ def test_a_renamed_source_has_its_records_versions_letters_works_and_checkpoint(
     assert (debian.ids("source/debian/"), debian.ids("works/debian/")) == ([], [])
     assert letters_of(debian) == [(letters[0][0].replace("/debian/", "/packages/"), letters[0][1])]
     assert list(source_names(debian.records)) == ["packages"]
-    assert debian.poll().taken.read == 0  # the rename moved the checkpoint, so the poll reads nothing
+    assert debian.poll().taken.read == 0  # The rename moved the checkpoint, so the poll reads nothing.
     debian.scan()
     assert debian.ids("works/packages/") == works
     with pytest.raises(NotFound):

@@ -75,8 +75,8 @@ def collect_now(table: Table, data_files: Any) -> int:
 def everything_is_old() -> Iterator[None]:
     """Let collections with an age of 0 delete all garbage.
 
-    Without this context, such a collection spares files that are as new as the clock's current tick. Also, the clock of
-    the storage may differ a little from the clock of this process.
+    Without this context, a collection with that age spares files that are as new as the clock's current tick. Also, the
+    clock of the storage may differ a little from the clock of this process.
     """
 
     def retained_ms(table: Table, age_ms: int) -> int:
@@ -122,7 +122,7 @@ def halves(filename: str, parent: str, children: Sequence[str], rows: int) -> Sp
 
 
 def children_of(table: Table, partition: str = "root") -> tuple[str, ...]:
-    """Return the children of a partition, the left one first."""
+    """Return the children of a partition, the left child first."""
     return table.at().partition(partition).children
 
 

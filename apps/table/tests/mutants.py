@@ -25,7 +25,10 @@ __all__ = ["MUTANTS", "Mutant", "hunt"]
 
 
 class Mutant(msgspec.Struct, frozen=True):
-    """A planted bug. ``apply`` returns a context with the bug; ``caught_by`` names the checkers that may find it."""
+    """A planted bug.
+
+    ``apply`` returns a context with the bug. ``caught_by`` names the checkers that may find the bug.
+    """
 
     name: str
     apply: Callable[[], AbstractContextManager[None]]
@@ -144,7 +147,7 @@ def _split_tally_lost(self: TableDraft, partition: Partition) -> None:
 
 
 def _mark_stays(self: TableDraft, filename: str) -> None:
-    """Leave the row of an unreferenced file when the file is forgotten."""
+    """Forget a file, but keep its row in the list of unreferenced files."""
     self.draft.delete(self.layout.file(filename))
 
 

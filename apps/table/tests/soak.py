@@ -91,7 +91,7 @@ def soak(
             os.kill(running[place].pid, signal.SIGKILL)
             running[place].wait()
             kills += 1
-            assert kills < RESTARTS_MAX, "the rows do not get in"
+            assert kills < RESTARTS_MAX, "too many kills before all rows were in the table"
             running[place] = _start(at, place, *numbers, seed + kills)
     finally:
         for process in running:
@@ -176,7 +176,7 @@ def _check(at: Site, rows: int, rows_max: int) -> int:
         assert table.jobs.waiting() == [*view.jobs()] == []
         collect_now(table, data_files)
         tracked = {file.filename for file in table.at().files(10**9).files}
-        assert {one.filename for one in data_files.list()} == tracked, "a file is lost, or left behind"
+        assert {one.filename for one in data_files.list()} == tracked, "the folder has other files than the table"
         leaves = sum(1 for one in view.holdings() if one.leaf)
         print(f"{rows:,} rows on {leaves} leaves in {len(tracked)} files, version {view.version}")
     return int(seen.sum())

@@ -1,4 +1,4 @@
-"""Value columns: the first rows determine the columns, a table refuses others, and widened values stay exact."""
+"""Value columns: the first rows determine the columns, a table refuses other columns, and widened values stay exact."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A table knows a file of a source by its name and content. The table takes each file once, and omits no file."""
+"""A table identifies a source's file by name and content. The table takes each file once, and omits no file."""
 
 from __future__ import annotations
 

@@ -168,7 +168,7 @@ def test_a_tracker_of_before_trackers_named_their_table_is_taken_over_or_made_ag
 ) -> None:
     table = worked()
     with monkeypatch.context() as patched:
-        patched.setattr(jobs, "TABLE", "unnamed")  # older trackers did not write the field
+        patched.setattr(jobs, "TABLE", "unnamed")  # Older trackers do not write the field.
         before = [*table.jobs.jobs()]
     tracker = table.store.document("acme", "events.jobs").log.record.incarnation
     table.add_files([new_file("late")], job="late")

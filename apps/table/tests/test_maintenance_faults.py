@@ -78,7 +78,7 @@ def cut(path: Path) -> None:
 
 
 def swap(path: Path) -> None:
-    """Replace a file by a readable one with the same columns and other rows."""
+    """Replace a file by a readable file with the same columns and other rows."""
     pq.write_table(pa.table({"id": [1], "row": [0]}), path)
 
 
@@ -88,7 +88,7 @@ def retype(path: Path) -> None:
 
 
 def shuffle(path: Path) -> None:
-    """Move a row to the end. A merge without a check of the order never ended, as bisection missed the last row."""
+    """Move a row to the end. A merge that does not check the order never ends: bisection misses the last row."""
     rows = pq.read_table(path).to_pylist()
     pq.write_table(pa.Table.from_pylist([rows[0], *rows[2:], rows[1]], pq.read_schema(path)), path)
 

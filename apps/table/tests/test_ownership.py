@@ -315,7 +315,7 @@ def test_files_whose_names_carry_no_incarnation_are_collected_where_the_folder_w
     maintain(copy)
     compact(table, files, files_min=2)
     collect_now(table, data_files_of(table))
-    assert (tmp_path / "lake/old/a.parquet").exists()  # the copy still tracks it
+    assert (tmp_path / "lake/old/a.parquet").exists()  # The copy still tracks this file.
     copy.store.delete(copy.document)
     table.clear_files()
     maintain(table)
@@ -353,7 +353,7 @@ def test_an_entry_of_the_register_outlasts_a_failed_write(
     table: Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
     folder = DataFolder((tmp_path / "lake").as_uri())
-    folder.is_local = False  # as in an object store, which has no rename
+    folder.is_local = False  # An object store has no rename.
     before = table.register(folder).adopt()
     files = folder.files
 

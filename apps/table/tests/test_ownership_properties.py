@@ -32,7 +32,7 @@ FOREIGN = ("thesis.txt", "src/main.py", "ab/data.parquet", "input.parquet", "x.u
 
 
 class World:
-    """A project with a store, its tables and foreign files, and the content that each of them must have."""
+    """A project with a store, its tables and foreign files, and the content that each table and file must have."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder

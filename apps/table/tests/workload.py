@@ -1,9 +1,9 @@
 """A random workload on a table, compared with a plain model: ``python -m apps.table.tests.workload --seeds 1000``.
 
-Two handles act as two processes. In turn they change one table, with valid and invalid transactions. After each step
-the workload compares the results of all queries, and the rows of the document, with `model.py`. A difference raises a
-`Violation` that names its checker. The checkers require that every row is referenced once, that no file is lost, and
-that the job tracker agrees with the state. A seed always gives the same run.
+Two handles act as two processes. They take turns to change one table, with valid and invalid transactions. After each
+step the workload compares the results of all queries, and the rows of the document, with `model.py`. A difference
+raises a `Violation` that names its checker. The checkers require that every row is referenced once, that no file is
+lost, and that the job tracker agrees with the state. A seed always gives the same run.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class Shelf:
 
 
 class Workload:
-    """One seed's run."""
+    """The run of one seed."""
 
     def __init__(self, seed: int, index: Index | None = None) -> None:
         self.random = random.Random(seed)
@@ -139,7 +139,7 @@ class Workload:
         self.rows += sum(one.rows for one in self.model.references()) - sum(one.rows for one in before)
 
     def split_references(self) -> None:
-        """Split references. No row is lost; only an approximate count may change."""
+        """Split references. No row is lost. Only an approximate count may change."""
         if not self._on_inner() and self.random.random() < 0.9:
             return self.split_partition()
         requests = [self._split() for _ in range(self.random.choice([1, 1, 2]))]
@@ -273,7 +273,7 @@ class Workload:
         found = [*view.partitions()]
         _same("partitions", [self.model.tree[id] for id in sorted(self.model.tree)], found)
         if not sound(self.schema, found):
-            raise Violation("partitions", "the partitions are no tree", found=found)
+            raise Violation("partitions", "the partitions are not one tree", found=found)
         keys = [encode_key(column.type, self._key(column.type)) for column in self.schema.keys]
         _same("partitions", 1, len(self.model.leaves_with(keys)), keys=keys)
         holding = {one.id for one in found if one.is_leaf or self.model.on(one.id)}
@@ -376,7 +376,7 @@ class Workload:
 
     def _no(self, reason: str | None) -> None:
         if reason is not None:
-            raise Violation("lost", "collected what should have stayed", reason=reason)
+            raise Violation("lost", "a collection deleted a file that had to stay", reason=reason)
 
     def _time_of(self, version: int, otherwise: int) -> int:
         try:

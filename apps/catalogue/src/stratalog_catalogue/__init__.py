@@ -15,7 +15,7 @@ xml              reads untrusted XML
 xml_bounds       checks the limits of XML
 polls            polls sources on a schedule
 ingest           stores records that are newer; failures become dead letters
-dry_run          counts what an ingest would do, and writes nothing
+dry_run          counts the changes of an ingest, and writes nothing
 model            the shared model
 transformers     make works from sources' records
 reconciliation   synchronises works with their sources
@@ -32,5 +32,5 @@ letter_commands  the commands on dead letters
 source_commands  the commands on sources
 serve            the command that serves a catalogue
 
-See `formats/catalogue.md`.
+`formats/catalogue.md` specifies the stored formats.
 """

@@ -1,4 +1,4 @@
-"""Encodings of text. A byte order mark or the source's settings name the encoding; otherwise it is UTF-8.
+"""Encodings of text. A byte order mark or the source's settings name the encoding. The default is UTF-8.
 
 Decoding never replaces an invalid byte by another character.
 """
@@ -28,9 +28,10 @@ FAMILIES = ("utf-8", "utf-16-", "utf-32-", "iso8859-", "cp125", "koi8-", "mac-",
 
 
 def check_encoding(name: str) -> str:
-    """Return the standard name of an encoding. "" stands for UTF-8, unless a byte order mark names another.
+    """Return the standard name of an encoding.
 
-    Raises Invalid for an encoding that is unknown or not supported.
+    An empty name means UTF-8, unless a byte order mark names another encoding. Raises Invalid for an encoding that is
+    unknown or not supported.
     """
     if not name:
         return ""
@@ -46,8 +47,8 @@ def check_encoding(name: str) -> str:
 def utf8_pieces(pieces: Iterable[bytes], declared: str) -> tuple[str, bytes, Iterator[bytes]]:
     """Return the text's encoding, its byte order mark, and the rest as UTF-8.
 
-    Bytes of text in UTF-8 pass unchanged, also invalid ones. The iterator raises Invalid if text in another encoding
-    cannot be decoded.
+    The bytes of a UTF-8 text pass unchanged, even invalid bytes. The iterator raises Invalid if text in another
+    encoding cannot be decoded.
     """
     rest = iter(pieces)
     head = b""

@@ -70,10 +70,10 @@ def poll_feed(source: Source, checkpoint: Checkpoint, connect: Callable[[], http
 
 
 def _pages(source: Source, client: httpx.Client, first: FeedPage) -> Iterator[tuple[FeedPage, bool]]:
-    """Yield each page and whether it is the last one.
+    """Yield each page and whether it is the last page.
 
-    A page with an invalid link to the next page is yielded before the error is raised. So the page's records are
-    stored.
+    If a page has an invalid link to the next page, the generator first yields the page and then raises the error. So
+    the page's records are stored.
     """
     answer, url, seen = first, source.location, {source.location}
     while True:
@@ -93,7 +93,7 @@ def _pages(source: Source, client: httpx.Client, first: FeedPage) -> Iterator[tu
 def _all_pages(source: Source, client: httpx.Client, first: FeedPage) -> Iterator[SplitRecord | Unreadable]:
     """Yield the records of all pages. Raises Unavailable if the first page changed in the meantime.
 
-    After such a change a record may have moved to a page that was read before, and would look deleted.
+    After this change a record may have moved to a page that was read before, and would look deleted.
     """
     several = False
     for answer, is_last in _pages(source, client, first):
@@ -108,7 +108,7 @@ def _all_pages(source: Source, client: httpx.Client, first: FeedPage) -> Iterato
 def fetch(client: httpx.Client, url: str, headers: dict[str, str]) -> FeedPage:
     """GET a URL and return the answer.
 
-    Raises Unavailable if a retry may succeed, Invalid if none will, and LimitExceeded for a body that is too large.
+    Raises Unavailable if a retry may succeed, Invalid if no retry will, and LimitExceeded for a body that is too large.
     """
     import httpx
 
@@ -221,7 +221,7 @@ def _validators(answer: FeedPage) -> Checkpoint:
 def _time_of(answer: FeedPage) -> int:
     """Return the feed's time: its Last-Modified, else its Date. Raises Invalid if neither is valid.
 
-    Without a time it is unknown whether the feed's records are newer than the stored ones.
+    Without a time it is unknown whether the feed's records are newer than the stored records.
     """
     refused: Invalid | None = None
     for header in ("last-modified", "date"):

@@ -1,8 +1,8 @@
 """The adapter of a folder: files that are new or changed since the checkpoint, oldest first.
 
-A checkpoint remembers a file by its time and size. A file that is changed twice within one tick of the file system's
-clock may have the same time and size after both changes. So if a file's time was within
-`CATALOGUE_FILE_TICK_SECONDS_MAX` of the poll, the checkpoint also has the file's hash, and the next poll compares it.
+A checkpoint has the time and size of each file. A file that is changed twice within one tick of the file system's clock
+may have the same time and size after both changes. So if a file's time was within `CATALOGUE_FILE_TICK_SECONDS_MAX` of
+the poll, the checkpoint also has the file's hash, and the next poll compares the hash.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Step(msgspec.Struct, frozen=True):
     """The time of the records that have no time of their own."""
 
     is_complete: bool = False
-    """Whether the records, together with those of ``present``, are all records of the source."""
+    """Whether the records, together with the records of ``present``, are all records of the source."""
 
     present: Sequence[str] = ()
     """The ids of the source's unchanged records, which were not read again."""
@@ -112,7 +112,8 @@ def _mirror(
     """Yield a folder in which each file is a record, as one complete state: a missing file is a deleted record.
 
     The ingest ignores a deletion that is older than its record. So the time of a state with missing files is later than
-    the last state and the missing files. A file that returns with its old time gets a time after its deletion.
+    the times of the last state and of the missing files. A file that returns with its old time gets a time after its
+    deletion.
     """
     before: dict[str, Remembered] = checkpoint.get("files", {})
     last_ms = int(checkpoint.get("newest", -1))
@@ -141,7 +142,8 @@ def _has_changed(file: _File, entry: Remembered | None) -> bool:
 def _remembered(file: _File, dated: _File, looked_ms: int) -> Remembered:
     """Return the checkpoint's entry of a changed file. ``dated`` has the time of the file's records.
 
-    This function hashes the file before the poll reads its records. So the next poll detects a change in between.
+    This function hashes the file before the poll reads its records. So the next poll
+    also detects a change between the hashing and the reading.
     """
     return _settled(file, [file.time_ns, file.size, dated.time_ms, None], looked_ms)
 
@@ -162,13 +164,16 @@ def _given_ms(entry: Remembered) -> int:
 
 def _last_ms(source: Source, file: _File, known: dict[str, Remembered]) -> int:
     """Return the time of the records that the changed file's records replace, or -1 if there are none."""
-    if source.complete:  # each file replaces the records of all files before it
+    if source.complete:  # each file replaces the records of all earlier files
         return max(map(_given_ms, known.values()), default=-1)
     return _last_ms_of(file, known)
 
 
 def _last_ms_of(file: _File, known: dict[str, Remembered]) -> int:
-    """Return the time of the records of a file's former content; -1 if there are none, or the file's time went back."""
+    """Return the time of the records of a file's former content.
+
+    Return -1 if there are no such records, or if the file's time went back.
+    """
     entry = known.get(file.id)
     return -1 if entry is None or file.time_ns < entry[0] else _given_ms(entry)
 
@@ -183,7 +188,10 @@ def _dated(file: _File, last_ms: int) -> _File:
 
 
 def _hash(file: _File) -> str:
-    """Return the hash of a file's bytes, or "" if it cannot be read. A file with "" always counts as changed."""
+    """Return the hash of a file's bytes, or "" if the file cannot be read.
+
+    A file with the hash "" always counts as changed.
+    """
     try:
         if file.fault:
             return ""
@@ -247,7 +255,7 @@ def _files(folder: Path, pattern: str) -> list[_File]:
 
 
 def _listed(root: Path, folder: Path, path: Path) -> _File | None:
-    """Return a path as a listed file, or None if it is not a file or is gone by now."""
+    """Return a path as a listed file, or None if it is not a file or no longer exists."""
     id = file_id(path.relative_to(folder).as_posix())
     try:
         if not path.is_file():

@@ -56,7 +56,7 @@ def _records(service: Served, organisation: Name) -> Records:
 async def _record_id(
     service: Served, request: Request[Principal, Any, Any], organisation: Name, source: Key, id: Key
 ) -> str:
-    """Return the id of a source's record. Raises Forbidden if the caller may not read it."""
+    """Return the id of a source's record. Raises Forbidden if the caller may not read the record."""
     record_id = source_id(source, id)
     await service.permit(request.user, "read-record", organisation, record_id)
     return record_id
@@ -64,13 +64,13 @@ async def _record_id(
 
 @reading("/works", opt={"action": "read-record"}, summary="Find works by their ids or by words of their titles")
 def works(records: CatalogueRecords, text: Text = "", source: Text = "", begins: Text = "", limit: Count = 50) -> Any:
-    """The works are ordered by source and id. Words are searched for in ids, and in titles as of the last scan."""
+    """The works are in order of source and id. The titles that are searched are as of the last scan."""
     return search(records, text, source=source, begins=begins, limit=limit)
 
 
 @reading("/stats", opt={"action": "list"}, summary="Count records by source, format and kind")
 def stats(records: CatalogueRecords) -> Any:
-    """The counts of records are as of the last scan of each source; those of dead letters are current."""
+    """The counts of records are as of the last scan of each source. The counts of dead letters are current."""
     return read_stats(records)
 
 
@@ -81,7 +81,7 @@ def stats(records: CatalogueRecords) -> Any:
     summary="The counts as Prometheus metrics",
 )
 def metrics(records: CatalogueRecords) -> str:
-    """Set an alarm on `stratalog_catalogue_dead_letters`."""
+    """An alarm on `stratalog_catalogue_dead_letters` reports new dead letters."""
     return exposition(read_stats(records))
 
 
@@ -122,7 +122,7 @@ def versions(
     before: At = None,
     limit: Count = 100,
 ) -> Response[HistoryPage]:
-    """Newest first; with ``before`` only versions below that one. No body is read."""
+    """The newest version is first. With ``before``, all versions are below ``before``. No body is read."""
     page = page_of(request, show_versions(records, source, id, before), limit, lambda version: version)
     following = page.last.version if page.last and page.has_more else None
     return answer_page(request, HistoryPage, versions=page.rows, next=following)
@@ -130,7 +130,10 @@ def versions(
 
 @reading("/diff", opt={"action": "read-record"}, summary="The differences between two versions")
 def diff(records: CatalogueRecords, record_id: RecordId, source: Key, id: Key, before: Version, after: Version) -> Any:
-    """Values are compared if the format is JSON, JSON lines or CSV and both versions are readable; else lines are."""
+    """The differences are by value if the format is JSON, JSON lines or CSV and both versions are readable.
+
+    Otherwise the differences are by line.
+    """
     return differences(records, source, id, before, after)
 
 

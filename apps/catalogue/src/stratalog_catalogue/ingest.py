@@ -1,4 +1,4 @@
-"""Ingest of records. A newer record is stored, a stale or equal one is discarded, a failure becomes a dead letter."""
+"""Ingest of records. It stores newer records, discards stale or equal records, and makes failures dead letters."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class IngestCounts(msgspec.Struct):
 
     read: int = 0
     new: int = 0
-    """Stored as a new version."""
+    """Records that were stored as a new version."""
 
     same: int = 0
     """Records that are stale or equal to the stored version, and deletions without effect. Nothing was written."""
@@ -59,7 +59,7 @@ class IngestCounts(msgspec.Struct):
     """Deletions that were not done, because a complete state lacked too many records."""
 
     def add(self, other: IngestCounts) -> None:
-        """Add the counts of ``other`` to these."""
+        """Add the counts of ``other`` to these counts."""
         for name in self.__struct_fields__:
             setattr(self, name, getattr(self, name) + getattr(other, name))
 
@@ -78,7 +78,7 @@ class IngestFailure(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the body is a whole file or HTTP answer, to be split into records, and not one record."""
 
     encoding: str = ""
-    """The body's encoding, if it is not that of the source's settings."""
+    """The body's encoding, if it differs from the encoding in the source's settings."""
 
 
 def take(
@@ -90,8 +90,8 @@ def take(
 ) -> IngestCounts:
     """Store all records of a step and return their counts.
 
-    Records that a complete state lacks are deleted. If any record of the state failed, none is deleted. If the state
-    lacks too many records, none is deleted unless ``allow_deletions`` is True.
+    The function deletes the records that a complete state lacks. If any record of the state failed, it deletes none. If
+    the state lacks too many records, it deletes none unless ``allow_deletions`` is True.
 
     Raises Unavailable, OutcomeUnknown, Conflict, and the errors of reading the step. The records before the error are
     stored, and the step can be repeated.
@@ -107,7 +107,7 @@ def take(
 
 
 def take_record(records: Records, source: Source, record: SplitRecord, time_ms: int) -> bool:
-    """Store or delete one record on its own, and return whether that made a version. A file of any size is streamed."""
+    """Store or delete one record on its own, and return whether this made a version. A file of any size is streamed."""
     record_id, time = source_id(source.name, record.id), time_of(record, time_ms)
     if record.deleted:
         return _delete(records, record_id, time)
@@ -149,7 +149,7 @@ class _Intake:
     def bodies(self) -> Iterator[NewBody]:
         """Yield the bodies that may share a commit.
 
-        In between, store files and deletions, and make dead letters of unreadable records.
+        Between the bodies, store files and deletions, and make dead letters of unreadable records.
         """
         for record in self._step.records:
             self.counts.read += 1

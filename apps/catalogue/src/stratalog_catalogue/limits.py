@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-# An HTTP response, a JSON document, and an XML document that is one record are read whole. From other files only one
-# record at a time is in memory, so the second limit is that of a record.
+# CATALOGUE_DOCUMENT_BYTES_MAX limits the documents that are read whole: an HTTP response, a JSON document, and an XML
+# document that is one record. From other files only one record at a time is in memory. CATALOGUE_RECORD_BYTES_MAX
+# limits this record.
 CATALOGUE_DOCUMENT_BYTES_MAX = 256 * 1024 * 1024
 CATALOGUE_RECORD_BYTES_MAX = 64 * 1024 * 1024
 CATALOGUE_PAGES_MAX = 100_000
@@ -15,7 +16,7 @@ CATALOGUE_FILE_TICK_SECONDS_MAX = 2.0
 CATALOGUE_DELETIONS_UNASKED_MAX = 25
 CATALOGUE_DELETIONS_PERCENT = 20.0
 
-# XML. A limit of a record holds for the root element if the document is read whole.
+# The limits of XML. If a document is read whole, the limit of a record applies to the root element.
 XML_DEPTH_MAX = 100
 XML_TOKEN_BYTES_MAX = 1024 * 1024
 XML_ATTRIBUTES_OF_ELEMENT_MAX = 1_000
@@ -23,14 +24,15 @@ XML_NAME_CHARACTERS_MAX = 1_024
 XML_NAMES_OF_DOCUMENT_MAX = 10_000
 XML_ELEMENTS_OF_RECORD_MAX = 1_000_000
 
-# The id of a source's record. A longer id is stored as its beginning and its hash. The full id is then in the record's
-# metadata, and in a dead letter, if it is not longer than the second value.
+# The id of a source's record. An id that is longer than CATALOGUE_ID_BYTES_MAX is stored as its beginning and its hash.
+# The record's metadata and a dead letter then have the full id, if it has at most CATALOGUE_ID_STORED_BYTES_MAX bytes.
 CATALOGUE_ID_BYTES_MAX = 900
 CATALOGUE_ID_STORED_BYTES_MAX = 960
 # The size of a record's metadata as JSON. A value that does not fit is left out.
 CATALOGUE_METADATA_BYTES_MAX = 900
 
-# The tries of a poll from one checkpoint, the tries of a file or deletion, and the longest Retry-After that is obeyed.
+# The tries of a poll from one checkpoint, and the tries of a file or deletion. A poll obeys a Retry-After of at most
+# CATALOGUE_RETRY_AFTER_SECONDS_MAX.
 CATALOGUE_POLL_TRIES_MAX = 4
 CATALOGUE_RECORD_TRIES_MAX = 3
 CATALOGUE_RETRY_AFTER_SECONDS_MAX = 300.0

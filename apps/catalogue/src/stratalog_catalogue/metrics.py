@@ -17,7 +17,7 @@ def exposition(stats: Stats) -> str:
         for summary in stats.sources
     ]
     lines += ["# TYPE stratalog_catalogue_dead_letters gauge"]
-    # A source without a count has no dead letters, or they come after the letters that were counted.
+    # A source without a count has no dead letters, or its letters come after the counted letters.
     counts = {} if stats.more_dead_letters else {summary.source: 0 for summary in stats.sources}
     counts |= stats.dead_letters
     lines += [f'stratalog_catalogue_dead_letters{{source="{source}"}} {count}' for source, count in counts.items()]

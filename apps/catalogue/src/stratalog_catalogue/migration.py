@@ -1,8 +1,8 @@
 """The migration of a versioned hybrid store on DynamoDB and S3: its rows become records of a source.
 
 A row has an id, a version and a payload. The payload is the record itself (text, bytes or a map) or its location in a
-bucket. The location is ``{bucket, key}``, the older ``{namespace, path}``, or one of these within ``typedStoreId``. A
-table may have one row for each id, or one row for each version.
+bucket. The location is ``{bucket, key}``, the older ``{namespace, path}``, or one of these two forms within
+``typedStoreId``. A table may have one row for each id, or one row for each version.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ def migrate(
     """Copy all rows of ``table``, the rows of one id by ascending version. A repeated call resumes an interrupted run.
 
     A record's metadata has the row's version, so a version that is already stored is not copied again. A row that
-    cannot be read becomes a dead letter. ``dynamodb`` and ``s3`` are boto3 clients; without them they are created from
-    the environment.
+    cannot be read becomes a dead letter. ``dynamodb`` and ``s3`` are boto3 clients. Without them, the function
+    creates clients from the environment.
 
     Raises Unavailable if the old store cannot be read, and Invalid if boto3 is not installed.
     """
@@ -174,7 +174,7 @@ def _begun(records: Records, table: str) -> dict[str, Any] | None:
 
 
 def _note(records: Records, table: str, position: dict[str, Any] | None) -> None:
-    """Store the start key with which the next run resumes. None, after the last page, starts from the beginning."""
+    """Store the start key of the next run. With the key None, the next run starts from the beginning."""
     id = f"{CHECKPOINTS}!migrate/{table}"
     records.put(id, msgspec.json.encode(position))
     records.prune(id, retain=1)

@@ -38,10 +38,13 @@ class Relation(msgspec.Struct, frozen=True):
 
 
 class Work(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="model", tag=MODEL_VERSION):
-    """One work. It does not contain the time of its transformation, so the same record always gives the same bytes."""
+    """One work.
+
+    A work does not contain the time of its transformation, so the same record always gives the same bytes.
+    """
 
     id: str
-    """The source's own id; with ``source`` it is unique."""
+    """The source's own id. The pair of ``source`` and ``id`` is unique."""
 
     source: str
     kind: str

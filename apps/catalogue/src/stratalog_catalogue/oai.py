@@ -109,7 +109,7 @@ def _moment(identified: Element) -> str:
 
 
 def _earlier(begun: str, until: str) -> str:
-    """Return the start of the next harvest: the start of this one, but not after ``until``."""
+    """Return the start of the next harvest: the start of this harvest, but not after ``until``."""
     return min(begun, until) if until else begun
 
 

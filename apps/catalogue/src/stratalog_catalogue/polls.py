@@ -35,7 +35,7 @@ Connect = Callable[[], Any]
 
 
 class Polled(msgspec.Struct, frozen=True, kw_only=True):
-    """The outcome of one source's poll. ``reason`` is the error that ended it; records before the error are stored."""
+    """The outcome of one source's poll. ``reason`` is the error that ended it. Records before the error are stored."""
 
     source: str
     taken: IngestCounts
@@ -58,10 +58,10 @@ def poll(
     dry_run: bool = False,
     progress: Callable[[int], None] = lambda count: None,
 ) -> Iterator[Polled]:
-    """Poll these sources, or all that are not paused, and yield each outcome as it is known.
+    """Poll these sources, or all that are not paused, and yield each outcome when the source's poll ends.
 
     With ``due_only`` a source is polled only if its last poll is at least ``every_seconds`` ago. With ``dry_run`` the
-    sources are read, and nothing is written. Raises NotFound and Invalid for a named source.
+    function reads the sources and writes nothing. Raises NotFound and Invalid for a named source.
     """
     records, clock = store.records(organisation), store.environment.clock
     named = list(sources)

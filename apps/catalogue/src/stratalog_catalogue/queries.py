@@ -52,7 +52,7 @@ class RecordHistoryVersion(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class HistoryPage(msgspec.Struct, frozen=True):
-    """Versions of a source's record, newest first. ``next`` is the ``before`` of the next page, None at the end."""
+    """Versions of a source's record, newest first. ``next`` is the ``before`` of the next page, if any."""
 
     versions: list[RecordHistoryVersion]
     next: int | None
@@ -147,7 +147,7 @@ def _by_title(records: Records, source: str, text: str, begins: str) -> Iterator
 
 
 def _body(records: Records, source: str, id: str, version: int) -> bytes:
-    """Return the body of a version in UTF-8; empty for a deletion and for version 0."""
+    """Return the body of a version in UTF-8. A deletion and version 0 have an empty body."""
     record_id = source_id(source, id)
     if version == 0 or records.stat(record_id, version).deleted:
         return b""

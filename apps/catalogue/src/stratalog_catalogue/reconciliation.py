@@ -47,7 +47,7 @@ class ReconciliationCounts(msgspec.Struct):
     """Each work with its title, in order."""
 
     def add(self, other: ReconciliationCounts) -> None:
-        """Add the counts of ``other`` to these. Its titles are not added."""
+        """Add the counts of ``other`` to these counts, without its titles."""
         for name in ("looked_at", "made", "same", "deleted", "failed"):
             setattr(self, name, getattr(self, name) + getattr(other, name))
         self.rows.update(other.rows)
@@ -56,7 +56,7 @@ class ReconciliationCounts(msgspec.Struct):
 def reconcile_records(
     records: Records, source: Source, record_ids: Sequence[str], everything: bool
 ) -> ReconciliationCounts:
-    """Make the works of these records of a source: those that are out of date, or with ``everything`` all of them.
+    """Make the works of these records of a source that are out of date, or with ``everything`` all their works.
 
     ``record_ids`` are ids of the store, in ascending order. If no work can be made of a record, the work becomes a dead
     letter. A scan without ``everything`` tries the work again only with a new version of the record or transformer.

@@ -85,7 +85,7 @@ def split(source: Source, pieces: Iterable[bytes], where: str) -> Iterator[Read]
     except Unavailable:
         raise
     except (StratalogError, ValueError, LookupError, RecursionError) as exc:
-        # A parser may raise any of these. The rest of this document is unreadable; other documents are still read.
+        # A parser may raise any of these errors. They concern this document only, so other documents are still read.
         text = str(exc) if isinstance(exc, StratalogError) else f"{type(exc).__name__}: {exc}"
         yield Unreadable(id=where, reason=text, document=True)
 
@@ -112,7 +112,7 @@ def time_ms_of(value: Any) -> int:
 
 
 def value_at(value: Any, path: str) -> Any:
-    """Return the value at a path of names separated by dots, or None if nothing is there."""
+    """Return the value at a path of names separated by dots, or None if the path has no value."""
     for step in path.split(".") if path else ():
         value = value.get(step) if isinstance(value, dict) else None
     return value
@@ -180,7 +180,7 @@ def _split_rfc822(source: Source, pieces: Iterable[bytes], where: str) -> Iterat
         end = b"\r\n" if b"\r\n" in paragraph or paragraph.endswith(b"\r") else b"\n"
         stripped = paragraph.strip(b"\r\n")
         if stripped:
-            # Only the id's fields must be UTF-8 here. Invalid bytes in other fields pass and are kept in the body.
+            # Only the id's fields must be UTF-8 here. Invalid bytes in other fields pass, and stay in the body.
             fields = control_fields(stripped, errors="surrogateescape")
             metadata = {} if encoding == UTF8 else {"encoding": encoding}
             body = encode_text(stripped + end, encoding)
@@ -249,7 +249,7 @@ def _record(
 ) -> Read:
     """Return the record with this body, or Unreadable. ``value`` returns the value of a field.
 
-    ``letter``, if given, is a document with only this record. A dead letter keeps ``letter`` instead of ``body``.
+    ``letter``, if given, is a document with only this record. A dead letter stores ``letter`` instead of ``body``.
     """
     try:
         parts = [_text(value(field)) for field in source.id_fields]

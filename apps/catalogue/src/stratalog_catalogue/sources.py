@@ -1,4 +1,7 @@
-"""Sources: where records are and how they are read. The settings of each source are a record of the catalogue."""
+"""Sources: the locations of records, and the settings for reading the records.
+
+The settings of each source are a record of the catalogue.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +45,7 @@ class Source(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     transformer: str = "plain"
     records: str = ""
-    """In JSON the path of the list of records, in XML the name of a record's element.
+    """In JSON, the path of the list of records. In XML, the name of a record's element.
 
     Without this setting a JSON document is a list of records or one record, and an XML document is one record.
     """
@@ -51,16 +54,19 @@ class Source(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """The field with a record's id, or several fields separated by commas. Several values are joined by `/`."""
 
     time: str = ""
-    """The field with the time of a record's last change. If empty, a record has the time of its file or answer."""
+    """The field with the time of a record's last change.
+
+    Without this setting, a record has the time of its file or answer.
+    """
 
     next: str = ""
-    """In JSON and XML, the field with the next page's URL. Else the URL is in the answer's `Link` header."""
+    """In JSON and XML, the field with the next page's URL. By default, the answer's `Link` header has the URL."""
 
     complete: bool = False
     """Whether each file or answer is the source's complete state. Records that the state lacks are then deleted."""
 
     encoding: str = ""
-    """The encoding of text that is not UTF-8, if neither a byte order mark nor the document names it."""
+    """The encoding of text that is not UTF-8, if neither a byte order mark nor the document names the encoding."""
 
     pattern: str = "**/*"
     """The glob pattern of the files of a folder."""
@@ -68,7 +74,10 @@ class Source(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     metadata_prefix: str = "oai_dc"
     set: str = ""
     since: str = ""
-    """For OAI-PMH: harvest only records changed at this time or later; a UTC day or second in the protocol's format."""
+    """For OAI-PMH: harvest only records changed at this time or later.
+
+    The time is a UTC day or second in the protocol's format.
+    """
 
     until: str = ""
     """For OAI-PMH: harvest only records changed at this time or earlier."""
@@ -107,7 +116,7 @@ class Source(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 def add_source(records: Records, source: Source) -> Source:
-    """Store a source's settings in place of earlier ones and return them. If it raises Invalid, nothing is stored."""
+    """Store a source's settings in place of earlier settings, and return them. Raises Invalid, with nothing stored."""
     check_source(source.name)
     if source.adapter == "oai" and source.format != "xml":
         raise Invalid("the format of an OAI-PMH source must be xml", source=source.name, format=source.format)
@@ -126,7 +135,7 @@ def add_source(records: Records, source: Source) -> Source:
 
 
 def read_source(records: Records, name: str) -> Source:
-    """Return a source's settings. Raises NotFound, and Invalid for settings that this program does not know."""
+    """Return a source's settings. Raises NotFound, and Invalid for settings that this program cannot read."""
     try:
         return msgspec.json.decode(records.get(SETTINGS + check_source(name)).body, type=Source)
     except msgspec.ValidationError as exc:

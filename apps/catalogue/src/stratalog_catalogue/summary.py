@@ -32,7 +32,7 @@ class Row(msgspec.Struct, frozen=True):
 
 
 class Summary(msgspec.Struct, frozen=True, kw_only=True):
-    """The counts of a source by its last complete scan."""
+    """The counts of a source from its last complete scan."""
 
     source: str
     as_of_ms: int
@@ -47,7 +47,7 @@ class Stats(msgspec.Struct, frozen=True):
     sources: tuple[Summary, ...]
     not_scanned: tuple[str, ...]
     dead_letters: dict[str, int]
-    """By source."""
+    """The number of dead letters of each source."""
 
     more_dead_letters: bool
     """Whether there are more than `CATALOGUE_LETTERS_COUNTED_MAX` dead letters. The further letters are not counted."""
@@ -69,7 +69,7 @@ def write_summary(records: Records, source: str, tally: ReconciliationCounts, no
 
 
 def read_stats(records: Records) -> Stats:
-    """Return the counts of the last scans. Reads each source's settings and summary, and the dead letters."""
+    """Return the counts of the last scans, and the number of dead letters. No record of a source is read."""
     summaries: list[Summary] = []
     missing: list[str] = []
     for source in read_sources(records):
@@ -93,7 +93,7 @@ def read_titles(records: Records, source: str) -> Iterator[tuple[str, str]]:
 
 
 def _letters(ids: Iterable[str]) -> tuple[dict[str, int], bool]:
-    """Return the number of dead letters by source, and whether there are more than are counted."""
+    """Return the number of dead letters by source, and whether there are more letters than the limit."""
     counted: dict[str, int] = {}
     rest = iter(ids)
     for id in islice(rest, CATALOGUE_LETTERS_COUNTED_MAX):

@@ -39,7 +39,7 @@ class ScanRun(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     sources: tuple[str, ...] = ()
-    """The sources of the scan. A scan of other sources does not resume this one."""
+    """The sources of the scan. A scan of other sources does not resume this scan."""
 
     source: str = ""
     after: str = ""
@@ -152,7 +152,7 @@ def _pieces(records: Records, source: Source, after: str) -> Iterator[list[str]]
 
 
 _opened: list[Records] = []
-"""In a worker process, the records of the store that it opened. The list has one item."""
+"""In a worker process, the records of the store that the process opened. The list has one item."""
 
 
 def _pool(url: str, organisation: str, processes: int) -> AbstractContextManager[Executor | None]:

@@ -1,7 +1,7 @@
 """The reader of untrusted XML. It reads a document in pieces and yields each record with its original bytes.
 
-`xml_bounds` checks each piece before expat, the parser of the standard library, parses it. Elements are found by local
-name, because a record that is cut out of a document lacks the namespace declarations around it.
+`xml_bounds` checks each piece before expat, the parser of the standard library, parses it. The reader finds elements by
+local name, because a record that is cut out of a document lacks the namespace declarations around it.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ class CutElement(NamedTuple):
     encoding: str
     namespaces: dict[str, str]
     start: int = 0
-    """The offset of the bytes in the document, if it was read in its own encoding."""
+    """The offset of the bytes in the document, if the document was read in its own encoding."""
 
 
 def cut_elements(pieces: Iterable[bytes], name: str, encoding: str = "") -> Iterator[CutElement]:
     """Yield the outermost elements with a local name. Only the elements of one piece are in memory at once.
 
-    Without a name the root is yielded, with the whole document as its bytes. Raises Invalid for bytes that are not XML
+    Without a name, yield the root, with the whole document as its bytes. Raises Invalid for bytes that are not XML
     or have an internal subset in their document type, and LimitExceeded for XML beyond the limits.
     """
     detected, mark, even = utf8_pieces(pieces, encoding)
@@ -79,7 +79,7 @@ def _as_it_came(cut: CutElement, encoding: str) -> CutElement:
 
 
 def parse_element(body: bytes, encoding: str = "") -> Element:
-    """Return the root of a document, or of a record that was cut out of one. Raises the errors of `cut_elements`."""
+    """Return the root of a document, or the element of a cut record. Raises the errors of `cut_elements`."""
     return next(cut_elements([body], "", "" if encoding == UTF8 else encoding)).element
 
 
@@ -185,7 +185,7 @@ class _Cutter:
         self._parser.Parse(b"", True)
         if self._ended is None:
             return []
-        # A whole document declares its encoding itself, so none is returned here.
+        # A whole document declares its encoding itself, so the result names no encoding.
         return [CutElement(self._ended, bytes(self._held), "", {})]
 
     def _declare(self, version: str, encoding: str | None, standalone: int) -> None:

@@ -1,6 +1,6 @@
 """The check of the limits of XML. A parser that builds no tree checks each piece before another parser builds a tree.
 
-The limits hold with every version of expat. Versions before 2.6 parse an incomplete token again with each piece, so a
+The limits apply with every version of expat. Versions before 2.6 parse an incomplete token again with each piece, so a
 long token costs quadratic time. Therefore the length of tokens is limited, and `even_pieces` makes all pieces the same
 size.
 """
@@ -51,7 +51,7 @@ class XmlBounds:
         return self._parser.CurrentByteIndex
 
     def _refuse(self, name: str, system: str | None, public: str | None, has_subset: int) -> None:
-        # Only an internal subset, in brackets, declares anything. An external subset is named but never fetched.
+        # Only an internal subset, in brackets, declares anything. The parser never fetches an external subset.
         if has_subset:
             raise Invalid("XML with declarations in its document type is refused", doctype=name)
 
@@ -74,7 +74,7 @@ class XmlBounds:
 
 
 def even_pieces(pieces: Iterable[bytes]) -> Iterator[bytes]:
-    """Yield the same bytes in pieces of `PIECE_BYTES`; the last piece may be shorter."""
+    """Yield the same bytes in pieces of `PIECE_BYTES`. The last piece may be shorter."""
     held = bytearray()
     for piece in pieces:
         for start in range(0, len(piece), PIECE_BYTES):

@@ -2,15 +2,15 @@
 
 Modules
 -------
-table                 the handle
+table                 the handle through which programs read and change a table
 table_creation        the creation of tables
 model                 partitions, files and references
 limits                limits of tables
-row_order             row keys as text in their order
+row_order             row keys as text that sorts as the keys do
 columns               value columns: their types, and the changes that are allowed
 tree                  the partitions tree, without I/O
 layout                keys and rows of the table's document
-table_draft           a draft of the document in a table's terms
+table_draft           operations on partitions, files and references in a draft of the document
 partitions            transactions on partitions
 references            transactions on files and their references
 sources               the files that were ingested from each source
@@ -19,7 +19,7 @@ job_claims            claims of jobs by workers
 damaged_files         data files that were set aside
 jobs                  the job tracker, a model that is derived from the table's log
 messages              texts of failures
-queries               a table at one version
+queries               queries on a table at one version
 transaction_group     group commit: concurrent transactions in one entry
 queue_path            transactions through the queue
 application           the application for `stratalog serve` and `stratalog work`
@@ -36,14 +36,14 @@ collection            deletion of data files that a table no longer needs
 merge                 the merge of sorted files in bounded memory
 merge_plan            the choice of files to merge
 job_worker            the worker of merge jobs
-maintenance_faults    the failures of a pass
+maintenance_faults    the failures of a maintenance pass
 maintenance           splits, compaction, collection
 commands              the command `stratalog table`
 table_commands        subcommands of `stratalog table` on a whole table
 maintenance_commands  subcommands of `stratalog table` for maintenance
 command_parts         shared parts of the commands
 
-See `formats/table.md`.
+`formats/table.md` specifies the stored format of a table.
 """
 
 from stratalog_table.columns import ValueColumn

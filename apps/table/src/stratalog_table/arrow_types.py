@@ -73,8 +73,8 @@ _KEY_SOURCES = {
 def type_of(kind: pa.DataType) -> ColumnType:
     """Return the type that a table's state stores for a column of a pyarrow type.
 
-    The stored type omits the layout of values: dictionaries, runs, views, large offsets, and the extension around a
-    storage type.
+    The stored type omits the layout of the values: dictionaries, runs, views and large offsets. An extension type
+    becomes its storage type.
 
     Raises Invalid for a type that Parquet cannot store, for example a union. Raises LimitExceeded for a type that is
     nested too deep.
@@ -130,7 +130,7 @@ def arrow_schema(schema: Schema, columns: Sequence[ValueColumn]) -> pa.Schema:
 
 
 def columns_of(schema: Schema, rows: pa.Schema) -> tuple[ValueColumn, ...]:
-    """Return the value columns of rows. Raises Invalid, LimitExceeded for a type that no column can have."""
+    """Return the value columns of rows. Raises Invalid or LimitExceeded for a type that no column can have."""
     keys = {column.name for column in schema.keys}
     columns = []
     for field in rows:
@@ -147,7 +147,7 @@ def columns_of(schema: Schema, rows: pa.Schema) -> tuple[ValueColumn, ...]:
 
 
 def fitted(rows: pa.Table, wanted: pa.Schema) -> pa.Table:
-    """Return rows with exactly the columns and types of ``wanted``. No value changes; a missing column becomes nulls.
+    """Return rows with exactly the columns and types of ``wanted``. No value changes. A missing column becomes nulls.
 
     Raises Invalid for a column with values that the wanted type cannot hold.
     """
@@ -184,7 +184,7 @@ def check_values(rows: pa.Table) -> None:
 
 
 def with_sorted_keys(schema: Schema, rows: pa.Table) -> pa.Table:
-    """Return rows sorted by key, with key columns of the table's types. Raises Invalid, also for a null key."""
+    """Return rows sorted by key, with key columns of the table's types. Raises Invalid if the keys do not fit."""
     if len({*rows.schema.names}) < len(rows.schema.names):
         twice = next(name for name in rows.schema.names if rows.schema.names.count(name) > 1)
         raise Invalid("two columns of the rows have one name", column=twice)
@@ -198,7 +198,7 @@ def with_sorted_keys(schema: Schema, rows: pa.Table) -> pa.Table:
 
 
 def comparable(kind: str, column: Any) -> Any:
-    """Return a key column as values for `encode_key` that Python can compare. Dates become days, timestamps ticks."""
+    """Return a key column as values for `encode_key` that Python can compare: days for dates, ticks for timestamps."""
     known = key_kind(kind)
     return column.cast(pa.int32() if known.bits == 32 else pa.int64()) if known.is_ordinal else column
 

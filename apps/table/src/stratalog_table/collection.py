@@ -1,7 +1,7 @@
 """Collection of data files that no version needs any more. A table deletes its own files and no others.
 
 A file belongs to the table if its name begins with the table's incarnation, or if the folder was made for the table and
-the table's log named the file. A file that a relative tracks stays; see `relatives`. Any other file is left alone.
+the table's log named the file. A file that a relative tracks stays; see `relatives`. Collection deletes no other file.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ class Verdict(Enum):
 
     DELETE = "delete"
     FORGET = "forget"
-    """Remove only the name from the table: another table deletes the file, or the name is not that of a data file."""
+    """Remove only the name from the table: another table deletes the file, or the name does not name a data file."""
 
     RETAIN = "retain"
     """Keep name and file and decide again later: a relative may need the file, or the owner of the file is unknown."""
 
 
 class FileRights:
-    """The rights of one table to delete data files. The views of its relatives are read once, at creation.
+    """The rights of one table to delete data files. The constructor reads the views of its relatives once.
 
     Creating the rights enters the table in the folder's register. Raises DataFolderTaken if the files belong to the
     table in another store.
@@ -53,16 +53,16 @@ class FileRights:
         self._register = register = table.register(data_files.folder)
         self._is_owner = register.enter().is_owner
         self._relatives = Relatives(table.store, table.document.log)
-        # This store cannot tell which files a copy in another store tracks. A copy enters the register after the copy
-        # was made, and the copy knows no file that was written later. So every file that was written up to the newest
-        # entry of a copy counts as shared.
+        # This store cannot read which files a copy in another store tracks. A copy enters the register after it was
+        # made, and it tracks no file that this table wrote after the copying. So every file that was written up to the
+        # newest entry of a copy counts as shared.
         copies = register.relatives_elsewhere()
         self._copied_ms = max((copy.entered_ms for copy in copies), default=-1)
 
     def verdict(self, filename: str) -> Verdict:
         """Return the decision on a file that the table's log names and to which the table has no reference."""
         if not self._folder.holds(filename) or filename.startswith(f"{REGISTER}/"):
-            return Verdict.FORGET  # The name is not a data file's. Any program may have put the name into the log.
+            return Verdict.FORGET  # The name names no data file. Any program may have put the name into the log.
         owner = owner_of(filename)
         if owner == self._incarnation or (not owner and self._is_owner):
             return Verdict.RETAIN if self._is_shared(filename) else Verdict.DELETE
@@ -76,7 +76,8 @@ class FileRights:
     def own_files(self, view: TableView) -> Iterator[DataFile]:
         """Yield the table's files, tracked or not: the files whose names have the table's incarnation.
 
-        If the folder was made for the table, yield also the files without an incarnation that a clear dropped.
+        If the folder was made for the table, also yield the files that a clear dropped and whose names have no
+        incarnation.
         """
         for file in self._folder.list(self._incarnation):
             if owner_of(file.filename) == self._incarnation:
@@ -93,7 +94,7 @@ class FileRights:
             self._register.retire()
 
     def _is_shared(self, filename: str) -> bool:
-        """Return whether a relative in this store, or a copy in another, may need the file."""
+        """Return whether a relative in this store, or a copy in another store, may need the file."""
         if self._relatives.may_hold(filename):
             return True
         if self._copied_ms < 0:
@@ -103,7 +104,7 @@ class FileRights:
 
 
 def owner_of(filename: str) -> str:
-    """Return the incarnation in the name of a data file, or an empty string if the name has none."""
+    """Return the incarnation in the name of a data file, or an empty string if the name has no incarnation."""
     match = NAME.fullmatch(filename)
     return match[1] if match else ""
 
@@ -119,12 +120,13 @@ def collect(table: Table, data_files: DataFiles, age_ms: int, faults: Maintenanc
 
     A file that has had no reference for ``age_ms`` is garbage. A file of the table that the table does not track is
     garbage too: no transaction added it, or a clear dropped it. A table whose retention is longer than ``age_ms`` keeps
-    its files for the retention. The age gives readers of an older view time to finish. An untracked file is declared
-    garbage before it is deleted. After that, a slow writer's transaction that adds the file is rejected.
+    its files for the time of its retention. The age gives readers of an older view time to finish. The collection
+    declares an untracked file garbage before it deletes the file. The table then rejects a slow writer's transaction
+    that adds the file.
 
-    Raises Invalid for a negative age, and DataFolderTaken if the files belong to the table in another store. In both
-    cases nothing is deleted. A file that cannot be deleted stays for the next pass and is listed in ``faults``; without
-    ``faults`` its error is raised.
+    Raises Invalid for an age out of range, and DataFolderTaken if the files belong to the table in another store. After
+    these errors nothing is deleted. A file that cannot be deleted stays for the next pass, and ``faults`` lists the
+    failure. Without ``faults`` the function raises the error.
     """
     return collect_as(table, FileRights(table, data_files), data_files.delete, age_ms, faults)
 
@@ -154,7 +156,7 @@ def collect_as(
         _forget(table, foreign + deleted)
         count += len(deleted)
     if table.cleared_ms() >= before_ms:
-        return count  # Readers may still use versions from before the clear, whose files are no longer tracked.
+        return count  # Readers may still use older versions, whose files the clear has dropped.
     unknown = list(_unknown(table, rights, before_ms))
     return count + sum(_collect_unknown(table, delete, part, faults) for part in _parts(unknown))
 
@@ -162,8 +164,9 @@ def collect_as(
 def delete_table(table: Table, data_files: DataFiles | None) -> int:
     """Delete a table with its jobs and data files, except files of relatives, and return the number of deleted files.
 
-    The table itself is deleted last, so an interrupted deletion can be repeated. Raises DataFolderTaken, with nothing
-    deleted, if the files belong to the table in another store.
+    The function deletes the table's log after the data files and the jobs, so an interrupted deletion can be repeated.
+    Last, it removes the table from the folder's register. Raises DataFolderTaken, with nothing deleted, if the files
+    belong to the table in another store.
     """
     rights = None if data_files is None else FileRights(table, data_files)
     table.clear_files()

@@ -42,7 +42,7 @@ of_retention_days = click.option(
 
 
 def module(name: str) -> Any:
-    """Import a module of this application when a command needs it: importing pyarrow is slow."""
+    """Import a module of this application. A command imports it only on use, because importing pyarrow is slow."""
     return import_module(f"stratalog_table.{name}")
 
 
@@ -97,7 +97,7 @@ def typed_key(kind: str, text: str) -> Any:
 
 
 def data_url(session: Session, table: str, data: str) -> str:
-    """Return the URL of a table's data files: the location ``data`` or, if it is empty, a folder next to the store."""
+    """Return the URL of a table's data files: ``data``, or a folder next to the store if ``data`` is empty."""
     if "://" in data:
         return data
     url = Path(data).absolute().as_uri() if data else default_data_url(session, table)

@@ -1,7 +1,8 @@
-"""Data files that cannot be read. Maintenance sets these files aside and lists them. It deletes no file for its damage.
+"""Data files that cannot be read. Maintenance sets these files aside and lists them.
 
-A file that is set aside is still referenced, so its rows count. No job merges the file, no split samples it, and its
-references are not moved. The error of a scan names the file. Once the file is restored, `retry_damaged` releases it.
+Maintenance does not delete a file because of its damage. The table still references a file that is set aside, and
+counts its rows. No job merges the file, no split samples it, and no step moves its references. The error of a scan
+names the file. Once the file is restored, `retry_damaged` releases it.
 """
 
 from __future__ import annotations

@@ -47,7 +47,7 @@ class DataFileDamaged(Corrupt):
 
 
 class DataFiles:
-    """The data files of a table. Before the first write, ``require_owner`` checks that the table may write there."""
+    """The data files of a table. Before the first write, ``require_owner`` checks that the table may write files."""
 
     def __init__(
         self,
@@ -59,7 +59,7 @@ class DataFiles:
         self.schema = schema
         self.folder = folder
         self.rows_schema = None if columns is None else arrow_schema(schema, columns)
-        """The columns of the table's rows, or None if the table declares no columns: each file then has its own."""
+        """The columns of the table's rows, or None if the table declares no columns, so that each file has its own."""
 
         self._require_owner = require_owner
         self._is_owner = False
@@ -159,7 +159,7 @@ class DataFiles:
     def _reading(self, filename: str) -> Iterator[None]:
         """Turn the error of a damaged file into DataFileDamaged, and leave errors of unavailable storage as they are.
 
-        pyarrow raises the same errors in both cases.
+        pyarrow raises the same errors for damaged files and for unavailable storage.
         """
         self.folder.path(filename)
         try:
@@ -187,11 +187,11 @@ class DataFiles:
         return self.read(filename, region, [column.name for column in self.schema.keys])
 
     def delete(self, filename: str) -> None:
-        """Delete a file. A missing file is no error. The caller must know that the table may delete it."""
+        """Delete a file. A missing file is no error. The caller must check that the table may delete the file."""
         self.folder.delete(filename)
 
     def list(self) -> Iterator[DataFile]:
-        """Yield all files in the folder except the register's, also files that no table knows."""
+        """Yield all files in the folder except the register's files, whether or not a table tracks them."""
         return (file for file in self.folder.list() if not file.filename.startswith(f"{REGISTER}/"))
 
     def condition(self, region: Region) -> pc.Expression | None:
@@ -227,7 +227,7 @@ def intersection(left: Region, right: Region) -> Region:
 
 
 def _count(data_files: DataFiles, rows: pa.Table, first: Any, region: Region) -> int:
-    """Count the rows in a region: bisect the sorted first key column, then filter on the others if they are bounded."""
+    """Count the rows in a region: bisect the sorted first key column, then filter on the other bounded columns."""
     low, high = region[0]
     # The minimum text of a type may not be decodable as a key, so the full region's lower bound is not decoded.
     start = 0 if low == data_files.schema.full_region()[0][0] else _row_position(data_files, first, low)

@@ -1,4 +1,4 @@
-"""A folder of data files, on this machine or in S3, that gives access to the files below it and to no others.
+"""A folder of data files, on this machine or in S3, that gives access to the files below it and to no other files.
 
 Names of files come from the log, and any program may write names into the log. A name that leads out of the folder by
 `..`, as an absolute path or through a symbolic link is refused.
@@ -101,7 +101,7 @@ class DataFolder:
         return info.mtime_ns // 1_000_000 if info.type == fs.FileType.File and info.mtime_ns is not None else None
 
     def is_empty(self) -> bool:
-        """Return whether the folder is empty or missing. A file at the folder's path makes it not empty."""
+        """Return whether the folder is empty or missing. If the path is a file, return False."""
         if self.is_local and os.path.lexists(self.base) and not os.path.isdir(self.base):
             return False
         return self.is_vacant(self.base)
@@ -146,7 +146,8 @@ class DataFolder:
         if not self.is_local:
             return True
         base, folder = Path(os.path.realpath(self.base)), Path(os.path.realpath(os.path.dirname(path)))
-        # The file itself may be a link, because a delete removes only the link. The folder of the file must be inside.
+        # The file itself may be a link, because a delete removes only the link. The folder of the file must be the base
+        # or inside it.
         return folder == base or base in folder.parents
 
 

@@ -98,7 +98,7 @@ def ingest_files(
             rows += count
             step(1)
         written += brought
-        # A file without rows brings none, and the table does not have it either.
+        # A file without rows adds no part, and the table does not record the file.
         known += not brought and _present(table, file, source) > 0
     return FileIngestReport(rows, written, known)
 

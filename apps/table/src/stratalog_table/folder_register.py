@@ -1,7 +1,8 @@
-"""The register of a folder of data files: the tables that have files in it, and the store of each table.
+"""The register of a folder of data files: the tables that have files in the folder, and the store of each table.
 
-A table enters itself before it writes. A store that was copied as plain files has tables of the same incarnations, so
-the register names the one store that may write and delete. Each entry is a separate file, so tables do not contend.
+A table enters the register before it writes data files. A copy of a store's files has tables of the same incarnations.
+So the register names the only store that may write and delete the data files of a table. Each entry is a separate file,
+so tables do not contend.
 """
 
 from __future__ import annotations
@@ -64,7 +65,7 @@ class FolderRegister:
     def enter(self, *, is_owner: bool = False) -> Registration:
         """Return the table's entry, and write it if it is missing or names a store that no longer exists.
 
-        If the store of the entry no longer exists, the register assumes that this store is that store after a move.
+        If the store of the entry no longer exists, the register assumes that the store was moved and is now this store.
         Raises DataFolderTaken if the entry names another store that exists. The table in that store has the same
         incarnation and owns the files.
         """
@@ -80,7 +81,7 @@ class FolderRegister:
         return self._write(is_owner or (known is not None and known.is_owner))
 
     def adopt(self) -> Registration:
-        """Make this store's table the owner of the folder's files, whichever store owned them before."""
+        """Make this store's table the owner of the folder's files, even if another store's table owned them."""
         return self._write(is_owner=True)
 
     def registration(self, incarnation: str) -> Registration | None:

@@ -1,8 +1,9 @@
-"""Claims of merge jobs: a worker claims a job and renews its claim; any worker may take over a claim that is old.
+"""Claims of merge jobs. A worker claims a job and renews its claim. Any worker may take over an old claim.
 
-A claim only avoids duplicate work. Correctness does not depend on it: even if two workers do one job, one output is
-committed. No transaction carries a time, so the age of a claim is the age of the version that wrote it. A worker that
-takes over a claim names the claim that it saw. So if two workers take over the same claim, only one succeeds.
+A claim only avoids duplicate work. Correctness does not depend on it: even if two workers do one job, the table commits
+only one output. No transaction contains a time, so the age of a claim is the age of the version that wrote the claim. A
+worker that takes over a claim names the claim that it saw. So if two workers take over the same claim, only one worker
+succeeds.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ class JobClaim(msgspec.Struct, frozen=True, array_like=True):
 
 
 class ClaimJob(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The claim of a job by a worker. ``seen`` is the claim that this one replaces, or None for a first claim."""
+    """The claim of a job by a worker. ``seen`` is the stored claim that the new claim replaces, or None."""
 
     job: str
     partition: str

@@ -74,7 +74,7 @@ class JobWorker:
         return True
 
     def _rows(self, claim: _Claim, held: Held, reference: FileReference, schema: pa.Schema) -> Iterator[pa.Table]:
-        """Yield the rows of a reference. Raises DataFileDamaged if their number differs from an exact count."""
+        """Yield the rows of a reference. Raises DataFileDamaged if their number is not the recorded exact count."""
         count = 0
         try:
             for part in self._data_files.stream(reference.filename, held.region, schema):

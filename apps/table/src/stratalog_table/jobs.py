@@ -39,9 +39,9 @@ class Job(msgspec.Struct, frozen=True):
     """The state of a job. ``created`` and ``finished`` are versions of the table, or 0 if the event has not happened.
 
     status: created — references wait for the job. committed — the job's last references were replaced. failed — a
-    transaction of the job was refused, and references may still wait. cleared — the table was cleared before the job
-    was done, or the versions in which the job ended were forgotten. ingested — the job's files were added. cancelled —
-    the job's references were unassigned.
+    transaction of the job was refused, and references may still wait for the job. cleared — the table was cleared
+    before the job was done, or the versions in which the job ended were forgotten. ingested — the job's files were
+    added. cancelled — the job's references were unassigned.
     """
 
     job: str
@@ -75,8 +75,8 @@ class JobTracker:
     def job(self, job: str, partition: str = "", *, version_min: int | None = None) -> Job | None:
         """Return a job, or None if it is unknown, as of version ``version_min`` or a newer one.
 
-        Without ``version_min``, the answer is as of the newest version.
-        A merge job is identified with its partition; an ingest job has no partition.
+        Without ``version_min``, the answer is as of the newest version. A merge job is identified by its name and its
+        partition. An ingest job has no partition.
         """
 
         def query(document: Document) -> Job | None:
@@ -96,7 +96,10 @@ class JobTracker:
         return self._reading(query)
 
     def waiting(self, *, version_min: int | None = None) -> list[tuple[str, str, int]]:
-        """Return the jobs for which references wait: job, partition and number. `TableView.jobs` yields the same."""
+        """Return the jobs for which references wait: job, partition and number.
+
+        `TableView.jobs` yields the same jobs from the table itself.
+        """
 
         def query(document: Document) -> list[tuple[str, str, int]]:
             self._follow(document, version_min)
@@ -121,7 +124,7 @@ class JobTracker:
         self._document = None
 
     def _reading(self, query: Callable[[Document], T]) -> T:
-        """Query the model; if another process replaced it meanwhile, query the new one."""
+        """Query the model. If another process replaced the model meanwhile, query the new model."""
         for _ in range(REOPENED_MAX):
             try:
                 return query(self._opened())
@@ -189,7 +192,7 @@ def events_of(version: Any) -> Iterator[Event]:
 def track(draft: Draft, args: Any) -> None:
     """Advance the tracker from one version of the table to a later one.
 
-    Raises Rejected if another follower advanced it first.
+    Raises Rejected if another follower advanced the tracker first.
     """
     if draft.get(UPTO, 0) != args["after"]:
         raise Rejected("another follower was first")

@@ -36,7 +36,10 @@ TABLE = "table"
 """The field with the table's metadata: a `Meta`."""
 
 INNER = "inner"
-"""The field with the number of inner partitions (not leaves) that hold references; absent if there are none."""
+"""The field with the number of inner partitions (not leaves) that have references.
+
+The field is absent if there are no such partitions.
+"""
 
 COLLECTED = "collected/"
 """Prefix of the keys of files that were collected before a transaction added them. No transaction can add them."""
@@ -55,7 +58,7 @@ class Meta(msgspec.Struct, frozen=True, omit_defaults=True):
 
     schema: Schema
     data: str = ""
-    """The location of the table's data files, see `locations`; empty if this program does not manage them."""
+    """The location of the table's data files, see `locations`. It is empty if another program manages them."""
 
     tree: int = 0
     files: int = 0
@@ -68,7 +71,7 @@ class Meta(msgspec.Struct, frozen=True, omit_defaults=True):
     """Whether the table declares its value columns."""
 
     retention_days: int = 0
-    """The minimum number of days that data files are kept after the last version that needs them; 0 for no minimum."""
+    """The minimum number of days that data files stay after the last version that needs them. 0 means no minimum."""
 
     @property
     def layout(self) -> Layout:
@@ -131,7 +134,7 @@ class Layout(msgspec.Struct, frozen=True):
         return f"damaged{self.files}/{filename}"
 
     def leaf(self, position: str = "") -> str:
-        """Return the key of a leaf's tally. It sorts before the keys of the references on the leaf."""
+        """Return the key of a leaf's tally. This key sorts before the keys of the references on the leaf."""
         return f"at{self.files}/{position}"
 
     def inner(self, position: str = "") -> str:

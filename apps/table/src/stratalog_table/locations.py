@@ -1,4 +1,4 @@
-"""The location of data files as a table stores it: relative to the store, if both are folders near each other.
+"""The stored location of a table's data files: relative to the store's folder if the two are near each other.
 
 If the data files are below the store's folder, or in a folder next to it, the store finds them after both folders are
 moved together. A copy of both folders uses the copied files.

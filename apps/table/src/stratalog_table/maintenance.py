@@ -1,8 +1,8 @@
 """Maintenance of a table: split large leaves, move references down, merge files and collect garbage.
 
-Any number of processes may run any step at once, and each may stop at any point. Each step commits as a transaction
-that checks its inputs, so a step that another process already did is rejected and skipped. A pass finds the unfinished
-work of a stopped process and resumes it. A failure with one file, job or leaf is listed, and the pass continues.
+Any number of processes may run any step at once, and each process may stop at any point. Each step commits as a
+transaction that checks its inputs, so a step that another process already did is rejected and skipped. A pass finds the
+unfinished work of a stopped process and resumes it. A pass lists a failure with one file, job or leaf, and continues.
 """
 
 from __future__ import annotations
@@ -54,9 +54,10 @@ def maintain_table(
 ) -> TableMaintenanceReport:
     """Run one pass of all steps and return its report.
 
-    A leaf with more than ``rows_max`` rows is split. ``files_min`` files of one size on a leaf are merged. Files are
-    collected ``age_ms`` after the last version that needs them. A merge job of another worker is taken over when its
-    claim is older than ``lease_ms``. Raises Invalid for a negative age or lease; nothing is done then.
+    The pass splits each leaf with more than ``rows_max`` rows, and merges ``files_min`` or more files of one size tier
+    on a leaf. It collects files ``age_ms`` after the last version that needs them. It takes over a merge job of another
+    worker if the job's claim is older than ``lease_ms``. Raises Invalid for an age or a lease out of range, with
+    nothing done.
     """
     check_duration("age_ms", age_ms)
     check_duration("lease_ms", lease_ms)
@@ -115,7 +116,7 @@ def compact(
     worker = JobWorker(table, data_files, lease_ms)
     plan(table, files_min)
     waiting = [(job, partition) for job, partition, _ in table.at().jobs()]
-    # A random order: workers that start together then rarely claim the same job.
+    # Use a random order, so that workers that start together rarely claim the same job.
     waiting.sort(key=lambda _: table.new_id())
     done = 0
     for job, partition in waiting:
@@ -156,7 +157,7 @@ def _split_leaf(table: Table, data_files: DataFiles, holding: Holding, faults: M
 
 
 def _sample(data_files: DataFiles, held: Held, filename: str, dimension: int) -> list[tuple[str, int]]:
-    """Return evenly spaced keys of a file, each with the number of rows it represents; empty if the file is gone."""
+    """Return evenly spaced keys of a file, each with the number of rows it represents. A missing file gives no key."""
     column = data_files.schema.keys[dimension]
     try:
         keys = comparable(column.type, data_files.read(filename, held.region, [column.name]).column(0))

@@ -62,5 +62,5 @@ class MaintenanceFaults:
 
 
 def isolated(faults: MaintenanceFaults | None, action: str, subject: str) -> AbstractContextManager[None]:
-    """List a failure of the block in ``faults`` and continue after it; without ``faults`` the error is raised."""
+    """List a failure of the block in ``faults`` and continue after it. Without ``faults``, raise the error."""
     return nullcontext() if faults is None else faults.isolated(action, subject)

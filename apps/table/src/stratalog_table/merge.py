@@ -27,8 +27,8 @@ class OutOfOrder(Exception):
 def merged(schema: Schema, inputs: Iterable[Iterator[pa.Table]]) -> Iterator[pa.Table]:
     """Yield the rows of all inputs in the order of the key. Each part except the last has at least `OUTPUT_ROWS` rows.
 
-    Each input must be in the order of the key. For an input that is not, OutOfOrder is raised before any row is yielded
-    out of order.
+    Each input must be in the order of the key. Otherwise the generator raises OutOfOrder before it yields a row out of
+    order.
     """
     waiting: list[pa.Table] = []
     count = 0
@@ -65,14 +65,14 @@ def _in_order(schema: Schema, inputs: Iterable[Iterator[pa.Table]]) -> Iterator[
 
 
 def _is_between(schema: Schema, part: pa.Table, before: tuple[Any, ...] | None, bound: tuple[Any, ...]) -> bool:
-    """Whether the first key of ``part`` is not below ``before``, and its last key not above ``bound``."""
+    """Return whether the first key of ``part`` is not below ``before``, and its last key is not above ``bound``."""
     columns = [comparable(column.type, part.column(column.name)) for column in schema.keys]
     first, last = (tuple(column[position].as_py() for column in columns) for position in (0, part.num_rows - 1))
     return (before is None or before <= first) and last <= bound
 
 
 def _are_between(schema: Schema, rows: pa.Table, before: tuple[Any, ...] | None, bound: tuple[Any, ...]) -> bool:
-    """Whether all keys of ``rows`` are between ``before`` and ``bound``."""
+    """Return whether all keys of ``rows`` are between ``before`` and ``bound``."""
     return all(_is_between(schema, rows.slice(row, 1), before, bound) for row in range(rows.num_rows))
 
 

@@ -1,7 +1,8 @@
 """The plan of merge jobs: a job merges files of similar size on one leaf, so that each row is rewritten rarely.
 
-Files are grouped by their number of rows in tiers, each eight times the tier below. If ``files_min`` is eight or more,
-each merge moves its rows to a higher tier, so a row is rewritten at most log8(rows of the leaf) times.
+The plan groups files by their number of rows in tiers. The bounds of a tier are eight times the bounds of the tier
+below. If ``files_min`` is eight or more, each merge moves its rows to a higher tier. So a row is rewritten at most
+log8(rows of the leaf) times.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ def _groups(references: Iterable[FileReference], files_min: int, files_max: int)
 
 
 def _is_assigned(table: Table, request: Assignment) -> bool:
-    """Return whether the references were assigned. A refusal means that another process assigned or moved one first."""
+    """Return whether the references were assigned. A refusal means that another process changed one of them first."""
     try:
         table.assign_job_ids([request])
     except TransactionRefused:

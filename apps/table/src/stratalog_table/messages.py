@@ -65,7 +65,7 @@ def reference_not_found(partition: str, filename: str) -> str:
 
 
 def reference_already_assigned(job: str, partition: str, filename: str) -> str:
-    """Assign, split: the reference has a job already. A query of assignments: it has another job."""
+    """Assign, split: the reference has a job already. A query of assignments: the reference has another job."""
     return f"Reference to file is already assigned to job {job}, in partition {partition}, filename {filename}"
 
 
@@ -90,7 +90,7 @@ def same_filename(filename: str) -> str:
 
 
 def partition_not_found(partition: str) -> str:
-    """Transactions and queries that name a partition: it does not exist."""
+    """Transactions and queries that name a partition: the partition does not exist."""
     return f"Partition not found: {partition}"
 
 
@@ -110,7 +110,7 @@ def source_rows_present(source: str, name: str, count: int) -> str:
 
 
 def columns_refused(reason: str) -> str:
-    """Set columns: the columns do not fit those of the table."""
+    """Set columns: the columns do not fit the table's columns."""
     return f"Columns do not fit: {reason}"
 
 
@@ -120,7 +120,7 @@ def job_not_found(job: str, partition: str) -> str:
 
 
 def job_claimed(job: str, partition: str, worker: str) -> str:
-    """Claim: the stored claim is not the one that the worker saw."""
+    """Claim: the stored claim differs from the claim that the worker saw."""
     return f"Job is claimed: {job}, in partition {partition}, by {worker}"
 
 

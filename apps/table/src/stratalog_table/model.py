@@ -30,7 +30,7 @@ __all__ = [
 ROOT = "root"
 Rows = Annotated[int, msgspec.Meta(ge=0, le=INTEGER_MAX)]
 Region = tuple[tuple[str, str | None], ...]
-"""For each key column the lower bound and the exclusive upper bound, as `row_order` text; None for no upper bound."""
+"""For each key column the lower bound and the exclusive upper bound, as `row_order` text. None means no upper bound."""
 
 
 class Column(msgspec.Struct, frozen=True):
@@ -61,7 +61,7 @@ class Schema(msgspec.Struct, frozen=True):
         return tuple(_range(column, *pair) for column, pair in zip(self.keys, given, strict=True))
 
     def keys_of(self, bounds: tuple[str, str | None], dimension: int) -> tuple[Key | None, Key | None]:
-        """Return the bounds of a region in one key column as keys; None for an open side."""
+        """Return the bounds of a region in one key column as keys. An open side is None."""
         kind = self.keys[dimension].type
         low, high = bounds
         return (

@@ -127,7 +127,7 @@ def clear_files(draft: Draft, args: Any) -> None:
 
 
 def split_partition(draft: Draft, args: Any) -> None:
-    """Split a leaf. Its references stay on it until they are split as well."""
+    """Split a leaf. The references on the leaf stay until `split_file_references` moves them."""
     wanted: SplitPartition = read(args, SplitPartition)
     table_draft, parent = TableDraft(draft), wanted.parent
     stored = table_draft.partition(parent.id)
@@ -166,7 +166,10 @@ def extend_partition_tree(draft: Draft, args: Any) -> None:
 
 
 def purge(draft: Draft, args: Any) -> None:
-    """Delete at most ``limit`` of the rows that clears left behind. When none is left, record that in the metadata."""
+    """Delete at most ``limit`` of the rows that clears left behind.
+
+    If no such row remains, record in the metadata that the old collections are purged.
+    """
     wanted: Purge = read(args, Purge)
     meta = meta_of(draft)
     left = wanted.limit

@@ -35,7 +35,10 @@ from stratalog_table.sources import SourceFile, content_key, source_key
 __all__ = ["Files", "Holding", "TableView"]
 
 INNER_SCANNED_MAX = 256
-"""A query scans up to this many inner partitions with references. If there are more, it reads the leaves' ancestors."""
+"""A query scans up to this many inner partitions with references.
+
+If the table has more such partitions, the query reads the ancestors of the leaves instead.
+"""
 
 UNWANTED_MAX = 128
 """After this many unwanted rows (two chunks), a seek past the other unwanted rows is faster than reading them."""
@@ -44,7 +47,7 @@ LAST = "\U0010ffff"
 
 
 class Files(msgspec.Struct, frozen=True):
-    """Tracked files in order; ``more`` is True if unreferenced files were left out."""
+    """Tracked files in order. ``more`` is True if unreferenced files were left out."""
 
     files: tuple[File, ...]
     more: bool
@@ -105,7 +108,7 @@ class TableView:
         return None if row is None else reference_from(partition, filename, row)
 
     def file_references(self) -> list[FileReference]:
-        """Return all references. The list grows with the table; `in_range` and `on_partition` read a part."""
+        """Return all references. The list grows with the table. `in_range` and `on_partition` return a part."""
         return sorted(self._references(), key=lambda reference: (reference.filename, reference.partition))
 
     def file_references_without_job(self) -> list[FileReference]:
@@ -166,7 +169,7 @@ class TableView:
         return next(row.version for row in self._view.list(TABLE) if row.key == TABLE)
 
     def is_assigned(self, requests: Iterable[Assignment]) -> bool:
-        """Return whether all the references are assigned to the given jobs; False if one has no job.
+        """Return whether all the references are assigned to the given jobs. A reference without a job gives False.
 
         Raises TransactionRefused for a reference that does not exist or has another job.
         """
@@ -183,13 +186,16 @@ class TableView:
         return True
 
     def jobs(self) -> Iterator[tuple[str, str, int]]:
-        """Yield the jobs under way: the job, its partition, and the number of references that wait for it."""
+        """Yield the jobs under way: the job, its partition, and the number of references that wait for the job."""
         for key, count in self._view.scan(self._layout.jobs()):
             job, partition = _after_slash(key).split("\t")
             yield job, partition, count
 
     def job_since(self, job: str, partition: str) -> int | None:
-        """Return the version that last changed a job's number of references on a partition; None without references."""
+        """Return the version that last changed a job's number of references on a partition.
+
+        Return None if the job has no references on the partition.
+        """
         rows = self._view.list(self._layout.job(job, partition))
         return next((row.version for row in rows if row.key == self._layout.job(job, partition)), None)
 
@@ -227,7 +233,7 @@ class TableView:
         return self._held(id, partition.region)
 
     def in_range(self, region: Region) -> list[Held]:
-        """Return the leaves that overlap a region, in order, then the partitions above these that hold references.
+        """Return the leaves that overlap a region, in order, then the partitions with references above these leaves.
 
         The query reads few other rows, because leaves are stored in order, each followed by its references.
         """
@@ -245,7 +251,7 @@ class TableView:
             if overlaps(leaf.region, region):
                 yield Held(leaf.partition, leaf.region, references)
             if edge > end and beyond is None:
-                # A position holds only the first characters of a leaf's edge. Leaves whose edges begin with the same
+                # A position contains only the first characters of a leaf's edge. Leaves whose edges begin with the same
                 # characters are not in order of the full edges. So the leaf that contains the end of the range may come
                 # later: read on while these characters are the same.
                 beyond = edge

@@ -41,7 +41,7 @@ class Ticket(msgspec.Struct, frozen=True):
 
 
 class TableQueue:
-    """One sender of a table's transactions. Threads may share it; no other sender may have the same ``client``."""
+    """One sender of a table's transactions. Threads may share it. No other sender may have the same ``client``."""
 
     def __init__(self, table: Table, client: str = "") -> None:
         self._table = table
@@ -57,11 +57,11 @@ class TableQueue:
 
         An empty sequence queues nothing. Raises LimitExceeded for too many transactions or a message that is too large,
         and Unavailable if the queue cannot be reached or is too long. Raises Conflict if the table refuses the sender's
-        client, for example because another sender used the same client. Create a sender with another client then. After
-        these errors nothing is queued.
+        client, for example because another sender used the same client. The caller must then create a sender with
+        another client. After these errors nothing is queued.
 
-        Raises OutcomeUnknown if any attempt may have queued the message. Send nothing more with this sender then: the
-        next message would have the same numbers as the message in doubt.
+        Raises OutcomeUnknown if any attempt may have queued the message. The caller must then send nothing more with
+        this sender, because the next message would have the same numbers as the message in doubt.
         """
         if not requests:
             return []
@@ -81,7 +81,7 @@ class TableQueue:
     def outcome(self, ticket: Ticket) -> CommittedTransaction | None:
         """Return the outcome of a transaction, or None while it waits in the queue.
 
-        Raises VersionForgotten if the version that contains it has been forgotten.
+        Raises VersionForgotten if the log has forgotten the version that contains the transaction.
         """
         return committed_with(self._table.document, ticket.client, ticket.id).get(ticket.id)
 
@@ -97,7 +97,7 @@ class TableQueue:
     def _push(self, queued: QueuedPush) -> None:
         """Push a message. Repeat the push while the outcome is unknown, up to `PUSH_TRIES_MAX` attempts in all.
 
-        If the queue holds the message twice, the worker applies it once. After an attempt in doubt, the failure of a
+        If the queue contains the message twice, the worker applies it once. After an attempt in doubt, the failure of a
         later attempt does not show whether the message is queued. So the method then raises OutcomeUnknown.
         """
         in_doubt = False

@@ -44,7 +44,7 @@ class AddFiles(msgspec.Struct, frozen=True, omit_defaults=True):
     run: str | None = None
     written_ms: int | None = None
     source: SourceRows | None = None
-    """The rows of a source's file that the new files hold; None if the rows come from no source."""
+    """The rows of a source's file that the new files contain, or None if the rows come from no source."""
 
 
 class Assignment(msgspec.Struct, frozen=True):
@@ -62,7 +62,7 @@ class AssignJobIds(msgspec.Struct, frozen=True):
 
 
 class Output(msgspec.Struct, frozen=True):
-    """The file that a job wrote; all its rows lie in the job's partition."""
+    """The file that a job wrote. All its rows lie in the job's partition."""
 
     filename: str
     rows: Rows
@@ -210,7 +210,7 @@ def _check_free(reference: FileReference) -> None:
 
 
 def _check_pieces(table_draft: TableDraft, reference: FileReference, pieces: tuple[NewReference, ...]) -> None:
-    """Raise Rejected unless the pieces lie below the reference, share no key, and hold all of its rows."""
+    """Raise Rejected unless the pieces lie below the reference, share no key, and have all of its rows."""
     filename, partition = reference.filename, reference.partition
     if not pieces:
         raise Rejected(f"Malformed transaction: a reference is split into none, filename {filename}")

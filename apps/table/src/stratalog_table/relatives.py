@@ -30,7 +30,7 @@ class Relatives:
                 self._is_complete = False
 
     def may_hold(self, filename: str) -> bool:
-        """Return whether a relative tracks the file, or may track it because the relative cannot be read."""
+        """Return whether a relative tracks the file. A relative that cannot be read may track any file."""
         return not self._is_complete or any(view.file(filename) is not None for view in self._views)
 
 

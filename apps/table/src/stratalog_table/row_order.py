@@ -61,7 +61,7 @@ class KeyKind(msgspec.Struct, frozen=True):
     """The name without its parameters."""
 
     bits: int = 0
-    """The width of the integer that encodes a key; 0 for text and bytes."""
+    """The width of the integer that encodes a key, or 0 for text and bytes."""
 
     unit: str = ""
     zone: str = ""

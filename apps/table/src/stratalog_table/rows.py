@@ -75,12 +75,14 @@ def ingest(
 ) -> Ingested | None:
     """Add rows to a table as one file. Return None if there are no rows, or if the table has the source's batch.
 
-    ``source`` numbers the batches of a client. ``brought`` names the rows of a source's file; TransactionRefused is
-    raised if they are not the next rows of that file. The file is written before the transaction that adds it, and is
-    deleted if that transaction is refused. After any other failure, maintenance collects a file that was not added.
+    ``source`` numbers the batches of a client. ``brought`` names the rows of a source's file. Raises TransactionRefused
+    if they are not the next rows of that file. The function writes the data file before the transaction that adds the
+    file, and deletes the file if the table refuses the transaction. After any other failure, maintenance collects a
+    file that was not added.
 
-    Raises Invalid if keys or columns do not fit the table. ``add_columns`` adds missing columns, and ``widen`` widens
-    columns whose type does not hold the values. If the table declares no columns, its first rows determine them.
+    Raises Invalid or LimitExceeded if keys or columns do not fit the table. ``add_columns`` adds missing columns, and
+    ``widen`` widens columns whose type does not hold the values. If the table declares no columns, its first rows
+    determine them.
     """
     if not rows.num_rows or (source and table.document.last_mutation(source.client) >= source.number):
         return None

@@ -71,11 +71,11 @@ DAY_MS = 86_400_000
 
 
 class Table:
-    """One table. Threads may share a handle; their concurrent transactions then share entries of the log.
+    """One table. Threads may share a handle. Their concurrent transactions then share entries of the log.
 
     A transaction is checked against the newest state and committed before the call returns. The call returns the
-    version with the transaction. If a check fails the call raises TransactionRefused, and nothing of that request takes
-    effect. The call also raises the errors of `Committer.commit`.
+    version that contains the transaction. If a check fails, the call raises TransactionRefused, and nothing of that
+    request takes effect. The call also raises the errors of `Committer.commit`.
     """
 
     def __init__(self, store: Store, document: Document, author: str = "") -> None:
@@ -104,7 +104,7 @@ class Table:
     def unreferenced_before(self, time_ms: int) -> Iterator[str]:
         """Yield the files that lost their last reference strictly before a time.
 
-        Yields none if the versions of that time were forgotten.
+        Yields no file if the log has forgotten the versions of that time.
         """
         try:
             version = self.document.log.version_at(time_ms - 1)
@@ -113,9 +113,9 @@ class Table:
         return self.at().unreferenced(version)
 
     def cleared_ms(self) -> int:
-        """Return a time at or after the last clear: when a version last wrote the table's metadata.
+        """Return the time of the version that last wrote the table's metadata. The last clear was not later.
 
-        Return 0 if no row from before the clear is left, or if that version was forgotten.
+        Return 0 if no row from before the clear is left, or if the log has forgotten that version.
         """
         version = self.at().cleared_in()
         try:
@@ -124,7 +124,7 @@ class Table:
             return 0
 
     def changed_ms(self, version: int) -> int:
-        """Return when a version was committed. Raises NotFound, VersionForgotten."""
+        """Return the time at which a version was committed. Raises NotFound, VersionForgotten."""
         return self.document.log.entry(version).created_ms
 
     # Data files
@@ -145,10 +145,10 @@ class Table:
     # Files
 
     def add_files(self, new: Sequence[NewFile], *, job: str | None = None, **details: Any) -> int | None:
-        """Track files. ``job`` is the ingest job that wrote them; ``details`` are its task, run and written_ms,
+        """Track files. ``job`` is the ingest job that wrote them. ``details`` are its task, run and written_ms,
         and the ``source`` that the rows come from.
 
-        Here and below an empty list commits nothing, and the call returns None.
+        In this and the following methods, an empty list commits nothing, and the call returns None.
         """
         weight = sum(1 + len(file.references) for file in new)
         return self._commit("add_files", AddFiles(tuple(new), job=job, **details), weight) if new else None
@@ -188,7 +188,7 @@ class Table:
     # Jobs and damage
 
     def claim_job(self, job: str, partition: str, worker: str, seen: JobClaim | None = None) -> int:
-        """Claim a job for a worker. ``seen`` is the claim that this one replaces, or None for a first claim."""
+        """Claim a job for a worker. ``seen`` is the stored claim that the new claim replaces, or None."""
         return self._commit("claim_job", ClaimJob(job, partition, worker, seen))
 
     def cancel_job(self, job: str, partition: str) -> int:
@@ -208,7 +208,7 @@ class Table:
     def set_columns(self, columns: Sequence[ValueColumn], *, add: bool = False, widen: bool = False) -> int:
         """Set, add or widen value columns. Raises Invalid, LimitExceeded and TransactionRefused.
 
-        A table without declared columns gets exactly these. In any other table ``add`` allows new columns, and
+        A table without declared columns gets exactly these columns. In any other table ``add`` allows new columns, and
         ``widen`` allows wider types.
         """
         check_columns(columns)
@@ -269,7 +269,7 @@ class Table:
         Raises Conflict, with nothing deleted, if the table's retention covers an older version.
         """
         self._check_promise(version)
-        # The tracker must read versions before they are deleted.
+        # The tracker must read the versions before the log deletes them.
         self.jobs.catch_up(version)
         return self.document.forget_below(version)
 
@@ -299,7 +299,7 @@ class Table:
         return new_id(self._clock, 20)
 
     def commit(self, requests: Sequence[Request]) -> list[CommittedTransaction]:
-        """Commit at most `TRANSACTIONS_PER_CALL_MAX` transactions; return each outcome. See `Committer.commit`."""
+        """Commit at most `TRANSACTIONS_PER_CALL_MAX` transactions and return each outcome. See `Committer.commit`."""
         return self._committer.commit(requests)
 
     def _tree(self, points: Sequence[Key]) -> list[Partition]:

@@ -46,7 +46,7 @@ def create_table(
 ) -> Table:
     """Create a table that is split at ``points`` on its first key column, with its data files below the URL ``data``.
 
-    ``columns`` are its value columns; if they are None the first rows determine them. Data files stay for
+    ``columns`` are its value columns. If they are None, the first rows determine the columns. Data files stay for
     ``retention_days`` after the last version that needs them. An unfinished creation is resumed.
 
     Raises Invalid or LimitExceeded for a schema, points, columns or a retention that no table can have. Raises Conflict
@@ -119,7 +119,7 @@ def _unfinished(store: Store, organisation: str, name: str) -> Table | None:
 
 
 def _check_free(folder: DataFolder, table: Table | None) -> None:
-    """Raise DataFolderTaken unless the folder is vacant, or the unfinished creation of ``table`` has registered it."""
+    """Raise DataFolderTaken unless the folder is vacant, or its register has an entry of ``table``."""
     if table is not None:
         register = table.register(folder)
         if register.registration(table.incarnation) is not None:

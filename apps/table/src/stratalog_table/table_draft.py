@@ -80,11 +80,12 @@ class TableDraft:
         return partition
 
     def put_partition(self, partition: Partition) -> None:
-        """Add a partition, or replace a leaf by its state after a split. Its references stay on it."""
+        """Add a partition, or replace a leaf by its state after a split. The references on the leaf stay."""
         id = check_id(partition.id, "partition")
         before = self.partition(id)
         if before is not None:
-            # Load the tally before its row under the leaf's key is deleted. `close` writes it under the inner key.
+            # Load the tally before its row under the leaf's key is deleted. `close` writes the tally under the key of
+            # an inner partition.
             self._tally(id)
             self.draft.delete(self.layout.leaf(self.position(id)))
         self.draft.put(self.layout.partition(id), partition_row(partition))
@@ -98,7 +99,7 @@ class TableDraft:
             self._count_inner(1)
 
     def forget_tally(self, leaf: Partition) -> None:
-        """Set the tally of a leaf to zero without reading a row. The caller knows that the tally has no row yet."""
+        """Set the tally of a leaf to zero without reading a row. The tally must not have a row yet."""
         self._partitions[leaf.id] = leaf
         self._tallies[leaf.id] = self._before[leaf.id] = NO_TALLY
 
@@ -171,7 +172,7 @@ class TableDraft:
         return None if row is None else reference_from(partition, filename, row)
 
     def put_reference(self, reference: FileReference) -> None:
-        """Add a reference. The file's own row is written by `add_file` and `drop_reference`, not here."""
+        """Add a reference. `add_file` and `drop_reference` write the row of the file itself."""
         self._tallies[reference.partition] = self._tally(reference.partition).changed(reference, 1)
         self._write(reference)
 
@@ -214,7 +215,7 @@ class TableDraft:
         return prefix
 
     def _locate(self, key: str, filename: str, partitions: Sequence[str]) -> None:
-        """Write the partitions of a file: a single one into the file's row, several into one row each."""
+        """Write the partitions of a file: one partition into the file's row, several partitions into a row each."""
         if len(partitions) == 1:
             self.draft.put(key, partitions[0])
             return

@@ -96,7 +96,7 @@ class Committer:
         """Commit at most `TRANSACTIONS_PER_CALL_MAX` requests in order, in one entry, and return the outcome of each.
 
         Raises Invalid and LimitExceeded, with nothing of this call written. Raises ContentionError, Unavailable and
-        OutcomeUnknown after retries for a minute; after OutcomeUnknown the requests may be committed.
+        OutcomeUnknown after retries for a minute. After OutcomeUnknown the requests may be committed.
         """
         if len(requests) > TRANSACTIONS_PER_CALL_MAX:
             raise LimitExceeded("too many transactions at once", value=len(requests), limit=TRANSACTIONS_PER_CALL_MAX)
@@ -114,11 +114,11 @@ class Committer:
         self._snapshot_when_due(sum(pending.weight for pending in batch))
 
     def _snapshot_when_due(self, weight: int) -> None:
-        """Write a snapshot once the weight since the last one is large: few versions can hold many changes in memory.
+        """Write a snapshot once the weight since the last snapshot is large.
 
-        Commits continue while the snapshot is written, until as much has changed again. Then commits wait for the
-        snapshot, so that memory is bounded. If the store cannot start a background task, the commit writes the snapshot
-        itself.
+        A few versions can have many changes in memory. Commits continue while the snapshot is written, until
+        transactions with as much weight again are committed. Then commits wait for the snapshot, so that memory is
+        bounded. If the store cannot start a background task, the commit writes the snapshot itself.
         """
         self._weight += weight
         if self._weight >= SNAPSHOT_WEIGHT:
@@ -141,7 +141,7 @@ class Committer:
         The wait is at most a fifth of the last commit's time, within 1 to 4 ms.
 
         Callers that were just answered usually call again at once. Without the pause they would miss this commit and
-        wait for all of the next one.
+        wait for the whole next commit.
         """
         if self._contenders > 1:
             pause_ms = min(max(self._commit_ms / 5, PAUSE_MS_MIN), PAUSE_MS_MAX)
@@ -162,7 +162,7 @@ class Committer:
             if len(batch) == 1:
                 batch[0].settle(exc)
                 return
-            # Nothing was written. Commit each call on its own, so that only the faulty one fails.
+            # Nothing was written. Commit each call on its own, so that only the faulty call fails.
             for pending in batch:
                 pending.withdraw()
             for pending in batch:
@@ -197,7 +197,7 @@ class Committer:
             raise
         if all(outcome.version is not None for outcome in outcomes):
             answers = [CommittedTransaction(outcome.version or 0, outcome.reason) for outcome in outcomes]
-        else:  # committed before the answer was lost
+        else:  # An attempt whose answer was lost committed the batch.
             answers = [*committed_with(self._document, client, number + 1).values()]
             if not answers:
                 raise OutcomeUnknown("the outcome of a batch is unknown", document=self._document.name)
@@ -205,7 +205,7 @@ class Committer:
         return answers
 
     def _retried(self, mutations: list[Mutation]) -> list[Outcome]:
-        """Apply a batch. Retry after lost races and while the store is unavailable: the numbers make that safe.
+        """Apply a batch. Retry after lost races and while the store is unavailable. The numbers make a retry safe.
 
         The definite failure of one attempt does not settle an earlier attempt that is in doubt, so the error is then
         OutcomeUnknown.
@@ -227,8 +227,8 @@ class Committer:
 def committed_with(document: Document, client: str, id: int) -> dict[int, CommittedTransaction]:
     """Return the outcomes of the client's mutations in the version that contains mutation ``id``, by number.
 
-    Returns an empty dict if no version contains the mutation yet. Raises VersionForgotten if the version that contained
-    the mutation is forgotten.
+    Returns an empty dict if no version contains the mutation yet. Raises VersionForgotten if the log has
+    forgotten the version that contained the mutation.
     """
     version = document.applied_in(client, id)
     if version is None:

@@ -20,7 +20,7 @@ def root_of(schema: Schema, id: str = ROOT) -> Partition:
 def from_split_points(schema: Schema, points: Sequence[Key], new_id: Callable[[], str]) -> list[Partition]:
     """Return a tree whose leaves meet at ``points`` on the first key column.
 
-    Leaves are joined in pairs, layer by layer; an odd last partition moves up to the next layer. Raises Invalid for
+    Leaves are joined in pairs, layer by layer. An odd last partition moves up to the next layer. Raises Invalid for
     points of another type, out of order or repeated.
     """
     return _grown(root_of(schema), _edges(schema, points), new_id)

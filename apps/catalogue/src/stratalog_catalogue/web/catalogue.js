@@ -131,7 +131,7 @@ function choice([name, label, works]) {
   return button;
 }
 
-/** Move the focus by one line in the list. The search field counts as the line above the first one. */
+/** Move the focus by one line in the list. The search field counts as the line above the first line. */
 function move(step) {
   const all = links();
   const index = all.findIndex((link) => link === activeElement());

@@ -64,7 +64,7 @@ function change({ path, before, after }) {
   return [`@@ ${path || "the whole record"}`, ...side("-", before), ...side("+", after)];
 }
 
-/** Pair each added line with the removed line of the same field. The map has the index of the other line of a pair. */
+/** Pair each added line with the removed line of the same field. The map links the indexes of each pair. */
 function paired(all) {
   const pairs = new Map();
   let went = new Map();

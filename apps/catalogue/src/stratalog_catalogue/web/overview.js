@@ -3,10 +3,10 @@
 import { make, moment, size } from "./parts.js";
 
 const HEAD = ["Source", "Format", "Kind", "Records", "Versions", "Size", "As of"];
-const LEAD = "The catalogue stores every version of each record unchanged, and makes a work from the newest one.";
+const LEAD = "The catalogue stores every version of each record unchanged, and makes a work from the newest version.";
 const UNSCANNED = "No source has been scanned yet.";
 
-/** Show the counts in `element`; a click on a row's source calls `choose(source)`. */
+/** Show the counts in `element`. A click on a row's source calls `choose(source)`. */
 export function showOverview(element, stats, organisation, choose) {
   const { sources, not_scanned: waiting, dead_letters: letters } = stats;
   const rows = sources.flatMap((source) =>
