@@ -41,8 +41,9 @@ PAUSE_SECONDS_MAX = 20.0
 class Healthy(msgspec.Struct):
     """The counts of a run of many seeds.
 
-    ``histories`` counts the histories inspected at rest, ``live`` those inspected during writes. ``forks``, ``floors``
-    and ``archives`` count the stores that have any. ``alarms`` describes the failed seeds.
+    ``histories`` counts the histories inspected at rest, and ``live`` counts the histories inspected during writes.
+    ``forks``, ``floors`` and ``archives`` count the stores with at least one fork, raised floor or archive. ``alarms``
+    describes the failed seeds.
     """
 
     stores: int = 0

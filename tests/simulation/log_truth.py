@@ -34,11 +34,11 @@ class Answer(msgspec.Struct, frozen=True, gc=False):
 
 
 class LogTruth:
-    """One incarnation: the write and the commit of each version. A moment is the number of commits until then."""
+    """One incarnation of a log: the write and the commit of each version. A moment is the number of commits so far."""
 
     def __init__(self, name: tuple[str, str], created: int, first: int, floor: int, before: bytes) -> None:
         self.name = name
-        """Its organisation and its name, as written in keys."""
+        """The organisation and the name of the log, as written in keys."""
 
         self.created = created
         self.first = first
@@ -111,7 +111,7 @@ class Truth:
             organisation, _, name = partition.partition("/")
             log = LogTruth((organisation, name), moment, attributes["s"], attributes["f"], self._beginning(attributes))
             if any(other.name == log.name and other.deleted is None for other in self.logs.values()):
-                raise Violation("created", "a log was created under the name of a living log", log=prefix)
+                raise Violation("created", "a log was created under the name of an existing log", log=prefix)
             self.logs[prefix] = log
             return
         if attributes["f"] < own.floor:
@@ -142,7 +142,7 @@ class Truth:
             log.moments.append(moment)
             log.hashes.append(next_hash(log.hash_at(version - 1), version, attributes))
             if log.hashes[-1] != attributes["h"]:
-                raise Violation("chain", "an entry's hash does not continue the history", version=version)
+                raise Violation("chain", "an entry's hash does not follow from the hash before it", version=version)
 
 
 def next_hash(before: bytes, version: int, attributes: Any) -> bytes:
@@ -165,7 +165,7 @@ def check_answers(answers: Iterable[Answer], truth: Truth) -> None:
         log = truth.logs[answer.prefix]
         if answer.version < 0:
             if log.deleted is None or log.deleted > answer.answered:
-                raise Violation("not-found", "a call reported a living log as deleted", answer=answer)
+                raise Violation("not-found", "a call reported an existing log as deleted", answer=answer)
         elif not log.head_at(answer.sent) <= answer.version <= log.head_at(answer.answered):
             raise Violation(
                 "stale-answer",

@@ -78,7 +78,7 @@ def _commit_then_blobs(self: Any, writes: Any, blobs: Any = NO_BLOBS) -> None:
 
 
 def _append_unheard(self: Any, pending: PendingEntry) -> Entry:
-    """Acknowledge an append that failed, unless with NotFound: return the entry that the append would have written."""
+    """Acknowledge an append that failed with any error but NotFound. Return the entry that it would have written."""
     known = self.known_head() or self.head()
     try:
         return _append(self, pending)

@@ -24,7 +24,7 @@ BLOB_BYTES_MAX = 1500
 class LaggingIndex:
     """An index with replicas. An inconsistent read goes to a replica, which lags by at most ``stale_ms_max``.
 
-    A replica never goes back, but two reads may reach two replicas.
+    A replica never returns to an older state, but two reads may reach different replicas.
     """
 
     def __init__(self, scheduler: Scheduler, stale_ms_max: int, blobs: MemoryBlobs, *, joint_commits: bool) -> None:
@@ -128,8 +128,8 @@ class Place:
     def branch(self, commits: int, *, keep_queue: bool) -> Place:
         """Return another place whose index begins in the state after the first ``commits`` commits.
 
-        Both places share the blobs, which are not rolled back. With ``keep_queue`` they also share the queue, so a
-        worker of either place may receive a message.
+        Both places share the blobs, which are not rolled back. With ``keep_queue`` both places also share the queue, so
+        a worker of either place may receive a message.
         """
         branch = copy(self)
         branch.index = self.index.restored(commits)

@@ -2,8 +2,8 @@
 
 Prints each failing seed with a command that repeats it, and the counts of events. The exit code is 1 if a seed failed,
 or if the median seed made too few port calls. In a run of at least 1,000 seeds it is also 1 if an event in a world's
-``columns`` never happened. ``--mutants`` plants each known bug; then the exit code is 0 only if each bug was caught by
-one of its checkers.
+``columns`` never happened. ``--mutants`` plants each known bug. The exit code is then 0 only if
+each bug was caught by one of its checkers.
 """
 
 from __future__ import annotations
@@ -135,7 +135,7 @@ class Summary(msgspec.Struct, frozen=True):
 
 
 def world_of(seed: int, only: str | None = None) -> str:
-    """Return the name of the world that a seed runs: ``only`` if given, else the one that the weights assign."""
+    """Return the name of the world that a seed runs: ``only`` if given, else the world that the weights assign."""
     if only is not None:
         return only
     place = seed % sum(listed.weight for listed in WORLDS.values())

@@ -77,7 +77,7 @@ class BackupWorld:
     @staticmethod
     @contextmanager
     def surroundings(scheduler: Scheduler) -> Iterator[None]:
-        """In half of the seeds, let a backup skip a family or record that changed once while it was read."""
+        """In half of the seeds, let a backup skip a family or record that changed once while the backup read it."""
         if scheduler.random.random() < 0.5:
             yield
             return
@@ -261,7 +261,7 @@ class BackupWorld:
             except VersionForgotten:
                 return
             if now != copied.hash_at(found):
-                raise Violation("backup is the history", f"{history} has another hash at {found}")
+                raise Violation("backup is the history", f"{history} has another hash than the live store at {found}")
 
     def _check_cut(self, backup: Store, place: BackupRepository) -> None:
         """Check the backup as of a time in the middle, if all logs still have their history of that time."""
@@ -308,7 +308,7 @@ class BackupWorld:
 
 
 class _SlowBlobs:
-    """The blobs of the backups. Some puts are so slow that other processes free items that were read before."""
+    """The blobs of the backups. Some puts are so slow that other processes free items that the backup has read."""
 
     def __init__(self, copies: MemoryBlobs, process: Process) -> None:
         self._copies = copies

@@ -203,7 +203,7 @@ class CollectWorld:
         return self.left.take(process.name)
 
     def _pause(self, process: Process) -> None:
-        """Sleep: mostly for a short time, so that actors interleave; sometimes for minutes, so that blobs grow old."""
+        """Sleep mostly for a short time, so that actors interleave. Sometimes sleep so long that blobs grow old."""
         long = process.clock.random() < 0.3
         process.clock.sleep((PAUSE_SECONDS_MAX if long else BURST_SECONDS_MAX) * process.clock.random())
 

@@ -101,7 +101,10 @@ class DecayWorld:
         self.shadow = MemoryBlobs(self.place.clock)
         self.damaged: dict[str, str] = {}
         self.damages: dict[str, int] = {}
-        """How often the disk has damaged each blob. After another put the disk may damage the blob again."""
+        """The number of times that the disk has damaged each blob.
+
+        After another put the disk may damage the blob again.
+        """
 
         self.scrubs = ScrubTruth(self.place.clock)
         self.decays = 0 if self.is_busy else draw.choice((0, 1, 2, 6))
@@ -252,12 +255,12 @@ class DecayWorld:
             pass
         base = log.app_snapshot(floor)
         if floor and (base is None or base.version != floor):
-            raise Violation("history kept", "there is no app snapshot at a floor", floor=floor)
+            raise Violation("history kept", "there is no app snapshot at the floor", floor=floor)
         for _ in log.read_snapshot(base) if base else ():
             pass
 
     def _raise(self, log: Log, act: Callable[[], int]) -> None:
-        """Raise a floor by ``act``. The base at the new floor must need no blob damaged during the whole call."""
+        """Raise a floor by ``act``. The base at the new floor must need no blob that stays damaged during the call."""
         counters, before = log.environment.counters, self._noticeable()
         raised = counters["floor"]
         try:
@@ -288,7 +291,7 @@ class DecayWorld:
                     self._require_archive(log, after[first])
 
     def _noticeable(self) -> dict[str, int]:
-        """Return the damaged blobs that a proof must find. Each has the number of its damages."""
+        """Return the damaged blobs that a proof must find. The values are the numbers of their damages."""
         noticeable = self.scrubs.noticeable(self.damaged)
         self.scheduler.counts.bump("values damaged behind the scrub", len(self.damaged) - len(noticeable))
         return {key: self.damages[key] for key in noticeable}
@@ -298,7 +301,7 @@ class DecayWorld:
         stored = read_name(self.place.index, ORGANISATION, log.record.name)
         base = newest_snapshot(self.place.index, log.record.prefix, stored.floor) if stored else None
         if base is None:
-            raise Violation("history kept", "there is no snapshot at a floor", log=log.record.name)
+            raise Violation("history kept", "there is no snapshot at or below the floor", log=log.record.name)
         if log.record.kind == "document":
             chunks, values = Chunks(self.shadow, log.record.owner), Values(self.shadow, log.record.owner)
             readings = (blob for reading in read_state_back(chunks, values, roots_of(base)) for blob in reading.blobs)
@@ -327,7 +330,10 @@ class DecayWorld:
     # Helpers of the actors
 
     def _repeat(self, process: Process, act: Callable[[Process], None]) -> None:
-        """Run an actor's turns. A fault or missing history ends a turn, and so does damage, in a seed with damage."""
+        """Run an actor's turns.
+
+        A fault or missing history ends a turn. If the seed has damage, damage also ends a turn.
+        """
         while self.left[process.name]:
             self._pause(process)
             if not self.left.take(process.name):
