@@ -226,7 +226,7 @@ def test_a_segment_that_is_forgotten_while_its_archive_is_read_is_not_freed_and_
     blobs = log.environment.blobs
 
     def forgotten(key: str) -> bytes:
-        """As another process, raise the floor and free the segments below. As a collection, delete the archives."""
+        """As another process, raise the floor and free the segments below it. As a collection, delete the archives."""
         vars(blobs).pop("get")
         raise_floor(other(log), 9)
         clock_of(log.environment).sleep(DUE_SECONDS)
