@@ -18,7 +18,7 @@ from tests.branches.servers import BranchServer
 from tests.processes import COMMAND_LINE, run, start
 
 LARGE = 5000
-"""Repetitions that make an event or body large. A backup copies large bodies as blobs, so that it takes longer."""
+"""The number of repetitions in a large event or body. A backup copies large bodies as blobs, and so takes longer."""
 
 
 @pytest.mark.slow
