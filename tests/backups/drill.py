@@ -5,9 +5,9 @@
 In each round, writers write to a store while the command line backs up the store. The drill kills some writers and some
 backups. Then the command line restores the newest backup, a random backup, and the state at a random time. Each restore
 fills a new store, which the command line then verifies. A restored backup must have every write that the store
-acknowledged before the backup began. Each of its logs and records must be a prefix of the log or record in the store.
-The state at a time must have every write up to that time, and no later version. With ``--aws`` the stores are on
-DynamoDB and S3, and the backups in S3:
+acknowledged before the backup began. Each log or record in a restored backup must be a prefix of the log or record in
+the store. The state at a time must have every write up to that time, and no later version. With ``--aws`` the stores
+are on DynamoDB and S3, and the backups in S3:
 
     python -m stratalog.testing.aws_local python -m tests.backups.drill --aws --rounds 2 --seconds 30
 """

@@ -118,7 +118,7 @@ def test_an_append_among_10_000_segments_costs_what_it_costs_in_one() -> None:
 
 
 def grow(log: Log, segments: int) -> int:
-    """Write segments of one entry each directly into the index. Return their number."""
+    """Write segments of one entry each directly into the index. Return the number of segments."""
     index, prefix = scripted(log.environment).backend, log.record.prefix
     name = index.get(f"{ORGANISATION}/{NAME}", "name")
     assert name is not None

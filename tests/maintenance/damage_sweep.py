@@ -174,7 +174,7 @@ def _blob_object(key: str, body: bytes, replace: Callable[[bytes | None], None])
 
 
 def sweep(store: stratalog.Store, place: Place, draw: Random, per_kind: int | None = None) -> Sweep:
-    """Damage needed objects in each way, one at a time. ``per_kind`` limits the objects of one kind, unless None."""
+    """Damage needed objects in each way, one at a time. If given, ``per_kind`` limits the objects of each kind."""
     assert inspect_all(store) == ()
     objects = [each for each in place.objects() if _is_needed(store, each)]
     draw.shuffle(objects)

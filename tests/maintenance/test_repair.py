@@ -1,4 +1,7 @@
-"""Repair rebuilds damaged objects from intact ones and names the objects that it cannot rebuild. It deletes nothing."""
+"""Repair rebuilds damaged objects from intact objects.
+
+It names the objects that it cannot rebuild, and deletes nothing.
+"""
 
 from __future__ import annotations
 

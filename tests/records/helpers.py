@@ -148,7 +148,7 @@ Ends = Callable[[Clock], tuple[Index, Blobs]]
 
 
 def in_memory() -> Ends:
-    """Return a function that opens backends in memory. Each of its calls returns the same backends."""
+    """Return a function that opens backends in memory. Each call of that function returns the same backends."""
     made: list[tuple[Index, Blobs]] = []
 
     def open_ends(clock: Clock) -> tuple[Index, Blobs]:

@@ -110,7 +110,7 @@ class Device:
             self.mutate(one.name, one.args)
 
     def reload(self) -> None:
-        """Drop the answers that were not read yet."""
+        """Drop the answers that the device has not read."""
         self.inbox.clear()
 
     def check(self, truths: Mapping[str, Truth]) -> None:

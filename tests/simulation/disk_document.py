@@ -53,7 +53,10 @@ class DiskDocument:
         self.done += 1
 
     def check(self, database: SqliteDatabase, blobs: Blobs, clock: Clock, counts: Counts) -> None:
-        """Check that the document holds every answered change and at most one more, and that the store verifies."""
+        """Check that the document has every answered change and at most one more change.
+
+        Check that the store verifies.
+        """
         environment = _environment(database, blobs, clock)
         try:
             document = Document(open_log(environment, ORGANISATION, NAME))

@@ -172,7 +172,7 @@ def check_told(told: Iterable[Told], truth: Truth) -> None:
 def check_merged(fork: Truth, target: Truth, *, refused: bool) -> None:
     """Check that a merged fork's mutations are in the target once each, in order, with no new rejection.
 
-    If the merge was refused, the target must hold none of the fork's mutations.
+    If the merge was refused, the target must contain none of the fork's mutations.
     """
     own = {(recorded.client, recorded.id): recorded for _, recorded in fork.committed.values()}
     merged = [one for _, one in target.committed.values() if one.origin in own]

@@ -1,4 +1,4 @@
-"""Mutators that fail: `broken` always raises an exception; `short` sometimes runs out of memory."""
+"""Mutators that fail: `broken` always raises an exception, and `short` sometimes runs out of memory."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def broken(draft: Draft, args: Any) -> None:
 
 
 def short(draft: Draft, args: Any) -> None:
-    """Change the document. `faulty_rules` replaces this mutator by one that sometimes raises MemoryError."""
+    """Change the document. `faulty_rules` replaces this mutator by a mutator that sometimes raises MemoryError."""
     draft.put(SHORT, draft.get(SHORT, 0) + args["by"])
 
 

@@ -1,8 +1,8 @@
 """Steps at single file operations: stand-ins for `os`, `open` and `flock` in the blob folder of several processes.
 
-Before each operation, other processes may run, or the process may be killed. After a kill, no operation of the process
-has an effect, not even in its `finally` blocks. The simulation closes the files of a killed process, which releases its
-locks. A kernel does the same.
+Before each operation, other processes may run, or the simulation may kill the process. After a kill, no operation of
+the process has an effect, not even in its `finally` blocks. The simulation closes the files of a killed process, which
+releases its locks. A kernel does the same.
 """
 
 from __future__ import annotations

@@ -71,7 +71,7 @@ class Interleaving:
 
 
 def shared_attributes(tree: ast.AST) -> frozenset[str]:
-    """Return the attributes that functions other than ``__init__`` assign or delete, or whose container they change."""
+    """Return the attributes that functions except ``__init__`` assign or delete, or whose containers they change."""
     shared: set[str] = set()
     for function in ast.walk(tree):
         if isinstance(function, ast.FunctionDef) and function.name != "__init__":

@@ -115,7 +115,7 @@ def _check_creations(changes: Iterable[Change], truth: Truth) -> None:
     calls = [change for change in changes if change.kind in CREATIONS]
     known = {change.prefix for change in calls if change.outcome is Answered.ACKNOWLEDGED}
     unsure = [change for change in calls if change.outcome in (None, Answered.UNKNOWN)]
-    for prefix, log in truth.logs.items():  # in the order of their creation
+    for prefix, log in truth.logs.items():  # the logs are in the order of their creation
         if prefix not in known:
             cause = next((call for call in unsure if call.name == log.name and call.may_have(log.created)), None)
             if cause is None:

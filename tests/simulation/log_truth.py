@@ -22,7 +22,7 @@ ENTRIES = re.compile(r"(.+@[a-z2-7]+)/(\d+)")
 
 
 class Answer(msgspec.Struct, frozen=True, gc=False):
-    """A certain answer about the head: its ``version``, or -1 for NotFound.
+    """A definite answer about the head: its ``version``, or -1 for NotFound.
 
     ``sent`` and ``answered`` are the numbers of commits that had taken effect at the request and at the answer.
     """
@@ -55,7 +55,7 @@ class LogTruth:
         """Each rise of the floor: its moment, and the new floor."""
 
     def hash_at(self, version: int) -> bytes:
-        """Return the hash of one of the log's versions, or of the version before the first."""
+        """Return the hash of one of the log's versions, or of the version before the first version."""
         return self.hashes[version - self.first] if version >= self.first else self.before
 
     @property
@@ -77,7 +77,7 @@ class LogTruth:
 
 
 class Truth:
-    """All incarnations of all logs. ``strays`` counts orphaned writes: at freed positions, or after an end marker."""
+    """All incarnations of all logs. ``strays`` counts orphaned writes at freed positions or after an end marker."""
 
     def __init__(self, commits: Iterable[Sequence[Write]]) -> None:
         self.logs: dict[str, LogTruth] = {}
@@ -160,7 +160,7 @@ def next_hash(before: bytes, version: int, attributes: Any) -> bytes:
 
 
 def check_answers(answers: Iterable[Answer], truth: Truth) -> None:
-    """Check that every certain answer was true at some moment between the request and the answer."""
+    """Check that every definite answer was true at some moment between the request and the answer."""
     for answer in answers:
         log = truth.logs[answer.prefix]
         if answer.version < 0:

@@ -163,7 +163,7 @@ def _pin_unfenced(source: Any, record: Any) -> list[Any]:
 
 
 def _delete_head_first(log: Any) -> None:
-    """The mutant of `delete_log` that reads the head, waits, and then reads the name that fences a roll-over."""
+    """The mutant of `delete_log` that reads the head, waits, and reads the name record, which fences a roll-over."""
     environment, record = log.environment, log.record
     for _ in range(lifecycle.ATTEMPTS_MAX):
         head = log.head()

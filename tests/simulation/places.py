@@ -90,7 +90,7 @@ class _Replica:
         self.applied = 0
 
     def follow(self, journal: list[tuple[int, Sequence[Write]]], oldest_ms: int, share: float) -> None:
-        """Apply all commits older than ``oldest_ms``, and a ``share`` of the later ones."""
+        """Apply all commits older than ``oldest_ms``, and a ``share`` of the later commits."""
         while self.applied < len(journal) and journal[self.applied][0] < oldest_ms:
             self._apply(journal)
         for _ in range(int(share * (len(journal) - self.applied + 1))):
@@ -102,7 +102,10 @@ class _Replica:
 
 
 def _commit_again(index: MemoryIndex, writes: Sequence[Write]) -> None:
-    """Commit the writes of a journal entry. Skip an entry without writes, left by a commit of blobs alone."""
+    """Commit the writes of a journal entry.
+
+    Skip an entry without writes: a commit of blobs alone leaves such an entry.
+    """
     if writes:
         index.commit(writes)
 

@@ -1,9 +1,9 @@
 """Run many seeds of the simulated worlds: ``python -m tests.simulation.simulate --seeds N --seed S``.
 
 Prints each failing seed with a command that repeats it, and the counts of events. The exit code is 1 if a seed failed,
-or if the median seed made too few port calls. In a run of at least 1,000 seeds it is also 1 if an event in a world's
-``columns`` never happened. ``--mutants`` plants each known bug. The exit code is then 0 only if
-each bug was caught by one of its checkers.
+or if the median seed made too few port calls. In a run of at least 1,000 seeds the exit code is also 1 if an event
+in a world's ``columns`` never happened. ``--mutants`` plants each known bug. The exit code is then 0 only if each bug
+was caught by one of its checkers.
 """
 
 from __future__ import annotations

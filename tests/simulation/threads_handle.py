@@ -123,7 +123,7 @@ class Handle:
             raise Violation("bystander", "a call failed although no port failed", error=repr(error)) from error
 
     def _check_known(self) -> None:
-        """Raise Violation if a value inside the handle went back, even if no call has returned it."""
+        """Raise Violation if a value inside the handle became older, even if no call has returned this value."""
         head = self.log.known_head()
         self._check_newest("head", head.version if head else None)
         self._check_newest("floor", self.log._floor.value)

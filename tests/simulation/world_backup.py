@@ -162,7 +162,7 @@ class BackupWorld:
             self._try(choose(process.clock, actions))
 
     def back_up(self, process: Process) -> None:
-        """Make backups, and check each. After a failed backup, try again at the next turn."""
+        """Make backups, and check each backup. After a failed backup, try again at the next turn."""
         while self._next(process):
             begun = self._heads()
             environment = log_place(process, SETTINGS)
@@ -211,9 +211,9 @@ class BackupWorld:
             for history, then in begun.items():
                 now = alive.get(history)
                 if now is None or now.incarnation != then.incarnation:
-                    continue  # deleted meanwhile
+                    continue  # the log or record was deleted meanwhile
                 if then.part in spared:
-                    continue  # contended, so the backup may hold the state of its base
+                    continue  # the part was contended, so the backup may hold the state of its base
                 self._check_history(backup, history, then.version)
             self._check_cut(backup, place)
         except (Corrupt, NotFound) as exc:
@@ -254,7 +254,9 @@ class BackupWorld:
         except NotFound as exc:
             raise Violation("backup complete", f"{history} is missing") from exc
         if found < version:
-            raise Violation("backup complete", f"{history} ends at {found}, and {version} was acknowledged")
+            raise Violation(
+                "backup complete", f"{history} ends at version {found}, but version {version} was acknowledged"
+            )
         if history.kind == "log":
             try:
                 now = open_log(log_place(self.place, SETTINGS), ORGANISATION, history.name).hash_at(found)
@@ -272,7 +274,8 @@ class BackupWorld:
         time_ms = sorted(times)[len(times) // 2]
         cut = store_over(CutIndex(backup.environment, time_ms=time_ms), place, place.manifest(), SETTINGS)
         try:
-            # Open all first: a log that forgot its history of that time raises VersionForgotten, and so do its forks.
+            # Open all documents first: a log that forgot its history of that time raises VersionForgotten, and so do
+            # its forks.
             documents = {line.id: cut.document(ORGANISATION, line.id) for line in cut.list(ORGANISATION)}
             for name, document in documents.items():
                 wanted = backup.log(ORGANISATION, name).version_at(time_ms)

@@ -2,7 +2,7 @@
 
 The store has a document, forks of the document, forks of forks, and a log with an application's snapshots. No floor may
 rise onto a damaged base, and no process may free a segment above a damaged base or collect a needed blob. The world
-keeps a copy of every blob. At the end it restores the damaged blobs. Then all retained history must be readable.
+keeps a copy of every blob. At the end the world restores the damaged blobs. Then all retained history must be readable.
 
 A busy seed has no faults and no damage. Writers commit without pause, and each floor must rise after one proof.
 In a slow seed a pause may last weeks, and a scrub reads blobs. The disk may damage a value after the scrub has read it.
@@ -203,7 +203,7 @@ class DecayWorld:
         self.scheduler.counts.bump("collected blobs", len(found.garbage))
 
     def scrub(self, process: Process) -> None:
-        """Run one pass of the scrub. A pass reads one round of the blobs or a part of it."""
+        """Run one pass of the scrub. A pass reads all blobs of a round or a part of them."""
         report = self.scrubs.run_pass(log_place(process, self.settings), SCRUB_DAYS, SCRUB_BLOBS_MAX)
         self.scheduler.counts.bump("scrub rounds", report.is_round_finished and report.blobs > 0)
 
@@ -291,7 +291,7 @@ class DecayWorld:
                     self._require_archive(log, after[first])
 
     def _noticeable(self) -> dict[str, int]:
-        """Return the damaged blobs that a proof must find. The values are the numbers of their damages."""
+        """Map each damaged blob that a proof must find to the number of its damages."""
         noticeable = self.scrubs.noticeable(self.damaged)
         self.scheduler.counts.bump("values damaged behind the scrub", len(self.damaged) - len(noticeable))
         return {key: self.damages[key] for key in noticeable}

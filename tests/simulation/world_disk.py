@@ -52,7 +52,7 @@ class Commit(msgspec.Struct):
     write_id: str
     sorts: Sequence[str]
     blob: bytes = b""
-    """The blob that the commit stores; empty if it stores no blob."""
+    """The blob that the commit stores, or empty bytes if it stores no blob."""
 
     told: Answered = Answered.UNKNOWN
 

@@ -129,7 +129,7 @@ def settled(index: Index, entry: Entry, doubtful: set[int]) -> int:
 
 
 def put(index: Index, entry: Entry, version: int, doubtful: set[int]) -> int:
-    """Put the entry at ``version`` if that version is free. ``doubtful`` holds versions whose outcome is unknown."""
+    """Put the entry at ``version`` if that version is free. ``doubtful`` is the set of versions in doubt."""
     attributes: dict[str, Attribute] = {"a": entry.writer, "w": entry.write_id, "n": entry.number}
     try:
         index.commit([Put(Item(PARTITION, number(version), attributes), condition())])

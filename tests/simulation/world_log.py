@@ -125,7 +125,7 @@ class LogWorld:
         self._read(process, self._any_log(process, log))
 
     def reuse(self, process: Process, log: Log) -> None:
-        """Reuse write ids: as an honest retry, or for other events."""
+        """Reuse write ids in honest retries or for other events."""
         reuse_append(self.scheduler, process.clock, log, self.histories[log.record.prefix].appends, content)
 
     def archive(self, process: Process, log: Log) -> None:
@@ -176,7 +176,10 @@ class LogWorld:
             self._create(log.environment, ORGANISATION, name, log.record.kind)
 
     def namesake(self, process: Process, log: Log) -> None:
-        """Append to another organisation's log of the same name. Create the log if missing. Sometimes delete it."""
+        """Append to another organisation's log of the same name.
+
+        Create this log if it is missing, and sometimes delete it.
+        """
         environment = log.environment
         try:
             theirs = open_log(environment, OTHER, MAIN)
@@ -306,7 +309,7 @@ class LogWorld:
         self.scheduler.counts.bump("reads")
 
     def _any_log(self, process: Process, log: Log) -> Log:
-        """Return mostly the log itself, sometimes one of its forks."""
+        """Return mostly the log itself, and sometimes one of its forks."""
         if process.clock.random() < 0.6:
             return log
         names = [listing.id for listing in list_directory(log.environment.index, ORGANISATION, LOGS)]

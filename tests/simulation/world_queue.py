@@ -203,7 +203,7 @@ class QueueWorld:
         return "put", {"key": draw.choice(("items/1", "zoo/1")), "value": draw.choice((1, "large" * 100))}
 
     def _attempt(self, action: Any) -> bool:
-        """Run the action. Return whether it changed the device; False after an expected error."""
+        """Run the action. Return whether the action changed the device. After an expected error return False."""
         try:
             return bool(action())
         except QueueFull:
@@ -215,8 +215,8 @@ class QueueWorld:
     def _push(self, device: Device, backlog: QueuedPushes, store: Store) -> bool:
         """Push the pending mutations to the incarnation that the device pulled last. Pull if that incarnation is gone.
 
-        The first device names the incarnation, and sometimes leaves out its first mutation. The other devices do not
-        name the incarnation, so the queued message must name it. They always send all mutations.
+        The first device names the incarnation, and sometimes leaves out its first mutation. The other devices always
+        send all mutations. They do not name the incarnation, so the queued message must name the incarnation.
         """
         document = store.document(ORGANISATION, device.document)
         if device.cookie is None or device.cookie.origin != document.origin:

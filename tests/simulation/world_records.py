@@ -155,7 +155,7 @@ class RecordsWorld:
         reuse_update(self.scheduler, process.clock, records, f"own-{write_id}", write_id)
 
     def read(self, process: Process, records: Records) -> None:
-        """Read the latest version, an older one, or all of them."""
+        """Read the latest version, an older version, or all versions."""
         id = choose(process.clock, IDS)
         sent = self.scheduler.steps
         latest = records.stat(id)
@@ -318,7 +318,7 @@ class RecordsWorld:
         return True
 
     def _check_kept(self, honest: Records, id: str, found: list[LoggedEntry], bodies: list[str | None]) -> None:
-        """Check that all versions from the first retained one to the latest exist, with the right bodies and hashes."""
+        """Check that all versions from the first retained version on exist, with the right bodies and hashes."""
         try:
             versions = list(honest.versions(id))
             read = [
@@ -349,7 +349,7 @@ class RecordsWorld:
 
 
 def bodies_of(found: list[LoggedEntry]) -> list[str | None]:
-    """Return the body that each version must have, computed only from the write ids; None for a deletion."""
+    """Return the body that each version must have, computed only from the write ids, or None for a deletion."""
     bodies: list[str | None] = []
     for entry in found:
         before = bodies[-1] if bodies else None
@@ -369,7 +369,9 @@ def _check_newer(latest: Put | None, write: Put) -> None:
     """Check that a write of the kinds `newer` and `stale` has a later source time than the version before."""
     time, before = write.item.attributes.get("t"), latest.item.attributes.get("t") if latest else None
     if str(write.item.attributes["w"]).endswith(TIMED) and before is not None and int(time or 0) <= int(before):
-        raise Violation("newer", "a body older than the latest version became a version", write=write, before=before)
+        raise Violation(
+            "newer", "a body with an older source time than the latest version was stored", write=write, before=before
+        )
 
 
 def _check_seen(version: RecordVersion, body: str | None, found: list[LoggedEntry], bodies: list[str | None]) -> None:
@@ -377,6 +379,6 @@ def _check_seen(version: RecordVersion, body: str | None, found: list[LoggedEntr
     if version.version > len(found) or found[version.version - 1].write_id != version.write_id:
         raise Violation("read", "an uncommitted version was read", version=version)
     if version.deleted != (bodies[version.version - 1] is None):
-        raise Violation("read", "a deletion was read as a value, or a value as a deletion", version=version)
+        raise Violation("read", "a deletion was read as a value, or a value was read as a deletion", version=version)
     if body is not None and body != bodies[version.version - 1]:
         raise Violation("body", "a version's body differs from the body that was put", version=version, body=body)

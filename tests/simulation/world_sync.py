@@ -393,7 +393,7 @@ def forget(document: Document) -> None:
 
 
 def check_news(request: Pull, pulled: Pulled) -> Pulled:
-    """Check that an answer with changes has a new cookie. A client ignores an answer with its own cookie."""
+    """Check that an answer with changes has a new cookie. A client ignores an answer with its present cookie."""
     if pulled.cookie == request.cookie and (pulled.patch or pulled.last or pulled.rejected):
-        raise Violation("cookie", "a response with changes has the cookie of its request", answer=pulled)
+        raise Violation("cookie", "an answer with changes has the cookie of its request", answer=pulled)
     return pulled

@@ -248,7 +248,7 @@ class ThreadWorld:
             self.history.append(actor.name, "", steps, Answered.ACKNOWLEDGED, max(versions))
 
     def look(self, handle: Handle, actor: Actor) -> None:
-        """Read the content of the newest version, or of an earlier version that the handle knows."""
+        """Read the content of the newest version, or of an earlier version."""
         document = handle.document
         assert document is not None
         before, steps = handle.version, self.scheduler.steps

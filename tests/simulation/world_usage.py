@@ -180,7 +180,10 @@ class UsageWorld:
         document.mutate("put", {"key": "k", "value": "x" * 600}, client=client)
 
     def _try(self, what: str, action: Any, kind: str = "", name: str = "") -> None:
-        """Run ``action``. ``kind`` and ``name`` identify the object that it creates. A fault ends this try only."""
+        """Run ``action``.
+
+        ``kind`` and ``name`` identify the object that the action creates. A fault ends this try only.
+        """
         sent_ms = self.place.clock.wall_ms()
         try:
             action()
