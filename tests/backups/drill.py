@@ -73,7 +73,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.backups.drill", description=__doc__)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--seconds", type=float, default=SECONDS, help="how long the writers of a round write")
+    parser.add_argument(
+        "--seconds", type=float, default=SECONDS, help="the seconds for which the writers of a round write"
+    )
     parser.add_argument("--aws", action="store_true", help="use the AWS services that the environment names")
     options = parser.parse_args(arguments)
     drill = run_drill(options.rounds, options.seed, seconds=options.seconds, aws=options.aws)

@@ -327,7 +327,9 @@ def test_a_writer_whose_entry_was_archived_and_freed_finds_it_there() -> None:
     assert data(other(log)).count("once") == 1
 
 
-@pytest.mark.parametrize("joint_commits", [True, False], ids=["commits check the head", "commits do not"])
+@pytest.mark.parametrize(
+    "joint_commits", [True, False], ids=["commits check the head", "commits do not check the head"]
+)
 @pytest.mark.parametrize(("free", "left"), [(free_all, [1, 5, 9]), (forget_all, [9])], ids=["archived", "forgotten"])
 def test_a_writer_frozen_before_a_roll_over_does_not_lead_the_name_back(
     free: Callable[[Log], None], left: list[int], joint_commits: bool

@@ -292,13 +292,15 @@ def _progress(line: str) -> None:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m tests.simulation.simulate", description=__doc__)
-    parser.add_argument("--seeds", type=int, default=100, help="how many seeds to run")
+    parser.add_argument("--seeds", type=int, default=100, help="the number of seeds to run")
     parser.add_argument("--seed", type=int, default=0, help="the first seed")
     parser.add_argument("--world", choices=WORLDS, help="run this world only")
     parser.add_argument("--trace", action="store_true", help="run only the first seed, and print every step")
-    parser.add_argument("--mutants", action="store_true", help="plant each known bug and run seeds until it is caught")
-    parser.add_argument("--processes", type=int, default=os.cpu_count() or 1, help="how many processes share the seeds")
-    parser.add_argument("--json", action="store_true", help="print the summary as JSON")
+    parser.add_argument(
+        "--mutants", action="store_true", help="plant each known bug, and run seeds until a checker fails"
+    )
+    parser.add_argument("--processes", type=int, default=os.cpu_count() or 1, help="the number of processes")
+    parser.add_argument("--json", action="store_true", help="print the result as JSON")
     return parser
 
 
