@@ -3,11 +3,11 @@
     python -m tests.backups.drill --rounds 20 --seed 1
 
 In each round, writers write to a store while the command line backs up the store. The drill kills some writers and some
-backups. Then the command line restores the newest backup, a random backup, and the state at a random time. It restores
-each into a new store, and verifies that store. A restored backup must have every write that the store acknowledged
-before the backup began. Each of its logs and records must be a prefix of the log or record in the store. The state at a
-time must have every write up to that time, and no later version. With ``--aws`` the stores are on DynamoDB and S3, and
-the backups in S3:
+backups. Then the command line restores the newest backup, a random backup, and the state at a random time. Each restore
+fills a new store, which the command line then verifies. A restored backup must have every write that the store
+acknowledged before the backup began. Each log or record in a restored backup must be a prefix of the log or record in
+the store. The state at a time must have every write up to that time, and no later version. With ``--aws`` the stores
+are on DynamoDB and S3, and the backups in S3:
 
     python -m stratalog.testing.aws_local python -m tests.backups.drill --aws --rounds 2 --seconds 30
 """
@@ -73,7 +73,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.backups.drill", description=__doc__)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--seconds", type=float, default=SECONDS, help="how long the writers of a round write")
+    parser.add_argument(
+        "--seconds", type=float, default=SECONDS, help="the seconds for which the writers of a round write"
+    )
     parser.add_argument("--aws", action="store_true", help="use the AWS services that the environment names")
     options = parser.parse_args(arguments)
     drill = run_drill(options.rounds, options.seed, seconds=options.seconds, aws=options.aws)

@@ -98,7 +98,7 @@ def test_a_backup_that_is_killed_goes_on(seed: int, lives: list[int]) -> None:
 
 @pytest.mark.parametrize("puts", [14, 20, 40])
 def test_a_backup_after_a_kill_writes_nothing_again_that_was_saved(puts: int) -> None:
-    """The next backup repeats no put from before the last saved progress. It may repeat later puts."""
+    """The next backup repeats no put from before the last saved progress, but may repeat later puts."""
     clock = ManualClock()
     store, backups = open_inline(settings=SETTINGS, clock=clock), Backups(clock)
     for count in range(10):

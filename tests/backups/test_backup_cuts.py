@@ -194,6 +194,6 @@ def told_entries(log: stratalog.Log) -> list[object]:
 
 
 def same(found: list[object], wanted: list[object]) -> bool:
-    """Return whether the entries that ``found`` still has equal those in ``wanted``."""
+    """Return whether the entries that ``found`` still has equal the entries in ``wanted``."""
     pairs = zip(found, wanted, strict=True)
     return all(one is None or one == other for one, other in pairs)

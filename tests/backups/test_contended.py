@@ -1,4 +1,4 @@
-"""A record that changes during each attempt to read it: the new backup has it as the backup before has it."""
+"""If a record changes during each attempt to read it, the new backup has the record as the previous backup has it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def memory() -> stratalog.Store:
 def test_a_record_that_keeps_changing_stays_as_the_backup_before_has_it(
     memory: stratalog.Store, monkeypatch: pytest.MonkeyPatch, has_failure: bool
 ) -> None:
-    """Meanwhile the store forgets the only version that the backup before has, and deletes its blob."""
+    """Before the second backup, the test deletes the blob of the only version in the first backup."""
     backups, blobs = Backups(memory.environment.clock), memory.environment.blobs
     memory.records("acme").put("r", FIRST)
     backups.make(memory)

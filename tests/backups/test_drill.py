@@ -18,7 +18,7 @@ from tests.branches.servers import BranchServer
 from tests.processes import COMMAND_LINE, run, start
 
 LARGE = 5000
-"""Repetitions that make an event or body large. A backup copies large bodies as blobs, so that it takes longer."""
+"""The number of repetitions in a large event or body. A backup copies large bodies as blobs, and so takes longer."""
 
 
 @pytest.mark.slow
@@ -56,7 +56,10 @@ def test_a_record_that_ends_elsewhere_than_it_should_would_be_seen() -> None:
 
 @pytest.mark.slow
 def test_a_client_of_a_restored_store_goes_on(tmp_path: Path) -> None:
-    """The client saw a write that the backup lacks. After the restore the server applies its pending mutation once."""
+    """The client saw a write that the backup lacks.
+
+    After the restore the server applies the client's pending mutation once.
+    """
     server = BranchServer(tmp_path / "store")
     server.create()
     server.start()
@@ -85,7 +88,10 @@ def test_a_client_of_a_restored_store_goes_on(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_what_is_acknowledged_while_a_backup_runs_does_not_spoil_it(tmp_path: Path) -> None:
-    """Two backups of one store run at once while the store acknowledges writes. The test verifies and restores both."""
+    """Two backups of one store run at once while the store acknowledges writes.
+
+    The test verifies and restores both backups.
+    """
     command = [*COMMAND_LINE, "backup", str(tmp_path / "backups"), "--store", str(tmp_path / "store"), "--json"]
     with stratalog.open(tmp_path / "store", settings=SETTINGS) as store:
         log, records = store.create_log(ORGANISATION, "events"), store.records(ORGANISATION)

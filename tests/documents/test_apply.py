@@ -56,7 +56,8 @@ def test_a_batch_is_one_version() -> None:
 
 
 def test_a_commit_leaves_nothing_to_a_later_garbage_collection() -> None:
-    # `gc.collect` counts the garbage of the whole process, including that of earlier tests. So use a new process.
+    # `gc.collect` counts the garbage of the whole process, including the garbage of earlier tests. So use a new
+    # process.
     run([sys.executable, "-c", GARBAGE], env=environment(), cwd=ROOT)
 
 
@@ -621,7 +622,8 @@ def test_readers_beside_writers_see_every_version_whole_and_never_an_older_one()
         for reader in readers:
             reader.start()
         id = 0
-        # On a slow machine a reader may get no processor for a while, so the writer goes on until each has read thrice.
+        # On a slow machine a reader may get no processor for a while. So the writer goes on until each reader has seen
+        # three versions.
         while id < 200 or (min(map(len, seen)) < 3 and time.monotonic() < ends):
             id += 1
             document.apply([inc("a/n", id=2 * id - 1), inc("b/n", id=2 * id)])

@@ -102,7 +102,7 @@ def test_a_roll_over_does_not_restart_the_proof() -> None:
 
 
 def at_call(world: World, wanted: int, meanwhile: Callable[[], object]) -> list[int]:
-    """Run ``meanwhile`` before port call number ``wanted``. Return a list that holds the number of calls so far."""
+    """Run ``meanwhile`` before port call number ``wanted``. Return a list with the number of calls so far."""
     calls = [0]
 
     def count(name: str, target: str) -> None:

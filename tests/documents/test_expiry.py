@@ -16,7 +16,7 @@ DAY_SECONDS = 86_400
 
 
 def rows(document: Document) -> list[str]:
-    """The keys of the clients tree."""
+    """The keys in the tree of clients."""
     state = document.state()
     return [key for key, _ in state.clients.scan(state.chunks, "")]
 

@@ -56,7 +56,7 @@ def plain(value: Any) -> Attribute:
 
 
 def unfloored(document: Document) -> Document:
-    """Return a handle that knows no floor. So the handle reads the entries that still exist below the floor."""
+    """Return a handle whose record has no floor. So the handle reads the entries that still exist below the floor."""
     record = msgspec.structs.replace(document.log.record, floor=0)
     return Document(Log(document.log.environment, record))
 

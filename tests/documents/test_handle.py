@@ -15,7 +15,7 @@ STEPS_MAX = 40
 def before_answer(world: World, step: int, meanwhile: Callable[[], object]) -> list[int]:
     """Run ``meanwhile`` between the read and the answer of query number ``step``.
 
-    Return a list that holds the number of queries so far.
+    Return a list with the number of queries so far.
     """
     calls, index = [0], world.backend
     query = index.query

@@ -81,7 +81,7 @@ def test_a_reading_goes_on_behind_any_position_and_reads_the_rest() -> None:
         again = list(readings(document, reading.position))
         seen = {blob.key for later in again for blob in later.blobs}
         assert {blob.key for later in whole[number + 1 :] for blob in later.blobs} <= seen
-        assert len(again) <= len(whole) - number + 2  # the chunks on the path to the position are read again
+        assert len(again) <= len(whole) - number + 2  # the reader reads the path to the position again
 
 
 def test_each_part_of_a_large_value_is_read_and_a_damaged_one_hides_none_after_it() -> None:
@@ -94,7 +94,7 @@ def test_each_part_of_a_large_value_is_read_and_a_damaged_one_hides_none_after_i
     for first, second in combinations(parts, 2):
         with damaged_blob(world.blobs.backend, first, FLIP), damaged_blob(world.blobs.backend, second, LOSE):
             assert damaged(document) == {first: False, second: True}
-    # Without the list the reader knows no part.
+    # Without the list of parts, the reader finds no part.
     with damaged_blob(world.blobs.backend, listing, FLIP), damaged_blob(world.blobs.backend, parts[0], LOSE):
         assert damaged(document) == {listing: False}
 

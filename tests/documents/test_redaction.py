@@ -376,7 +376,7 @@ def test_a_redaction_amid_a_fork_leaves_no_fork_without_a_state() -> None:
 
 
 def test_a_handle_that_is_behind_makes_no_fork_that_storage_has_no_state_of() -> None:
-    """The handle forks the newest version known to the handle, and holds the state of that version in memory."""
+    """The handle forks the newest version that it has read. Its cache still has the state of that version."""
 
     def overtake(world: World) -> None:
         other = world.open()

@@ -1,4 +1,7 @@
-"""`forget_below` only looks up a value that a scrub has read. It reads every other value of the base."""
+"""If a scrub has read a value, `forget_below` only checks that the value exists.
+
+It reads all other values of the base.
+"""
 
 from __future__ import annotations
 

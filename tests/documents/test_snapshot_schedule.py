@@ -1,4 +1,4 @@
-"""The schedule of snapshots: when a snapshot is due, which thread takes the snapshot, and failed snapshots."""
+"""The schedule of snapshots: the version at which a snapshot is due, the thread that takes it, and failed snapshots."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ def change(document: Document, number: int) -> None:
 
 
 def at_step(world: World, step: int, meanwhile: Callable[[], object]) -> list[int]:
-    """Run ``meanwhile`` before port call number ``step``. Return a list that holds the number of calls so far."""
+    """Run ``meanwhile`` before port call number ``step``. Return a list with the number of calls so far."""
     calls = [0]
 
     def count(name: str, target: str) -> None:
@@ -43,7 +43,10 @@ def at_step(world: World, step: int, meanwhile: Callable[[], object]) -> list[in
 
 
 def grown(world: World) -> Document:
-    """A document with a snapshot. The next snapshot shares chunks with the first and changes several chunks."""
+    """A document with a snapshot.
+
+    The next snapshot shares chunks with the first snapshot and changes several chunks.
+    """
     document = world.create()
     document.apply([put(f"c/{n}", BODY * 5 + str(n)) for n in range(300)])
     document.snapshot()

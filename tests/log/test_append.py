@@ -130,7 +130,7 @@ def test_nobody_shares_a_commit_where_that_costs_more() -> None:
 
 
 def commits_of_a_crowd(log: Log) -> int:
-    """Run nine appends. Eight of them arrive during the commit of the first. Return the number of commits."""
+    """Run nine appends. Eight of them arrive during the commit of the first append. Return the number of commits."""
     sent, go = threading.Event(), threading.Event()
 
     def hold() -> None:

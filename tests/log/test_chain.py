@@ -187,7 +187,7 @@ def test_two_entries_that_changed_places_are_found() -> None:
 
 
 def other(log: Log) -> Log:
-    """The log, opened in another process."""
+    """Return a handle of the log in another process."""
     return open_log(another(log.environment), log.record.organisation, log.record.name)
 
 

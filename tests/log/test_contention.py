@@ -1,4 +1,7 @@
-"""Contention: a lone writer reads nothing. A writer that would probably lose reads first. A loss doubles its wait."""
+"""Contention: a lone writer reads nothing.
+
+A writer that would probably lose reads first. Each loss doubles the writer's wait.
+"""
 
 from __future__ import annotations
 
@@ -226,7 +229,7 @@ def test_own_readers_do_not_make_a_writer_think_that_others_write() -> None:
     for _ in range(20):
         log.append(event())
     assert not log._appender.contention.contended
-    assert calls_of(log, lambda: log.append(event())) == {"commit": 1, "query": 1}  # the query is the reader's
+    assert calls_of(log, lambda: log.append(event())) == {"commit": 1, "query": 1}  # the reader made the query
     assert environment.counters["read first"] == 0
 
 

@@ -1,4 +1,4 @@
-"""The format is fixed: stored items and blobs stay readable, and the same operations write the same bytes."""
+"""The format is fixed: stored items and blobs stay readable, and equal operations write equal keys and event bytes."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ from tests.log.helpers import Mishap, ScriptedIndex, data, event, lost_answer, n
 
 LEADING = (
     *(Appender._serve, Appender._fill, Appender._run, GroupCommit.take, PendingEntry.settle),
-    # `interrupt` records an interrupt. A second interrupt during that call is not covered.
+    # `interrupt` records an interrupt. These tests cover no second interrupt during a call of `interrupt`.
     *(
         each
         for machine in (ConditionalAppend, LogAppend)

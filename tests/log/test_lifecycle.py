@@ -204,7 +204,7 @@ def test_a_deletion_frozen_before_a_roll_over_ends_the_log_where_it_is() -> None
         archive_segments(rival)
         clock_of(log.environment).sleep(DUE_SECONDS)
         free_segments(rival)
-        rival.head()  # caches the head, so that the next append reads nothing first
+        rival.head()  # this call caches the head, so the next append reads nothing first
         return original(partition, sort)
 
     vars(log.environment.index)["get"] = frozen

@@ -111,7 +111,7 @@ def test_an_archive_that_was_made_of_the_old_entry_is_never_named(monkeypatch: p
         return written
 
     monkeypatch.setattr(retention, "write_archive", overtaken)
-    assert archive_segments(log) == 1  # only the second segment: no record names the first segment's archive
+    assert archive_segments(log) == 1  # only the second segment, since the redaction changed the first segment
     check_redacted(log)
     assert archive_segments(log) == 1
     check_redacted(log)

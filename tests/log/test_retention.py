@@ -1,4 +1,4 @@
-"""The floor: which entries a log forgets, and which snapshot (the base) must exist before the floor rises."""
+"""The floor: a log forgets the entries below it, and a snapshot (the base) must exist before the floor rises."""
 
 from __future__ import annotations
 

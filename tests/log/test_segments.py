@@ -118,7 +118,7 @@ def test_an_append_among_10_000_segments_costs_what_it_costs_in_one() -> None:
 
 
 def grow(log: Log, segments: int) -> int:
-    """Write segments of one entry each directly into the index. Return their number."""
+    """Write segments of one entry each directly into the index. Return the number of segments."""
     index, prefix = scripted(log.environment).backend, log.record.prefix
     name = index.get(f"{ORGANISATION}/{NAME}", "name")
     assert name is not None
@@ -226,7 +226,7 @@ def test_a_segment_that_is_forgotten_while_its_archive_is_read_is_not_freed_and_
     blobs = log.environment.blobs
 
     def forgotten(key: str) -> bytes:
-        """As another process, raise the floor and free the segments below. As a collection, delete the archives."""
+        """As another process, raise the floor and free the segments below it. As a collection, delete the archives."""
         vars(blobs).pop("get")
         raise_floor(other(log), 9)
         clock_of(log.environment).sleep(DUE_SECONDS)
@@ -327,7 +327,9 @@ def test_a_writer_whose_entry_was_archived_and_freed_finds_it_there() -> None:
     assert data(other(log)).count("once") == 1
 
 
-@pytest.mark.parametrize("joint_commits", [True, False], ids=["commits check the head", "commits do not"])
+@pytest.mark.parametrize(
+    "joint_commits", [True, False], ids=["commits check the head", "commits do not check the head"]
+)
 @pytest.mark.parametrize(("free", "left"), [(free_all, [1, 5, 9]), (forget_all, [9])], ids=["archived", "forgotten"])
 def test_a_writer_frozen_before_a_roll_over_does_not_lead_the_name_back(
     free: Callable[[Log], None], left: list[int], joint_commits: bool

@@ -1,7 +1,7 @@
 """Damage each stored object in each way, directly in the storage, and check that an inspection names the object.
 
 ``python -m tests.maintenance.damage_sweep`` damages each object that a full store still needs. A full store has objects
-of every kind. The program sweeps one in memory and one in a folder.
+of every kind. The program sweeps a full store in memory and a full store in a folder.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Place(Protocol):
 
 
 class StoredObject(msgspec.Struct, frozen=True):
-    """One item or blob. ``replace(body)`` stores other bytes as the object; ``replace(None)`` deletes the object."""
+    """One item or blob. ``replace(body)`` stores other bytes as the object. ``replace(None)`` deletes the object."""
 
     kind: str
     key: str
@@ -174,7 +174,7 @@ def _blob_object(key: str, body: bytes, replace: Callable[[bytes | None], None])
 
 
 def sweep(store: stratalog.Store, place: Place, draw: Random, per_kind: int | None = None) -> Sweep:
-    """Damage needed objects in each way, one at a time. ``per_kind`` limits the objects of one kind; None: no limit."""
+    """Damage needed objects in each way, one at a time. If given, ``per_kind`` limits the objects of each kind."""
     assert inspect_all(store) == ()
     objects = [each for each in place.objects() if _is_needed(store, each)]
     draw.shuffle(objects)
@@ -268,7 +268,7 @@ def _is_last(store: stratalog.Store, item: Item) -> bool:
     prefix, _, first = item.partition.rpartition("/")
     segment = segment_holding(index, prefix, int(first))
     if segment is not None and segment.marked_ms:
-        return True  # the entry waits to be freed; the archive contains it
+        return True  # the segment waits to be freed, and its archive contains the entry
     following = index.get(item.partition, number(parse_number(item.sort) + 1))
     is_named = index.get(f"{prefix}/snapshots", item.sort) is not None
     return following is None and not is_named and item.partition.endswith(f"/{_last_segment(store, prefix)}")
@@ -309,7 +309,7 @@ def _record_of(store: stratalog.Store, partition: str) -> Any:
 def _is_needed(store: stratalog.Store, target: StoredObject) -> bool:
     """Return whether the store still needs the object.
 
-    It does not need the objects of a segment that waits to be freed. Exception: if the segment has an archive, the
+    The store does not need the objects of a segment that waits to be freed. But if the segment has an archive, the
     store needs the record and the entries of the segment.
     """
     if target.item is None:

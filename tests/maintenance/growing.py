@@ -26,7 +26,7 @@ LARGE = 3000
 
 
 def grow(store: stratalog.Store, chance: Random, steps: int, *, without: Step | None = None) -> None:
-    """Do ``steps`` random operations, none of kind ``without``. A refused operation is skipped."""
+    """Do ``steps`` random operations, none of kind ``without``. Skip refused operations."""
     for _ in range(steps):
         step = chance.choice([step for step in STEPS if step is not without])
         with suppress(StratalogError):

@@ -53,7 +53,7 @@ def keys(document: Document) -> set[str]:
 
 
 def orphan(document: Document) -> str:
-    """Put a blob that no commit refers to, as a crashed writer leaves it. Return its key."""
+    """Put a blob that no commit refers to, as a crashed writer does. Return the blob's key."""
     body = b"an orphan"
     key = f"{owner(document)}/bodies/{sha256(body).hex()}"
     document.log.environment.blobs.put(key, body)
@@ -304,7 +304,7 @@ def with_a_full_segment() -> Document:
 
 
 def lose_the_archive(document: Document) -> None:
-    """Let time pass and run a collection. It deletes the archive, since nothing refers to the archive yet."""
+    """Let time pass and run a collection, which deletes the archive, since nothing refers to the archive yet."""
     age(document)
     assert any("/archive/" in key for key in collect_family(document.log.environment, owner(document)).garbage)
 

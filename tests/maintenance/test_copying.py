@@ -38,7 +38,8 @@ def test_a_copy_tells_what_its_source_tells(seed: int, steps: int) -> None:
     assert told(target) == told(source)
     again = copy_store(source, target)
     assert (again.items_written, again.blobs_written) == (0, 0)
-    # No sweeps: once the source swept a deleted log, a copy cannot know that the target's log came from the source.
+    # Do not sweep. After the source has swept a deleted log, nothing shows a copy that the target's log came from the
+    # source.
     grow(source, chance, steps, without=FREE)
     copy_store(source, target)
     assert told(target) == told(source)

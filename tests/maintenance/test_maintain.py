@@ -1,4 +1,4 @@
-"""A pass of maintenance does only the work that is due. It resumes an earlier pass that was interrupted."""
+"""A pass of maintenance does only the work that is due. A pass resumes an interrupted earlier pass."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Under any policy, and after a kill at any point, maintenance deletes nothing that is still needed.
 
-Bugs planted in retention and collection show that these tests can fail. The tests run one process at a time; the
+Bugs planted in retention and collection show that these tests can fail. These tests run one process at a time. The
 simulation tests concurrent processes.
 """
 

@@ -1,4 +1,7 @@
-"""Repair rebuilds damaged objects from intact ones and names the objects that it cannot rebuild. It deletes nothing."""
+"""Repair rebuilds damaged objects from intact objects.
+
+It names the objects that it cannot rebuild, and deletes nothing.
+"""
 
 from __future__ import annotations
 
@@ -80,7 +83,7 @@ def test_chunks_and_archives_are_made_of_entries(how: str) -> None:
         for key in (*keys, f"{log.record.owner}/archive/{archive}"):
             damage_blob(store.environment.blobs, key, how)  # type: ignore[arg-type]
         assert "archive" in {damage.kind for damage in repair_all(store).repaired}
-        assert {damage.kind for damage in inspect_all(store)} <= {"chunk", "snapshot"}  # of a base at a floor
+        assert {damage.kind for damage in inspect_all(store)} <= {"chunk", "snapshot"}  # damage of a base at a floor
 
 
 def test_a_snapshot_is_made_again_and_what_is_not_derivable_is_named() -> None:

@@ -30,7 +30,7 @@ SHARED = ("!collecting", "!usage")
 
 
 class Stored:
-    """A store, with a measurement of its usage and a direct count to compare with."""
+    """A store, a measurement of its usage, and a direct count of the same amounts."""
 
     def __init__(self) -> None:
         self.clock = ManualClock()

@@ -12,7 +12,7 @@ DELETED = "(deleted)"
 """The loss of the whole item."""
 
 REVISION = "its revision"  # only the condition of the next change compares this counter
-TIME_AND_ID = "its time and id"  # the time is for people, the id is random
+TIME_AND_ID = "its time and id"  # only people read the time, and the id is random
 MISSING = "that it is missing"
 CHECKPOINT = "[checkpoint](../concepts/proof.md#checkpoints)"
 NUMBERS = "its numbers and texts"

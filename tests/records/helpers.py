@@ -20,7 +20,7 @@ from stratalog.ports.index import NO_BLOBS, Index, Item, Write
 from stratalog.records import Records
 
 LONG_SECONDS = 1000
-"""Longer than the observation limit and the grace period together."""
+"""A time that is longer than the observation limit and the grace period together."""
 
 
 class HandClock:
@@ -144,11 +144,11 @@ class DatedBlobs:
 
 
 Ends = Callable[[Clock], tuple[Index, Blobs]]
-"""Opens the backends of a world. Each call opens them as another process would."""
+"""Opens the backends of a world. Each call opens the backends as another process would."""
 
 
 def in_memory() -> Ends:
-    """Return a function that opens backends in memory. Each of its calls returns the same backends."""
+    """Return a function that opens backends in memory. Each call of that function returns the same backends."""
     made: list[tuple[Index, Blobs]] = []
 
     def open_ends(clock: Clock) -> tuple[Index, Blobs]:

@@ -1,4 +1,7 @@
-"""An older library is the model of records. `docs/coverage.md` has a row for each behaviour and defect of it."""
+"""An older library is the model of records.
+
+`docs/coverage.md` has a row for each behaviour and each defect of this library.
+"""
 
 from __future__ import annotations
 

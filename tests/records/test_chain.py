@@ -1,4 +1,4 @@
-"""The hash chain of a record's versions: what a hash covers, and that each version has its own hash."""
+"""The hash chain of a record's versions: the facts that a hash covers, and the hash of each kind of version."""
 
 from __future__ import annotations
 

@@ -32,7 +32,10 @@ Told = dict[str, int]
 
 @pytest.fixture(autouse=True)
 def _deep() -> Iterator[None]:
-    """Raise the recursion limit: Python adds an actor's stack depth to that of the actor that first switched to it."""
+    """Raise the recursion limit.
+
+    Python adds the stack depths of an actor and of the actor that first switched to it.
+    """
     limit = sys.getrecursionlimit()
     sys.setrecursionlimit(WRITERS * limit)
     yield

@@ -280,4 +280,4 @@ def test_d14_nothing_comes_between_the_conditions_and_the_writes_of_a_commit_in_
         assert sorted(found.body) == [0, 1, 2]
         assert found.version.version == 4
         waits += scheduler.counts.get("lock waits")
-    assert waits, "no actor waited for another one's lock"
+    assert waits, "no actor waited for another actor's lock"

@@ -173,7 +173,7 @@ def test_what_a_crashed_writer_left_in_a_freed_place_is_never_read_and_swept(wor
 
 
 def test_a_place_freed_after_two_sends_is_an_unknown_outcome(world: World) -> None:
-    """The first send may have taken effect, and another process may have freed its version since.
+    """The first send may have taken effect, and another process may have freed the new version since.
 
     So a retry could apply the put twice.
     """
@@ -227,7 +227,7 @@ def test_a_version_freed_while_its_writer_looks_is_an_unknown_outcome(
 
 
 def test_a_version_whose_freeing_began_before_its_writer_looked_is_an_unknown_outcome(world: World) -> None:
-    """The other writer has freed all earlier versions. It frees this version next, and the item still exists."""
+    """The other writer has freed all earlier versions, and frees this version next. The version's item still exists."""
 
     def crash(commit: Commit) -> None:
         raise KeyboardInterrupt

@@ -26,7 +26,7 @@ LARGE = random.Random(5).randbytes(50_000)
 
 
 def check_out_of_reach(records: Records, said: str) -> None:
-    """Check that a put and a read raise Unavailable, with a message that names what is missing."""
+    """Check that a put and a read raise Unavailable, with a message that names the missing table or bucket."""
     for call in (lambda: records.put("b1", LARGE[1:]), lambda: records.get("b1")):
         with pytest.raises(Unavailable) as told:
             call()

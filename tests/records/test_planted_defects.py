@@ -65,7 +65,7 @@ def latest_is_stale(world: World, patch: pytest.MonkeyPatch) -> None:
 
 
 def expected_is_not_looked_at(world: World, patch: pytest.MonkeyPatch) -> None:
-    """The put ignores the expected version. It requires only that the version that it writes does not exist."""
+    """The put ignores the expected version. The put requires only that the version to write does not exist."""
     patch.setattr(store, "next_put", lambda call, wanted, expected: decisions.next_put(call, wanted, None))
 
 

@@ -18,7 +18,10 @@ BODIES = st.sampled_from([b"", b"x", b"y", b"z" * 10, bytes(range(256)) * 80, by
 
 
 class RecordsMachine(RuleBasedStateMachine):
-    """`model` holds every version ever put, with None for a deletion. `floor` holds the oldest retained version."""
+    """`model` lists every version ever put, with None for a deletion.
+
+    `floor` is each record's oldest retained version.
+    """
 
     def __init__(self) -> None:
         super().__init__()

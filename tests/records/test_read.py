@@ -1,4 +1,7 @@
-"""Reads of one version, the latest, or all in order. Missing, damaged and unavailable data raise different errors."""
+"""Reads of one version, of the latest version, or of all versions in order.
+
+Missing, damaged and unavailable data raise different errors.
+"""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ def pins(world: World) -> list[str]:
 
 
 def orphan(world: World, id: str) -> str:
-    """Put a blob to which no version refers. Return its key."""
+    """Put a blob to which no version refers. Return the blob's key."""
     key = f"{world.organisation}/records/{id}/bodies/{sha256(b'an orphan').hex()}"
     world.blobs.put(key, b"an orphan")
     return key

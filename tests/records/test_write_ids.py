@@ -84,7 +84,7 @@ OTHERS: dict[str, Write] = {
 
 
 def before(records: Records, write: str) -> None:
-    """Put what a write needs: a version to update or delete, or a deletion to undo."""
+    """Put the versions that a write needs: a version to update or delete, or a deletion to undo."""
     records.put("r", b"first")
     if write == "undelete":
         records.delete("r")

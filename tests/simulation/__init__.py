@@ -24,7 +24,7 @@ world_hosted_turns  processes that share a log at a hosted index
 world_usage         a server that enforces quotas, and measurements of the stored amounts
 inspected           the check that an undamaged store verifies
 healthy             inspections of the stores of other worlds, during and after their runs
-actors              steps that actors of all worlds share
+actors              steps that actors of several worlds share
 faulty              mutators that fail, and the check of their dead letters
 hostile             writers that use other writers' keys and reserved names
 devices             the clients of worlds `sync` and `queue`
@@ -33,13 +33,13 @@ places              backends in memory, and processes that reach them over fault
 file_steps          steps at single file operations
 scratch             folders of the worlds that work on real files
 pool                thread pools on the scheduler
-threads_handle      a handle that checks each result against earlier ones
+threads_handle      a handle that checks each result against earlier results
 interleaving        yields at each access of a shared attribute
 racing              a class for the tests of interleaving
 log_truth           the model of a log
 log_outcomes        the outcomes of creations, forks, deletions and raised floors
 scrub_truth         the time of the scrub's last read of each blob
-records_truth       the hash of each version of a record, computed from its item alone
+records_truth       the hash of each version of a record, computed from the version's item alone
 documents_truth     the model of a document
 disk_document       a document of the world `disk`
 documents_jobs      clients and forks that outlive processes

@@ -79,7 +79,9 @@ class Device:
         self.outcomes += [(request.origin, outcome) for outcome in pushed.outcomes]
         statuses = {one.status for one in pushed.outcomes if one.client in self.clients}
         if "wrong-group" in statuses or "mismatch" in statuses:
-            raise Violation("answers", "a device's push counts as another client's", device=self.name, answer=pushed)
+            raise Violation(
+                "answers", "a device's push was treated as a push of another client", device=self.name, answer=pushed
+            )
         if "collected" in statuses:
             self.begin_again()
 
@@ -108,7 +110,7 @@ class Device:
             self.mutate(one.name, one.args)
 
     def reload(self) -> None:
-        """Drop the answers that were not read yet."""
+        """Drop the answers that the device has not read."""
         self.inbox.clear()
 
     def check(self, truths: Mapping[str, Truth]) -> None:
@@ -135,7 +137,12 @@ class Device:
 
     def _check_order(self, cookie: Cookie) -> None:
         if self.cookie is not None and cookie.order <= self.cookie.order and cookie != self.cookie:
-            raise Violation("order", "a new cookie's order is not higher", before=self.cookie, after=cookie)
+            raise Violation(
+                "order",
+                "a new cookie's order is not above the order of the previous cookie",
+                before=self.cookie,
+                after=cookie,
+            )
 
     def _apply(self, pulled: Pulled) -> None:
         for operation in pulled.patch:
@@ -148,7 +155,13 @@ class Device:
         whole = bool(pulled.patch) and isinstance(pulled.patch[0], Clear)
         for client, id in pulled.last.items():
             if id < self.last.get(client, 0) + (not whole):
-                raise Violation("last", "a reported last id did not increase", client=client, id=id, before=self.last)
+                raise Violation(
+                    "last",
+                    "a client's reported last id is not above its previous last id",
+                    client=client,
+                    id=id,
+                    before=self.last,
+                )
         self.last = dict(pulled.last) if whole else {**self.last, **pulled.last}
 
     def _see(self) -> None:
@@ -159,7 +172,10 @@ class Device:
 
 
 def check_heirs(truths: Sequence[Truth]) -> None:
-    """Check that no client committed in two incarnations: a mutation for one incarnation must not reach another."""
+    """Check that no client committed in two incarnations.
+
+    A mutation for one incarnation must reach no other incarnation.
+    """
     met: set[str] = set()
     for truth in truths:
         clients = {client for client, _ in truth.committed}
@@ -181,17 +197,25 @@ def _check_sighting(seen: Sighting, truth: Truth) -> None:
     there = truth.states[seen.version]
     if seen.content != there:
         keys = sorted(key for key in seen.content.keys() | there.keys() if seen.content.get(key) != there.get(key))
-        raise Violation("state", "a device's content matches no version", version=seen.version, keys=keys)
+        raise Violation(
+            "state", "a device's content differs from the log's content at its version", version=seen.version, keys=keys
+        )
     reached = _last_ids(truth, seen.version)
     own = {client: reached[client] for client in seen.clients if client in reached}
     if seen.last != own:
-        raise Violation("last", "a device has wrong last ids", version=seen.version, seen=seen.last, found=own)
+        raise Violation(
+            "last",
+            "a device's last ids differ from the log's last ids at its version",
+            version=seen.version,
+            seen=seen.last,
+            found=own,
+        )
 
 
 def _check_rejection(one: Rejection, truth: Truth) -> None:
     _, recorded = truth.committed.get((one.client, one.id), (0, None))
     if recorded is None or recorded.reason != one.reason:
-        raise Violation("rejected", "a reported rejection is not in the log", rejection=one)
+        raise Violation("rejected", "the log does not contain a reported rejection", rejection=one)
 
 
 def _last_ids(truth: Truth, version: int) -> dict[str, int]:

@@ -31,8 +31,9 @@ FORMS: tuple[Callable[[int], str], ...] = (
     lambda number: f"{number} ".ljust(4000, "v"),
     lambda number: f"{number} ".ljust(ROW_CHARACTERS, "v"),
 )
-"""The forms of the values. The first is inside the entry. The second does not become small by compression, so the body
-of its entry is a blob in a row of the database. The third is a file. The fourth is compressed, inside the entry."""
+"""The forms of the values. The entry contains the first form. Compression does not make the second form small, so the
+body of its entry is a blob in a row of the database. A file contains the third form. The entry contains the fourth
+form, compressed."""
 
 SETTINGS = LogSettings(
     segment_entries_target=3, snapshot_entries_interval=2, body_inline_bytes_max=256, append_seconds_max=1
@@ -52,7 +53,10 @@ class DiskDocument:
         self.done += 1
 
     def check(self, database: SqliteDatabase, blobs: Blobs, clock: Clock, counts: Counts) -> None:
-        """Check that the document holds every answered change and at most one more, and that the store verifies."""
+        """Check that the document has every answered change and at most one more change.
+
+        Check that the store verifies.
+        """
         environment = _environment(database, blobs, clock)
         try:
             document = Document(open_log(environment, ORGANISATION, NAME))

@@ -10,7 +10,7 @@ __all__ = ["Fork", "Job", "group_of"]
 
 
 class Job(msgspec.Struct):
-    """A client that outlives processes: its mutations, and the number of answered ones."""
+    """A client that outlives processes: its mutations, and the number of answered mutations."""
 
     client: str
     mutations: list[Mutation]
@@ -20,7 +20,7 @@ class Job(msgspec.Struct):
 
 
 class Fork(msgspec.Struct):
-    """A fork in progress: its mutations, the number of applied ones, and the answer to its merge, if there is one."""
+    """A fork in progress: its mutations, the number of applied mutations, and the answer to its merge, if any."""
 
     name: str
     mutations: list[Mutation]

@@ -36,7 +36,7 @@ class Told(msgspec.Struct, frozen=True, gc=False):
 
 
 class Truth:
-    """All entries that a log ever had, even forgotten ones. The mutators compute the state after each entry."""
+    """All entries that a log ever had, even the forgotten entries. The mutators compute the state after each entry."""
 
     def __init__(
         self, place: Place, prefix: str, mutators: Mutators, parent: Truth | None = None, first: int = 0
@@ -65,9 +65,11 @@ class Truth:
                 if group_of(one.client) in collected:
                     raise Violation("collected", "a collected client still commits", client=one.client, version=version)
                 if one.id <= newest.get(one.client, 0):
-                    raise Violation("once", "a repeated mutation", client=one.client, id=one.id, version=version)
+                    raise Violation(
+                        "once", "a mutation was committed twice", client=one.client, id=one.id, version=version
+                    )
                 if one.id != newest.get(one.client, 0) + 1:
-                    raise Violation("client-order", "a missing number", client=one.client, id=one.id)
+                    raise Violation("client-order", "a client's number was skipped", client=one.client, id=one.id)
                 newest[one.client] = one.id
 
     def check_state(self, version: int, whole: dict[str, Any]) -> None:
@@ -75,7 +77,9 @@ class Truth:
         truth = {key: decode(value) for key, value in self.states[version].items()}
         if whole != truth:
             differing = sorted(key for key in whole.keys() | truth.keys() if whole.get(key) != truth.get(key))
-            raise Violation("state", "a state differs from its mutations' result", version=version, keys=differing)
+            raise Violation(
+                "state", "a state differs from the result of its mutations", version=version, keys=differing
+            )
 
     def check_history(self, document: Document, key: str, oldest: int) -> None:
         """Check that the history of ``key`` lists exactly its changes after version ``oldest``, newest first."""
@@ -86,13 +90,17 @@ class Truth:
             if version > oldest and self.states[version].get(key) != self.states[version - 1].get(key)
         ]
         if found != expected:
-            raise Violation("history", "a key's history is wrong", key=key, found=found, expected=expected)
+            raise Violation(
+                "history", "a key's history does not list its changes", key=key, found=found, expected=expected
+            )
 
     def check_applied(self, document: Document, client: str, id: int, oldest: int) -> None:
         """Check that the document finds the version of a mutation after ``oldest``, unless its client was collected."""
         version = self.committed[client, id][0]
         if version > oldest and document.state().client(client) and document.applied_in(client, id) != version:
-            raise Violation("history", "a mutation's version is not found", client=client, id=id, version=version)
+            raise Violation(
+                "history", "the document does not find the version of a mutation", client=client, id=id, version=version
+            )
 
     def _fold(self, state: State, entry: Entry) -> State:
         draft = Draft(state.get, _keys_of(state))
@@ -101,7 +109,12 @@ class Truth:
             self.committed.setdefault((one.client, one.id), (entry.version, one))
             rejected = self._run(draft, one, commit)
             if rejected != (one.reason is not None):
-                raise Violation("outcome", "a committed outcome is wrong", mutation=one, version=entry.version)
+                raise Violation(
+                    "outcome",
+                    "the committed outcome of a mutation differs from the mutator's result",
+                    mutation=one,
+                    version=entry.version,
+                )
         after = {**state, **{key: value for key, value in draft.changes.items() if value is not None}}
         return {key: value for key, value in after.items() if draft.changes.get(key, b"") is not None}
 
@@ -142,7 +155,7 @@ def check_answer(outcome: Outcome, done: int, *, collecting: bool) -> None:
         or (status == "collected" and not collecting)
     )
     if wrong:
-        raise Violation("answers", "an outcome contradicts an earlier one", outcome=outcome, acknowledged=done)
+        raise Violation("answers", "an outcome contradicts an earlier outcome", outcome=outcome, acknowledged=done)
 
 
 def check_told(told: Iterable[Told], truth: Truth) -> None:
@@ -159,12 +172,14 @@ def check_told(told: Iterable[Told], truth: Truth) -> None:
 def check_merged(fork: Truth, target: Truth, *, refused: bool) -> None:
     """Check that a merged fork's mutations are in the target once each, in order, with no new rejection.
 
-    If the merge was refused, the target must hold none of the fork's mutations.
+    If the merge was refused, the target must contain none of the fork's mutations.
     """
     own = {(recorded.client, recorded.id): recorded for _, recorded in fork.committed.values()}
     merged = [one for _, one in target.committed.values() if one.origin in own]
     if [one.origin for one in merged] != ([] if refused else list(own)):
-        raise Violation("merged", "a fork's mutations were not merged once each, in order", fork=own, target=merged)
+        raise Violation(
+            "merged", "the target does not contain the expected mutations of a fork", fork=own, target=merged
+        )
     if any(one.reason is not None and own[one.origin].reason is None for one in merged if one.origin):
         raise Violation("merged", "a merge rejected a mutation that the fork had applied", fork=own, target=merged)
 
@@ -178,7 +193,10 @@ def check_projected(rows: Iterable[Item], truth: Truth) -> None:
 
 
 def _entries(place: Place, prefix: str, owner: str) -> dict[int, Entry]:
-    """Return the first put of each version of a log. A later put at a freed position is an orphaned write, no entry."""
+    """Return the first put of each version of a log.
+
+    A later put at a freed position is an orphaned write, not an entry.
+    """
     found: dict[int, Entry] = {}
     for item in _items(writes for _, writes in place.index._journal):
         head, _, segment = item.partition.rpartition("/")

@@ -1,4 +1,4 @@
-"""Mutators that fail: `broken` always raises an exception; `short` sometimes runs out of memory."""
+"""Mutators that fail: `broken` always raises an exception, and `short` sometimes runs out of memory."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def broken(draft: Draft, args: Any) -> None:
 
 
 def short(draft: Draft, args: Any) -> None:
-    """Change the document. `faulty_rules` replaces this mutator by one that sometimes raises MemoryError."""
+    """Change the document. `faulty_rules` replaces this mutator by a mutator that sometimes raises MemoryError."""
     draft.put(SHORT, draft.get(SHORT, 0) + args["by"])
 
 
@@ -49,7 +49,7 @@ def faulty_rules(scheduler: Scheduler) -> Rules:
 
 
 def check_letters(place: Place, incarnation: str, truth: Truth) -> None:
-    """Check that each faulty mutation has a dead letter with the mutation's reason, and no other mutation has one."""
+    """Check that each faulty mutation has a dead letter with its reason, and no other mutation has a dead letter."""
     letters = {
         (letter.client, letter.id): letter
         for _, letter in list_rejections(place.index)
@@ -59,10 +59,16 @@ def check_letters(place: Place, incarnation: str, truth: Truth) -> None:
         letter = letters.get((client, id))
         if (letter is not None) != (recorded.name == "broken"):
             text = (
-                "a dead letter for a mutation without a fault"
+                "a mutation without a fault has a dead letter"
                 if letter
                 else "a mutation with a fault has no dead letter"
             )
             raise Violation("letters", text, client=client, id=id, version=version, reason=recorded.reason)
         if letter is not None and letter.reason != recorded.reason:
-            raise Violation("letters", "a letter has a wrong reason", client=client, id=id, reason=recorded.reason)
+            raise Violation(
+                "letters",
+                "a dead letter has another reason than its mutation",
+                client=client,
+                id=id,
+                reason=recorded.reason,
+            )

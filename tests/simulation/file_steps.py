@@ -1,7 +1,8 @@
 """Steps at single file operations: stand-ins for `os`, `open` and `flock` in the blob folder of several processes.
 
-Before each operation, other processes may run, or the process may be killed. After a kill, no operation of the process
-has an effect, not even in its `finally` blocks. Its files still get closed, which releases its locks, as a kernel does.
+Before each operation, other processes may run, or the simulation may kill the process. After a kill, no operation of
+the process has an effect, not even in its `finally` blocks. The simulation closes the files of a killed process, which
+releases its locks. A kernel does the same.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ class FileSteps:
             self.operation(label)
 
     def lock(self, file: Any, how: int) -> None:
-        """Call `flock`. The code under test must ask for no waiting: a blocked call would stop all actors."""
+        """Call `flock`. The code under test must pass LOCK_NB: a blocked call would stop all actors."""
         self.step("flock")
         try:
             fcntl.flock(file, how)
@@ -94,7 +95,7 @@ class _SteppingOs:
 
 
 class _Scanned(list[Any]):
-    """A listing that is also a context manager, like that of `os.scandir`."""
+    """A listing that is also a context manager, like the listing of `os.scandir`."""
 
     def __enter__(self) -> _Scanned:
         return self

@@ -2,8 +2,8 @@
 
 Each store results from one seed of a world. While the actors run, another process inspects the whole store repeatedly,
 through ports that inject faults. After the run, this module inspects the store once more. `BranchesWorld` has several
-stores, and the module inspects each. No inspection may find damage. This module does not run the world `disk`: each
-seed of `disk` inspects its own store after the last power failure.
+stores, and the module inspects each store. No inspection may find damage. This module does not run the world `disk`:
+each seed of `disk` inspects its own store after the last power failure.
 """
 
 from __future__ import annotations
@@ -41,8 +41,9 @@ PAUSE_SECONDS_MAX = 20.0
 class Healthy(msgspec.Struct):
     """The counts of a run of many seeds.
 
-    ``histories`` counts the histories inspected at rest, ``live`` those inspected during writes. ``forks``, ``floors``
-    and ``archives`` count the stores that have any. ``alarms`` describes the failed seeds.
+    ``histories`` counts the histories inspected at rest, and ``live`` counts the histories inspected during writes.
+    ``forks``, ``floors`` and ``archives`` count the stores with at least one fork, raised floor or archive. ``alarms``
+    describes the failed seeds.
     """
 
     stores: int = 0

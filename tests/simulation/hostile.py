@@ -29,7 +29,7 @@ RESERVED = ("replay/aaaaaaaaaaaaaaaa/0", "replay/x", "redrive/0000000000000001/1
 def reuse_append(
     scheduler: Scheduler, clock: Clock, log: Log, appends: Sequence[CheckedAppend], content: Callable[[str], Event]
 ) -> None:
-    """Append under the write id of an acknowledged append: its event under a new author, or other events."""
+    """Append under the write id of an acknowledged append, either the same event under a new author or other events."""
     known = [append for append in appends if append.outcome is Answered.ACKNOWLEDGED]
     if not known:
         return
@@ -81,12 +81,14 @@ def reuse_update(scheduler: Scheduler, clock: Clock, records: Records, id: str, 
 
 
 def reuse_number(scheduler: Scheduler, document: Document, last: Mutation, group: str, owner: str) -> None:
-    """Push the last number of a client that has ended: first with another payload, then with the original one."""
+    """Push the last number of a client that has ended: first with another payload, then with the original payload."""
     forged = Mutation(client=last.client, id=last.id, name="put", args={"key": "forged", "value": last.id})
     for mutation, expected in ((forged, "mismatch"), (last, "seen")):
         [outcome] = document.apply([mutation], group=group, owner=owner)
         if outcome.status not in (expected, "collected", "unknown-client"):
-            raise Violation("key-bound", "a used number got a wrong outcome", outcome=outcome, expected=expected)
+            raise Violation(
+                "key-bound", "a push under a used number got a wrong outcome", outcome=outcome, expected=expected
+            )
         scheduler.counts.bump("numbers reused")
 
 
@@ -104,12 +106,15 @@ def check_refused_name(scheduler: Scheduler, answer: Pushed | StratalogError | N
 
 
 def _judge(scheduler: Scheduler, honest: bool, version: int, call: Callable[[], int]) -> None:
-    """Check the answer to a call under a used write id. Raises other errors of the call: they prove nothing."""
+    """Check the answer to a call under a used write id.
+
+    Raises any other error of the call, since such an error breaks no rule.
+    """
     try:
         answered = call()
     except KeyReused as exc:
         if honest:
-            raise Violation("honest-retry", "a retry was rejected as a reused write id", error=exc) from exc
+            raise Violation("honest-retry", "an honest retry was rejected with KeyReused", error=exc) from exc
         scheduler.counts.bump("keys reused")
     except VersionConflict as exc:
         raise Violation("honest-retry", "a used write id was not recognised", error=exc, honest=honest) from exc
@@ -117,7 +122,12 @@ def _judge(scheduler: Scheduler, honest: bool, version: int, call: Callable[[], 
         if not honest:
             raise Violation("key-bound", "another request under a used write id was accepted", version=version)
         if answered != version:
-            raise Violation("honest-retry", "a retry got another version", version=version, answered=answered)
+            raise Violation(
+                "honest-retry",
+                "an honest retry got another version than the original request",
+                version=version,
+                answered=answered,
+            )
         scheduler.counts.bump("honest retries")
 
 

@@ -71,7 +71,7 @@ class Interleaving:
 
 
 def shared_attributes(tree: ast.AST) -> frozenset[str]:
-    """Return the attributes that functions other than ``__init__`` assign or delete, or whose container they change."""
+    """Return the attributes that functions except ``__init__`` assign or delete, or whose containers they change."""
     shared: set[str] = set()
     for function in ast.walk(tree):
         if isinstance(function, ast.FunctionDef) and function.name != "__init__":
@@ -80,7 +80,7 @@ def shared_attributes(tree: ast.AST) -> frozenset[str]:
 
 
 def _changed_attribute(node: ast.AST) -> str | None:
-    """Return the attribute that a node changes, or whose container it changes."""
+    """Return the attribute that a node assigns or deletes, or the attribute whose container the node changes."""
     if isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load):
         return node.attr
     container: ast.AST | None = None
@@ -124,7 +124,7 @@ def _codes(code: CodeType) -> Iterator[CodeType]:
 
 
 def _names(code: CodeType) -> bool:
-    """Return whether the code, or code in it, calls the hook."""
+    """Return whether the code, or code nested in it, calls the hook."""
     return any(HOOK in each.co_names for each in _codes(code))
 
 
@@ -139,7 +139,7 @@ def _functions(module: ModuleType) -> Iterator[FunctionType]:
 
 
 def _unwrapped(member: Any) -> Iterator[FunctionType]:
-    """Yield the plain functions behind a method, a property, a context manager and the like."""
+    """Yield the undecorated functions behind a member of a class or module, such as a property or a context manager."""
     if isinstance(member, property):
         parts = [member.fget, member.fset]
     else:

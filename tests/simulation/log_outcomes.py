@@ -99,11 +99,11 @@ def _check_refused(change: Change, truth: Truth) -> None:
     if change.kind == "delete" and isinstance(change.error, NotFound):
         deleted = truth.logs[change.prefix].deleted
         if deleted is None or deleted > change.answered:
-            raise Violation("deleted", "a call reported a living log as deleted", change=change)
+            raise Violation("deleted", "a call reported an existing log as deleted", change=change)
     if change.kind == "fork" and isinstance(change.error, VersionForgotten):
         floor = change.error.details.get("floor")
         if floor is not None and floor <= change.value:
-            raise Violation("created", "a version above the floor was reported as forgotten", change=change)
+            raise Violation("created", "a version at or above the floor was reported as forgotten", change=change)
 
 
 def _was_taken(change: Change, truth: Truth) -> bool:
@@ -115,15 +115,22 @@ def _check_creations(changes: Iterable[Change], truth: Truth) -> None:
     calls = [change for change in changes if change.kind in CREATIONS]
     known = {change.prefix for change in calls if change.outcome is Answered.ACKNOWLEDGED}
     unsure = [change for change in calls if change.outcome in (None, Answered.UNKNOWN)]
-    for prefix, log in truth.logs.items():  # in the order of their creation
+    for prefix, log in truth.logs.items():  # the logs are in the order of their creation
         if prefix not in known:
             cause = next((call for call in unsure if call.name == log.name and call.may_have(log.created)), None)
             if cause is None:
-                raise Violation("created", "a refused creation took effect", log=prefix, moment=log.created)
+                raise Violation(
+                    "created",
+                    "no acknowledged or unanswered call explains the creation of a log",
+                    log=prefix,
+                    moment=log.created,
+                )
             unsure.remove(cause)
 
 
 def _require_cause(kind: str, moment: int, prefix: str, of_log: Iterable[Change]) -> None:
     if not any(change.kind == kind and change.may_have(moment) for change in of_log):
         checker = "deleted" if kind == "delete" else "floor"
-        raise Violation(checker, f"a refused {kind} took effect", log=prefix, moment=moment)
+        raise Violation(
+            checker, f"no acknowledged or unanswered call explains this change: {kind}", log=prefix, moment=moment
+        )

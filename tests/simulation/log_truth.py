@@ -22,7 +22,7 @@ ENTRIES = re.compile(r"(.+@[a-z2-7]+)/(\d+)")
 
 
 class Answer(msgspec.Struct, frozen=True, gc=False):
-    """A certain answer about the head: its ``version``, or -1 for NotFound.
+    """A definite answer about the head: its ``version``, or -1 for NotFound.
 
     ``sent`` and ``answered`` are the numbers of commits that had taken effect at the request and at the answer.
     """
@@ -34,11 +34,11 @@ class Answer(msgspec.Struct, frozen=True, gc=False):
 
 
 class LogTruth:
-    """One incarnation: the write and the commit of each version. A moment is the number of commits until then."""
+    """One incarnation of a log: the write and the commit of each version. A moment is the number of commits so far."""
 
     def __init__(self, name: tuple[str, str], created: int, first: int, floor: int, before: bytes) -> None:
         self.name = name
-        """Its organisation and its name, as written in keys."""
+        """The organisation and the name of the log, as written in keys."""
 
         self.created = created
         self.first = first
@@ -55,7 +55,7 @@ class LogTruth:
         """Each rise of the floor: its moment, and the new floor."""
 
     def hash_at(self, version: int) -> bytes:
-        """Return the hash of one of the log's versions, or of the version before the first."""
+        """Return the hash of one of the log's versions, or of the version before the first version."""
         return self.hashes[version - self.first] if version >= self.first else self.before
 
     @property
@@ -77,7 +77,7 @@ class LogTruth:
 
 
 class Truth:
-    """All incarnations of all logs. ``strays`` counts orphaned writes: at freed positions, or after an end marker."""
+    """All incarnations of all logs. ``strays`` counts orphaned writes at freed positions or after an end marker."""
 
     def __init__(self, commits: Iterable[Sequence[Write]]) -> None:
         self.logs: dict[str, LogTruth] = {}
@@ -111,7 +111,7 @@ class Truth:
             organisation, _, name = partition.partition("/")
             log = LogTruth((organisation, name), moment, attributes["s"], attributes["f"], self._beginning(attributes))
             if any(other.name == log.name and other.deleted is None for other in self.logs.values()):
-                raise Violation("created", "a log was created under the name of a living log", log=prefix)
+                raise Violation("created", "a log was created under the name of an existing log", log=prefix)
             self.logs[prefix] = log
             return
         if attributes["f"] < own.floor:
@@ -142,7 +142,7 @@ class Truth:
             log.moments.append(moment)
             log.hashes.append(next_hash(log.hash_at(version - 1), version, attributes))
             if log.hashes[-1] != attributes["h"]:
-                raise Violation("chain", "an entry's hash does not continue the history", version=version)
+                raise Violation("chain", "an entry's hash does not follow from the hash before it", version=version)
 
 
 def next_hash(before: bytes, version: int, attributes: Any) -> bytes:
@@ -160,12 +160,12 @@ def next_hash(before: bytes, version: int, attributes: Any) -> bytes:
 
 
 def check_answers(answers: Iterable[Answer], truth: Truth) -> None:
-    """Check that every certain answer was true at some moment between the request and the answer."""
+    """Check that every definite answer was true at some moment between the request and the answer."""
     for answer in answers:
         log = truth.logs[answer.prefix]
         if answer.version < 0:
             if log.deleted is None or log.deleted > answer.answered:
-                raise Violation("not-found", "a call reported a living log as deleted", answer=answer)
+                raise Violation("not-found", "a call reported an existing log as deleted", answer=answer)
         elif not log.head_at(answer.sent) <= answer.version <= log.head_at(answer.answered):
             raise Violation(
                 "stale-answer",

@@ -1,4 +1,7 @@
-"""Mutants: bugs planted on purpose, to show that the checkers find them. A checker of each mutant must catch it."""
+"""Mutants: bugs planted on purpose, to show that the checkers find them.
+
+One of the checkers that a mutant names must catch its bug.
+"""
 
 from __future__ import annotations
 
@@ -52,7 +55,7 @@ def hunt(mutant: Mutant, seeds: Iterable[int]) -> Catch:
 def replaced(owner: Any, name: str, replacement: object) -> Callable[[], AbstractContextManager[None]]:
     """Return an ``apply`` for a mutant that replaces the attribute ``name`` of a module or class by ``replacement``.
 
-    Python must look the attribute up in ``owner``: the calling module, if that module imported the name.
+    Python must look the attribute up in ``owner``. If the calling module imported the name, pass the calling module.
     """
 
     @contextmanager

@@ -40,7 +40,10 @@ def _listed_before(catalogue: BackupWriter, row: bytes) -> Iterator[None]:
 
 
 def _read_members_last(self: FamilyBackup, owner: str) -> list[_Log]:
-    """Read heads, pause, then list forks. A new fork may then begin above the head that was read of its parent."""
+    """Read heads, pause, then list forks.
+
+    A new fork may then begin above the head that the backup read of the fork's parent.
+    """
     members = list(self._index.query(family_partition(owner)))
     logs = {member.sort: self._read_log(member) for member in members}
     self._environment.clock.sleep(600)
@@ -63,7 +66,7 @@ def _reuse_open_segment(self: FamilyBackup, prefix: str, item: Item) -> bool:
 
 
 def _end_at_failure(self: _Backup, owner: str) -> list[Item]:
-    """Skip all families after one that could not be read."""
+    """Skip all families after a family that the backup could not read."""
     return [] if self._catalogue.failures else _read_family(self, owner)
 
 
@@ -83,7 +86,7 @@ _read_record: Callable[[RecordsBackup, str], None] = RecordsBackup._read_record
 
 
 def _skip_changed(self: BackupWriter, key: str, value: bytes) -> None:
-    """Skip every row whose key the base has, even if the value has changed."""
+    """Skip every row whose key is in the base, even if the value has changed."""
     if self.base.row(key) is None:
         _put(self, key, value)
 

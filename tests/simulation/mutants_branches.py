@@ -55,7 +55,7 @@ def _unbound(self: Fold, client: str, group: str, owner: str, version: int) -> N
 
 
 def _last_range(before: Any, lost: tuple[int, int]) -> Any:
-    """Drop the losses of earlier resumptions, although no answer may have told the client about them."""
+    """Drop the losses of earlier resumptions, although perhaps no answer has named these losses to the client."""
     return (lost,)
 
 

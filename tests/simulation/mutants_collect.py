@@ -1,4 +1,4 @@
-"""Bugs planted in the collection of blobs. Most break a rule that protects needed blobs from deletion."""
+"""Bugs planted in the collection of blobs. Most bugs break a rule that protects needed blobs from deletion."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def _put_new_blobs(self: MemoryIndex, blobs: Mapping[str, bytes]) -> None:
 class FreezingCollectWorld(CollectWorld):
     """Processes freeze often, so that a whole collection may run between a commit and its effect.
 
-    With the usual weather, only one of 600 seeds has such a collection.
+    With the usual weather, a collection runs between a commit and its effect in only one of 600 seeds.
     """
 
     freeze_rate = 0.15

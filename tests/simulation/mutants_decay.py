@@ -60,7 +60,7 @@ def _look_once(self: _Raising) -> Any:
 
 
 def _commit_anew(self: _Raising, record: Any, plan: _Plan) -> bool:
-    """Restart the proof after any lost commit."""
+    """Restart the proof after each commit of the floor that loses a race."""
     is_raised = _commit(self, record, plan)
     if not is_raised:
         self._proven_for = 0

@@ -25,7 +25,7 @@ __all__ = ["MUTANTS"]
 def _settle_early(early: type, *, release: bool) -> Callable[[], AbstractContextManager[None]]:
     """Plant a `_GroupWriter._run_each` that settles outcomes of the type ``early`` before COMMIT.
 
-    With ``release`` it also lets the waiting writers of these outcomes continue.
+    With ``release``, the mutant also lets the waiting writers of these outcomes continue.
     """
 
     def run_each(self: Any, group: Sequence[Any]) -> list[Any]:

@@ -13,7 +13,7 @@ from tests.simulation.world_folder import FolderWorld
 
 __all__ = ["MUTANTS"]
 
-# Look the functions of `files` up at each call: during a seed the simulation replaces `os`, `fcntl` and `open` there.
+# Look the functions of `files` up at each call: during a seed the simulation replaces their `os`, `fcntl` and `open`.
 files: Any = files_module
 
 

@@ -78,7 +78,7 @@ def _commit_then_blobs(self: Any, writes: Any, blobs: Any = NO_BLOBS) -> None:
 
 
 def _append_unheard(self: Any, pending: PendingEntry) -> Entry:
-    """Acknowledge an append that failed, unless with NotFound: return the entry that the append would have written."""
+    """Acknowledge an append that failed with any error but NotFound. Return the entry that it would have written."""
     known = self.known_head() or self.head()
     try:
         return _append(self, pending)
@@ -163,7 +163,7 @@ def _pin_unfenced(source: Any, record: Any) -> list[Any]:
 
 
 def _delete_head_first(log: Any) -> None:
-    """The mutant of `delete_log` that reads the head, waits, and then reads the name that fences a roll-over."""
+    """The mutant of `delete_log` that reads the head, waits, and reads the name record, which fences a roll-over."""
     environment, record = log.environment, log.record
     for _ in range(lifecycle.ATTEMPTS_MAX):
         head = log.head()

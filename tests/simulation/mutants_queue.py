@@ -65,7 +65,7 @@ def _backwards(blobs: Any, messages: Sequence[Message]) -> list[Opened]:
 
 
 def _any_numbers(reached: Any, mutations: Any) -> bool:
-    """Join pushes without a comparison of their numbers, even a push that left out its first mutations."""
+    """Join pushes without a comparison of their numbers, even if a push leaves out its first mutations."""
     return True
 
 

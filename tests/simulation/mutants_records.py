@@ -61,7 +61,7 @@ def _chained_once(before: bytes | None, version: int, attributes: Mapping[str, A
 
 
 def _attributes_without_principal(self: RecordCall) -> dict[str, Attribute]:
-    """Attribute an undeletion to the principal of the version before it."""
+    """Attribute an undeletion to the principal of the previous version."""
     attributes = _attributes(self)
     if self.request.operation == "undelete":
         attributes.pop("p", None)

@@ -1,4 +1,4 @@
-"""Bugs in the state that threads of one handle share. Values go back, or an interrupt affects other threads."""
+"""Bugs in the state that threads of one handle share. A value becomes older, or an interrupt affects other threads."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _read = Log.read
 
 
 def _last_offer_wins(rank: Callable[[Any], Any]) -> Callable[[Any, Any], Any]:
-    """Plant an `offer` that stores the last offered value, even if an older one."""
+    """Plant an `offer` that stores the last offered value, even if the stored value is newer."""
 
     def offer(self: Any, value: Any) -> Any:
         if self._rank is not rank:

@@ -24,7 +24,7 @@ BLOB_BYTES_MAX = 1500
 class LaggingIndex:
     """An index with replicas. An inconsistent read goes to a replica, which lags by at most ``stale_ms_max``.
 
-    A replica never goes back, but two reads may reach two replicas.
+    A replica never returns to an older state, but two reads may reach different replicas.
     """
 
     def __init__(self, scheduler: Scheduler, stale_ms_max: int, blobs: MemoryBlobs, *, joint_commits: bool) -> None:
@@ -90,7 +90,7 @@ class _Replica:
         self.applied = 0
 
     def follow(self, journal: list[tuple[int, Sequence[Write]]], oldest_ms: int, share: float) -> None:
-        """Apply all commits older than ``oldest_ms``, and a ``share`` of the later ones."""
+        """Apply all commits older than ``oldest_ms``, and a ``share`` of the later commits."""
         while self.applied < len(journal) and journal[self.applied][0] < oldest_ms:
             self._apply(journal)
         for _ in range(int(share * (len(journal) - self.applied + 1))):
@@ -102,7 +102,10 @@ class _Replica:
 
 
 def _commit_again(index: MemoryIndex, writes: Sequence[Write]) -> None:
-    """Commit the writes of a journal entry. Skip an entry without writes, left by a commit of blobs alone."""
+    """Commit the writes of a journal entry.
+
+    Skip an entry without writes: a commit of blobs alone leaves such an entry.
+    """
     if writes:
         index.commit(writes)
 
@@ -128,8 +131,8 @@ class Place:
     def branch(self, commits: int, *, keep_queue: bool) -> Place:
         """Return another place whose index begins in the state after the first ``commits`` commits.
 
-        Both places share the blobs, which are not rolled back. With ``keep_queue`` they also share the queue, so a
-        worker of either place may receive a message.
+        Both places share the blobs, which are not rolled back. With ``keep_queue`` both places also share the queue, so
+        a worker of either place may receive a message.
         """
         branch = copy(self)
         branch.index = self.index.restored(commits)

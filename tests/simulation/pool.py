@@ -37,7 +37,7 @@ class _Answer(Future[Any]):
         self._asking: Actor | None = None
 
     def find(self, call: Callable[[], Any]) -> None:
-        """Run the call. Wake the waiting actor even after a crash, so that it ends with the same process."""
+        """Run the call. Wake the waiting actor even after a crash, so that this actor ends with its process."""
         try:
             self.set_result(call())
         except Exception as exc:  # noqa: BLE001 - `result` raises any exception of the call

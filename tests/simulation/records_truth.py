@@ -17,7 +17,7 @@ def first_hash(attributes: Any) -> bytes:
 
 
 def next_record_hash(before: bytes, version: int, attributes: Any) -> bytes:
-    """Return the hash of a version. ``before`` is the hash of the version before it."""
+    """Return the hash of a version. ``before`` is the hash of the previous version."""
     kind = attributes.get("k", attributes.get("o", ""))
     extras = [attributes.get("t"), attributes.get("u"), kind]
     digest = hashlib.sha256(attributes["s"] + _body_hash(attributes)).digest()

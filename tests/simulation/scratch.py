@@ -14,9 +14,10 @@ IN_MEMORY = "/dev/shm"
 
 
 def scratch_folder(world: object, name: str) -> tuple[str, Callable[[], object]]:
-    """Return a new empty folder, and a function that removes the folder. The end of ``world`` also removes it.
+    """Return a new empty folder, and a function that removes the folder.
 
-    The simulation decides which data survive a crash. Files on the machine's own disk would only make the tests slower.
+    Python also removes the folder when it frees ``world``. The simulation decides which data survive a crash. Files on
+    the machine's own disk would only make the tests slower.
     """
     parent = IN_MEMORY if os.access(IN_MEMORY, os.W_OK) else None
     folder = tempfile.mkdtemp(prefix=f"stratalog-{name}-", dir=parent)

@@ -16,10 +16,13 @@ __all__ = ["ScrubTruth"]
 
 
 class ScrubTruth:
-    """Runs passes of the scrub, and computes the damage that a proof must find although it trusts these passes."""
+    """Runs passes of the scrub, and computes the damage that proofs must find although they trust these passes."""
 
     def __init__(self, clock: Clock) -> None:
-        """``clock`` is exact. Clocks of processes differ from it, so `noticeable` gives proofs a little more time."""
+        """``clock`` is exact.
+
+        The clocks of processes differ from this clock, so `noticeable` gives proofs a little more time.
+        """
         self._clock = clock
         self._read_ms: dict[str, int] = {}
 

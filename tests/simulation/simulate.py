@@ -1,9 +1,9 @@
 """Run many seeds of the simulated worlds: ``python -m tests.simulation.simulate --seeds N --seed S``.
 
 Prints each failing seed with a command that repeats it, and the counts of events. The exit code is 1 if a seed failed,
-or if the median seed made too few port calls. In a run of at least 1,000 seeds it is also 1 if an event in a world's
-``columns`` never happened. ``--mutants`` plants each known bug; then the exit code is 0 only if each bug was caught by
-one of its checkers.
+or if the median seed made too few port calls. In a run of at least 1,000 seeds the exit code is also 1 if an event
+in a world's ``columns`` never happened. ``--mutants`` plants each known bug. The exit code is then 0 only if each bug
+was caught by one of its checkers.
 """
 
 from __future__ import annotations
@@ -135,7 +135,7 @@ class Summary(msgspec.Struct, frozen=True):
 
 
 def world_of(seed: int, only: str | None = None) -> str:
-    """Return the name of the world that a seed runs: ``only`` if given, else the one that the weights assign."""
+    """Return the name of the world that a seed runs: ``only`` if given, else the world that the weights assign."""
     if only is not None:
         return only
     place = seed % sum(listed.weight for listed in WORLDS.values())
@@ -292,13 +292,15 @@ def _progress(line: str) -> None:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m tests.simulation.simulate", description=__doc__)
-    parser.add_argument("--seeds", type=int, default=100, help="how many seeds to run")
+    parser.add_argument("--seeds", type=int, default=100, help="the number of seeds to run")
     parser.add_argument("--seed", type=int, default=0, help="the first seed")
     parser.add_argument("--world", choices=WORLDS, help="run this world only")
     parser.add_argument("--trace", action="store_true", help="run only the first seed, and print every step")
-    parser.add_argument("--mutants", action="store_true", help="plant each known bug and run seeds until it is caught")
-    parser.add_argument("--processes", type=int, default=os.cpu_count() or 1, help="how many processes share the seeds")
-    parser.add_argument("--json", action="store_true", help="print the summary as JSON")
+    parser.add_argument(
+        "--mutants", action="store_true", help="plant each known bug, and run seeds until a checker fails"
+    )
+    parser.add_argument("--processes", type=int, default=os.cpu_count() or 1, help="the number of processes")
+    parser.add_argument("--json", action="store_true", help="print the result as JSON")
     return parser
 
 

@@ -1,4 +1,4 @@
-"""The simulated disk may lose unsynced data, but keeps synced data. A seed of its world repeats exactly."""
+"""The simulated disk may lose unsynced data, but keeps synced data. A seed of the world `disk` repeats exactly."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def test_what_is_found_in_the_log_is_durable_before_it_is_shown(
 
 
 def test_a_new_database_opens_after_any_run_of_failed_syncs_and_power_failures(tmp_path: Path) -> None:
-    for seed in (*range(30), 411, 902):  # 411 and 902 fail if the file is created in place
+    for seed in (*range(30), 411, 902):  # 411 and 902 fail if the database is created in place
         chance = Random(seed)
         disk = Disk(str(tmp_path / str(seed)), Random(seed))
         for life in range(8):

@@ -21,11 +21,11 @@ T = TypeVar("T")
 INTERRUPT_RATE = 0.03
 SLOW_MS_MAX = 400
 FORGOTTEN = "an append's position was forgotten"
-"""The start of an append's error message: its version in doubt was forgotten before any thread could read it."""
+"""The start of an error message: the append's version in doubt was forgotten before a thread could read the version."""
 
 
 class Ended(Exception):
-    """A call was interrupted; its outcome is unknown."""
+    """An interrupt ended a call, so the outcome of the call is unknown."""
 
 
 class Interrupter:
@@ -100,7 +100,9 @@ class Handle:
         Raises Violation if ``version`` is below ``before``, the lowest version that the call may return.
         """
         if version < before:
-            raise Violation("monotonic", "a handle returned an older version", version=version, before=before)
+            raise Violation(
+                "monotonic", "a handle returned an older version than before", version=version, before=before
+            )
         self.version = max(self.version, version)
         return version
 
@@ -121,7 +123,7 @@ class Handle:
             raise Violation("bystander", "a call failed although no port failed", error=repr(error)) from error
 
     def _check_known(self) -> None:
-        """Raise Violation if a value inside the handle went back, even if no call has returned it."""
+        """Raise Violation if a value inside the handle became older, even if no call has returned this value."""
         head = self.log.known_head()
         self._check_newest("head", head.version if head else None)
         self._check_newest("floor", self.log._floor.value)
@@ -135,7 +137,9 @@ class Handle:
     def _check_newest(self, name: str, version: int | None) -> None:
         if version is not None:
             if version < self._newest[name]:
-                raise Violation("monotonic", f"the handle's {name} went back", version=version, was=self._newest[name])
+                raise Violation(
+                    "monotonic", f"the handle's {name} became older", version=version, was=self._newest[name]
+                )
             self._newest[name] = version
 
 

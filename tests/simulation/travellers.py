@@ -60,23 +60,29 @@ class Traveller(Device):
                 if gone & pending:
                     raise Violation("lost", "a pending change was reported as lost", changes=sorted(gone & pending))
                 if gone - self._numbers.keys():
-                    raise Violation("lost", "an unknown change was reported as lost", changes=sorted(gone))
+                    raise Violation(
+                        "lost", "a change that the device never made was reported as lost", changes=sorted(gone)
+                    )
                 self.lost.update((self._numbers[one], (self.place, pulled.cookie.version)) for one in sorted(gone))
         return taken
 
     def check_seen(self, histories: Mapping[int, Any]) -> None:
-        """Check each state against the history of the place that answered. A change named as lost must not be there."""
+        """Check that each state fits the history of the place that answered, and that it lacks the lost changes."""
         for shown in self.shown:
             history = histories[id(shown.place)]
             entry = history.entries.get(shown.version)
             if shown.version and (entry is None or entry.hash.hex() != shown.hash):
-                raise Violation("branch", "a server's response does not belong to its history", shown=shown)
+                raise Violation("branch", "a server's answer does not belong to the history of its place", shown=shown)
             if shown.content != history.states[shown.version]:
-                raise Violation("state", "a device's content matches no version", version=shown.version)
+                raise Violation(
+                    "state", "a device's content differs from the history at its version", version=shown.version
+                )
         for change, (place, version) in self.lost.items():
             found = histories[id(place)].changes.get(change)
             if found is not None and found <= version:
-                raise Violation("lost", "a present change was reported as lost", change=change, version=found)
+                raise Violation(
+                    "lost", "a change that the history contains was reported as lost", change=change, version=found
+                )
 
     def _see(self) -> None:
         assert self.cookie is not None

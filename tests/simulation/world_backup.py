@@ -77,7 +77,7 @@ class BackupWorld:
     @staticmethod
     @contextmanager
     def surroundings(scheduler: Scheduler) -> Iterator[None]:
-        """In half of the seeds, let a backup skip a family or record that changed once while it was read."""
+        """In half of the seeds, let a backup skip a family or record that changed once while the backup read it."""
         if scheduler.random.random() < 0.5:
             yield
             return
@@ -162,7 +162,7 @@ class BackupWorld:
             self._try(choose(process.clock, actions))
 
     def back_up(self, process: Process) -> None:
-        """Make backups, and check each. After a failed backup, try again at the next turn."""
+        """Make backups, and check each backup. After a failed backup, try again at the next turn."""
         while self._next(process):
             begun = self._heads()
             environment = log_place(process, SETTINGS)
@@ -211,9 +211,9 @@ class BackupWorld:
             for history, then in begun.items():
                 now = alive.get(history)
                 if now is None or now.incarnation != then.incarnation:
-                    continue  # deleted meanwhile
+                    continue  # the log or record was deleted meanwhile
                 if then.part in spared:
-                    continue  # contended, so the backup may hold the state of its base
+                    continue  # the part was contended, so the backup may hold the state of its base
                 self._check_history(backup, history, then.version)
             self._check_cut(backup, place)
         except (Corrupt, NotFound) as exc:
@@ -254,14 +254,16 @@ class BackupWorld:
         except NotFound as exc:
             raise Violation("backup complete", f"{history} is missing") from exc
         if found < version:
-            raise Violation("backup complete", f"{history} ends at {found}, and {version} was acknowledged")
+            raise Violation(
+                "backup complete", f"{history} ends at version {found}, but version {version} was acknowledged"
+            )
         if history.kind == "log":
             try:
                 now = open_log(log_place(self.place, SETTINGS), ORGANISATION, history.name).hash_at(found)
             except VersionForgotten:
                 return
             if now != copied.hash_at(found):
-                raise Violation("backup is the history", f"{history} has another hash at {found}")
+                raise Violation("backup is the history", f"{history} has another hash than the live store at {found}")
 
     def _check_cut(self, backup: Store, place: BackupRepository) -> None:
         """Check the backup as of a time in the middle, if all logs still have their history of that time."""
@@ -272,7 +274,8 @@ class BackupWorld:
         time_ms = sorted(times)[len(times) // 2]
         cut = store_over(CutIndex(backup.environment, time_ms=time_ms), place, place.manifest(), SETTINGS)
         try:
-            # Open all first: a log that forgot its history of that time raises VersionForgotten, and so do its forks.
+            # Open all documents first: a log that forgot its history of that time raises VersionForgotten, and so do
+            # its forks.
             documents = {line.id: cut.document(ORGANISATION, line.id) for line in cut.list(ORGANISATION)}
             for name, document in documents.items():
                 wanted = backup.log(ORGANISATION, name).version_at(time_ms)
@@ -308,7 +311,7 @@ class BackupWorld:
 
 
 class _SlowBlobs:
-    """The blobs of the backups. Some puts are so slow that other processes free items that were read before."""
+    """The blobs of the backups. Some puts are so slow that other processes free items that the backup has read."""
 
     def __init__(self, copies: MemoryBlobs, process: Process) -> None:
         self._copies = copies

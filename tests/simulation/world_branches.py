@@ -1,7 +1,7 @@
 """The world of branches: an operator restores backups and splits off copies, and devices continue at any server.
 
 A restore ends all processes of a place, and starts processes of a new place on an earlier state of the index. A split
-starts a second place on a copy of the index. Requests and answers in flight outlive both events. Queued messages may
+starts another place on a copy of the index. Requests and answers in flight outlive both events. Queued messages may
 outlive a restore. The checks compare every state of a device with the history of the place that answered.
 """
 
@@ -55,7 +55,10 @@ class Request(msgspec.Struct, frozen=True):
 
 
 class Site:
-    """An address: the place that now answers there, and the network to it. ``queued`` sites queue their pushes."""
+    """An address: the place that now serves the address, and the network to this place.
+
+    ``queued`` sites queue pushes.
+    """
 
     def __init__(self, place: Place, network: Network[Request], *, queued: bool) -> None:
         self.place = place

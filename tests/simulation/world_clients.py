@@ -146,7 +146,7 @@ class ClientsWorld:
 
 
 class _Truth:
-    """A model of the clients that the document knows after each entry, in plain dictionaries."""
+    """A model of the document's clients after each entry, in plain dictionaries."""
 
     def __init__(self) -> None:
         self.group_of: dict[str, str] = {}
@@ -175,7 +175,7 @@ class _Truth:
             if group in self.expired:
                 raise Violation("collected", "a collected group still commits", client=client, version=entry.version)
             if (client, id) in self.applied and not client.startswith("visitor"):
-                raise Violation("once", "a repeated mutation", client=client, id=id, version=entry.version)
+                raise Violation("once", "a mutation was committed twice", client=client, id=id, version=entry.version)
             self.applied.add((client, id))
             self.active_ms[client] = entry.created_ms
 

@@ -2,8 +2,8 @@
 
 A collector may stop or crash at any step. Either collector resumes from the progress that one of them saved. Between
 two reads a collector may sleep for an hour. Half the values come from a few texts. So a blob may be garbage at one
-moment, and a writer may put it again at the next. Actors sleep for minutes between calls, so blobs become old enough
-for collection while their writers have not finished.
+moment, and a writer may put the blob again at the next moment. Actors sleep for minutes between calls, so blobs become
+old enough for collection while their writers have not finished.
 
 The observation rule does not cover a writer that freezes for too long *and* crashes before it puts its blobs again
 (docs/design.md#the-observation-rule). So a seed has freezes or crashes, not both.
@@ -102,7 +102,7 @@ class CollectWorld:
             self.scheduler.counts.bump("archives", kept.log.environment.counters["archive"])
 
     def fork(self, process: Process) -> None:
-        """Fork the newest version of the document or a fork, and change both logs. They share the family's blobs."""
+        """Fork the newest version of the document or a fork, and change both logs, which share the family's blobs."""
         while self._next(process):
             name = f"copy-{self.left[process.name]}"
             self._try(lambda name=name: self._fork(process, name))
@@ -185,7 +185,7 @@ class CollectWorld:
         self._heed(found)
 
     def _interrupted(self, process: Process) -> bool:
-        """Return whether a collector stops here. It may first sleep for a long time."""
+        """Return whether a collector stops here. The collector may first sleep for a long time."""
         if process.clock.random() < LONG_RATE:
             process.clock.sleep(LONG_SECONDS_MAX * process.clock.random())
         return process.clock.random() < STOP_RATE
@@ -203,7 +203,7 @@ class CollectWorld:
         return self.left.take(process.name)
 
     def _pause(self, process: Process) -> None:
-        """Sleep: mostly for a short time, so that actors interleave; sometimes for minutes, so that blobs grow old."""
+        """Sleep mostly for a short time, so that actors interleave. Sometimes sleep so long that blobs grow old."""
         long = process.clock.random() < 0.3
         process.clock.sleep((PAUSE_SECONDS_MAX if long else BURST_SECONDS_MAX) * process.clock.random())
 

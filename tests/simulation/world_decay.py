@@ -2,7 +2,7 @@
 
 The store has a document, forks of the document, forks of forks, and a log with an application's snapshots. No floor may
 rise onto a damaged base, and no process may free a segment above a damaged base or collect a needed blob. The world
-keeps a copy of every blob. At the end it restores the damaged blobs. Then all retained history must be readable.
+keeps a copy of every blob. At the end the world restores the damaged blobs. Then all retained history must be readable.
 
 A busy seed has no faults and no damage. Writers commit without pause, and each floor must rise after one proof.
 In a slow seed a pause may last weeks, and a scrub reads blobs. The disk may damage a value after the scrub has read it.
@@ -101,7 +101,10 @@ class DecayWorld:
         self.shadow = MemoryBlobs(self.place.clock)
         self.damaged: dict[str, str] = {}
         self.damages: dict[str, int] = {}
-        """How often the disk has damaged each blob. After another put the disk may damage the blob again."""
+        """The number of times that the disk has damaged each blob.
+
+        After another put the disk may damage the blob again.
+        """
 
         self.scrubs = ScrubTruth(self.place.clock)
         self.decays = 0 if self.is_busy else draw.choice((0, 1, 2, 6))
@@ -200,7 +203,7 @@ class DecayWorld:
         self.scheduler.counts.bump("collected blobs", len(found.garbage))
 
     def scrub(self, process: Process) -> None:
-        """Run one pass of the scrub. A pass reads one round of the blobs or a part of it."""
+        """Run one pass of the scrub. A pass reads all blobs of a round or a part of them."""
         report = self.scrubs.run_pass(log_place(process, self.settings), SCRUB_DAYS, SCRUB_BLOBS_MAX)
         self.scheduler.counts.bump("scrub rounds", report.is_round_finished and report.blobs > 0)
 
@@ -252,12 +255,12 @@ class DecayWorld:
             pass
         base = log.app_snapshot(floor)
         if floor and (base is None or base.version != floor):
-            raise Violation("history kept", "there is no app snapshot at a floor", floor=floor)
+            raise Violation("history kept", "there is no app snapshot at the floor", floor=floor)
         for _ in log.read_snapshot(base) if base else ():
             pass
 
     def _raise(self, log: Log, act: Callable[[], int]) -> None:
-        """Raise a floor by ``act``. The base at the new floor must need no blob damaged during the whole call."""
+        """Raise a floor by ``act``. The base at the new floor must need no blob that stays damaged during the call."""
         counters, before = log.environment.counters, self._noticeable()
         raised = counters["floor"]
         try:
@@ -288,7 +291,7 @@ class DecayWorld:
                     self._require_archive(log, after[first])
 
     def _noticeable(self) -> dict[str, int]:
-        """Return the damaged blobs that a proof must find. Each has the number of its damages."""
+        """Map each damaged blob that a proof must find to the number of its damages."""
         noticeable = self.scrubs.noticeable(self.damaged)
         self.scheduler.counts.bump("values damaged behind the scrub", len(self.damaged) - len(noticeable))
         return {key: self.damages[key] for key in noticeable}
@@ -298,7 +301,7 @@ class DecayWorld:
         stored = read_name(self.place.index, ORGANISATION, log.record.name)
         base = newest_snapshot(self.place.index, log.record.prefix, stored.floor) if stored else None
         if base is None:
-            raise Violation("history kept", "there is no snapshot at a floor", log=log.record.name)
+            raise Violation("history kept", "there is no snapshot at or below the floor", log=log.record.name)
         if log.record.kind == "document":
             chunks, values = Chunks(self.shadow, log.record.owner), Values(self.shadow, log.record.owner)
             readings = (blob for reading in read_state_back(chunks, values, roots_of(base)) for blob in reading.blobs)
@@ -327,7 +330,10 @@ class DecayWorld:
     # Helpers of the actors
 
     def _repeat(self, process: Process, act: Callable[[Process], None]) -> None:
-        """Run an actor's turns. A fault or missing history ends a turn, and so does damage, in a seed with damage."""
+        """Run an actor's turns.
+
+        A fault or missing history ends a turn. If the seed has damage, damage also ends a turn.
+        """
         while self.left[process.name]:
             self._pause(process)
             if not self.left.take(process.name):

@@ -52,7 +52,7 @@ class Commit(msgspec.Struct):
     write_id: str
     sorts: Sequence[str]
     blob: bytes = b""
-    """The blob that the commit stores; empty if it stores no blob."""
+    """The blob that the commit stores, or empty bytes if it stores no blob."""
 
     told: Answered = Answered.UNKNOWN
 
@@ -142,7 +142,7 @@ class DiskWorld:
         for commit in self.commits:
             standing = [sort for sort in commit.sorts if sort in found and _own(found[sort], commit)]
             if commit.blob and (_blob_key(commit) in brought) != bool(standing):
-                raise Violation("brought blob", "a blob or its commit exists without the other", commit=commit)
+                raise Violation("brought blob", "only one of a commit and its blob is stored", commit=commit)
             if commit.told is Answered.ACKNOWLEDGED and len(standing) < len(commit.sorts):
                 raise Violation("acknowledged", "an acknowledged commit is lost", commit=commit, found=standing)
             if commit.told is Answered.REFUSED and standing:
@@ -193,7 +193,10 @@ class _Life:
             self.machine.spawn(name, partial(self._go_on, name, actors.get(name, self.write)))
 
     def open(self) -> None:
-        """Open the store, which must be undamaged. Open the database last, so that a failed try leaves none open."""
+        """Open the store, which must be undamaged.
+
+        Open the database last, so that a failed try leaves no database open.
+        """
         folder = self.machine.disk.folder
         try:
             large = FileBlobs(os.path.join(folder, "blobs"), self.clock, sync=self.machine.sync)
@@ -244,7 +247,7 @@ class _Life:
     def reopen(self) -> None:
         """Close the database, which writes its log back into the file. Then open the database again."""
         self._pause()
-        with suppress(apsw.Error):  # after a failure to write the log back, apsw raises; SQLite goes on
+        with suppress(apsw.Error):  # apsw raises if SQLite cannot write the log back
             self.database.close()
         self._retry(self.open)
         self.world.scheduler.counts.bump("reopened")

@@ -106,7 +106,7 @@ class FolderWorld:
                 self.scheduler.counts.bump(f"turn ended by {exc.code}")
 
     def put(self, process: Process, blobs: FileBlobs) -> None:
-        """Put one of the blobs. It may exist already."""
+        """Put one of the blobs. The blob may exist already."""
         position = int(len(self.keys) * process.clock.random())
         sent, sent_ms = self.scheduler.steps, process.clock.wall_ms()
         blobs.put(KEYS[position], BODIES[position])
@@ -114,7 +114,7 @@ class FolderWorld:
         self.scheduler.counts.bump("blobs put")
 
     def read(self, process: Process, blobs: FileBlobs) -> None:
-        """Read a blob. It must exist if no deletion has read its stamp since an acknowledged put began."""
+        """Read a blob. The blob must exist if no deletion has read its stamp since an acknowledged put began."""
         key, sent = choose(process.clock, self.keys), self.scheduler.steps
         try:
             blobs.get(key)
@@ -140,7 +140,10 @@ class FolderWorld:
             pass
 
     def check(self) -> None:
-        """Open the folder again. It must hold the blobs of all surviving puts, young enough, and no temporary files."""
+        """Open the folder again.
+
+        Check that no needed blob is missing or too old, and that no temporary files remain.
+        """
         try:
             self._check()
         finally:

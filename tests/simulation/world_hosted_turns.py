@@ -93,7 +93,12 @@ class HostedTurnsWorld:
         stored = {entry.version: str(entry.events[0].data) for entry in self.log.read()}
         for version, data in self.acknowledged.items():
             if stored.get(version) != data:
-                raise Violation("acknowledged", "an entry was replaced", version=version, stored=stored.get(version))
+                raise Violation(
+                    "acknowledged",
+                    "an acknowledged entry is missing or was replaced",
+                    version=version,
+                    stored=stored.get(version),
+                )
         if self.lone and self.settings.segment_entries_target > LONE_COMMITS_MIN:
             self.scheduler.counts.bump("lone writers")
             units = self.units / max(1, len(stored))

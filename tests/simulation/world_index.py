@@ -91,7 +91,7 @@ class CounterWorld:
         except Unavailable:
             return
         if len(set(versions)) < len(versions) or sorted(versions) != versions:
-            raise Violation("order", "a query is out of order", versions=versions)
+            raise Violation("order", "a query returned versions out of order", versions=versions)
 
 
 class Entry(msgspec.Struct, frozen=True):
@@ -103,7 +103,7 @@ class Entry(msgspec.Struct, frozen=True):
 
 
 def append(index: Index, clock: Clock, entry: Entry, attempts_max: int) -> int:
-    """Append ``entry`` and return its version. Raises Unavailable: not written; OutcomeUnknown: perhaps written."""
+    """Append ``entry`` and return its version. Raises Unavailable (not written) or OutcomeUnknown (perhaps written)."""
     doubtful: set[int] = set()
     retry = Retry(clock, RetryPolicy(wait_seconds_first=0.01, wait_seconds_max=0.1))
     for _ in range(attempts_max):
@@ -115,18 +115,21 @@ def append(index: Index, clock: Clock, entry: Entry, attempts_max: int) -> int:
 
 
 def settle_or_put(index: Index, entry: Entry, doubtful: set[int]) -> int:
-    """Make one attempt. Read the head first: if an earlier put lands after that read, `put` fails or recognises it."""
+    """Make one attempt.
+
+    Read the head first: if an earlier put lands after that read, `put` fails or recognises the earlier put.
+    """
     newest = head(index)
     return settled(index, entry, doubtful) or put(index, entry, newest + 1, doubtful)
 
 
 def settled(index: Index, entry: Entry, doubtful: set[int]) -> int:
-    """Return the version at which an earlier attempt succeeded; 0 for none."""
+    """Return the version at which an earlier attempt succeeded, or 0 if no attempt did."""
     return next((version for version in sorted(doubtful) if is_own(_at(index, version), entry)), 0)
 
 
 def put(index: Index, entry: Entry, version: int, doubtful: set[int]) -> int:
-    """Put the entry at ``version`` if that version is free. ``doubtful`` holds versions whose outcome is unknown."""
+    """Put the entry at ``version`` if that version is free. ``doubtful`` is the set of versions in doubt."""
     attributes: dict[str, Attribute] = {"a": entry.writer, "w": entry.write_id, "n": entry.number}
     try:
         index.commit([Put(Item(PARTITION, number(version), attributes), condition())])
@@ -141,7 +144,7 @@ def put(index: Index, entry: Entry, version: int, doubtful: set[int]) -> int:
 
 
 def head(index: Index) -> int:
-    """Return the newest version, read consistently; 0 for none."""
+    """Return the newest version, read consistently, or 0 if there is no version."""
     return next((parse_number(item.sort) for item in index.query(PARTITION, reverse=True, limit=1)), 0)
 
 

@@ -115,7 +115,7 @@ class LogWorld:
         self._check_names(truth)
 
     def append(self, process: Process, log: Log) -> None:
-        """Append one entry. The head that the handle knows may be old."""
+        """Append one entry. The head in the handle may be outdated."""
         self._append(process, log)
         if process.clock.random() < 0.1:
             self._head(log)
@@ -125,7 +125,7 @@ class LogWorld:
         self._read(process, self._any_log(process, log))
 
     def reuse(self, process: Process, log: Log) -> None:
-        """Reuse write ids: as an honest retry, or for other events."""
+        """Reuse write ids in honest retries or for other events."""
         reuse_append(self.scheduler, process.clock, log, self.histories[log.record.prefix].appends, content)
 
     def archive(self, process: Process, log: Log) -> None:
@@ -163,7 +163,7 @@ class LogWorld:
         change.value = change.run(lambda: raise_floor(target, version))
 
     def delete(self, process: Process, log: Log) -> None:
-        """Delete the log or a fork, and create a new log if the main one was deleted."""
+        """Delete the log or a fork, and create the main log again if it was deleted."""
         self._delete(self._any_log(process, log))
         self._create(log.environment, ORGANISATION, MAIN, log.record.kind)
 
@@ -176,7 +176,10 @@ class LogWorld:
             self._create(log.environment, ORGANISATION, name, log.record.kind)
 
     def namesake(self, process: Process, log: Log) -> None:
-        """Append to another organisation's log of the same name. Create the log if missing. Sometimes delete it."""
+        """Append to another organisation's log of the same name.
+
+        Create this log if it is missing, and sometimes delete it.
+        """
         environment = log.environment
         try:
             theirs = open_log(environment, OTHER, MAIN)
@@ -306,7 +309,7 @@ class LogWorld:
         self.scheduler.counts.bump("reads")
 
     def _any_log(self, process: Process, log: Log) -> Log:
-        """Return mostly the log itself, sometimes one of its forks."""
+        """Return mostly the log itself, and sometimes one of its forks."""
         if process.clock.random() < 0.6:
             return log
         names = [listing.id for listing in list_directory(log.environment.index, ORGANISATION, LOGS)]
@@ -314,7 +317,7 @@ class LogWorld:
         return log if name == MAIN else open_log(log.environment, ORGANISATION, name)
 
     def _check_log(self, log: Log, truth: Truth) -> None:
-        """Check that a living log is readable from its floor on, even if its ancestors were deleted or forgotten."""
+        """Check that an existing log is readable from its floor on, even if its ancestors were deleted or forgotten."""
         record = log.record
         floors = [truth.logs[parent.prefix].floor for parent in record.lineage]
         for parent, floor in zip(record.lineage, floors, strict=True):
@@ -324,20 +327,20 @@ class LogWorld:
         try:
             entries = list(log.read(start))
         except (Corrupt, NotFound) as exc:
-            raise Violation("dangling", "a living log cannot be read", log=record.name, error=exc) from exc
+            raise Violation("dangling", "an existing log cannot be read", log=record.name, error=exc) from exc
         check_gapless([entry.version for entry in entries], start)
         standing = truth.write_ids(record.prefix, record.lineage)
         for entry in entries:
             check_content(entry)
             if standing.pop(entry.version, "") != entry.write_id:
-                raise Violation("read", "an entry differs from the committed one", entry=entry)
+                raise Violation("read", "an entry differs from the committed entry of its version", entry=entry)
         if standing and max(standing) > start:
             raise Violation(
                 "acknowledged", "the log's last entries are missing", log=record.name, missing=max(standing)
             )
 
     def _check_names(self, truth: Truth) -> None:
-        """Check that directories, and the lists of a name's organisations, hold exactly the living logs."""
+        """Check that directories, and the lists of a name's organisations, hold exactly the existing logs."""
         index = self.place.index
         names = {(prefix.partition("/")[0], prefix.partition("/")[2].partition("@")[0]) for prefix in truth.logs}
         living = {name: record for name in names if (record := read_name(index, *name)) and not record.deleted_ms}
@@ -348,7 +351,9 @@ class LogWorld:
         for organisation in (ORGANISATION, OTHER):
             listed = {(organisation, line.id) for line in list_directory(index, organisation, LOGS)}
             if listed != {name for name in living if name[0] == organisation}:
-                raise Violation("names", "a directory does not list exactly the living logs", organisation=organisation)
+                raise Violation(
+                    "names", "a directory does not list exactly the existing logs", organisation=organisation
+                )
 
     def _count(self, truth: Truth) -> None:
         self.scheduler.counts.bump("strays", truth.strays)

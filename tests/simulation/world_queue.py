@@ -175,7 +175,7 @@ class QueueWorld:
     def moved_aside(self, letters: Sequence[DeadMessage]) -> None:
         """Check that faults explain a dead letter. Without faults, a worker rejects poison before the last delivery."""
         if sum(self.scheduler.counts.get(fault) for fault in FAULTS) <= FAULTS_SPARED:
-            self._violated("moved aside", "a message became a dead letter without need", letter=letters[-1].id)
+            self._violated("moved aside", "a message became a dead letter after too few faults", letter=letters[-1].id)
 
     def check(self) -> None:
         """Apply all remaining messages. Then check each log, and compare the devices' states and outcomes with it."""
@@ -203,7 +203,7 @@ class QueueWorld:
         return "put", {"key": draw.choice(("items/1", "zoo/1")), "value": draw.choice((1, "large" * 100))}
 
     def _attempt(self, action: Any) -> bool:
-        """Run the action. Return whether it changed the device; False after an expected error."""
+        """Run the action. Return whether the action changed the device. After an expected error return False."""
         try:
             return bool(action())
         except QueueFull:
@@ -215,8 +215,8 @@ class QueueWorld:
     def _push(self, device: Device, backlog: QueuedPushes, store: Store) -> bool:
         """Push the pending mutations to the incarnation that the device pulled last. Pull if that incarnation is gone.
 
-        The first device names the incarnation, and sometimes leaves out its first mutation. The other devices do not
-        name the incarnation, so the queued message must name it. They always send all mutations.
+        The first device names the incarnation, and sometimes leaves out its first mutation. The other devices always
+        send all mutations. They do not name the incarnation, so the queued message must name the incarnation.
         """
         document = store.document(ORGANISATION, device.document)
         if device.cookie is None or device.cookie.origin != document.origin:
@@ -268,7 +268,10 @@ class QueueWorld:
         raise Violation("drained", "messages remain that no worker receives")
 
     def _check_end(self, device: Device) -> None:
-        """Check that the device holds the document after two pulls. The first may move it to another incarnation."""
+        """Check that the device holds the document after two pulls.
+
+        The first pull may move it to another incarnation.
+        """
         document = Document(open_log(log_place(self.place, self.settings), ORGANISATION, device.document))
         for _ in range(2):
             device.take(device.pull(), pull(document, device.pull(), device.owner))
@@ -276,7 +279,7 @@ class QueueWorld:
             raise Violation("converged", "a device's content differs from the document at the end", device=device.name)
 
     def _check_rejected(self, truth: QueueTruth) -> None:
-        """Check for a dead letter of each rejection. Without crashes or freezes, workers may reject only poison."""
+        """Check that each rejection has a dead letter. Without crashes or freezes, workers may reject only poison."""
         crashes = sum(self.scheduler.counts.get(fault) for fault in FAULTS if fault.startswith(("crash", "freeze")))
         letters = {(letter.client, letter.id) for _, letter in list_rejections(self.place.index)}
         for recorded in truth.rejected:
@@ -346,7 +349,7 @@ class Watch:
 
 
 class QueueTruth(Truth):
-    """The truth of a log. A rejection by a worker counts as right, even if the mutator would succeed."""
+    """A `Truth` that accepts each rejection by a worker, even if the mutator would succeed."""
 
     def __init__(self, place: Place, prefix: str, mutators: Any) -> None:
         self.rejected: list[Recorded] = []
@@ -368,7 +371,7 @@ def beat(process: Process, worker: Worker) -> None:
 
 
 def harmless(draft: Draft, args: Any) -> None:
-    """Reject the mutation: the poisonous mutator for the checks and the last worker, which must not crash."""
+    """Reject the mutation. The checks and the last worker use this mutator for poison, because they must not crash."""
     raise Rejected("poison")
 
 

@@ -79,7 +79,7 @@ class RecordsWorld:
     )
 
     weather: ClassVar[Weather | None] = None
-    """The weather of every seed. If None, each seed draws its own."""
+    """The weather of every seed. If None, each seed draws its own weather."""
 
     def __init__(self, scheduler: Scheduler) -> None:
         draw = scheduler.random
@@ -155,7 +155,7 @@ class RecordsWorld:
         reuse_update(self.scheduler, process.clock, records, f"own-{write_id}", write_id)
 
     def read(self, process: Process, records: Records) -> None:
-        """Read the latest version, an older one, or all of them."""
+        """Read the latest version, an older version, or all versions."""
         id = choose(process.clock, IDS)
         sent = self.scheduler.steps
         latest = records.stat(id)
@@ -233,7 +233,7 @@ class RecordsWorld:
         return f"{process.name}.{self.numbers[process.name]}.{kind}"
 
     def _body(self, process: Process) -> NewBody:
-        """Return one body of a batch. The kind `bad` is invalid: it needs a source time, but has none."""
+        """Return one body of a batch. A body of the kind `bad` is invalid: it needs a source time, but has none."""
         kind = choose(process.clock, BATCH_KINDS)
         write_id = self._write_id(process, kind)
         age_ms = int(process.clock.random() * PAUSE_SECONDS_MAX * 1000) if kind == "stale" else 0
@@ -251,7 +251,7 @@ class RecordsWorld:
         write_id = str(body.write_id)
         tell = partial(self.histories[body.id].append, process.name, write_id, sent)
         if isinstance(stored.error, Invalid) != write_id.endswith("bad"):
-            raise Violation("batch", "a valid body was refused, or an invalid one accepted", stored=stored)
+            raise Violation("batch", "a valid body was refused, or an invalid body was accepted", stored=stored)
         if isinstance(stored.error, OutcomeUnknown | Redacted):
             tell(Answered.UNKNOWN)
         elif stored.new and stored.version is not None:
@@ -260,7 +260,7 @@ class RecordsWorld:
             tell(Answered.ACKNOWLEDGED, stored.version.version)
         else:
             if not isinstance(stored.error, ContentionError | Invalid | Unavailable | None):
-                raise Violation("batch", "a body was refused for another body's reason", stored=stored)
+                raise Violation("batch", "a body of a batch was refused with an unexpected error", stored=stored)
             self.scheduler.counts.bump("batched in vain")
             self._no_change(body.id, sent, stored.version)
             tell(Answered.REFUSED)
@@ -299,7 +299,7 @@ class RecordsWorld:
         before = hashes[-1] if hashes else first_hash(attributes)
         hashes.append(next_record_hash(before, len(hashes) + 1, attributes))
         if attributes.get("ch") != hashes[-1]:
-            raise Violation("chain", "a version's hash does not continue the history", version=write.item)
+            raise Violation("chain", "a version's hash does not follow from the hash before it", version=write.item)
         if self.salts.setdefault(attributes["s"], attributes["w"]) != attributes["w"]:
             raise Violation("chain", "a salt was used twice", version=write.item)
         if attributes.get("p") != str(attributes["w"]).split(".")[0]:
@@ -318,7 +318,7 @@ class RecordsWorld:
         return True
 
     def _check_kept(self, honest: Records, id: str, found: list[LoggedEntry], bodies: list[str | None]) -> None:
-        """Check that all versions from the first retained one to the latest exist, with the right bodies and hashes."""
+        """Check that all versions from the first retained version on exist, with the right bodies and hashes."""
         try:
             versions = list(honest.versions(id))
             read = [
@@ -326,7 +326,7 @@ class RecordsWorld:
                 for version in versions
             ]
         except (Corrupt, NotFound) as exc:
-            raise Violation("dangling", "a kept version cannot be read", record=id, error=exc) from exc
+            raise Violation("dangling", "a retained version cannot be read", record=id, error=exc) from exc
         if [version.version for version in versions] != list(range(versions[0].version, len(found) + 1)):
             raise Violation("gapless", "versions above the floor are missing", record=id, first=versions[0].version)
         for version, body in zip(versions, read, strict=True):
@@ -336,7 +336,9 @@ class RecordsWorld:
             raise Violation("chain", "a record does not verify", record=id, findings=findings)
         floor = read_floor(self.place.index, Name(ORGANISATION, id))
         if floor.version > 1 and floor.hash != self.hashes[id][floor.version - 2]:
-            raise Violation("chain", "a floor's hash is not that of the version below", record=id, floor=floor)
+            raise Violation(
+                "chain", "a floor's hash differs from the hash of the version below", record=id, floor=floor
+            )
 
     def _check_seen(
         self, version: RecordVersion, body: str | None, found: list[LoggedEntry], bodies: list[str | None]
@@ -347,7 +349,7 @@ class RecordsWorld:
 
 
 def bodies_of(found: list[LoggedEntry]) -> list[str | None]:
-    """Return the body that each version must have, computed only from the write ids; None for a deletion."""
+    """Return the body that each version must have, computed only from the write ids, or None for a deletion."""
     bodies: list[str | None] = []
     for entry in found:
         before = bodies[-1] if bodies else None
@@ -367,7 +369,9 @@ def _check_newer(latest: Put | None, write: Put) -> None:
     """Check that a write of the kinds `newer` and `stale` has a later source time than the version before."""
     time, before = write.item.attributes.get("t"), latest.item.attributes.get("t") if latest else None
     if str(write.item.attributes["w"]).endswith(TIMED) and before is not None and int(time or 0) <= int(before):
-        raise Violation("newer", "a body older than the latest version became a version", write=write, before=before)
+        raise Violation(
+            "newer", "a body with an older source time than the latest version was stored", write=write, before=before
+        )
 
 
 def _check_seen(version: RecordVersion, body: str | None, found: list[LoggedEntry], bodies: list[str | None]) -> None:
@@ -375,6 +379,6 @@ def _check_seen(version: RecordVersion, body: str | None, found: list[LoggedEntr
     if version.version > len(found) or found[version.version - 1].write_id != version.write_id:
         raise Violation("read", "an uncommitted version was read", version=version)
     if version.deleted != (bodies[version.version - 1] is None):
-        raise Violation("read", "a deletion was read as a value, or a value as a deletion", version=version)
+        raise Violation("read", "a deletion was read as a value, or a value was read as a deletion", version=version)
     if body is not None and body != bodies[version.version - 1]:
-        raise Violation("body", "a version's body differs from the one that was put", version=version, body=body)
+        raise Violation("body", "a version's body differs from the body that was put", version=version, body=body)

@@ -212,7 +212,7 @@ class SyncWorld:
         return draw.choice((("put", {"key": key, "value": value}), ("del", {"key": key})))
 
     def _send(self, device: Device) -> None:
-        """Push the pending mutations, sometimes without the first, or pull."""
+        """Push the pending mutations, sometimes without the first mutation, or pull."""
         draw = self.scheduler.random
         if device.pending and draw.random() < 0.5:
             self.scheduler.counts.bump("pushes")
@@ -246,13 +246,18 @@ class SyncWorld:
             self.network.answer(lambda: inbox.append((request.message, answer)))
 
     def _check_foreign(self, request: Request, answer: Any) -> None:
-        """Check the answer to the attacker: no news of the group, no commit, and no push under a reserved name."""
+        """Check that the attacker got no news of the group, committed nothing, and used no reserved name."""
         if request.message.group == MALLORY:
             return check_refused_name(self.scheduler, answer)
         if isinstance(answer, Pulled) and (answer.last or answer.rejected):
-            raise Violation("owner", "a group's changes were revealed", group=request.message.group, answer=answer)
+            raise Violation(
+                "owner",
+                "an attacker got the last ids or rejections of a group",
+                group=request.message.group,
+                answer=answer,
+            )
         if isinstance(answer, Pushed) and {one.status for one in answer.outcomes} & {"applied", "rejected"}:
-            raise Violation("owner", "a foreign push was committed", group=request.message.group, answer=answer)
+            raise Violation("owner", "an attacker's push was committed", group=request.message.group, answer=answer)
         self.scheduler.counts.bump("refused", isinstance(answer, Forbidden))
         return None
 
@@ -351,7 +356,7 @@ class SyncWorld:
         return truths
 
     def _check_end(self, device: Device) -> None:
-        """Check that the device holds the document after one more pull, or after two if its group was collected."""
+        """Check that the device holds the document after one more pull, or two pulls if its group was collected."""
         document = Document(open_log(log_place(self.place, self.settings), ORGANISATION, device.document))
         self._know(document)
         try:
@@ -388,7 +393,7 @@ def forget(document: Document) -> None:
 
 
 def check_news(request: Pull, pulled: Pulled) -> Pulled:
-    """Check that an answer with changes has a new cookie. With its own cookie, a client would ignore the changes."""
+    """Check that an answer with changes has a new cookie. A client ignores an answer with its present cookie."""
     if pulled.cookie == request.cookie and (pulled.patch or pulled.last or pulled.rejected):
-        raise Violation("cookie", "a response with changes has the cookie of its request", answer=pulled)
+        raise Violation("cookie", "an answer with changes has the cookie of its request", answer=pulled)
     return pulled

@@ -163,7 +163,7 @@ class ThreadWorld:
             self.scheduler.counts.bump(exc.code)
             actual = exc.details["actual"]
             if actual == expected:
-                raise Violation("false-conflict", "the log is at the expected version", error=exc) from exc
+                raise Violation("false-conflict", "a version conflict names the expected version", error=exc) from exc
             self.answers.append(Answer(self.prefix, sent, self._moment(), handle.learn(actual, before)))
         except (ContentionError, Unavailable):
             record(Answered.REFUSED)
@@ -221,7 +221,7 @@ class ThreadWorld:
             return
         versions = [entry.version for entry in entries]
         if versions != [*range(after + 1, after + 1 + len(entries))]:
-            raise Violation("gapless", "a reader met a gap", versions=versions, after=after)
+            raise Violation("gapless", "a read returned entries with a gap", versions=versions, after=after)
         handle.learn(after + len(entries), before)
 
     # Actions of threads on a document
@@ -248,7 +248,7 @@ class ThreadWorld:
             self.history.append(actor.name, "", steps, Answered.ACKNOWLEDGED, max(versions))
 
     def look(self, handle: Handle, actor: Actor) -> None:
-        """Read the content of the newest version, or of an earlier version that the handle knows."""
+        """Read the content of the newest version, or of an earlier version."""
         document = handle.document
         assert document is not None
         before, steps = handle.version, self.scheduler.steps
@@ -337,7 +337,7 @@ class ThreadWorld:
             except VersionForgotten:
                 self.scheduler.counts.bump("turns forgotten")
             except (NotFound, Corrupt) as exc:
-                raise Violation("kept", "a call did not find existing data", error=repr(exc)) from exc
+                raise Violation("kept", "a call reported existing data as missing or damaged", error=repr(exc)) from exc
             except StratalogError as exc:
                 raise Violation("errors", "a call ended with an unexpected error", error=repr(exc)) from exc
 

@@ -133,7 +133,11 @@ class _Process:
             entered = self.turnstile.enter()
             try:
                 if entered and in_turn:
-                    raise Violation("transaction in a turn", "a transaction took locks in a turn", process=self.name)
+                    raise Violation(
+                        "transaction in a turn",
+                        "a transaction took locks although its process has a turn",
+                        process=self.name,
+                    )
                 with self._granted("transaction") if entered else nullcontext():
                     self._work()
             finally:
@@ -153,10 +157,12 @@ class _Process:
         world = self.world
         if world.inside is not None:
             raise Violation(
-                "exclusion", "the room is shared", inside=world.inside[0].name, entering=self.name, what=what
+                "exclusion", "two processes are in the room", inside=world.inside[0].name, entering=self.name, what=what
             )
         if world.next not in (None, self):
-            raise Violation("order", "a process entered out of turn", next=world.next.name, entering=self.name)
+            raise Violation(
+                "order", "a process entered before the next process in order", next=world.next.name, entering=self.name
+            )
         world.inside = (self, what)
         try:
             yield

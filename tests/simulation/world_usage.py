@@ -2,7 +2,7 @@
 
 The clocks of the processes differ by some seconds. A measurement may stop at any point, and either process resumes it.
 The amounts that the server knows must not be below the stored amounts. A creation in doubt may take effect after a
-measurement; the next measurement counts it. At rest both must be equal.
+measurement. The next measurement then counts the created object. At rest, known and stored amounts must be equal.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ FAILURES = (Unavailable, OutcomeUnknown, Conflict, NotFound, QuotaExceeded)
 
 
 class _Doubt(msgspec.Struct):
-    """A creation in doubt: when it was sent, and when a check first found it stored. None if no check found it."""
+    """A creation in doubt: the time of its request, and the time when a check first found the object, else None."""
 
     sent_ms: int
     found_ms: int | None = None
@@ -67,7 +67,7 @@ class UsageWorld:
     def __init__(self, scheduler: Scheduler) -> None:
         self.scheduler = scheduler
         weather = draw_weather(scheduler.random)
-        # No crashes: a crashed server forgets the amounts that it admitted, and may then exceed quotas without a bug.
+        # Allow no crashes: a crashed server forgets the amounts that it admitted, and may exceed quotas without a bug.
         rates = dict.fromkeys((rate for rate in FAULT_RATES if rate.startswith("crash")), 0.0)
         # Retries resolve nearly every lost answer. Lose many answers, so that some creations end in doubt.
         rates |= {name: LOST_FACTOR * getattr(weather, name) for name in ("lost_request", "lost_answer", "late")}
@@ -125,7 +125,7 @@ class UsageWorld:
         assert self.admission is not None
         self.scheduler.now_ms += 10 * 1000 * (USAGE_CLOCKS_SECONDS_MAX + USAGE_SLICE_SECONDS)
         environment = log_place(self.place, SETTINGS)
-        # The first measurement may resume a stopped one, and the counts from before the stop may be outdated.
+        # The first measurement may resume a stopped measurement, whose counts from before the stop may be outdated.
         for _ in range(2):
             measured = measure_usage(environment, ORGANISATION)
         assert measured is not None
@@ -166,7 +166,7 @@ class UsageWorld:
         return found
 
     def _stored(self) -> dict[str, set[str]]:
-        """Return the names of the documents and records in the directory. Every creation adds a line there."""
+        """Return the names of the documents and records in the directory. Every creation adds a line to it."""
         shelves = {"documents": LOGS, "records": RECORDS}
         lines = {kind: list_directory(self.place.index, ORGANISATION, shelf) for kind, shelf in shelves.items()}
         return {kind: {line.id for line in each} for kind, each in lines.items()}
@@ -180,7 +180,10 @@ class UsageWorld:
         document.mutate("put", {"key": "k", "value": "x" * 600}, client=client)
 
     def _try(self, what: str, action: Any, kind: str = "", name: str = "") -> None:
-        """Run ``action``. ``kind`` and ``name`` say what it creates. A fault ends this try, not the actor."""
+        """Run ``action``.
+
+        ``kind`` and ``name`` identify the object that the action creates. A fault ends this try only.
+        """
         sent_ms = self.place.clock.wall_ms()
         try:
             action()

@@ -1,4 +1,7 @@
-"""`update` stores the chunks of a tree concurrently. It returns once all chunks are stored, or raises an error."""
+"""`update` stores the chunks of a tree concurrently.
+
+`update` returns once all chunks are stored, or raises an error.
+"""
 
 from __future__ import annotations
 
