@@ -31,7 +31,7 @@ async function carry(route, line) {
   }
 }
 
-/** Runs in a page: connect a client, and keep it in `window.tab` for later tasks. */
+/** Connect a client inside a page, and keep the client in `window.tab` for later tasks. */
 async function begin(path) {
   const { BUILT_IN_MUTATORS, connect } = await import("/web/client/stratalog.js");
   const mutators = { ...BUILT_IN_MUTATORS, onlyHere: (draft, { key, item }) => draft.put(key, item) };
