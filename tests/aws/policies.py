@@ -1,6 +1,6 @@
 """IAM roles on this machine: a proxy to an emulator passes only the requests that a role's statements allow.
 
-Like IAM, the proxy checks the action and resource of each request, and DynamoDB's leading keys. The proxy knows only
+Like IAM, the proxy checks the action and resource of each request, and DynamoDB's leading keys. The proxy supports only
 the kinds of requests that our functions send.
 """
 

@@ -1,4 +1,4 @@
-"""Turns at a hosted index: waiters write a mark, a busy writer reads it and stops, and a lone writer pays little."""
+"""Turns at a hosted index: waiters write a mark, and busy writers read the mark and stop. A lone writer pays little."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class Slow(MemoryIndex):
 
 
 class Writer:
-    """A simulated process that writes. It caches the head, and reads it again only in its turn after a lost race."""
+    """A simulated process that writes. Only in its turn after a lost race, the process reads the cached head again."""
 
     def __init__(self, index: Slow) -> None:
         self.index = index
@@ -209,7 +209,7 @@ def test_a_writer_that_lost_waits_up_to_two_round_trips(index: Slow) -> None:
     begun = index.clock.boot_ms()
     assert writer.wait()
     assert 0 < index.clock.boot_ms() - begun <= 2 * COMMIT_MS
-    assert not writer.wait()  # once for each lost race
+    assert not writer.wait()  # one turn for each lost race
     assert index.marks() == []
 
 

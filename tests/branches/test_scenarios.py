@@ -73,7 +73,7 @@ def append(member: Member, number: int) -> None:
 
 
 def numbers(member: Member) -> list[Any]:
-    """Return the items of a member's list. An item that a member appended is replaced by its number."""
+    """Return the items of a member's list. Return an item that a member appended as its number."""
     return [item if isinstance(item, str) else item[1] for item in member.report().shown.get("list", [])]
 
 

@@ -41,7 +41,7 @@ VERSIONED = Reply(body=b"<VersioningConfiguration><Status>Enabled</Status></Vers
 
 @pytest.fixture
 def store() -> Iterator[Callable[..., tuple[ObjectBlobs, Failing, ManualClock]]]:
-    """A function that starts a service with the given replies. It returns blobs, the service and the blobs' clock."""
+    """A function that starts a service with the given replies, and returns blobs, the service and the blobs' clock."""
     running = []
 
     def make(*replies: Reply, policy: RequestPolicy | None = None) -> tuple[ObjectBlobs, Failing, ManualClock]:
@@ -171,7 +171,7 @@ def test_a_put_carries_the_checksum_of_what_it_stores(store: Callable) -> None:
 
 
 def versions(*found: tuple[str, str, bool], more: str = "") -> Reply:
-    """Return a reply that lists versions. ``found`` has (key, version id, whether the version is current) for each.
+    """Return a reply that lists the versions in ``found``: each with its key, its id, and True if it is current.
 
     A service sorts the versions by key, and the versions of one key from the newest to the oldest.
 

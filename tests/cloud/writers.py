@@ -1,6 +1,6 @@
 """A process whose threads write one log: ``python -m tests.cloud.writers TASK``. Several such processes compete.
 
-Each thread has its own store; the threads of a process share an index client. A process prints ``ready``, waits for a
+Each thread has its own store. The threads of a process share an index client. A process prints ``ready``, waits for a
 line, runs its writers, and prints one report of all writers as JSON.
 """
 
