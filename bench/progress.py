@@ -64,7 +64,7 @@ class HostedIndex:
 
 
 class HostedBlobs:
-    """Blobs in memory. `put` and `get` have the latency of a hosted store. While ``is_away``, they fail after 1 s."""
+    """Blobs in memory. `put` and `get` have the latency of a hosted store, and fail after 1 s while ``is_away``."""
 
     def __init__(self, clock: SystemClock) -> None:
         self._blobs = MemoryBlobs(clock)

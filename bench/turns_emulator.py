@@ -72,7 +72,7 @@ class Report(msgspec.Struct, frozen=True):
 
 
 class DistantDynamo:
-    """The table with added latency: about half of the latency before a request takes effect, and half after."""
+    """The table with added latency. About half of it passes before a request takes effect, and the rest afterwards."""
 
     joint_commits = False
     blob_bytes_max = 0

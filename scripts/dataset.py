@@ -33,7 +33,7 @@ NODE_LOCK = ROOT / "requirements" / "node.lock"
 FOLDER = ROOT / ".venv" / "share" / "vega-datasets"
 MOVIES = FOLDER / "movies.json"
 # The package has no licence file, so keep its catalogue, which describes each data set. The script writes the movies
-# last: if they are missing after an interrupted run, the next run does everything again.
+# last. So if the movies are missing after an interrupted run, the next run does everything again.
 MEMBERS = {"package/datapackage.json": FOLDER / "datapackage.json", "package/data/movies.json": MOVIES}
 
 

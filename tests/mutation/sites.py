@@ -1,4 +1,4 @@
-"""The possible changes of a module. Only code inside functions is changed.
+"""The possible changes of a module. A mutant changes only code inside functions.
 
 The operators are usual in mutation testing. The most important operator here leaves out one statement, such as a
 second read of a condition. Annotations, docstrings, ``__repr__`` and the texts of errors stay unchanged.
