@@ -61,8 +61,8 @@ class Task(msgspec.Struct, frozen=True):
 class Report(msgspec.Struct, frozen=True):
     """The result of a process.
 
-    It has the seconds of each commit, the number of failed commits, the cost of all calls in write units, and the
-    median seconds of a call.
+    The report has the seconds of each commit, the number of failed commits, the cost of all calls in write units, and
+    the median seconds of a call.
     """
 
     seconds: list[float]

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Put the movies of the npm package vega-datasets into .venv/share/vega-datasets, for demo and tests.
 
-The script does nothing if the movies are already there. It uses the npm on the path if the Node there is new enough.
-Otherwise it installs the npm from PyPI that requirements/node.lock pins. scripts/bootstrap runs this script with the
-Python of .venv.
+The script does nothing if the movies are already in that folder. The script uses the npm on the path if the Node on the
+path is new enough. Otherwise the script installs the npm from PyPI that requirements/node.lock pins. scripts/bootstrap
+runs this script with the Python of .venv.
 """
 
 from __future__ import annotations

@@ -42,7 +42,7 @@ class Asked(msgspec.Struct, frozen=True):
 
 
 class Role:
-    """A proxy to the services at ``url`` for a role with these statements. It records needed and denied permissions."""
+    """A proxy to the services at ``url`` for a role with these statements, with a record of the needed permissions."""
 
     def __init__(self, url: str, statements: Sequence[Mapping[str, Any]]) -> None:
         self.asked: set[Asked] = set()

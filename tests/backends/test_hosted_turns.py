@@ -364,7 +364,7 @@ def test_a_record_has_turns_as_a_log_has(index: Slow) -> None:
     assert MemoryIndex.get(index, waiting_partition(partition), MARK_SORT) is not None
 
 
-# Simulations of the whole protocol with the log's own code. They compare ratios and round trips, by simulated time.
+# These simulations of the whole protocol use the log's own code, and compare ratios and round trips in simulated time.
 
 
 def test_a_lone_writer_is_as_quick_as_before_and_pays_at_most_1_05_units() -> None:

@@ -7,7 +7,7 @@ import { createInterface } from "node:readline";
 const realFetch = globalThis.fetch;
 const REFUSAL = "ClientState" + "NotFound";
 
-/** A client's line to its server. Each word of `faults` makes the line lose, repeat or delay one request, or is "". */
+/** A client's line to its server. Each word of `faults` is the fault of one request: loss, repetition or delay. */
 export class Line {
   isOpen = false;
   faults = [];

@@ -256,7 +256,7 @@ def _check_read(read: Read, left: dict[str, Left]) -> None:
 
 
 def _whole(own: Left, left: dict[str, Left]) -> dict[int, str]:
-    """Return the write ids of all versions of a log, including those from its ancestors."""
+    """Return the write ids of all versions of a log, including the versions from its ancestors."""
     inherited: dict[int, str] = {}
     for name, last in own.ancestors:
         inherited |= {version: id for version, id in left[name].write_ids.items() if version <= last}

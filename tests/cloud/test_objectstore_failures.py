@@ -262,7 +262,7 @@ OBJECT = {"Last-Modified": "Sat, 21 Nov 2026 00:00:00 GMT", "ETag": '"e"', "x-am
 
 
 class BucketClient:
-    """A client of the object store in one region. It records the arguments of `create_bucket`."""
+    """A client of the object store in one region. The client records the arguments of `create_bucket`."""
 
     def __init__(self, region: str, versioning: dict[str, str] | None = None) -> None:
         self.meta = SimpleNamespace(region_name=region)

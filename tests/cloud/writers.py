@@ -92,7 +92,7 @@ def main() -> None:
 
 
 class _Writer(threading.Thread):
-    """One writer. It starts the next append as soon as the last append returns."""
+    """A writer that starts the next append as soon as the last append returns."""
 
     def __init__(self, index: DynamoIndex, task: Task, name: str) -> None:
         super().__init__()

@@ -66,7 +66,7 @@ class Attack(msgspec.Struct):
     async def ask(
         self, count: int, pause_seconds: float, *calls: tuple[str, str, bytes, str, Mapping[str, str]]
     ) -> None:
-        """Let ``count`` callers repeat these calls for ever, one after the other, with a pause after each call."""
+        """Let ``count`` callers repeat these calls for ever, one call after another, with a pause after each call."""
 
         async def one() -> None:
             async with HttpCaller(self.port, next(_sources)) as caller:

@@ -167,8 +167,8 @@ def _changes(node: ast.AST) -> Iterator[Change]:
 def _may_be_left_out(statement: ast.stmt) -> bool:
     """Return whether a mutant may leave the statement out.
 
-    A mutant never leaves out a docstring. It never leaves out the assignment of a name, since any test that runs the
-    code would notice.
+    A mutant never leaves out a docstring. A mutant never leaves out the assignment of a name, since any test that runs
+    the code would notice.
     """
     match statement:
         case ast.Expr(value=ast.Constant()):

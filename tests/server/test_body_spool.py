@@ -77,7 +77,7 @@ def request_bytes(**limits: int) -> RequestBytes:
 
 @contextmanager
 def asking(spool: BodySpool) -> Iterator[Any]:
-    """A stand-in for a request, with the attributes that responses use."""
+    """An object that replaces a request, with the attributes that responses use."""
     with request_bytes() as taken:
         scope = {"state": {"stratalog_bytes": taken}}
         yield SimpleNamespace(

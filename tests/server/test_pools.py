@@ -48,7 +48,7 @@ async def settle() -> None:
 
 
 class Gate:
-    """A gate that blocks calls until a test opens it. It records the order in which the calls got a thread."""
+    """A gate that blocks calls until a test opens the gate, and records the order in which the calls got a thread."""
 
     def __init__(self) -> None:
         self.order: list[str] = []

@@ -1,4 +1,4 @@
-"""The web server limits the resources that callers hold, and how long callers hold them. The sockets are real."""
+"""The web server limits the resources of a caller, and the time for which a caller has them. The sockets are real."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ async function partOfPage(url) {
   return { status: answer.status, body: await answer.text(), contentType: answer.headers.get("content-type") };
 }
 
-/** Send a page's request over `line`, a simulated network that may lose requests. The page's own files bypass it. */
+/** Send a page's request over `line`, a simulated network that may lose requests. Files of the page bypass `line`. */
 async function carry(route, line) {
   const request = route.request();
   const { pathname } = new URL(request.url());
