@@ -128,7 +128,7 @@ healthy: ready-dev ## verify the stores of 1,000 seeds of the simulation, during
 
 soak: soak-simulation soak-clients soak-histories soak-postgres soak-backups soak-sheet soak-engine soak-table soak-catalogue ## all soaks; a shorter run: make soak SEEDS=1000 SESSIONS=100 HISTORIES=1
 
-soak-simulation: ready-dev ## many seeds of the simulation; the result goes to runs.json, as do those of all soaks
+soak-simulation: ready-dev ## many seeds of the simulation; the results of all soaks go to runs.json
 	$(recorded) $(python) -m tests.simulation.simulate --seeds $(SEEDS) --seed $(FRESH_SEED)
 
 soak-clients: ready-dev ## many sessions of clients

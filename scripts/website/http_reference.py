@@ -29,9 +29,9 @@ INDEX = """# HTTP API
 
 {description}
 
-The server sends its OpenAPI document from `/schema/openapi.json`. These pages are made from the document of a server
-without an application; an application adds its routes. [The server](../../guides/server.md) explains tokens, limits
-and pages.
+The server sends its OpenAPI document from `/schema/openapi.json`. The build makes these pages from the document of a
+server without an application. An application adds its routes. [The server](../../guides/server.md) explains tokens,
+limits and pages.
 
 """
 ERRORS = """

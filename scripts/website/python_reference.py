@@ -39,10 +39,10 @@ FUNCTIONS_FIRST = "stratalog"
 ALIASES = {"stratalog.server.application": "ControllerRouterHandler"}
 INDEX = """# Python API
 
-These are the public modules. Everything else is private and may change with any release. The pages are made from the
-docstrings.
+These are the public modules. Everything else is private and may change with any release. The build makes the pages from
+the docstrings.
 
-| module | what it holds |
+| module | contents |
 | --- | --- |
 | [`stratalog`](stratalog.rst) | stores, documents, logs and records: start here |
 """

@@ -321,7 +321,7 @@ def test_no_look_outlives_its_index() -> None:
     closing = threading.Thread(target=turns.close, daemon=True)
     closing.start()
     closing.join(0.1)
-    assert closing.is_alive(), "the index is closed, and a look of it goes on"
+    assert closing.is_alive(), "the index closed during a read of a mark"
     answered.set()
     closing.join(10)
     assert not closing.is_alive()

@@ -83,7 +83,7 @@ def settle(*members: Member) -> None:
             if member.sync() and not member.report().pending:
                 break
         else:
-            raise AssertionError(f"{member.name} still waits for {member.report().pending}")
+            raise AssertionError(f"{member.name} still has pending mutations: {member.report().pending}")
 
 
 def check_end(member: Member, expected: list[Any], lost: list[int]) -> None:

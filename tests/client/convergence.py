@@ -86,7 +86,7 @@ def _arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sessions", type=int, default=200)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--servers", type=int, default=0, help="server processes, killed now and then; 0: none")
+    parser.add_argument("--servers", type=int, default=0, help="the number of server processes, or 0 for none")
     return parser.parse_args(arguments)
 
 

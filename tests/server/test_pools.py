@@ -311,7 +311,7 @@ def test_what_a_principal_computed_itself_does_not_make_its_share_smaller() -> N
     pace.end(ADA, pace.begin(ADA, 10.1), 0.75, 10.1)
     # Until second 11, the process computed for 0.75 s, and only for this principal. So the process is otherwise idle.
     debt = 0.75 - CALLER_COMPUTED_BURST_SECONDS
-    assert pace.may_begin_at(ADA, 11) == 11, "the bucket filled at half of the time, which is more than the debt"
+    assert pace.may_begin_at(ADA, 11) == 11, "the bucket got half of the passed time, which is more than the debt"
     assert pace.may_begin_at(ADA, 10.1) == pytest.approx(10.1 + debt / 0.5)
 
 
