@@ -1,7 +1,7 @@
 """Shared by all tests: emulators, reports of processes that die, and the settings of Hypothesis.
 
 `make test` must give the same result for the same commit, so the examples of a test are fixed. To search for other
-examples, run `pytest --hypothesis-profile=search`. This command also prints a command that repeats a failure.
+examples, run `pytest --hypothesis-profile=search`. For a failure, Hypothesis prints a decorator that repeats it.
 """
 
 from __future__ import annotations

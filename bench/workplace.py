@@ -91,7 +91,7 @@ class Workplace:
 def unsynced_store(folder: Path, settings: LogSettings | None = None) -> Store:
     """Open a store whose index does not wait for the disk, to fill a folder quickly.
 
-    For measurements, open the folder again with another function.
+    For measurements, open the folder again with `open_store`.
     """
     clock = SystemClock()
     database = SqliteDatabase(folder / INDEX_FILE, clock, synchronous="OFF")

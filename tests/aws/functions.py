@@ -70,7 +70,7 @@ class Function:
     def call(self, event: Mapping[str, Any]) -> Any:
         """Return the handler's result. Raises Failed if the handler raises or takes too long, or if its process ends.
 
-        Like Lambda, this method passes an event that is too large to no container, and raises Failed.
+        If the event is too large, this method raises Failed and calls no container, as Lambda does.
         """
         if len(json.dumps(event)) > PAYLOAD_BYTES_MAX:
             raise Failed(f"the event is too large for {self._handler}")

@@ -42,7 +42,10 @@ class Asked(msgspec.Struct, frozen=True):
 
 
 class Role:
-    """A proxy to the services at ``url`` for a role with these statements, with a record of the needed permissions."""
+    """A proxy to the services at ``url`` for a role with these statements.
+
+    The proxy records the needed and the denied permissions.
+    """
 
     def __init__(self, url: str, statements: Sequence[Mapping[str, Any]]) -> None:
         self.asked: set[Asked] = set()

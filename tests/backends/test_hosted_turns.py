@@ -66,7 +66,7 @@ class Slow(MemoryIndex):
 
 
 class Writer:
-    """A simulated process that writes. Only in its turn after a lost race, the process reads the cached head again."""
+    """A simulated process that writes. The process reads its cached head again only in its turn after a lost race."""
 
     def __init__(self, index: Slow) -> None:
         self.index = index
