@@ -5,8 +5,9 @@
 .PHONY: check-style check-types check-javascript test-convergence test-convergence-servers test-branches test-retries test-tampering
 
 python := .venv/bin/python
-# A demo stores its data in a folder; with STORE=aws-local in emulators of DynamoDB, SQS and S3, and with
-# STORE=postgresql-local in a server of PostgreSQL, which end with the demo. These need the development requirements.
+# A demo stores its data in a folder. With STORE=aws-local, the demo starts emulators of DynamoDB, SQS and S3 and stores
+# its data there. With STORE=postgresql-local, the demo does the same with a server of PostgreSQL. The emulators and the
+# server end with the demo, and need the development requirements.
 STORE ?=
 ready_store := $(if $(filter aws% postgresql%,$(STORE)),ready-dev,ready-demo) $(if $(filter postgresql-local,$(STORE)),ready-postgres)
 beside := $(if $(filter aws-local,$(STORE)),aws_local) $(if $(filter postgresql-local,$(STORE)),postgres_local)
@@ -32,9 +33,9 @@ WORKERS ?= auto
 # Each pytest worker begins with neighbouring tests, which share a module's fixtures, and later takes tests that another
 # worker has not begun.
 in_parallel := -n $(WORKERS) --dist worksteal
-# Runs targets side by side that use one core each, and prints the output of each at its end.
+# This command runs two targets at once, which use one core each. It prints the output of a target at the target's end.
 two_at_once = $(MAKE) --no-print-directory --jobs 2 --output-sync=target
-# Adds a line to $(RUNS_JSON): commit, command, seconds, result. The target is the name of the rule.
+# This command adds a line to $(RUNS_JSON): commit, command, seconds, result. The target is the name of the rule.
 recorded = $(python) scripts/record_run.py run --json $(RUNS_JSON) --target $@ --
 # The tests that `make test-aws` runs on an account: the contract of the index, the command line, a copy.
 ON_ACCOUNT := tests/cloud/test_dynamodb.py tests/cloud/test_command_line.py tests/cloud/test_copying.py
@@ -127,7 +128,7 @@ healthy: ready-dev ## verify the stores of 1,000 seeds of the simulation, during
 
 soak: soak-simulation soak-clients soak-histories soak-postgres soak-backups soak-sheet soak-engine soak-table soak-catalogue ## all soaks; a shorter run: make soak SEEDS=1000 SESSIONS=100 HISTORIES=1
 
-soak-simulation: ready-dev ## many seeds of the simulation; the result goes to runs.json, as do those of all soaks
+soak-simulation: ready-dev ## many seeds of the simulation; the results of all soaks go to runs.json
 	$(recorded) $(python) -m tests.simulation.simulate --seeds $(SEEDS) --seed $(FRESH_SEED)
 
 soak-clients: ready-dev ## many sessions of clients

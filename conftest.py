@@ -1,7 +1,7 @@
 """Shared by all tests: emulators, reports of processes that die, and the settings of Hypothesis.
 
-`make test` must give the same result for the same commit, so the examples of a test are fixed. To search for others,
-run `pytest --hypothesis-profile=search`. It prints how to run a failure again.
+`make test` must give the same result for the same commit, so the examples of a test are fixed. To search for other
+examples, run `pytest --hypothesis-profile=search`. For a failure, Hypothesis prints a decorator that repeats it.
 """
 
 from __future__ import annotations
@@ -56,8 +56,8 @@ settings.load_profile("steady")
 def untraced() -> Iterator[None]:
     """Run a test without measuring coverage.
 
-    Use it for long computations whose lines other tests reach, and for actors on greenlets: coverage mixes up their
-    frames, since they share a thread.
+    Use this fixture for long computations whose lines other tests reach, and for actors on greenlets. Coverage mixes up
+    the frames of greenlets, since greenlets share a thread.
     """
     with unmeasured():
         yield

@@ -13,7 +13,7 @@ Figures
 -------
 appends       writes
 postgres      writes to PostgreSQL, beside plain inserts by psycopg
-reads         reads of entries and states, also old ones
+reads         reads of entries, and of current and old states
 large         a document of a million keys
 progress      commits during snapshots, polls of a long queue, many clients
 server        pushes, delays and idle connections; ``serving`` has the served applications

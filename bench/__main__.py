@@ -66,9 +66,7 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--json", type=Path, help="also write the rows to this file")
     parser.add_argument("--only", nargs="+", choices=[figure.name for figure in FIGURES], help="measure these figures")
     parser.add_argument("--quick", action="store_true", help="use tiny sizes, only to check that the benchmarks run")
-    parser.add_argument(
-        "--folder", type=Path, help="the folder to measure in, on the disk to measure; default: temporary"
-    )
+    parser.add_argument("--folder", type=Path, help="a folder on the disk to measure; default: a temporary folder")
     return parser.parse_args(arguments)
 
 

@@ -28,7 +28,7 @@ EVENTS = 100
 
 
 class PlainAppends(Protocol):
-    """The other side: commits each body alone, durably."""
+    """The other side, which commits each body durably in a separate commit."""
 
     def append_each(self, bodies: Sequence[bytes]) -> None: ...
 

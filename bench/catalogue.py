@@ -1,9 +1,9 @@
 """The speed of a catalogue on one machine: ``python -m bench.catalogue [--json PATH] [--quick]``.
 
 The store is in a folder, and its records resemble Debian's. The benchmark measures `put_many`, the first ingest, and a
-second poll without changes. Then it makes the works, remakes all works with one process and with two, counts them and
-searches. A new process writes and reads one large record. Each row has the wall time, and the CPU time of the measuring
-process. The CPU time depends less on other work of the machine. It does not include the worker processes.
+second poll without changes. Then it makes the works, remakes all works with one process and with two, counts the works
+and searches. A new process writes and reads one large record. Each row has the wall time, and the CPU time of the
+measuring process. The CPU time depends less on other work of the machine, but does not include the worker processes.
 """
 
 from __future__ import annotations

@@ -108,7 +108,7 @@ class LoopClock:
 
 
 class DistantIndex:
-    """An index with latency: half of the latency before a request takes effect, and half after."""
+    """An index with latency. Half of the latency passes before a request takes effect, and the other half after it."""
 
     joint_commits = False
     blob_bytes_max = 0

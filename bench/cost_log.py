@@ -57,8 +57,8 @@ def cost_of_log(
 
     The run appends until at least two segments are full. A snapshot writes the ``snapshot_blobs`` objects that changed,
     with ``snapshot_bytes`` in total. An open reads up to ``state_blobs`` of these objects, and the entries after the
-    snapshot. The run opens the log at four ages of the snapshot. With ``archive`` it copies each sealed segment to S3;
-    with ``free`` too, it then deletes the segment's items. Entries hold bytes that do not compress.
+    snapshot. The run opens the log at four ages of the snapshot. With ``archive`` the run copies each sealed segment to
+    S3. With ``free`` too, the run then deletes the segment's items. Entries contain bytes that do not compress.
     """
     settings = LogSettings(segment_entries_target=segment_entries, snapshot_entries_interval=SNAPSHOTS_OFF)
     if inline_bytes_max is not None:
@@ -109,7 +109,7 @@ class _Work:
     def append(self, number: int) -> None:
         """Append one entry, and record its units unless it is the log's first entry.
 
-        `roll_overs` is the sum of the appends that began a segment. `plain` is the newest other append.
+        `roll_overs` has the units of all appends that began a segment. `plain` has the units of the last other append.
         """
         event = Event("set", _bytes(self._entry_bytes, number))
         if number == 1:

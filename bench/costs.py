@@ -50,7 +50,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def with_tables(page: str, cost_figures: Figures) -> str:
-    """Return the page with each marked table replaced by a new one."""
+    """Return the page with each marked table replaced by a new table."""
     return BLOCK.sub(lambda match: f"{match[1]}{BLOCKS[match[2]](cost_figures)}\n{match[3]}", page)
 
 

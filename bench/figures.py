@@ -13,7 +13,7 @@ ABSOLUTE = "an absolute limit: there is no other side"
 
 
 class Figure(msgspec.Struct, frozen=True, kw_only=True):
-    """One row of the report. By ``goal_bounds``, the goal limits the ratio to the other side, or our own value."""
+    """One row of the report. ``goal_bounds`` names the limited number: the ratio to the other side, or our value."""
 
     name: str
     what: str
@@ -22,11 +22,11 @@ class Figure(msgspec.Struct, frozen=True, kw_only=True):
     better: Literal["more", "less"] = "more"
     goal_bounds: Literal["ratio", "value"] = "ratio"
     reason: str | None = None
-    """Why a column of the row is empty."""
+    """The reason why a column of the row is empty."""
 
 
 class Measured(msgspec.Struct, frozen=True):
-    """One measurement: our value, and the other side's if there is one, in the same unit."""
+    """One measurement: our value, and in the same unit the value of the other side, if there is another side."""
 
     value: float
     reference: float | None = None
@@ -483,5 +483,5 @@ def _reaches(figure: Figure, compared: float) -> bool:
 
 
 def _rounded(value: float | None) -> float | None:
-    """Round to four digits, since a shared machine cannot reproduce more."""
+    """Round to four digits, since a shared machine cannot reproduce more digits."""
     return None if value is None else float(f"{value:.4g}")

@@ -1,4 +1,4 @@
-"""Medians of rounds. The rounds alternate between the sides, so that other work of the machine affects both."""
+"""Medians of rounds. The rounds alternate between the sides, so that other work of the machine affects both sides."""
 
 from __future__ import annotations
 

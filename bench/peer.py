@@ -1,4 +1,4 @@
-"""The peer for comparison: `eventsourcing`, on SQLite or PostgreSQL. The benchmark calls its recorder alone."""
+"""The peer for comparison: `eventsourcing`, on SQLite or PostgreSQL. The benchmark calls only the peer's recorder."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ INSERT = "INSERT INTO plain VALUES (%s, %s, %s)"
 
 
 class PlainInserts:
-    """One connection of psycopg. It inserts rows of a key and a body, each row in its own transaction."""
+    """One connection of psycopg, which inserts rows of a key and a body, each row in its own transaction."""
 
     def __init__(self, url: str) -> None:
         import psycopg

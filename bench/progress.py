@@ -64,7 +64,7 @@ class HostedIndex:
 
 
 class HostedBlobs:
-    """Blobs in memory. `put` and `get` have the latency of a hosted store. While ``is_away``, they fail after 1 s."""
+    """Blobs in memory. `put` and `get` have the latency of a hosted store, and fail after 1 s while ``is_away``."""
 
     def __init__(self, clock: SystemClock) -> None:
         self._blobs = MemoryBlobs(clock)
@@ -134,7 +134,7 @@ def commit_slow(work: Workplace) -> Measured:
 
 
 def poll_backlog(work: Workplace) -> Measured:
-    """An empty poll with many messages queued behind those in flight, compared with a twentieth of the messages."""
+    """An empty poll with many messages behind the messages in flight, compared with a twentieth of the messages."""
     backlog = BACKLOG if work.scale is FULL else 2000
     deep, shallow = (_poll(work, messages) for messages in (backlog, backlog // 20))
     return Measured(deep, shallow)

@@ -1,10 +1,10 @@
 """Other published schemas for the same documents in the same services, to count their billed units.
 
-Each schema is small, and correct with one writer. Where its article leaves a choice, the schema takes the cheapest:
+Each schema is small, and correct with one writer. If its article leaves a choice, the schema uses the cheapest option:
 
 - Maps have the size of MessagePack, which is never larger than the size of DynamoDB's own maps. Hashes are 32 raw
   bytes.
-- No schema pays for a secondary index or for a retry. A processor reads each item that its article names only once.
+- No schema pays for a secondary index or for a retry. A processor reads only once each item that its article names.
 - If S3 already has the value of a mutation, the mutation's own item has only the hash of the value.
 - Bodies are in S3 under the hash of their content. The meter counts their compressed size.
 """
@@ -146,7 +146,7 @@ class Versions:
 class Relational:
     """The sync backend's first simple approach: each version rewrites every row of the project, in transactions.
 
-    Rows hold names and hashes. Rows with bodies would cost a hundred times as much. A project of more than 99 items
+    Rows have names and hashes. Rows with bodies would cost a hundred times as much. A project of more than 99 items
     needs several transactions, so its commit is not atomic.
     """
 
@@ -225,9 +225,9 @@ class SingleRecord:
 class EventLog:
     """The spreadsheet event log's schema: an entry for each commit, in segments, with large bodies in S3.
 
-    A processor that knows the segment reads only the newest entry. The processor does not know which earlier
-    mutations a client has made. A snapshot is one object with names and hashes. Its interval is that of Stratalog's
-    snapshots.
+    A processor that has the number of the segment reads only the newest entry. The processor has no record of a
+    client's earlier mutations. A snapshot is one object with names and hashes. The schema makes as many snapshots as
+    Stratalog.
     """
 
     def __init__(self) -> None:
@@ -274,7 +274,7 @@ class EventLog:
 
 
 def collection_of(key: str) -> str:
-    """Return the name of the collection that holds the key."""
+    """Return the name of the collection that contains the key."""
     return key.partition("/")[0]
 
 

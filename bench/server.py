@@ -102,8 +102,8 @@ MEASURES: dict[str, Callable[[Workplace], Measured]] = {
 class _Sender:
     """A minimal client that only pushes its next mutations.
 
-    It opens a new connection in each round, since the server closes connections that are idle during the other
-    side's round.
+    The client opens a new connection in each round, since the server closes connections that are idle during the
+    other side's round.
     """
 
     def __init__(self, url: str, name: str, documents: Sequence[str]) -> None:
@@ -182,7 +182,7 @@ def _send(url: str, method: str, path: str) -> None:
 
 
 def _together(senders: Sequence[_Sender], work: Callable[[_Sender], None]) -> None:
-    """Run all senders at the same time. Raises if a sender fails, so that no failed push counts as a fast push."""
+    """Run all senders at the same time. Raises a sender's error, so that no failed push counts as a fast push."""
     with ThreadPoolExecutor(len(senders)) as threads:
         list(threads.map(work, senders))
 

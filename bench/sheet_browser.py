@@ -1,8 +1,8 @@
 """Measures delays of the sheet in a browser, on loopback: ``python -m bench.sheet_browser [--edits N]``.
 
 One window sets a cell. The program measures the time until the model of another window has the value, and the time
-until that window paints it. It also measures the time to open a sheet of 100,000 cells, and the time of the model
-alone. It needs Chromium. The server is a process with SQLite.
+until that window paints the value. The program also measures the time to open a sheet of 100,000 cells, and the time of
+the model alone. The program needs Chromium. The server is a process with SQLite.
 """
 
 from __future__ import annotations

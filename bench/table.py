@@ -43,7 +43,8 @@ COSTED = 200
 
 EVERY = {**SIDES, **BOUNDS}
 JOBS_STANDING = 4
-"""The factor of initial files of a table with jobs. Such a table needs more, since each file is in one job only."""
+"""The factor of initial files of a table with jobs. Such a table needs more files, since each file is in only one job.
+"""
 
 HEADINGS = (
     "store",
@@ -70,7 +71,7 @@ class Case(msgspec.Struct, frozen=True):
     tables: int = 1
     files: int = 1
     jobs: int = 0
-    """The maximum number of jobs of each writer; 0 if the writers add files."""
+    """The maximum number of jobs of each writer, or 0 if the writers add files."""
 
 
 class Share(msgspec.Struct, frozen=True):

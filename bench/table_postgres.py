@@ -77,7 +77,7 @@ def _expect(changed: int, wanted: int) -> None:
 
 @contextmanager
 def running_postgres() -> Iterator[str | None]:
-    """Run a server with its default durability, and yield the URL of its database; None without PostgreSQL."""
+    """Run a server with its default durability, and yield the URL of its database, or None without PostgreSQL."""
     with ExitStack() as running:
         try:
             server = running.enter_context(postgres_server())

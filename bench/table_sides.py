@@ -175,8 +175,9 @@ class FullState:
 class ItemEach:
     """(c) One item for each file and one for each reference. Each transaction also checks the partition's item.
 
-    A commit reads nothing. The caller knows the rows of a file, and that each file of a job has one reference. The
-    conditions of the writes check the reference. The tuning is the maximum number of commits in a transaction.
+    A commit reads nothing. The benchmark uses a fixed number of rows for each new file, and one reference for each file
+    of a job. The conditions of the writes check the reference. The tuning is the maximum number of commits in a
+    transaction.
     """
 
     tunings: Sequence[Any] = (1, 8, 33)

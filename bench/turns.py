@@ -54,7 +54,7 @@ class Load(msgspec.Struct, frozen=True):
 
 
 class Outcome(msgspec.Struct, frozen=True):
-    """The result of a load. Durations are 99th percentiles; their unit is the mean round trip."""
+    """The result of a load. Durations are 99th percentiles. Their unit is the mean round trip."""
 
     commits_per_second: float
     units: float
@@ -78,7 +78,7 @@ LOADS = (
 
 
 class FarIndex(DistantIndex):
-    """An index whose calls take 5 to 20 ms. It counts their cost in write units."""
+    """An index whose calls take 5 to 20 ms. The index counts the cost of the calls in write units."""
 
     def get(self, partition: str, sort: str, *, consistent: bool = True) -> Item | None:
         self.charge(READ_PRICE if consistent else WEAK_READ_PRICE)
@@ -187,7 +187,7 @@ def fairness(work: Workplace) -> Measured:
 
 
 def crashed(work: Workplace) -> Measured:
-    """The round trips of a seldom writer next to a busy one, with and without waiters that crash."""
+    """The round trips of a seldom writer next to a busy writer, with and without waiters that crash."""
     with_crashes = _outcome(work, Load(busy=1, seldom=1, crashes=True))
     return Measured(with_crashes.seldom_round_trips, _outcome(work, Load(busy=1, seldom=1)).seldom_round_trips)
 

@@ -61,8 +61,8 @@ class Task(msgspec.Struct, frozen=True):
 class Report(msgspec.Struct, frozen=True):
     """The result of a process.
 
-    It has the seconds of each commit, the number of failed commits, the cost of all calls in write units, and the
-    median seconds of a call.
+    The report has the seconds of each commit, the number of failed commits, the cost of all calls in write units, and
+    the median seconds of a call.
     """
 
     seconds: list[float]
@@ -72,7 +72,7 @@ class Report(msgspec.Struct, frozen=True):
 
 
 class DistantDynamo:
-    """The table with added latency: about half of the latency before a request takes effect, and half after."""
+    """The table with added latency. About half of it passes before a request takes effect, and the rest afterwards."""
 
     joint_commits = False
     blob_bytes_max = 0

@@ -29,7 +29,7 @@ DOCUMENT = "document"
 
 
 class Scale(msgspec.Struct, frozen=True, kw_only=True):
-    """The sizes of a run. The goals are for the full scale; the quick scale only shows that the program runs."""
+    """The sizes of a run. The goals are for the full scale. The quick scale only shows that the program runs."""
 
     rounds: int
     commits: int
@@ -89,7 +89,10 @@ class Workplace:
 
 
 def unsynced_store(folder: Path, settings: LogSettings | None = None) -> Store:
-    """Open a store whose index does not wait for the disk, to fill it quickly. Open it again for measurements."""
+    """Open a store whose index does not wait for the disk, to fill a folder quickly.
+
+    For measurements, open the folder again with `open_store`.
+    """
     clock = SystemClock()
     database = SqliteDatabase(folder / INDEX_FILE, clock, synchronous="OFF")
     blobs = database.blobs(FileBlobs(folder / BLOBS_FOLDER, clock))

@@ -5,8 +5,8 @@
 machine runs. The next states add the suites updates, security and backports, one after another. The last states are
 testing and unstable. `rfc` has the entries of the RFC index as JSON, and `rfc-xml` has RFCs as XML, both from Debian's
 packages of RFCs. apt fetches all these records with the mirrors and the settings of this machine, and checks Debian's
-signatures. The script installs nothing. It keeps apt's files in the folder `apt`, so that another run fetches only new
-data. The films are the file that scripts/dataset.py pins by hash.
+signatures. The script installs nothing. The script keeps apt's files in the folder `apt`, so that another run fetches
+only new data. The films are the file that scripts/dataset.py pins by hash.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ class Apt:
         return [by_release[suite] for suite in suites if suite in by_release]
 
     def download(self, package: str) -> Path | None:
-        """Download a package and return its file; None if the mirror does not have it."""
+        """Download a package and return its file, or None if the mirror does not have the package."""
         say(f"fetching {package}")
         command = ["apt-get", *self._options, "-qq", "download", package]
         folder = self._folder / "packages"
@@ -168,7 +168,7 @@ def package_key(paragraph: bytes) -> str:
 
 
 def source_key(paragraph: bytes) -> str:
-    """Return a source's name. It is empty for a source that the archive keeps only for the packages built with it."""
+    """Return a source's name, or "" for a source that the archive keeps only for packages that contain parts of it."""
     return "" if field(paragraph, b"Extra-Source-Only") == "yes" else field(paragraph, b"Package")
 
 
@@ -186,7 +186,7 @@ def signed_at(index: Path) -> float:
 
 
 def write_rfcs(folder: Path, package: Path | None) -> None:
-    """Write the files of a package of RFCs: entries of the index as JSON, and the RFCs that exist as XML."""
+    """Write the files of a package of RFCs: entries of the index as JSON, and the XML files of RFCs."""
     if package is None:
         say("the mirror does not have this package of RFCs")
         return

@@ -43,7 +43,7 @@ def main() -> None:
 
 
 def patterns() -> list[str]:
-    """Return the files to check, as glob patterns from the repository's root. Only TypeScript's settings list them."""
+    """Return the files to check, as glob patterns from the repository's root. TypeScript's settings list the files."""
     included = json.loads((FOLDER / "tsconfig.json").read_text())["include"]
     return [pattern.removeprefix("../../") for pattern in included]
 

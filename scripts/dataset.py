@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Put the movies of the npm package vega-datasets into .venv/share/vega-datasets, for demo and tests.
 
-The script does nothing if the movies are already there. It uses the npm on the path if the Node there is new enough.
-Otherwise it installs the npm from PyPI that requirements/node.lock pins. scripts/bootstrap runs this script with the
-Python of .venv.
+The script does nothing if the movies are already in that folder. The script uses the npm on the path if the Node on the
+path is new enough. Otherwise the script installs the npm from PyPI that requirements/node.lock pins. scripts/bootstrap
+runs this script with the Python of .venv.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ NODE_LOCK = ROOT / "requirements" / "node.lock"
 FOLDER = ROOT / ".venv" / "share" / "vega-datasets"
 MOVIES = FOLDER / "movies.json"
 # The package has no licence file, so keep its catalogue, which describes each data set. The script writes the movies
-# last: if they are missing after an interrupted run, the next run does everything again.
+# last. So if the movies are missing after an interrupted run, the next run does everything again.
 MEMBERS = {"package/datapackage.json": FOLDER / "datapackage.json", "package/data/movies.json": MOVIES}
 
 

@@ -19,7 +19,8 @@ def open_inline(
 ) -> stratalog.Store:
     """Open a store whose calls write a due snapshot before they return.
 
-    Use it in tests that compare stored content: a background thread could finish a snapshot between two reads.
+    Use this function in tests that compare stored content. With a normal store, a background thread could finish a
+    snapshot between two reads.
     """
     store = stratalog.open(url, settings=settings, clock=clock)
     store.environment.background = InlineTasks()

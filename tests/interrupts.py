@@ -53,7 +53,7 @@ def ends_of(
 ) -> dict[str, Any]:
     """Run each of ``calls`` in a thread named by its key, and return the results by name.
 
-    The calls share one batch, and the first is its leader. ``held`` keeps the leadership until all calls wait.
+    The calls share one batch, and the first call is the leader. ``held`` keeps the leadership until all calls wait.
     The result of a call is its return value, or the exception that it raises.
     """
     ends: dict[str, Any] = {}

@@ -15,7 +15,7 @@ INSTALL = ["ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=erro
 
 
 def node_program() -> str:
-    """Return the path of Node. Installs Node if there is none."""
+    """Return the path of Node. Install Node if no suitable Node exists."""
     npm = _npm()
     found = npm[0] if len(npm) > 1 else shutil.which("node")
     assert found is not None

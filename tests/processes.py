@@ -75,12 +75,12 @@ class ChildProcess:
 
     @property
     def status(self) -> int | None:
-        """The exit status; minus the signal's number if a signal ended the process; None while it runs."""
+        """The exit status, or None while the process runs. After a signal, the status is minus the signal's number."""
         return self._process.poll()
 
     @property
     def was_ended(self) -> bool:
-        """Whether the test asked the process to end."""
+        """True if the test asked the process to end."""
         return not self._must_live
 
     @property
@@ -140,7 +140,7 @@ class ChildProcess:
             raise ProcessFailure(early)
 
     def close(self) -> None:
-        """Kill the process if it runs, and free the pipes. Later calls do nothing; `stderr` stays readable."""
+        """Kill the process if it runs, and free the pipes. Later calls do nothing. `stderr` stays readable."""
         self._must_live = False
         _watched.pop(id(self), None)
         self._process.kill()

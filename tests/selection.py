@@ -1,7 +1,7 @@
 """Chooses the tests of a run: all tests, all tests but only a sample of the planted bugs, or the quick tests.
 
-``--quick`` leaves out tests that start emulators, a browser or Node. It also leaves out planted bugs, and tests marked
-``slow``, such as tests that kill processes. ``--sample-mutants SEED`` keeps a random quarter of the planted bugs.
+``--quick`` leaves out planted bugs, tests that start emulators, a browser or Node, and tests marked ``slow``, such as
+tests that kill processes. ``--sample-mutants SEED`` keeps a random quarter of the planted bugs.
 `make test` derives the seed from the commit, and `make mutants` runs all planted bugs. `conftest.py` imports the hooks.
 """
 

@@ -122,7 +122,7 @@ def snippets_of(page: str) -> Iterator[Snippet]:
 
 
 def _order(line: int, text: str, given: dict[str, Any]) -> dict[str, Any]:
-    """Return the instructions for a block: the instructions ``given`` by earlier comments, and those of ``text``."""
+    """Return the instructions for a block: the instructions ``given`` by earlier comments, and the one in ``text``."""
     if found := re.fullmatch(r"skip, (\S.*)", text, re.DOTALL):
         return given | {"skipped": " ".join(found[1].split())}
     if found := re.fullmatch(r"exit (\d+)", text):

@@ -1,4 +1,4 @@
-"""The folders of the project's code. Every check that reads code or settings takes the folders from here."""
+"""The folders of the project's code. Every check that reads code or settings takes the folders from this module."""
 
 from __future__ import annotations
 
@@ -24,7 +24,10 @@ PACKAGES = [LIBRARY, *APPLICATIONS]
 """The shipped code: one import package per distribution."""
 
 LABORATORY = ROOT / "tests" / "simulation"
-"""The simulation's worlds, planted bugs and reference models. They follow the style of shipped code. Tests need not."""
+"""The simulation's worlds, planted bugs and reference models.
+
+Unlike other tests, the simulation follows the style of shipped code.
+"""
 
 PROGRAMS = [ROOT / name for name in ("bench", "examples", "scripts")]
 TESTS = [ROOT / "tests", *sorted(path for path in ROOT.glob("apps/*/tests") if path.is_dir())]

@@ -1,4 +1,4 @@
-"""ByteCache bounds the bytes that it holds, and drops the least recently used value first."""
+"""A ByteCache limits the bytes of its values, and drops the least recently used value first."""
 
 from __future__ import annotations
 

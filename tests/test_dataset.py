@@ -1,4 +1,4 @@
-"""The script downloads the demo's data once, with an npm whose Node is new enough. It refuses any other data."""
+"""The script fetches the demo's data once, with an npm whose Node is new enough. The script refuses all other data."""
 
 from __future__ import annotations
 

@@ -114,7 +114,7 @@ def module_name(path: Path) -> str:
 
 
 def module_imports(path: Path, modules: Mapping[str, Path]) -> Iterator[str]:
-    """Yield the ``modules`` that a file imports, also inside functions. Leave out imports for type checkers alone."""
+    """Yield the ``modules`` that a file imports, also inside functions. Leave out imports for type checking only."""
     tree = ast.parse(path.read_text())
     for node in ast.walk(tree):
         if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":

@@ -114,7 +114,7 @@ def test_every_row_is_of_a_limit_that_is_there() -> None:
 def test_what_bounds_a_caller_is_a_constant_of_the_limits() -> None:
     modules = (path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py") if path.name != "limits.py")
     bounds = {f"{path.parent.name}.{path.stem}.{name}" for path in modules for name in BOUND.findall(path.read_text())}
-    assert sorted(bounds - INNER) == [], "move it to the limits of its package, or say in INNER why it bounds no caller"
+    assert sorted(bounds - INNER) == [], "move the bound to its package's limits, or explain it in INNER"
     assert sorted(INNER - bounds) == []
 
 

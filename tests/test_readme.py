@@ -1,4 +1,4 @@
-"""The snippet of the README runs and prints what its comments say."""
+"""The snippet of the README runs and prints the results in its comments."""
 
 from __future__ import annotations
 

@@ -172,7 +172,7 @@ def test_time_and_chance_come_from_the_clock() -> None:
 
 
 def test_a_number_is_told_by_its_ascii_digits() -> None:
-    """Use `codec.is_decimal`: the methods of `str` also accept the digits of other scripts."""
+    """Use `codec.is_decimal`, because the methods of `str` also accept the digits of other scripts."""
     methods = {"isdecimal", "isdigit", "isnumeric"}
     assert refused(files(*PACKAGES), lambda path: methods & identifiers(path)).keys() <= {"src/stratalog/codec.py"}
 
@@ -208,7 +208,7 @@ def test_the_clock_check_sees_through_aliases(line: str) -> None:
 
 
 def refused(paths: Iterable[Path], names_in: Callable[[Path], set[str]]) -> dict[str, set[str]]:
-    """Return the names that a rule refuses in each file, by the file's short name. Other files are left out."""
+    """Return the names that a rule refuses in each file, by the file's short name. Leave out files without a match."""
     found = {short_name(path): names_in(path) for path in paths}
     assert found, "the rule got no files"
     return {name: names for name, names in found.items() if names}

@@ -131,7 +131,7 @@ def test_it_refuses_a_note_of_another_history_and_another_signature(export: Path
 
 
 def refuses(done: subprocess.CompletedProcess[str], reason: str) -> None:
-    """Check that the program gives one line with the reason, and no traceback."""
+    """Check that the program prints one line with the reason, and no traceback."""
     assert (done.returncode, done.stderr.count("\n")) == (1, 1), done.stderr
     assert done.stderr.startswith("not verified: ")
     assert reason in done.stderr

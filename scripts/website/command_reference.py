@@ -19,7 +19,7 @@ WIDTH = 88
 INDEX = """# Commands
 
 The commands `stratalog COMMAND …` read and change a store. [The command line](../../guides/command-line.md) explains
-what all commands share. These pages are made from `stratalog COMMAND --help`.
+the properties of all commands. The build makes these pages from `stratalog COMMAND --help`.
 
 """
 

@@ -14,7 +14,7 @@ version = release = version_of("stratalog")
 extensions = ["myst_parser", "sphinx.ext.autodoc"]
 root_doc = "index"
 highlight_language = "none"
-# A name in single backticks is code. It is also a link if the reference has the name.
+# A name in single backticks is code, and also a link if the reference has the name.
 default_role = "py:obj"
 nitpicky = False
 # An excerpt of JSON may contain an ellipsis, which the highlighter cannot parse. Such an excerpt is not highlighted.

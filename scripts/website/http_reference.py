@@ -29,9 +29,9 @@ INDEX = """# HTTP API
 
 {description}
 
-The server sends its OpenAPI document from `/schema/openapi.json`. These pages are made from the document of a server
-without an application; an application adds its routes. [The server](../../guides/server.md) explains tokens, limits
-and pages.
+The server sends its OpenAPI document from `/schema/openapi.json`. The build makes these pages from the document of a
+server without an application. An application adds its routes. [The server](../../guides/server.md) explains tokens,
+limits and pages.
 
 """
 ERRORS = """
@@ -89,7 +89,7 @@ def index_page(document: Json, common: Mapping[str, str], tags: list[str]) -> st
 
 
 def anchor(call: Json) -> str:
-    """Return the anchor of a call. It is the id of the operation, since two calls may have the same summary."""
+    """Return the anchor of a call: the id of the operation, since two calls may have the same summary."""
     return str(call["operationId"]).lower()
 
 
@@ -136,7 +136,7 @@ def bound(number: float) -> str:
 
 
 def content_text(part: Json) -> str:
-    """Return the schemas of a body or an answer, each with its content type unless that is JSON."""
+    """Return the schemas of a body or an answer, each with its content type unless the type is JSON."""
     content = part.get("content") or {}
     return ", ".join(
         kind(media.get("schema") or {}) + ("" if name == "application/json" else f" ({code(name)})")

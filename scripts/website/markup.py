@@ -14,7 +14,7 @@ def anchor(heading: str) -> str:
 
 
 def code(text: str) -> str:
-    """Return ``text`` as inline code; nothing for an empty text."""
+    """Return ``text`` as inline code, or an empty text if ``text`` is empty."""
     return f"`{text}`" if text else ""
 
 

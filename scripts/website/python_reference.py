@@ -39,10 +39,10 @@ FUNCTIONS_FIRST = "stratalog"
 ALIASES = {"stratalog.server.application": "ControllerRouterHandler"}
 INDEX = """# Python API
 
-These are the public modules. Everything else is private and may change with any release. The pages are made from the
-docstrings.
+These are the public modules. Everything else is private and may change with any release. The build makes the pages from
+the docstrings.
 
-| module | what it holds |
+| module | contents |
 | --- | --- |
 | [`stratalog`](stratalog.rst) | stores, documents, logs and records: start here |
 """
@@ -103,7 +103,7 @@ def described(modules: Mapping[str, ModuleType]) -> Iterator[type]:
 
 
 def homes_of(modules: Mapping[str, ModuleType]) -> dict[int, str]:
-    """Return the full names under which the pages describe classes and functions. The keys are the `id()` of each."""
+    """Return the full names under which the pages describe classes and functions, by the `id()` of each object."""
     homes: dict[int, str] = {}
     for module_name, module in modules.items():
         for name in names_of(module):
@@ -137,7 +137,10 @@ def module_pages(name: str, module: ModuleType, homes: Mapping[int, str], below:
 
 
 def _ordered(module: ModuleType, names: list[str]) -> list[str]:
-    """Sort names: classes, functions, values, each in the order of ``__all__``. FUNCTIONS_FIRST: functions first."""
+    """Sort names: classes, functions, values, each in the order of ``__all__``.
+
+    For the module FUNCTIONS_FIRST, functions come first.
+    """
     functions_first = module.__name__ == FUNCTIONS_FIRST
     return sorted(names, key=lambda name: _rank(getattr(module, name), functions_first))
 

@@ -1,6 +1,7 @@
 """A deployment on this machine: a gateway, functions in their own processes, and the event source of the queue.
 
-The services are emulators. This module does not use the template of `deploy/aws`; `tests.aws.template` deploys that.
+The services are emulators. This module does not use the template of `deploy/aws`. The module `tests.aws.template`
+deploys the template.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ __all__ = ["ORGANISATION", "Deployed", "Mishaps", "ThroughGateway"]
 ORGANISATION = "acme"
 BATCH_SIZE = 10
 VISIBILITY_SECONDS = 180
-# These times kill a call before, during and after its work, in a warm container and in a new one.
+# These times kill a call before, during and after its work, in a warm container and in a new container.
 KILL_SECONDS = (0.0, 0.01, 0.03, 0.5, 0.005)
 
 
@@ -108,7 +109,7 @@ class Deployed:
 
 
 class ThroughGateway(InProcess):
-    """A transport that sends requests through the gateway. Before each pull it processes the queue's next batch."""
+    """A transport that sends requests through the gateway, and processes the queue's next batch before each pull."""
 
     def __init__(self, deployed: Deployed, document: str, chance: random.Random) -> None:
         super().__init__()

@@ -1,7 +1,8 @@
-"""The event source from an SQS queue to a function. It does the work of Lambda's own poller, one poll at a time.
+"""The event source from an SQS queue to a function does the work of Lambda's own poller, one poll at a time.
 
-It receives a batch, calls the function, and deletes the messages that the function does not report as failed. SQS
-delivers the reported messages, and all messages of a failed call, again after the visibility timeout.
+In each poll, the event source receives a batch and calls the function. Then it deletes the messages that the function
+does not report as failed. After the visibility timeout, SQS delivers the reported messages again, and all messages of a
+failed call.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ ATTRIBUTES = ["All"]
 
 
 class EventSource:
-    """Polls the queue at ``url`` by a boto3 client, and calls a function with each batch.
+    """Polls the queue at ``url`` with a boto3 client, and calls a function with each batch.
 
     ``delivers_again`` decides for each batch whether the function gets it twice before any message is deleted.
     ``keeps`` decides for each message whether the event source omits its deletion.
@@ -73,7 +74,7 @@ class EventSource:
         return kept
 
     def _delete(self, messages: Sequence[Mapping[str, Any]]) -> None:
-        """Delete messages. SQS refuses a message that the function has already deleted, and deletes the others."""
+        """Delete messages. If the function has already deleted a message, SQS refuses only this message."""
         entries = [
             {"Id": str(position), "ReceiptHandle": message["ReceiptHandle"]}
             for position, message in enumerate(messages)

@@ -1,4 +1,4 @@
-"""One container. It imports a handler, reads one event per line, and writes one line with the result of each event.
+"""A container: it imports a handler, reads one event per line, and writes one line with the result of each event.
 
 python -m tests.aws.function_process stratalog.aws.api.handler
 """
@@ -24,7 +24,7 @@ class Context:
         self._begun = Observation(clock)
 
     def get_remaining_time_in_millis(self) -> int:
-        """Return how long the call may still run."""
+        """Return the number of milliseconds that the call may still run."""
         return round(max(0.0, self._seconds - self._begun.age_seconds()) * 1000)
 
 

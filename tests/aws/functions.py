@@ -70,7 +70,7 @@ class Function:
     def call(self, event: Mapping[str, Any]) -> Any:
         """Return the handler's result. Raises Failed if the handler raises or takes too long, or if its process ends.
 
-        Also raises Failed for an event that is too large. Like Lambda, this method passes it to no container.
+        If the event is too large, this method raises Failed and calls no container, as Lambda does.
         """
         if len(json.dumps(event)) > PAYLOAD_BYTES_MAX:
             raise Failed(f"the event is too large for {self._handler}")
@@ -145,7 +145,7 @@ class _Container:
         return json.loads(answer)
 
     def kill(self) -> int:
-        """Kill the process without a warning, as Lambda does. Return its exit status, also if it ended earlier."""
+        """Kill the process without a warning, as Lambda does. Return the exit status, even of an ended process."""
         self._process.kill()
         self._process.communicate()
         return self._process.returncode

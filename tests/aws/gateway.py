@@ -36,8 +36,8 @@ Scope = Mapping[str, Any]
 class Gateway:
     """Serves functions on its own thread, inside a ``with`` statement.
 
-    Create the functions after the gateway, since their environment needs its address. Set them before the first
-    request. The caller closes the functions.
+    Create the functions after the gateway, since their environment needs the gateway's address. Set `api` and `sockets`
+    before the first request. The caller closes the functions.
     """
 
     def __init__(self, clock: Clock | None = None) -> None:

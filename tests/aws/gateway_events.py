@@ -1,7 +1,7 @@
 """Turns real requests and SQS messages into the events with which AWS calls functions.
 
 The events follow AWS's developer guides. The event of an HTTP request has payload format 2.0. As in a real HTTP API,
-its path is unescaped, and ends before an escaped question mark.
+the event's path is unescaped, and ends before an escaped question mark.
 """
 
 from __future__ import annotations

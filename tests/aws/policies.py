@@ -1,6 +1,6 @@
 """IAM roles on this machine: a proxy to an emulator passes only the requests that a role's statements allow.
 
-Like IAM, the proxy checks the action and resource of each request, and DynamoDB's leading keys. The proxy knows only
+Like IAM, the proxy checks the action and resource of each request, and DynamoDB's leading keys. The proxy supports only
 the kinds of requests that our functions send.
 """
 
@@ -42,7 +42,10 @@ class Asked(msgspec.Struct, frozen=True):
 
 
 class Role:
-    """A proxy to the services at ``url`` for a role with these statements. It records needed and denied permissions."""
+    """A proxy to the services at ``url`` for a role with these statements.
+
+    The proxy records the needed and the denied permissions.
+    """
 
     def __init__(self, url: str, statements: Sequence[Mapping[str, Any]]) -> None:
         self.asked: set[Asked] = set()

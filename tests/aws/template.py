@@ -109,7 +109,7 @@ class Stack:
         return payload
 
     def source(self) -> EventSource:
-        """Return an event source with the deployed settings, and disable the emulator's own.
+        """Return an event source with the deployed settings, and disable the emulator's own event source.
 
         The events of the emulator's own event source lack the message groups.
         """

@@ -1,4 +1,4 @@
-"""The zip of the functions is reproducible and holds only the files that they need. These tests download nothing."""
+"""The zip of the functions is reproducible and has only the files that they need. These tests download nothing."""
 
 from __future__ import annotations
 

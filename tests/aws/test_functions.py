@@ -13,7 +13,7 @@ from tests.processes import environment
 
 
 def handler(event: Mapping[str, Any], context: object) -> int:
-    """Return the process's id; end the process for the event ``{"exit": STATUS}``."""
+    """Return the process's id, or end the process for the event ``{"exit": STATUS}``."""
     if "exit" in event:
         os._exit(event["exit"])
     return os.getpid()

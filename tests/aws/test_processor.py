@@ -128,7 +128,7 @@ def test_what_ends_the_process_is_not_joined_again_and_those_around_it_are_appli
 
 
 def end(draft: Draft, args: Any) -> None:
-    """A mutator that ends the process: the caller gets no answer."""
+    """A mutator that ends the process, so that the caller gets no answer."""
     raise Ended
 
 

@@ -46,8 +46,8 @@ OF_S3 = {"s3:ListBucket"}
 # Actions of Lambda under a function's role after a failed call.
 OF_FAILURE = {"Maintenance": {"sqs:SendMessage"}}
 # Actions that do not occur here, because they need much data or time by the services' own clocks. The processor needs
-# one for a document's second snapshot, after a thousand versions. Maintenance needs the others to write a snapshot and
-# an archive, and to delete blobs and deleted logs that are ten minutes old.
+# its action for a document's second snapshot, after a thousand versions. Maintenance needs its actions to write a
+# snapshot and an archive, and to delete blobs and deleted logs that are ten minutes old.
 OF_AGE = {
     "Processor": {"dynamodb:ConditionCheckItem"},
     "Maintenance": {
@@ -175,14 +175,14 @@ def use_sockets(guarded: Guarded) -> None:
         role = guarded.roles["Sockets"]
         assert patiently(lambda: any("/DELETE/" in one.resource for one in role.asked))
         guarded.listeners.join("gone at last", "acme", "plan", None)
-    # At a disconnect the function notifies the other listeners once, and deletes those whose connections are gone. So
-    # "gone at last" must join before the disconnect.
+    # At a disconnect the function notifies the other listeners once, and deletes the listeners whose connections are
+    # gone. So "gone at last" must join before the disconnect.
     index = guarded.store.environment.index
     assert patiently(lambda: not list(index.query(listeners_partition("acme", "plan"))))
 
 
 def use_queue(guarded: Guarded) -> None:
-    """Queue a small push, a push that is too large for a message, and unreadable messages, and process each."""
+    """Queue and process a small push, a push that is too large for a message, and unreadable messages."""
     guarded.stack.source()
     guarded.listeners.join("gone as well", "acme", "plan", None)
     assert guarded.push(mutation("c", 4, key="notes/4", value="queued")) == 202
@@ -247,7 +247,7 @@ def test_a_role_may_delete_items_nowhere_but_where_its_function_does(name: str, 
 
 
 def patterns(role: Role) -> set[str]:
-    """Return the patterns of the partitions where a role may delete; none for a role that may delete everywhere."""
+    """Return the patterns of the partitions where a role may delete, or none if the role may delete everywhere."""
     conditions = (one.get("Condition") for one in role.statements if "dynamodb:DeleteItem" in one["Action"])
     return {pattern for one in conditions if one for pattern in one["ForAllValues:StringLike"][LEADING_KEYS]}
 

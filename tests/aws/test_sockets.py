@@ -31,7 +31,7 @@ RECORDED = "DEKKqd8CoAMCEJQ="
 
 
 class Room:
-    """The handler on a store in memory, with one document whose name holds a slash."""
+    """The handler on a store in memory, with one document whose name contains a slash."""
 
     def __init__(self) -> None:
         self.held = Held()

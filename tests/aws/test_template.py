@@ -155,7 +155,10 @@ def watched_by(alarm: dict[str, Any]) -> str:
 
 @pytest.fixture(scope="module", params=["", "all"])
 def stack(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
-    """A stack that applies pushes at once, then one that queues them. The fixture changes the WebSocket endpoint."""
+    """A stack that applies pushes at once, and in a second run of the tests a stack that queues pushes.
+
+    The fixture changes the WebSocket endpoint.
+    """
     with deployed_stack(tmp_path_factory.mktemp("stack"), Queued=request.param) as stack:
         for name in ("Api", "Processor", "Sockets"):
             stack.configure(name, STRATALOG_SOCKETS=stack.stage_url("SocketsApi", "live"))

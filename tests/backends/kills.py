@@ -2,7 +2,7 @@
 
 Each round forks a writer, since a fork is faster than a new interpreter. The writer reports each acknowledged write
 through a pipe to this process. At the end the program prints one line of JSON: the numbers of kills and of acknowledged
-writes. It raises AssertionError after a round that lost a write or damaged the file.
+writes. The program raises AssertionError after a round that lost a write or damaged the file.
 """
 
 from __future__ import annotations
@@ -40,7 +40,8 @@ def main(folder: str, seed: int, rounds: int) -> None:
         path = Path(folder, f"{turn // ROUNDS_PER_FILE}.db")
         if turn % ROUNDS_PER_FILE == 0:
             acknowledged = dict.fromkeys((*SINGLES, *PAIRS), 0)
-        after_first = turn % 2 == 1  # so that half of the kills hit a writer at work, even on a slow machine
+        # Half of the kills come after the first write, so that they hit a working writer even on a slow machine.
+        after_first = turn % 2 == 1
         for name, count in _killed_writer(path, dict(acknowledged), chance.uniform(0, SECONDS_MAX), after_first):
             acknowledged[name] = count
             total += 1

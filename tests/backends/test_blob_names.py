@@ -94,7 +94,7 @@ def test_one_content_is_one_file(tmp_path: Path) -> None:
 
 
 def old(folder: Path) -> None:
-    """Write a blob's file as format 1 does: its path is the key, without suffixes."""
+    """Write a blob's file as format 1 does: the file's path is the key, without suffixes."""
     (folder / KEY).parent.mkdir(parents=True)
     (folder / KEY).write_bytes(compress(BODY))
 

@@ -133,7 +133,8 @@ def test_a_put_stores_a_blob_that_others_delete_before_it_is_renewed(
 ) -> None:
     blobs, others, lock = made(tmp_path), made(tmp_path), fcntl.flock
     blobs.put(KEY, BODY)
-    blobs.put(f"organisation/document/items/{sha256(b'stays').hex()}", b"stays")  # keeps the folder from being removed
+    # With this second blob, no delete removes the folder.
+    blobs.put(f"organisation/document/items/{sha256(b'stays').hex()}", b"stays")
 
     def others_first(file: BinaryIO, how: int) -> None:
         monkeypatch.setattr(fcntl, "flock", lock)

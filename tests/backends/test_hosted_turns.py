@@ -1,4 +1,4 @@
-"""Turns at a hosted index: waiters write a mark, a busy writer reads it and stops, and a lone writer pays little."""
+"""Turns at a hosted index: waiters write a mark, and busy writers read the mark and stop. A lone writer pays little."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class Slow(MemoryIndex):
 
 
 class Writer:
-    """A simulated process that writes. It caches the head, and reads it again only in its turn after a lost race."""
+    """A simulated process that writes. The process reads its cached head again only in its turn after a lost race."""
 
     def __init__(self, index: Slow) -> None:
         self.index = index
@@ -209,7 +209,7 @@ def test_a_writer_that_lost_waits_up_to_two_round_trips(index: Slow) -> None:
     begun = index.clock.boot_ms()
     assert writer.wait()
     assert 0 < index.clock.boot_ms() - begun <= 2 * COMMIT_MS
-    assert not writer.wait()  # once for each lost race
+    assert not writer.wait()  # one turn for each lost race
     assert index.marks() == []
 
 
@@ -321,7 +321,7 @@ def test_no_look_outlives_its_index() -> None:
     closing = threading.Thread(target=turns.close, daemon=True)
     closing.start()
     closing.join(0.1)
-    assert closing.is_alive(), "the index is closed, and a look of it goes on"
+    assert closing.is_alive(), "the index closed during a read of a mark"
     answered.set()
     closing.join(10)
     assert not closing.is_alive()
@@ -364,7 +364,7 @@ def test_a_record_has_turns_as_a_log_has(index: Slow) -> None:
     assert MemoryIndex.get(index, waiting_partition(partition), MARK_SORT) is not None
 
 
-# Simulations of the whole protocol with the log's own code. They compare ratios and round trips, by simulated time.
+# These simulations of the whole protocol use the log's own code, and compare ratios and round trips in simulated time.
 
 
 def test_a_lone_writer_is_as_quick_as_before_and_pays_at_most_1_05_units() -> None:

@@ -7,7 +7,7 @@ Replicache does not report lost mutations.
 
 Modules
 -------
-servers  servers that tests stop, restore and copy; each has its own store folder
+servers  servers that tests stop, restore and copy, each with its own store folder
 members  the clients: Python clients in this process, and clients that a Node process drives
 session  the steps of a session and its checks
 """

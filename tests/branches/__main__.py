@@ -81,7 +81,7 @@ class Drivers(ExitStack):
 
 
 def run(sessions: int, seed: int, kind: str = "") -> Found:
-    """Run ``sessions`` sessions: of the given kind, or without a kind of all kinds by their shares."""
+    """Run ``sessions`` sessions of the given kind. Without a kind, run sessions of all kinds by their shares."""
     found = Found(Counter(), Counter(), [])
     with Drivers() as drivers:
         for number in range(seed, seed + sessions):
@@ -143,7 +143,7 @@ def _session(chance: Random, seed: int, kind: Kind, event: str, drivers: Drivers
 def _browsers(
     chance: Random, seed: int, kind: Kind, server: BranchServer, folder: Path, drivers: Drivers
 ) -> list[list[Member]]:
-    """Open one to three Python clients. Return them and the browsers, each as a list of its members.
+    """Open one to three Python clients. Return one list of members for each Python client and each browser.
 
     For a kind with tabs, open one Python client, and one or two browsers with two tabs each.
     """

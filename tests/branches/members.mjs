@@ -7,11 +7,11 @@ import { createInterface } from "node:readline";
 const realFetch = globalThis.fetch;
 const REFUSAL = "ClientState" + "NotFound";
 
-/** A client's line to its server. It loses, repeats and delays requests. Each word of `faults` is for one request. */
+/** A client's line to its server. Each word of `faults` is the fault of one request: loss, repetition or delay. */
 export class Line {
   isOpen = false;
   faults = [];
-  /** Violations by the server: an answer with a lower mutation number than before, or without a state of the client. */
+  /** Violations by the server: a lower mutation number than before, or an answer that the client's state is missing. */
   problems = [];
   #late = [];
   #numbers = new Map();
@@ -62,7 +62,7 @@ export class Line {
     } finally {
       this.isOpen = false;
       this.faults = [];
-      // A client may send more requests than its promise awaits. Wait, so that none of them runs during a later task.
+      // A client may send more requests than its promise awaits. Wait, so that no request runs during a later task.
       while (this.#underWay) await new Promise((resolve) => setTimeout(resolve, 1));
     }
   }
@@ -82,13 +82,13 @@ export class Line {
     if (error === REFUSAL) this.problems.push("the server has no state of the client");
     for (const [client, number] of Object.entries(last ?? lastMutationIDChanges ?? {})) {
       const before = this.#numbers.get(client) ?? 0;
-      if (number < before) this.problems.push(`the number ${number} of ${client} after ${before}`);
+      if (number < before) this.problems.push(`the number of ${client} fell from ${before} to ${number}`);
       this.#numbers.set(client, number);
     }
   }
 }
 
-/** Answer tasks until the input ends. `open(task, line)` returns a client. The client or its line does later tasks. */
+/** Answer tasks until the input ends. `open(task, line)` returns a client. The client or its line runs later tasks. */
 export async function answerTasks(open) {
   const members = new Map();
   const tasks = {

@@ -42,7 +42,7 @@ class Report(msgspec.Struct, frozen=True):
     pending: list[Any]
     failures: list[Failure] | None = None
     faults: list[str] = []
-    """Violations by the server: a lower mutation number than before, or an answer without a state of the client."""
+    """Violations by the server: a lower mutation number than before, or an answer that the client's state is lost."""
 
     numbers: dict[str, int] = {}
     """The newest mutation number of each client in any answer. An answer has the numbers of all tabs of the group."""
@@ -61,7 +61,7 @@ class Member(Protocol):
         """Push and pull. Return whether the client saw no error."""
 
     def deliver_late(self) -> None:
-        """Deliver the delayed requests to the servers that they were sent to."""
+        """Deliver the delayed requests to the servers to which the client sent them."""
 
     def move(self, server: BranchServer) -> None:
         """Use ``server`` from now on."""
@@ -80,7 +80,7 @@ class Member(Protocol):
 
 
 def token_of(args: Any) -> Token | None:
-    """The token that identifies a mutation by its arguments; None for a mutation that no member made."""
+    """Return the token that identifies a mutation by its arguments, or None for a mutation that no member made."""
     value = args.get("item") or args.get("value") or args.get("merge")
     if isinstance(value, dict):
         value = value.get("by")
@@ -114,7 +114,7 @@ class PythonLine(InProcess):
         return self._deliver(lambda: way.pull(request))
 
     def hang_up(self) -> None:
-        """Close the connections. `close` keeps them open, since the client calls `close` at each restart."""
+        """Close the connections. `close` leaves the connections open, since clients call `close` at each restart."""
         for way in self._ways.values():
             way.close()
 
@@ -216,12 +216,12 @@ class NodeMember:
 
 
 def shown_tokens(shown: dict[str, Any]) -> set[Token]:
-    """The tokens of all mutations whose effects a client shows."""
+    """Return the tokens of all mutations whose effects a client shows."""
     values: list[Any] = [{"item": item} for item in shown.get("list", [])]
     values += [{"value": value} for key, value in shown.items() if key != "list"]
     return {token for value in values if (token := token_of(value)) is not None}
 
 
 def tokens(several: Sequence[Any]) -> set[Token]:
-    """The tokens of the mutations with these arguments."""
+    """Return the tokens of the mutations with these arguments."""
     return {token for args in several if (token := token_of(args)) is not None}

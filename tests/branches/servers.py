@@ -1,4 +1,4 @@
-"""Servers in this process, or in a process that tests kill. Each has its own store folder, and keeps its port."""
+"""Servers in this process, or in a process that tests kill. Each server has its own store folder and keeps its port."""
 
 from __future__ import annotations
 

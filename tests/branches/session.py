@@ -21,7 +21,10 @@ PAUSE_SECONDS = 0.01
 
 
 class Session:
-    """Members that share one document; some are tabs of a browser. ``met`` counts sync cycles, moves and mutations."""
+    """Members that share one document. Some members are tabs of a browser.
+
+    ``met`` counts sync cycles, moves and mutations.
+    """
 
     def __init__(self, chance: Random, server: BranchServer, browsers: Sequence[Sequence[Member]]) -> None:
         self.met: Counter[str] = Counter()
@@ -74,7 +77,7 @@ class Session:
             server.close()
 
     def _note_pending(self, tabs: Sequence[Member]) -> None:
-        """Note the pending mutations that no answer has confirmed to a tab of the group. None of them may be lost."""
+        """Note the pending mutations that no answer confirmed to a tab of the group. No such mutation may be lost."""
         reports = {member.name: member.report() for member in tabs}
         numbers = [number for report in reports.values() for number in report.numbers.items()]
         confirmed = {

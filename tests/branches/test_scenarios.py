@@ -73,7 +73,7 @@ def append(member: Member, number: int) -> None:
 
 
 def numbers(member: Member) -> list[Any]:
-    """Return the items of a member's list. An item that a member appended is replaced by its number."""
+    """Return the items of a member's list. Return an item that a member appended as its number."""
     return [item if isinstance(item, str) else item[1] for item in member.report().shown.get("list", [])]
 
 
@@ -83,7 +83,7 @@ def settle(*members: Member) -> None:
             if member.sync() and not member.report().pending:
                 break
         else:
-            raise AssertionError(f"{member.name} still waits for {member.report().pending}")
+            raise AssertionError(f"{member.name} still has pending mutations: {member.report().pending}")
 
 
 def check_end(member: Member, expected: list[Any], lost: list[int]) -> None:

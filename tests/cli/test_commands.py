@@ -210,7 +210,8 @@ def test_maintenance_keeps_what_it_should(budget: Run) -> None:
 
 
 def test_collecting_lists_first_what_it_then_deletes(budget: Run, tmp_path: Path) -> None:
-    body = b"an orphan" * 10_000  # too large for a row of the index: a file, whose time the test can set
+    # The body is too large for a row of the index. So the store writes a file, and the test can set the file's time.
+    body = b"an orphan" * 10_000
     with stratalog.open(tmp_path / "store") as store:
         owner = store.document("acme", "budget").log.record.owner
         key = f"{owner}/bodies/{sha256(body).hex()}"

@@ -17,7 +17,7 @@ GUIDE = (Path(__file__).parents[2] / "docs" / "guides" / "command-line.md").read
 
 
 def commands(group: click.Group, path: str = "") -> Iterator[tuple[str, click.Command]]:
-    """Yield every command with its full name, including the commands of our applications. Those are plugins."""
+    """Yield every command with its full name, including the commands of our applications, which are plugins."""
     context = click.Context(group)
     for name in group.list_commands(context):
         command = group.get_command(context, name)

@@ -4,7 +4,7 @@
     python -m tests.client.convergence --sessions 200 --seed 1 --servers 3
 
 The second form uses real sockets and several server processes on one store folder, and kills servers now and then.
-A failed session prints its seed and the command that repeats it.
+A failed session prints its seed and the command that repeats the session.
 """
 
 from __future__ import annotations
@@ -31,7 +31,10 @@ FAULT_RATE = 0.35
 
 
 def run_in_process(seed: int) -> Counter[str]:
-    """Run one session that calls servers as functions. Return counts of its events. Raises AssertionError."""
+    """Run one session that calls servers as functions. Return counts of its events.
+
+    Raises AssertionError if a check fails.
+    """
     chance = random.Random(seed)
     with TemporaryDirectory() as folder:
         return _run(session_in_process(Path(folder), _clients(chance), seed), chance)
@@ -51,7 +54,10 @@ def run_over_sockets(seed: int, servers: Servers) -> Counter[str]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run sessions. Return 1 if any failed. A session without rejection, conflict or lost answer counts as failed."""
+    """Run sessions. Return 1 if a session failed.
+
+    A session without a rejection, a conflict or a lost answer counts as failed.
+    """
     chosen = _arguments(arguments)
     met: Counter[str] = Counter()
     failed = []
@@ -80,7 +86,7 @@ def _arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sessions", type=int, default=200)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--servers", type=int, default=0, help="server processes, killed now and then; 0: none")
+    parser.add_argument("--servers", type=int, default=0, help="the number of server processes, or 0 for none")
     return parser.parse_args(arguments)
 
 
@@ -119,7 +125,7 @@ Step = Callable[[Counter[str]], None]
 
 
 def _schedule(chance: random.Random, session: Session) -> list[Step]:
-    """Return random steps. Three steps that every session has are at random positions among them."""
+    """Return random steps. Three of them are the steps that every session has, at random positions."""
     steps: list[Step] = [_random_step(chance, session) for _ in range(chance.randint(STEPS_MIN, STEPS_MAX))]
     one, other = chance.sample(range(len(session.members)), 2)
     loser = chance.choice(session.members)

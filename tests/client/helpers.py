@@ -43,13 +43,15 @@ def opened_again(document: Document) -> Document:
 
 
 class InProcess:
-    """A transport that calls the server's functions. It encodes and decodes each message, and uses the servers in turn.
+    """A transport that encodes and decodes each message, and calls the functions of its servers in turn.
 
-    ``faults`` lists the faults of the next requests: one word for each request. "" is no fault.
+    ``faults`` has one word for each of the next requests. An empty word means no fault.
 
-    unreached: no connection. lost-request, lost-answer: the client gets the same error for both. twice: the server gets
-    the request twice, and the client gets the second answer. late: `deliver_late` delivers the request, and the client
-    gets no answer. stale: a pull gets the answer to an earlier pull.
+    - unreached: the client gets no connection.
+    - lost-request, lost-answer: the client gets the same error for both faults.
+    - twice: the server gets the request twice, and the client gets the second answer.
+    - late: `deliver_late` delivers the request, and the client gets no answer.
+    - stale: a pull gets the answer to an earlier pull.
     """
 
     def __init__(self, *servers: Document, owner: str = "") -> None:

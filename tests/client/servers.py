@@ -109,7 +109,7 @@ class Servers:
 
 
 class OverSockets(InProcess):
-    """Sends each request to a random server, over a real connection."""
+    """A transport that sends each request to a random server, over a real connection."""
 
     def __init__(self, urls: Sequence[str], chance: random.Random) -> None:
         super().__init__()
@@ -123,6 +123,6 @@ class OverSockets(InProcess):
         return self._chance.choice(self._ways).pull(request)
 
     def hang_up(self) -> None:
-        """Close the connections. `close` keeps them open, since a client calls `close` at each restart."""
+        """Close the connections. `close` keeps the connections open, because a client calls `close` at each restart."""
         for way in self._ways:
             way.close()

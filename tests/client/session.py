@@ -38,7 +38,7 @@ class Member:
         self.client = self._open()
 
     def restart(self) -> None:
-        """Close the client, and open it again from its file. Late requests stay late."""
+        """Close the client, and open it again from its file. Requests that were late before still arrive later."""
         self.client.close()
         self.client = self._open()
         self.handles |= {one.sequence: one for one in self.client.pending()}
@@ -83,8 +83,8 @@ class Member:
 class Session:
     """Clients of one document. Several servers have the document open at the same time.
 
-    ``document`` opens the document as another process does. The session calls ``pause`` after a sync cycle without
-    injected faults that failed.
+    ``document`` opens the document as another process does. The session calls ``pause`` after each sync cycle that
+    failed without an injected fault.
     """
 
     def __init__(
@@ -217,7 +217,10 @@ def digest_of(content: dict[str, Any]) -> str:
 
 @contextmanager
 def unsynced() -> Iterator[None]:
-    """Open files without fsync: sessions have no power failures, and run ten times as fast."""
+    """Open the clients' files without fsync. Sessions have no power failures, and run ten times as fast without fsync.
+
+    The setting ends with the block.
+    """
     usual, file.SYNCHRONOUS = file.SYNCHRONOUS, "off"
     try:
         yield

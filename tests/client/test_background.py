@@ -1,4 +1,4 @@
-"""The thread that synchronises a client: when it runs a sync cycle, and how long it waits after a failure."""
+"""The thread that synchronises a client: the events that start a sync cycle, and the pauses after failures."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_it_goes_on_after_failures_and_tells_them(monkeypatch: pytest.MonkeyPatc
     client = Client(transport)
     with client.start():
         assert client.mutate("put", {"key": "k", "value": 1}).wait(SECONDS_MAX) == "applied"
-    # Each fault ended a cycle. The next cycle began with the error of the one before it.
+    # Each fault ended a cycle. The next cycle began with the error of the previous cycle.
     assert [type(error) for error in told[:4]] == [type(None), Unreached, OutcomeUnknown, OutcomeUnknown]
     assert client.last_error is None  # `close` has waited for the end of the last cycle
 
@@ -83,7 +83,7 @@ def test_a_start_or_a_close_more_changes_nothing() -> None:
 
 
 class Failing:
-    """A sync cycle that raises the next of ``errors``. For None it succeeds."""
+    """A sync cycle that raises the next of ``errors``, or succeeds if the next of ``errors`` is None."""
 
     def __init__(self, *errors: Exception | None) -> None:
         self.errors = list(errors)

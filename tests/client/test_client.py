@@ -278,7 +278,7 @@ def test_a_push_that_was_too_large_is_made_smaller_and_later_ones_grow_again() -
     sizes: list[int] = []
 
     class Narrow(InProcess):
-        """Refuses pushes of more than five mutations, until it has accepted a push."""
+        """A server that refuses pushes of more than five mutations, until it has accepted a push."""
 
         def serve_push(self, request: Push) -> Pushed:
             if len(request.mutations) > 5 and sizes == []:

@@ -151,7 +151,7 @@ def test_a_child_that_outlives_a_killed_parent_locks_nothing(tmp_path: Path) -> 
             os.write(start, b"x")
             os.read(until, 1)
         else:
-            os.read(started, 1)  # until the child runs, it holds the inherited lock
+            os.read(started, 1)  # the child writes this byte after it has closed the inherited lock
         del client
         os._exit(0)  # like a kill: the process closes nothing
     os.waitpid(parent, 0)

@@ -51,7 +51,7 @@ class Running(uvicorn.Server):
         self.url = f"http://127.0.0.1:{self.port}{PATH}"
 
     def end(self) -> None:
-        """End the server. Ending it again does nothing."""
+        """End the server. A second call does nothing."""
         self.should_exit = True
         self._thread.join(SECONDS_MAX)
         assert not self._thread.is_alive()

@@ -1,4 +1,4 @@
-"""Servers that no longer know the client, or refuse its requests: the mutations that the client sends again or not."""
+"""A server has no record of the client, or refuses its requests. The client sends only some mutations again."""
 
 from __future__ import annotations
 
@@ -193,7 +193,7 @@ def test_a_document_made_anew_takes_what_is_pending(client: Client, transport: S
 
 
 def test_a_server_that_lost_history_gets_what_is_pending(client: Client, transport: Scripted) -> None:
-    """The server asks for mutation 2. The server confirmed it earlier, so the client no longer has it."""
+    """The server asks for mutation 2. The client no longer has this mutation, because the server had confirmed it."""
     for number in (2, 3):
         append(client, number)
         client.sync()
@@ -416,7 +416,7 @@ def _applied(request: Push) -> Pushed:
 @pytest.mark.parametrize("restarted", [True, False])
 @pytest.mark.parametrize("met", [True, False])
 def test_a_copy_that_does_not_know_the_client_gets_nothing_twice(met: bool, restarted: bool, tmp_path: Path) -> None:
-    """The copy has the name and the content of the document, but does not know its clients."""
+    """The copy has the name and the content of the document, but no record of its clients."""
     document, path = new_document(), str(tmp_path / "plan.sqlite")
     transport = Scripted(document)
     client = Client(transport, path)

@@ -1,4 +1,4 @@
-"""An endpoint with canned replies. It returns errors that no emulator returns, and records each request."""
+"""An endpoint that records each request, and returns canned replies, such as errors that no emulator returns."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ HOST = "dynamodb.eu-west-1.amazonaws.com"
 
 
 class CannedEndpoint:
-    """Returns ``replies`` one by one, and then repeats the last reply. It raises a reply that is an exception."""
+    """Returns ``replies`` one by one, and then repeats the last reply. Raises a reply that is an exception."""
 
     host = HOST
 

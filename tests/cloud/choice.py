@@ -27,7 +27,7 @@ PREFIX = re.compile(r"[a-z0-9][a-z0-9-]{2,30}")
 
 
 def account_prefix(environment: Mapping[str, str]) -> str:
-    """Return the prefix of the names of all resources that tests create in an account. It is empty for emulators."""
+    """Return the name prefix of all resources that tests create in an account. The prefix is empty for emulators."""
     prefix = environment.get(ACCOUNT, "")
     if prefix and not PREFIX.fullmatch(prefix):
         raise ValueError(f"{ACCOUNT} must be 3 to 31 lower-case letters, digits and hyphens, not {prefix!r}")

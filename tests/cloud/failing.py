@@ -1,4 +1,4 @@
-"""An HTTP service with canned replies. It returns errors that no emulator returns, and records each request."""
+"""An HTTP service that records each request, and returns canned replies, such as errors that no emulator returns."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ Answer = Reply | Callable[[bytes], Reply]
 
 
 class Failing:
-    """A running service. It gives one of ``replies`` to each request, in order, and then repeats the last reply.
+    """A running service that gives one of ``replies`` to each request, in order, and then repeats the last reply.
 
     A reply may be a function of the request's body.
     """

@@ -48,7 +48,7 @@ def dynamo_index(emulator: Emulator) -> DynamoIndex:
 
 
 def check_billed_requests(queue: SqsQueue | MeteredQueue) -> None:
-    """Check that a queue counts one billed request for each started 64 KB of bodies, and so one for a small batch."""
+    """Check that a queue counts one billed request for each started 64 KB of bodies, and one for a small batch."""
     queue.send("g", [b"small"] * 10)
     given = queue.receive()
     queue.send("h", [bytes(150_000)])

@@ -67,9 +67,9 @@ LINE_FAULT_SHARE = 0.05
 
 
 class Task(msgspec.Struct, frozen=True, kw_only=True):
-    """The addresses of the services, the name and seed of the process, and the file whose creation ends it.
+    """The addresses of the services, the name and seed of the process, and the file whose creation ends the process.
 
-    ``store`` is the URL of a store, and takes the place of the addresses on AWS.
+    If ``store`` has the URL of a store, the process uses this store and not the addresses on AWS.
     """
 
     folder: str
@@ -110,7 +110,7 @@ class Headed(msgspec.Struct, frozen=True, tag=True):
 
 
 class Read(msgspec.Struct, frozen=True, tag=True):
-    """A read of the entries from ``after`` + 1 on. With ``whole``, the read reached the end of the log at that time."""
+    """A read of the entries from ``after`` + 1 on. With ``whole``, the read ended at the end of the log."""
 
     log: str
     sent: int
@@ -160,7 +160,7 @@ def _place_of(task: Task) -> Environment:
 
 
 def _opened(store: str) -> Ports:
-    """Open a store, and wait for it while its server restarts."""
+    """Open a store. Try again while the store's server restarts."""
     clock = SystemClock()
     while True:
         try:

@@ -83,7 +83,7 @@ def run(dynamo: Emulator, objects: Emulator, *, records: int, processes: int, se
 
 
 def run_in(store: str, *, records: int, processes: int, seed: int, disturb: Callable[[], None]) -> Counter[str]:
-    """Do the same as `run` in the store at this URL, which is created. ``disturb`` is called with each kill."""
+    """Create a store at this URL, and do the same as `run` in this store. Call ``disturb`` after each kill."""
     ports = open_ports(store, True, SystemClock(), None)
     try:
         task = Task(folder="", name="", seed=seed, end="", store=store)
@@ -142,7 +142,7 @@ def judge(histories: Sequence[History], left: dict[str, Left]) -> Counter[str]:
 class _Crew:
     """The processes of a history. A new process, which starts without state, replaces each process that ends early.
 
-    A number of records, and not a time, decides when a kill or the end comes. So the speed of the machine has no effect
+    A kill or the end comes after a number of records, and not after a time. So the speed of the machine has no effect
     on the length of a history.
     """
 
@@ -157,7 +157,10 @@ class _Crew:
         self._kills = 0
 
     def work(self) -> int:
-        """Run until there are enough records. Return the number of killed processes. Raises if a process failed."""
+        """Run until there are enough records. Return the number of killed processes.
+
+        Raises RuntimeError if a process failed, and Violation if no process made progress.
+        """
         told, told_at, kill_at = 0, time.monotonic(), self._next_kill()
         try:
             while self._running:
@@ -207,7 +210,7 @@ class _Crew:
 
 
 def _records(path: Path) -> Iterator[Record]:
-    """Yield the records of a process. A kill may cut the last line. Such a line is skipped."""
+    """Yield the records of a process. Skip the last line if a kill cut the line."""
     for line in path.read_bytes().splitlines(keepends=True):
         if line.endswith(b"\n"):
             yield msgspec.json.decode(line, type=Record)  # type: ignore[arg-type]
@@ -253,7 +256,7 @@ def _check_read(read: Read, left: dict[str, Left]) -> None:
 
 
 def _whole(own: Left, left: dict[str, Left]) -> dict[int, str]:
-    """Return the write ids of all versions of a log, including those from its ancestors."""
+    """Return the write ids of all versions of a log, including the versions from its ancestors."""
     inherited: dict[int, str] = {}
     for name, last in own.ancestors:
         inherited |= {version: id for version, id in left[name].write_ids.items() if version <= last}

@@ -78,7 +78,7 @@ class RoughEndpoint:
 
 
 class RealTime:
-    """Replaces the simulation's scheduler. It waits by the machine's clock, and does not order the threads."""
+    """Replaces the simulation's scheduler, but waits by the machine's clock, and does not order the threads."""
 
     report = None
     current = None

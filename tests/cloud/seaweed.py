@@ -22,7 +22,7 @@ PLAIN = "plain"
 
 @cache
 def session() -> boto3.Session:
-    """Return a session with the emulators' credentials. Tests share it, since a session's first client is slow."""
+    """Return a session with the emulators' credentials. Tests share the session, since its first client is slow."""
     return boto3.Session(aws_access_key_id=KEY, aws_secret_access_key=SECRET, region_name="us-east-1")
 
 
@@ -32,7 +32,7 @@ def client(emulator: Emulator) -> Any:
 
 
 def blobs_in(bucket: str, emulator: Emulator, prefix: str = "", clock: Clock | None = None) -> ObjectBlobs:
-    """Return blobs in the bucket, under ``prefix``, or without it under a new prefix that no other test uses."""
+    """Return blobs in the bucket, under ``prefix``. If it is empty, use a new prefix that no other test uses."""
     prefix = prefix or new_id(SystemClock())
     return open_object_blobs(
         f"s3://{bucket}/{prefix}",

@@ -1,4 +1,4 @@
-"""Several processes use one log in DynamoDB and an object store. Checkers compare their records with the log."""
+"""Processes use one log in DynamoDB and an object store. Checkers compare the processes' records with the log."""
 
 from __future__ import annotations
 

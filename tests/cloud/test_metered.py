@@ -1,8 +1,8 @@
 """For the same workload, the meter of an in-memory port and the meter of a service's backend count the same units.
 
 The emulator reports the right consumed capacity for writes of up to 1 KB. For larger writes the emulator always reports
-one unit. It ignores the size of an overwritten or deleted item, and it returns a query in one page. In these cases the
-backends' counts follow the published rules alone.
+one unit. The emulator ignores the size of an overwritten or deleted item, and returns a query in one page. In these
+cases the backends' counts follow only the published rules.
 """
 
 from __future__ import annotations

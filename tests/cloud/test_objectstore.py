@@ -73,7 +73,7 @@ class TestOnSeaweed(BlobsContract):
     def test_of_a_put_and_a_delete_at_once_no_put_is_lost(self) -> None:
         """SeaweedFS may delete a new version together with the last version of the key.
 
-        So this test does not put in parallel with the delete. It puts right before the delete of the last version.
+        So this test does not put in parallel with the delete, but right before the delete of the last version.
         """
         blobs = self.make(ManualClock())
         blobs.put(KEY, BODY)

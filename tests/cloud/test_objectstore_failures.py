@@ -42,7 +42,7 @@ VERSIONED = Reply(body=b"<VersioningConfiguration><Status>Enabled</Status></Vers
 
 @pytest.fixture
 def store() -> Iterator[Callable[..., tuple[ObjectBlobs, Failing, ManualClock]]]:
-    """A function that starts a service with the given replies. It returns blobs, the service and the blobs' clock."""
+    """A function that starts a service with the given replies, and returns blobs, the service and the blobs' clock."""
     running = []
 
     def make(*replies: Reply, policy: RequestPolicy | None = None) -> tuple[ObjectBlobs, Failing, ManualClock]:
@@ -174,7 +174,7 @@ def test_a_put_carries_the_checksum_of_what_it_stores(store: Callable) -> None:
 
 
 def versions(*found: tuple[str, str, bool], more: str = "") -> Reply:
-    """Return a reply that lists versions. ``found`` has (key, version id, whether the version is current) for each.
+    """Return a reply that lists the versions in ``found``: each with its key, its id, and True if it is current.
 
     A service sorts the versions by key, and the versions of one key from the newest to the oldest.
 
@@ -265,7 +265,7 @@ OBJECT = {"Last-Modified": "Sat, 21 Nov 2026 00:00:00 GMT", "ETag": '"e"', "x-am
 
 
 class BucketClient:
-    """A client of the object store in one region. It records the arguments of `create_bucket`."""
+    """A client of the object store in one region. The client records the arguments of `create_bucket`."""
 
     def __init__(self, region: str, versioning: dict[str, str] | None = None) -> None:
         self.meta = SimpleNamespace(region_name=region)

@@ -26,7 +26,7 @@ LARGE = random.Random(0).randbytes(1_500_000).hex()
 
 
 class Killed(BaseException):
-    """A mutator raises this as if the worker's process were killed."""
+    """A mutator raises this exception to simulate a kill of the worker's process."""
 
 
 def kill(draft: Draft, args: Any) -> None:
@@ -36,7 +36,7 @@ def kill(draft: Draft, args: Any) -> None:
 @pytest.fixture
 def store(aws: Emulator, bucket: Emulator, sqs: Service) -> Iterator[Store]:
     clock = ToldClock(sqs.time)
-    # The object store uses the machine's clock, so the blobs do too. Everything else uses the test's clock.
+    # The object store uses the machine's clock, so the blobs use this clock too. Everything else uses the test's clock.
     environment = Environment(dynamo_index(aws), blobs_in(VERSIONED, bucket, clock=SystemClock()), clock)
     with Store(environment, queue_on(sqs, clock), Rules({**BUILT_IN_MUTATORS, "kill": kill})) as opened:
         yield opened
@@ -51,7 +51,7 @@ def put(id: int, value: str) -> Mutation:
 
 
 def work(store: Store) -> None:
-    """Run 80 workers one after another. Each works until the queue returns no message, or until `Killed` ends it."""
+    """Run 80 workers one after another. A worker runs until the queue returns no message, or until `Killed` ends it."""
     for _ in range(80):
         worker = Worker(store)
         try:

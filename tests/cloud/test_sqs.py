@@ -99,7 +99,7 @@ def test_what_somebody_else_sent_is_given_as_it_is(sqs: Service) -> None:
 
 
 def test_a_lambda_event_is_read_as_a_receive_is(sqs: Service) -> None:
-    """The records of a Lambda event have other field names than the response to a receive. The names are AWS's."""
+    """In a Lambda event, AWS gives the fields of a message other names than in the response to a receive."""
     queue = queue_on(sqs, ToldClock(sqs.time), receives_max=2)
 
     def record(id: str, receives: int) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""A listing of dead letters that lasts longer than SQS hides the letters. A class in memory replaces SQS."""
+"""A listing of dead letters may still run when SQS shows the received letters again. A class in memory replaces SQS."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """A process whose threads write one log: ``python -m tests.cloud.writers TASK``. Several such processes compete.
 
-Each thread has its own store; the threads of a process share an index client. A process prints ``ready``, waits for a
+Each thread has its own store. The threads of a process share an index client. A process prints ``ready``, waits for a
 line, runs its writers, and prints one report of all writers as JSON.
 """
 
@@ -92,7 +92,7 @@ def main() -> None:
 
 
 class _Writer(threading.Thread):
-    """One writer. It starts the next append as soon as the last append returns."""
+    """A writer that starts the next append as soon as the last append returns."""
 
     def __init__(self, index: DynamoIndex, task: Task, name: str) -> None:
         super().__init__()

@@ -55,6 +55,6 @@ def test_the_test_of_the_guide_passes(shop: Path) -> None:
 
 
 def join(shop: Path, port: str) -> str:
-    """Run the guide's kitchen program, and return what it prints."""
+    """Run the guide's kitchen program, and return its output."""
     program = (shop / "kitchen.py").read_text().replace(USUAL_PORT, port)
     return run([sys.executable, "-c", program], cwd=shop).stdout

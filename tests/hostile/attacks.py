@@ -1,4 +1,4 @@
-"""Attacks, a function for each. To add an attack, write its function and add the function to `ATTACKS`.
+"""Each attack is a function. To add an attack, write its function and add the function to `ATTACKS`.
 
 An attack runs until it is cancelled, and counts the requests that it sends. Attackers have the addresses
 127.1.0.1 to 127.1.0.32. Some attackers have the token of mallory, who may use the organisation `evil`. The other
@@ -42,7 +42,7 @@ class Attack(msgspec.Struct):
     async def hold(self, count: int, request: bytes, *, drip: bytes = b"", receive_bytes: int | None = None) -> None:
         """Keep ``count`` connections that send ``request``, then ``drip`` every second, and read nothing.
 
-        Opens dropped connections again. Without ``drip``, closes each connection after 30 seconds and opens it again.
+        Open dropped connections again. Without ``drip``, close each connection after 30 seconds and open it again.
         """
 
         async def one() -> None:
@@ -66,7 +66,7 @@ class Attack(msgspec.Struct):
     async def ask(
         self, count: int, pause_seconds: float, *calls: tuple[str, str, bytes, str, Mapping[str, str]]
     ) -> None:
-        """Let ``count`` callers repeat these calls for ever, one after the other, with a pause after each call."""
+        """Let ``count`` callers repeat these calls for ever, one call after another, with a pause after each call."""
 
         async def one() -> None:
             async with HttpCaller(self.port, next(_sources)) as caller:

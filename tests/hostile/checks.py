@@ -63,6 +63,6 @@ def failures_of(undisturbed: Run, disturbed: Run, lost: Sequence[str], limits: L
 
 
 def percentile(values: Sequence[float], share: float) -> float:
-    """Return the value below which this share of the values lies; 0 if there are no values."""
+    """Return the value below which this share of the values lies, or 0 if there are no values."""
     ordered = sorted(values)
     return ordered[min(len(ordered) - 1, int(share * len(ordered)))] if ordered else 0.0

@@ -85,7 +85,7 @@ async def _ask_at_once(port: int, errors: list[str]) -> None:
 
 
 class _Caller:
-    """A caller with one connection. It repeats a push, a pull, three reads and a health check."""
+    """A caller with one connection. The caller repeats a push, a pull, three reads and a health check."""
 
     def __init__(self, port: int, number: int, errors: list[str]) -> None:
         self._http = HttpCaller(port)
@@ -127,7 +127,7 @@ class _Caller:
         return await self._http.call("GET", path, b"", self._token)
 
     async def _push(self, path: str, name: str) -> tuple[int, bytes]:
-        # The clients reuse few keys, so that the documents have all of them before the warm-up ends.
+        # The clients use few keys, so that the documents have all these keys before the warm-up ends.
         self._pushed[name] += 1
         id = self._pushed[name]
         args = {"key": f"n/{id % KEYS}", "value": id}

@@ -24,7 +24,7 @@ FOLDER = "/v1/organisations/acme/documents"
 JSON = {"Content_Type": "application/json"}
 LIVE_START_SECONDS_MAX = 60
 KEYS = 60
-"""The number of keys of each document. It is constant, so a pull costs the same at the start and the end of a run."""
+"""The number of keys of each document. A constant number makes a pull cost the same at the start and at the end."""
 
 
 class Honest(msgspec.Struct):
@@ -68,13 +68,16 @@ class Honest(msgspec.Struct):
             ready.release()
 
     async def ask(self, port: int, requests_per_second: float, until: float) -> None:
-        """Send requests at a steady rate, also if responses are slow. 2 of 10 are pushes, and 1 is a health check."""
+        """Send requests at a steady rate, even if responses are slow.
+
+        Of ten requests, two are pushes and one is a health check.
+        """
         free = [HttpCaller(port) for _ in HONEST_TOKENS]
         asking: set[asyncio.Task[None]] = set()
         began, number = time.monotonic(), 0
 
         async def ask(due: float, number: int) -> None:
-            # If all connections wait for responses, open another, so that the request starts on time.
+            # If all connections wait for responses, open another connection, so that the request starts on time.
             caller = free.pop() if free else HttpCaller(port)
             await self._ask(caller, number, due)
             free.append(caller)

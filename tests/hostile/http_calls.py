@@ -12,7 +12,7 @@ SECONDS_MAX = 60
 
 
 class HttpCaller:
-    """A caller with one connection. It reuses the connection, and opens a new one if the server has closed it."""
+    """A caller that reuses one connection. If the server has closed the connection, the caller opens a new one."""
 
     def __init__(self, port: int, source: str = "127.0.0.1") -> None:
         self._port = port
@@ -22,7 +22,7 @@ class HttpCaller:
     async def call(
         self, method: str, path: str, body: bytes = b"", token: str = "", **headers: str
     ) -> tuple[int, bytes]:
-        """Send a request; return the status and body of its response. Raises OSError, TimeoutError, EOFError."""
+        """Send a request. Return the status and body of its response. Raises OSError, TimeoutError, EOFError."""
         is_reused = self._streams is not None
         request = head_of(method, path, len(body), token, **headers) + body
         try:
@@ -31,7 +31,7 @@ class HttpCaller:
             self.close()
             if not is_reused:
                 raise
-        # The server closed the idle connection while this call began to use it: try once more on a new connection.
+        # The server closed the idle connection while this call began to use it. So try once more on a new connection.
         try:
             return await self._exchange(request)
         except (OSError, EOFError):

@@ -33,7 +33,7 @@ class Served:
 
     @property
     def resident_bytes(self) -> int:
-        """The resident memory of the server's process, without its children; 0 if the process has ended."""
+        """The resident memory of the server's process, without its children, or 0 if the process has ended."""
         with suppress(FileNotFoundError, ProcessLookupError):
             status = Path(f"/proc/{self.process.pid}/status").read_text()
             if found := re.search(r"VmRSS:\s+(\d+) kB", status):
@@ -42,7 +42,7 @@ class Served:
 
     @property
     def descriptors(self) -> int:
-        """The number of files and sockets that the server's process has open; 0 if the process has ended."""
+        """The number of files and sockets that the server's process has open, or 0 if the process has ended."""
         with suppress(FileNotFoundError, ProcessLookupError):
             return len(os.listdir(f"/proc/{self.process.pid}/fd"))
         return 0
@@ -54,7 +54,7 @@ class Served:
 
     @property
     def is_running(self) -> bool:
-        """Whether the process still runs."""
+        """True while the process runs."""
         return self.process.status is None
 
 

@@ -22,7 +22,7 @@ __all__ = ["Trial", "check_unchanged", "draw_sample", "read_trials", "run_campai
 
 
 class Trial(msgspec.Struct, frozen=True):
-    """The result of one mutant. ``noticed_by`` is the command that failed, or None if all passed."""
+    """The result of one mutant. ``noticed_by`` is the command that failed, or None if all commands passed."""
 
     name: str
     function: str

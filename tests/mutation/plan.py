@@ -2,7 +2,7 @@
 
 First come the tests that import the module or have its name, then the tests of its package. Then come random
 simulations, and last the tests of behaviour. A command that fails, hangs or exhausts its memory has noticed the change.
-No later command then runs.
+After such a command, no other command runs.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ PARTS = {
 
 FOLDERS = "backends cli client documents log maintenance records server tampering tree"
 BEHAVIOUR = (*(f"tests/{name}" for name in FOLDERS.split()), "tests/test_bad_input.py", "tests/test_store.py")
-"""The tests that run last. They include no test of the source text, which would notice any change."""
+"""The tests that run last. No test of the source text is among them, because such a test would notice any change."""
 
 FILES_FIRST_MAX = 12
 SEEDS = 400

@@ -1,4 +1,4 @@
-"""The possible changes of a module. Only code inside functions is changed.
+"""The possible changes of a module. A mutant changes only code inside functions.
 
 The operators are usual in mutation testing. The most important operator here leaves out one statement, such as a
 second read of a condition. Annotations, docstrings, ``__repr__`` and the texts of errors stay unchanged.
@@ -167,8 +167,8 @@ def _changes(node: ast.AST) -> Iterator[Change]:
 def _may_be_left_out(statement: ast.stmt) -> bool:
     """Return whether a mutant may leave the statement out.
 
-    A mutant never leaves out a docstring. It never leaves out the assignment of a name, since any test that runs the
-    code would notice.
+    A mutant never leaves out a docstring. A mutant never leaves out the assignment of a name, since any test that runs
+    the code would notice.
     """
     match statement:
         case ast.Expr(value=ast.Constant()):

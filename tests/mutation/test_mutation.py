@@ -90,7 +90,7 @@ def test_the_tests_that_name_a_module_judge_first() -> None:
 
 @pytest.fixture
 def judged(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Replace the commands that test a module by two checks of what `least` returns."""
+    """Replace the commands that test a module by two checks of the return value of `least`."""
     judge = "from runpy import run_path; least = run_path('src/stratalog/log/least.py')['least']; "
     checks = ["assert least([5, 6]) == 0", "assert least([], 2) == 2"]
     commands = [[sys.executable, "-c", judge + check] for check in checks]

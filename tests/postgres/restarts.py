@@ -23,8 +23,9 @@ __all__ = ["main", "run"]
 def run(*, records: int, processes: int, seed: int, restarts_share: float = 0.5) -> Counter[str]:
     """Run until the processes have ``records`` records in all. Return the counts of events. Raises Violation.
 
-    The run kills a process after every few hundred records. At a share of ``restarts_share`` of the kills it also
-    restarts the server. Half of these restarts follow a crash of the server, the others a shutdown in order.
+    The run kills a process after every few hundred records. At a share of ``restarts_share`` of the kills, the run also
+    restarts the server. About half of these restarts follow a crash of the server. The other restarts follow a fast
+    shutdown.
     """
     chance = random.Random(seed)
     restarts = 0

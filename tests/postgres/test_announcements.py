@@ -1,4 +1,4 @@
-"""Hints between processes by NOTIFY. A server that gets a hint reads the head of the document."""
+"""Processes send hints to each other by NOTIFY. A server that gets a hint reads the head of the document."""
 
 from __future__ import annotations
 

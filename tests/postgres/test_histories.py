@@ -1,4 +1,4 @@
-"""Several processes use one log in PostgreSQL. Checkers compare their records with the log."""
+"""Several processes use one log in PostgreSQL. Checkers compare the processes' records with the log."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ def connection(postgres: str) -> Iterator[psycopg.Connection[Any]]:
 
 @pytest.fixture
 def restarted() -> Iterator[PostgresServer]:
-    """A server of its own, for a test that stops it."""
+    """A separate server, which the test may stop."""
     with postgres_server(["-c fsync=off"]) as server:
         yield server
 
@@ -178,7 +178,7 @@ def test_an_idle_connection_that_the_server_ended_is_replaced(store: PostgresSto
 def test_a_connection_that_breaks_during_an_insert_leaves_its_outcome_unknown(
     store: PostgresStore, connection: Any
 ) -> None:
-    """The commit waits for the lock of another session's uncommitted item. Meanwhile its own session ends."""
+    """The commit waits for the lock of another session's uncommitted item. Meanwhile the commit's session ends."""
     error = _broken(connection, lambda: store.index.commit([Put(Item("p", "s", {}), Absent())]))
     assert isinstance(error, OutcomeUnknown)
     assert store.index.get("p", "s") is None
@@ -211,7 +211,7 @@ def test_a_commit_of_an_item_that_another_session_deletes_meanwhile_begins_again
 
 
 def test_a_check_of_an_absent_item_excludes_its_put(postgres: str) -> None:
-    """Each of two commits puts the item that the other one requires to be absent. At most one of them may succeed."""
+    """Each of two commits puts the item that the other commit requires to be absent. At most one commit may succeed."""
     address = parse_address(postgres)
     stores = [PostgresStore(address, SystemClock()) for _ in range(2)]
     stores[0].create()

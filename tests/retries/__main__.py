@@ -1,4 +1,7 @@
-"""Run random retries: ``python -m tests.retries --retries 10000 --seed 1``. The exit code is 0 if all are right."""
+"""Run random retries: ``python -m tests.retries --retries 10000 --seed 1``.
+
+The exit code is 0 if no result is wrong.
+"""
 
 from __future__ import annotations
 

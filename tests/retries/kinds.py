@@ -49,7 +49,7 @@ class Used:
     def value(self, depth: int = 3, sizes: Sequence[int] = (1, 10, 3000)) -> Any:
         """Return a random value: null, a boolean, a number, text, bytes, or a list or object of values.
 
-        ``sizes`` are the lengths of texts and bytes. The longest may be too large for a body that is stored inline.
+        ``sizes`` are the lengths of texts and bytes. The longest value may be too large for an inline body.
         """
         draw = self.draw
         if depth and draw.random() < 0.5:
@@ -82,7 +82,10 @@ class Used:
 
 Check = Callable[[], bool]
 Kind = Callable[[Used], tuple[Check, Check]]
-"""Uses a key and returns two checks: an honest retry is recognised, and a hostile use is a conflict."""
+"""Uses a key and returns two checks. Each returns True if the store behaves correctly.
+
+The first check makes an honest retry, which the store must recognise. The second check makes a hostile use, which must
+be a conflict."""
 
 
 def append(used: Used) -> tuple[Check, Check]:
@@ -233,7 +236,7 @@ def merges(used: Used) -> tuple[Check, Check]:
 
 
 def redriven(used: Used) -> tuple[Check, Check]:
-    """Redrive a dead letter repeatedly. An edit of its arguments makes a separate letter."""
+    """Redrive a dead letter repeatedly. An edit of the letter's arguments makes a separate letter."""
     document = used.store.create("acme", used.name)
     one = Mutation(client="c", id=1, name="inc", args={"key": "n", "by": 1})
     reject(document, one, f"{WORKER_REJECTION} after 2 failures", group="g")

@@ -1,4 +1,4 @@
-"""A minimal client. It keeps the cookie, the content and the last mutation ids from the answers to its pulls."""
+"""A minimal client that keeps the cookie, the content and the last mutation ids from the answers to its pulls."""
 
 from __future__ import annotations
 

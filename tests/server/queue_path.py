@@ -24,7 +24,7 @@ class Killed(BaseException):
 
 
 class AtOnce(Executor):
-    """An executor that runs each call at once on the caller's thread. The future holds the error of the call."""
+    """An executor that runs each call at once on the caller's thread. The future has the call's result or error."""
 
     def submit(self, function: Callable[..., Any], /, *arguments: Any, **options: Any) -> Future[Any]:
         done: Future[Any] = Future()
@@ -69,7 +69,7 @@ class QueuePath:
         return self.backlog.push(document, Push(group, list(mutations), document.origin), owner)
 
     def work(self) -> None:
-        """Let the worker process all messages that the queue delivers now."""
+        """Let the worker handle all messages that the queue delivers now."""
         while self.worker.step():
             pass
 
@@ -86,7 +86,10 @@ class QueuePath:
         return killed
 
     def damage(self) -> Callable[[], None]:
-        """Damage the document's first entry, and start a worker without caches. Return a function that repairs it."""
+        """Damage the document's first entry, and start a worker without caches.
+
+        Return a function that repairs the entry.
+        """
         self.document.mutate("put", {"key": "k", "value": 0})
         prefix = self.document.log.record.prefix
         index = self.store.environment.index

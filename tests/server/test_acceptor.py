@@ -1,4 +1,4 @@
-"""The accept loop: how many connections one turn of the event loop accepts and sets up, and in which order."""
+"""One turn of the event loop accepts and sets up a limited number of connections. Addresses take turns."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Listening:
 
 
 class Caller(asyncio.Protocol):
-    """A protocol that only notes its transport."""
+    """A protocol that only records its transport."""
 
     def __init__(self, transports: list[asyncio.BaseTransport]) -> None:
         self._transports = transports
@@ -54,7 +54,7 @@ class Caller(asyncio.Protocol):
 
 
 class Setups:
-    """An acceptor of these connections, and the addresses whose connections it has set up so far."""
+    """An acceptor of the connections of ``listening``, and the addresses of the connections that are set up so far."""
 
     def __init__(self, listening: Listening, connections_max: int = 1000) -> None:
         self.addresses: list[str] = []
@@ -103,7 +103,7 @@ def test_the_loop_is_given_back_after_so_many_accepted_connections(many: Listeni
     async def story() -> None:
         async with Setups(many).accepting():
             await asyncio.sleep(0)
-            # The loop waits for the first connection, and then accepts so many more.
+            # The loop waits for the first connection, and then accepts up to ACCEPTS_PER_TURN_MAX more.
             assert many.accepts == 1 + ACCEPTS_PER_TURN_MAX
 
     asyncio.run(story())
@@ -125,7 +125,8 @@ def test_the_first_connection_of_an_address_does_not_wait_for_all_of_another(man
         async with setups.accepting():
             while "10.0.0.2" not in setups.addresses:
                 await _turn(setups)
-            # The loop accepts the 101st connection in its second turn, and then sets it up as the first or second.
+            # The loop accepts the 101st connection in its second turn. In this turn, the loop sets up that connection
+            # as the first or the second.
             assert setups.addresses.index("10.0.0.2") <= SETUPS_PER_TURN_MAX + 1
 
     asyncio.run(story())
@@ -181,7 +182,7 @@ def test_a_turn_refuses_as_many_connections_as_it_would_set_up(many: Listening) 
 
 
 def test_an_error_of_accept_does_not_hold_up_the_connections_that_wait(many: Listening) -> None:
-    """Descriptors run out after ten connections: the loop sets up all ten before it pauses."""
+    """The process has no free descriptor after ten connections. The loop sets up all ten before it pauses."""
 
     async def story() -> None:
         setups = Setups(many)
@@ -223,7 +224,7 @@ def test_the_loop_skips_a_connection_that_its_caller_aborted() -> None:
 
 
 async def _turn(setups: Setups) -> None:
-    """Let the event loop run once. Fails after so many turns that the awaited connections cannot come any more."""
+    """Let the event loop run once. Fail after ``TURNS_MAX`` turns: the awaited connections will not come any more."""
     setups.turns += 1
     assert setups.turns < TURNS_MAX
     await asyncio.sleep(0)

@@ -1,4 +1,4 @@
-"""The server reads a request body only for a handler that takes one. It reads the whole body within the budgets."""
+"""The server reads a request body only for a handler that takes a body. The budgets limit the memory of the body."""
 
 from __future__ import annotations
 

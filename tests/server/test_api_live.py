@@ -1,4 +1,4 @@
-"""Live connections: presence, and pokes about new versions. Another process may have committed the version."""
+"""Live connections: presence, and pokes about new versions. Another process may commit a version."""
 
 from __future__ import annotations
 
@@ -371,7 +371,7 @@ def test_server_sent_events_carry_the_same_hints() -> None:
 
 
 async def _first_events(store: Store) -> list[bytes]:
-    """Return the events up to the first poke. The test client would wait for the end of the response."""
+    """Return the events up to the first poke, without the test client, which would wait for the response's end."""
     from stratalog.server.app import create_app
 
     app = create_app(store)

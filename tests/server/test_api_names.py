@@ -1,4 +1,7 @@
-"""Two organisations have documents of one name. Neither reads, changes, delays or deletes the other's document."""
+"""Two organisations have documents of the same name.
+
+Neither organisation reads, changes, delays or deletes the other organisation's document.
+"""
 
 from __future__ import annotations
 

@@ -19,8 +19,8 @@ EXAMPLES = 4
 STRANGE_EXAMPLES = 1
 NAMES = {"organisation": "acme", "document": "budget", "log": "sheet", "record": "report"}
 PROMISES = ("not_a_server_error", "status_code_conformance", "content_type_conformance", "response_schema_conformance")
-# HOSTS holds the host name that schemathesis sends. The tests omit the paths that end with ENDLESS: an event stream
-# never ends.
+# HOSTS has the host name that schemathesis sends. The tests omit the paths that end with ENDLESS, because an event
+# stream never ends.
 HOSTS = ("testserver",)
 ENDLESS = "/events"
 

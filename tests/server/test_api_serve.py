@@ -43,7 +43,7 @@ broken = 7
 
 @contextmanager
 def served(folder: Path, *arguments: str) -> Iterator[tuple[str, ChildProcess]]:
-    """Run a server in its own process; yield its URL and the process. SIGTERM ends the process if it still runs."""
+    """Run a server in its own process. Yield its URL and the process. SIGTERM ends the process if it still runs."""
     with start([*COMMAND_LINE, "serve", "--json", "--port", "0", *arguments], cwd=folder) as process:
         yield json.loads(process.read_line())["url"], process
         if not process.was_ended:

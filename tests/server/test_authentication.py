@@ -52,7 +52,7 @@ class Door:
         self.slept.append(seconds)
 
     def delays(self, address: str = HOME) -> bool:
-        """Whether a refusal is delayed now."""
+        """Return whether the authentication delays a refusal now."""
         asyncio.run(self._authentication.delay_refusal(address))
         return bool(self.slept and self.slept.pop())
 
@@ -108,7 +108,8 @@ def test_who_signs_in_is_told_of_once() -> None:
 
 def test_no_token_is_remembered() -> None:
     door = Door()
-    for token in ("bob", "guess"):  # not "ada": an object's address may contain "ada", as 0x7f8ef03adad0
+    # The test does not use the token "ada", because an object's address may contain "ada", as 0x7f8ef03adad0 does.
+    for token in ("bob", "guess"):
         door.status(token)
         assert token not in repr(vars(door._authentication))
 

@@ -1,4 +1,4 @@
-"""While the server sends a body or a patch, memory holds one piece and a file holds the rest."""
+"""While the server sends a body or a patch, one piece is in memory and the rest is in a file."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def request_bytes(**limits: int) -> RequestBytes:
 
 @contextmanager
 def asking(spool: BodySpool) -> Iterator[Any]:
-    """A stand-in for a request, with the attributes that responses use."""
+    """An object that replaces a request, with the attributes that responses use."""
     with request_bytes() as taken:
         scope = {"state": {"stratalog_bytes": taken}}
         yield SimpleNamespace(
@@ -179,7 +179,10 @@ def test_a_blob_comes_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
 
 VALUE_BYTES = 30_000
 VALUES_READ = 16
-"""The store fails after this number of large values: more than the first piece has, fewer than `filled_store` has."""
+"""The store fails after this number of large values.
+
+The first piece has fewer large values, and `filled_store` has more.
+"""
 
 VALUES: list[Any] = [
     ["$" * VALUE_BYTES],
@@ -266,7 +269,10 @@ def test_of_a_patch_no_more_is_read_than_is_being_sent(spool: BodySpool, monkeyp
 
 @pytest.mark.parametrize("error", [Unavailable("simulated"), Corrupt("simulated", key="k")], ids=lambda one: one.code)
 def test_a_patch_is_cut_short_where_the_store_fails_under_way(error: StratalogError) -> None:
-    """The server has sent the first piece, so the response cannot have the error's status. It releases all budgets."""
+    """The server has sent the first piece, so the response cannot have the error's status.
+
+    The server releases all budgets.
+    """
     with filled_store() as store, serving(store=store) as client:
         blobs, reads = store.environment.blobs, list[str]()
         get = blobs.get

@@ -78,7 +78,7 @@ def test_the_name_of_what_was_not_storable_is_no_payload() -> None:
         push(document, Push("g", [Mutation(client="ada", id=1, name=UNSTORABLE)]))
     poison = Mutation(client="ada", id=1, name="put", args={"key": "k", "value": "\ud800"})
     assert statuses(push(document, Push("g", [poison])).outcomes) == ["rejected"]
-    # A repetition is seen, both with the same payload and with a storable payload under the same number.
+    # A repetition has the status `seen`, both with the same payload and with a storable payload.
     for again in (poison, put("k", "storable", client="ada", id=1)):
         assert statuses(push(document, Push("g", [again])).outcomes) == ["seen"]
 

@@ -79,7 +79,8 @@ def test_who_is_admitted_in_the_turn_in_which_the_time_ends_is_not_refused() -> 
             held.release()
             room.queue.wake()
 
-        # The wait sets its timer later. Of two timers that are due at the same time, the loop runs the older one first.
+        # The waiting call sets its own timer after this timer. If two timers are due at the same time, the loop runs
+        # the older timer first.
         asyncio.get_running_loop().call_at(10, release)
         await room.wait("bob", 60, BOB)
         return room.order, room.budget.used

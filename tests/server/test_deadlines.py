@@ -23,7 +23,7 @@ LIMITS = ServerLimits(
 def receive_body(
     bytes_each: int, pause_seconds: float, pieces: int, *, handled_seconds: float = 0
 ) -> tuple[int, float]:
-    """Read a body that arrives in pieces; return its size and the time at its end. Raises Refused for a late body."""
+    """Read a body that arrives in pieces. Return its size and the time at its end. Raises Refused for a late body."""
 
     async def story() -> tuple[int, float]:
         sent = 0
@@ -67,7 +67,7 @@ def test_the_time_in_which_nobody_reads_a_body_is_not_its_caller_s() -> None:
 
 
 def overdue_at(read_bytes_per_second: float, waiting_bytes: int = 1000, seconds: int = 600) -> int | None:
-    """Return the second at which a caller with this reading rate is overdue; None if the caller never is."""
+    """Return the second at which a caller with this reading rate is overdue, or None if the caller never is overdue."""
     progress = AnswerProgress(LIMITS)
     for now in range(seconds):
         if progress.is_overdue(now, int(now * read_bytes_per_second), waiting_bytes):

@@ -1,4 +1,4 @@
-"""The wire format is fixed: the server understands each message of this format, and its answers stay the same."""
+"""The server understands each message of the fixed wire format, and gives the same answers as before."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The OpenAPI document is fixed except for its prose: clients depend on its paths, parameters and schemas."""
+"""The OpenAPI document is fixed except for its prose, because clients depend on its paths, parameters and schemas."""
 
 from __future__ import annotations
 

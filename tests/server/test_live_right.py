@@ -24,7 +24,7 @@ ADA = {"Authorization": "Bearer ada"}
 
 
 class Rules:
-    """The rules of an application. The tests change them."""
+    """Rules of an application that the tests change."""
 
     def __init__(self) -> None:
         self.principals: dict[str, Principal] = {"ada": Principal(id="u-ada")}

@@ -283,7 +283,7 @@ def test_a_document_restored_from_an_export_goes_on_with_its_clients() -> None:
 
 
 def test_a_fork_in_the_documents_place_begins_without_its_clients() -> None:
-    """A fork has the effects of its source's clients but does not know the clients. So the pull raises no numbers."""
+    """A fork has the effects of its source's clients, but no record of these clients. So the pull raises no numbers."""
     world = World()
     document, follower = world.create("plan"), Follower()
     change(document, follower, 1)

@@ -36,7 +36,10 @@ def test_what_callers_send_makes_no_series(client: Client) -> None:
 
 
 async def ask_strangely(app: Any) -> None:
-    """Send requests with new paths, hosts and queries. Half of them name documents; the others have new methods."""
+    """Send requests with new paths, hosts and queries.
+
+    Half of the requests name documents. The other requests have new methods.
+    """
 
     async def receive() -> Any:
         return {"type": "http.request", "body": b"", "more_body": False}

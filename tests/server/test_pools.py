@@ -48,7 +48,7 @@ async def settle() -> None:
 
 
 class Gate:
-    """A gate that blocks calls until a test opens it. It records the order in which the calls got a thread."""
+    """A gate that blocks calls until a test opens the gate, and records the order in which the calls got a thread."""
 
     def __init__(self) -> None:
         self.order: list[str] = []
@@ -309,9 +309,9 @@ def test_what_a_principal_computed_itself_does_not_make_its_share_smaller() -> N
     pace.is_loaded(10)
     note_all(pace, 11)
     pace.end(ADA, pace.begin(ADA, 10.1), 0.75, 10.1)
-    # Until 11 the process computed for 0.75 s, all of it for this principal. Without that it would be idle.
+    # Until second 11, the process computed for 0.75 s, and only for this principal. So the process is otherwise idle.
     debt = 0.75 - CALLER_COMPUTED_BURST_SECONDS
-    assert pace.may_begin_at(ADA, 11) == 11, "the bucket filled at half of the time, which is more than the debt"
+    assert pace.may_begin_at(ADA, 11) == 11, "the bucket got half of the passed time, which is more than the debt"
     assert pace.may_begin_at(ADA, 10.1) == pytest.approx(10.1 + debt / 0.5)
 
 
@@ -326,9 +326,9 @@ def test_calls_that_begin_together_are_charged_before_they_end() -> None:
     assert pace.may_begin_at(ADA, now) == now
     expected = pace.begin(ADA, now)
     assert expected == pytest.approx(0.1, rel=0.01)
-    # A second call of any pool waits, though the first has not ended.
+    # A second call of any pool waits, even before the first call has ended.
     assert pace.may_begin_at(ADA, now) == pytest.approx(now + expected / CALLER_COMPUTED_SHARE_MIN)
-    # A bucket at its lowest level gives back only what was taken from it.
+    # After its end, a call gives back only the seconds that it took. A bucket at its lowest level gives no seconds.
     for taken in [pace.begin(ADA, now) for _ in range(20)]:
         pace.end(ADA, taken, taken, now)
     assert pace.may_begin_at(ADA, now) == pytest.approx(now + CALLER_PAUSE_SECONDS_MAX)

@@ -1,4 +1,4 @@
-"""After a pull at any time and with any cookie, a client holds the document's content at the pulled version."""
+"""After a pull at any time and with any cookie, a client has the document's content at the pulled version."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The server decodes and applies a large push in parts. The outcomes are those of a push in one part."""
+"""The server decodes and applies a large push in parts. A push in one part would have the same outcomes."""
 
 from __future__ import annotations
 

@@ -77,14 +77,14 @@ def content(folder: Path) -> dict[str, Any]:
 
 @contextmanager
 def worker(folder: Path, *arguments: str) -> Iterator[ChildProcess]:
-    """Run a worker in its own process; yield the process after the worker has reported its start."""
+    """Run a worker in its own process. Yield the process after the worker has reported its start."""
     with announced_worker(folder, *arguments) as (process, _):
         yield process
 
 
 @contextmanager
 def announced_worker(folder: Path, *arguments: str) -> Iterator[tuple[ChildProcess, dict[str, Any]]]:
-    """Run a worker like `worker`; yield also what the worker reported at its start."""
+    """Run a worker as `worker` does. Also yield the report that the worker made at its start."""
     command = [*COMMAND_LINE, "--json", "work", "queueapp:app", "--visibility", VISIBILITY, *arguments]
     with start_process(command, cwd=folder) as process:
         started = json.loads(process.read_line())

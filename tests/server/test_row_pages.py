@@ -31,8 +31,8 @@ ROWS = 7
 ENVELOPE_BYTES = 100
 """The limit for the fields of a page beside the rows: the version and `next`."""
 
-# Path, field of the rows, parameter that takes `next`, and whether the pages are in the opposite order of
-# their rows.
+# Each value has a path, the field of the rows, the parameter that takes `next`, and a flag. The flag is true if the
+# order of the pages is opposite to the order of the rows.
 LISTS: dict[str, tuple[str, str, str, bool]] = {
     "state": (f"{BUDGET}/state?at=7", "content", "after", False),
     "items": (f"{BUDGET}/items?at=7", "items", "after", False),

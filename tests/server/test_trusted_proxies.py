@@ -93,7 +93,7 @@ def test_without_authentication_a_caller_from_another_machine_is_refused_behind_
 
 
 def ask_all(folder: Path, application: Application) -> tuple[list[int], list[str]]:
-    """Send four requests of two callers via the proxy; return the statuses and the logged addresses."""
+    """Send four requests of two callers via the proxy. Return the statuses and the logged addresses."""
     store = open_store("memory:")
     log = LineLog(str(folder / "access"), store.environment.clock, 1000)
     app = create_app(store, application, audit=Audit(store.environment.clock, log))

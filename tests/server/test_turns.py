@@ -48,7 +48,7 @@ class Sockets:
         return [self.add(*holders)[0] for _ in range(count)]
 
     def turn(self) -> set[int]:
-        """Return the descriptors of one turn, and read from the socket of each."""
+        """Return the descriptors of one turn, and read from their sockets."""
         descriptors = {key.fd for key, _ in self.selector.select(0)}
         for ours, _ in self.open:
             if ours.fileno() in descriptors:

@@ -1,4 +1,4 @@
-"""The web server limits the resources that callers hold, and how long callers hold them. The sockets are real."""
+"""The web server limits the resources of a caller, and the time for which a caller has them. The sockets are real."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from tests.server.web_servers import HOST, RunningServer, connect, read_all, unt
 
 HALF_HEAD = b"GET /health HTTP/1.1\r\n" + HOST + b"X-a: "
 SHORT = ServerLimits(request_head_seconds_max=0.2, answer_silence_seconds_max=0.2)
-# Runs the command line in a process with few file descriptors.
+# This program runs the command line in a process with few file descriptors.
 WITH_FEW_DESCRIPTORS = """
 import resource, sys
 resource.setrlimit(resource.RLIMIT_NOFILE, (int(sys.argv[1]), int(sys.argv[2])))
@@ -119,7 +119,7 @@ def test_a_serving_process_switches_threads_soon_and_looks_for_garbage_in_what_i
         serve(create_app(store), listening)
     [(interval, frozen, thresholds)] = seen
     assert (interval < before[0], frozen > 10_000) == (True, True)
-    # Young objects are examined a few at a time, and all objects rarely.
+    # The garbage collector examines young objects a few at a time, and all objects rarely.
     assert prod(thresholds[:2]) < prod(before[1][:2]) < prod(before[1]) < prod(thresholds) / 10
     assert (sys.getswitchinterval(), gc.get_threshold()) == before
     assert gc.get_freeze_count() < 10_000
@@ -138,7 +138,7 @@ def test_half_heads_hold_their_connections_for_a_moment_only() -> None:
 def test_pipelining_callers_who_read_nothing_hold_little_and_are_dropped(tmp_path: Path) -> None:
     (tmp_path / "large.js").write_bytes(b"x" * 3_000_000)
     requests = (b"GET /web/test/large.js HTTP/1.1\r\n" + HOST + b"\r\n") * 60
-    # The rate is high: the test sends requests without a pause until the server has dropped the other callers.
+    # The rate is high, because the test sends requests without a pause until the server has dropped the other callers.
     limits = ServerLimits(answer_silence_seconds_max=2, rate_requests_burst=1_000_000)
     with web_server(limits, pages=tmp_path) as running, ExitStack() as held:
         for _ in range(50):
@@ -222,7 +222,7 @@ def test_a_flood_of_what_is_no_http_writes_a_line_a_second() -> None:
 def test_where_descriptors_run_out_the_server_waits_and_says_so_once_a_second(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """Other code holds all descriptors: the system reports a waiting connection, but `accept` fails."""
+    """Other code uses all descriptors. The system reports a waiting connection, but `accept` fails."""
     tries: list[float] = []
 
     class Exhausted(socket.socket):

@@ -5,5 +5,5 @@ Modules
 stores       random stores with documents, forks, logs, records, floors, archives and redacted versions
 rows         the versions of one history, read and written in the index and in archives
 alterations  the functions that alter versions and blobs
-rehash       the hashes that a careful tamperer recomputes. Its code shares nothing with the store's code
+rehash       the hashes that a careful tamperer recomputes, with code that shares nothing with the store's code
 """

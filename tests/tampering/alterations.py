@@ -1,4 +1,4 @@
-"""The alterations that a tamperer makes to the versions of a history. They change only facts that the chain covers."""
+"""A tamperer's alterations of the versions of a history. The alterations change only facts that the chain covers."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ ALTERATIONS: dict[str, Alteration] = {
     "truncation": _truncation,
 }
 SHIFTS: dict[str, Alteration] = {"closed gap": _closed_gap, "insertion": _insertion}
-"""Alterations that move versions. Only a careful tamperer makes them: each moved version then needs a new hash."""
+"""Alterations that move versions. Only a careful tamperer moves versions, because a moved version needs a new hash."""
 
 
 def rehash(rows: Rows, place: LogRows | RecordRows) -> None:

@@ -26,7 +26,7 @@ Rows = dict[int, dict[str, Any]]
 
 
 class Backup:
-    """A copy of a store's content. The campaign restores it after each alteration."""
+    """A copy of a store's content. The campaign restores the content after each alteration."""
 
     def __init__(self, store: stratalog.Store) -> None:
         self.index, self.blobs = ports(store)

@@ -10,7 +10,7 @@ __all__ = ["count_up", "is_reachable", "own_client", "why_failed"]
 
 
 def count_up(url: str, path: str) -> PendingMutation:
-    """Add 1 to a number of the document at ``url``. While offline, the file at ``path`` keeps the change."""
+    """Add 1 to a number of the document at ``url``. While the client is offline, the file ``path`` has the change."""
     with assert_type(connect(url, path), Client) as client:
         return client.mutate("inc", {"key": "visits"})
 

@@ -13,7 +13,7 @@ Report = dict[str, int]
 
 
 class FixedClock:
-    """A user's clock. It has the methods of the protocol `stratalog.Clock`, but does not inherit from it."""
+    """A user's clock, which has the methods of the protocol `stratalog.Clock`, but does not inherit from that class."""
 
     def __init__(self) -> None:
         self.now_ms = 1_700_000_000_000

@@ -7,7 +7,7 @@ import { Live } from "../../src/stratalog/web/client/live.js";
 const { fetch, WebSocket } = globalThis;
 afterEach(() => Object.assign(globalThis, { fetch, WebSocket }));
 
-/** Replace `WebSocket`, and return a list. Each socket that the client then opens is in the list. */
+/** Replace `WebSocket`, and return a list that receives each socket that the client opens. */
 function sockets() {
   const opened = [];
   globalThis.WebSocket = /** @type {any} */ (class {

@@ -25,7 +25,7 @@ PROPERTY = re.compile(r"--([\w-]+):")
 
 CHECKED = ROOT / "scripts" / "javascript" / "tsconfig.json"
 MADE = {"build", "data", "dist", "htmlcov", "node_modules"}
-"""The folders that our commands create. They have no scripts of ours."""
+"""The folders that our commands create. These folders contain none of our scripts."""
 
 TEXT_OR_COMMENT = re.compile(r"""("[^"\n]*"|'[^'\n]*')|//[^\n]*|/\*.*?\*/""", re.DOTALL)
 TEMPLATE = r"`(?:[^`$\\]|\\.|\$(?!\{)|\$\{(?:[^{}`]|\{[^{}`]*\})*\})*`"

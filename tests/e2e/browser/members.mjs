@@ -16,7 +16,7 @@ async function partOfPage(url) {
   return { status: answer.status, body: await answer.text(), contentType: answer.headers.get("content-type") };
 }
 
-/** Send a page's request over `line`, a simulated network that may lose requests. The page's own files bypass it. */
+/** Send a page's request over `line`, a simulated network that may lose requests. Files of the page bypass `line`. */
 async function carry(route, line) {
   const request = route.request();
   const { pathname } = new URL(request.url());
@@ -31,7 +31,7 @@ async function carry(route, line) {
   }
 }
 
-/** Runs in a page: connect a client, and keep it in `window.tab` for later tasks. */
+/** Connect a client inside a page, and keep the client in `window.tab` for later tasks. */
 async function begin(path) {
   const { BUILT_IN_MUTATORS, connect } = await import("/web/client/stratalog.js");
   const mutators = { ...BUILT_IN_MUTATORS, onlyHere: (draft, { key, item }) => draft.put(key, item) };

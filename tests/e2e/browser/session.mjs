@@ -81,7 +81,7 @@ export async function session(seed) {
   const truth = text(Object.entries(state).sort());
   const faults = [];
   for (const [name, client] of clients) {
-    if (client.pending().length) faults.push(`${name} still waits for ${client.pending().length}`);
+    if (client.pending().length) faults.push(`${name} still has ${client.pending().length} pending mutations`);
     if (text(client.scan()) !== truth) faults.push(`${name} shows ${text(client.scan())}, the server has ${truth}`);
     const turns = client.get(`turns/${name}`, []);
     const expected = String(appended.get(name));

@@ -40,7 +40,7 @@ async function inStep(page) {
   return page;
 }
 
-/** Runs in a page: write a store of version 1 (formats/browser.md) without the client. */
+/** Write a store of version 1 (formats/browser.md) inside a page, without the client. */
 async function writeStore([name, golden]) {
   const done = (request) => new Promise((resolve) => (request.onsuccess = () => resolve(request.result)));
   const opening = indexedDB.open(name, 1);
@@ -284,9 +284,9 @@ const stories = {
       for (let times = 0; times < 7; times++) await client.mutate("inc", { key: "count/left" });
     });
     await leaving.close();
-    // Chromium releases the lock of a closed tab a little later. Until then no other tab may take over its mutations.
+    // Chromium releases the lock of a closed tab a little later. Until the release, no tab may take over its mutations.
     await until(staying, async () => (await navigator.locks.query()).held.length <= 2);
-    // Neither tab has its own mutations to push. `lose` aborts the first two pushes of the two tabs together.
+    // Neither tab has its own mutations to push. `lose` aborts the first two pushes, counted over both tabs.
     let pushes = 0;
     const lose = (route) => (++pushes <= 2 ? route.abort() : route.continue());
     await Promise.all([staying, bystander].map((tab) => tab.route("**/push", lose)));

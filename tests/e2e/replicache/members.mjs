@@ -34,7 +34,8 @@ Object.defineProperty(globalThis, 'navigator', {
 // has nothing to do, since these clients do not start and add no listener.
 globalThis.removeEventListener = () => undefined;
 
-// A request of Replicache has the member's name in its query. A request of the browser client has it as the token.
+// A request of Replicache has the member's name in its query. A request of the browser client has the name as its
+// token.
 globalThis.fetch = async (input, options) => {
   const request = new Request(input, options);
   const {pathname, searchParams} = new URL(request.url);

@@ -130,7 +130,7 @@ const stories = {
     await mutate(ada, "onlyHere", { key: "x", value: 1 });
     await put(ada, "y", "text");
     await shows(ada, { x: 1, y: "text" });
-    // A pull can show the result of a push before the push is answered.
+    // A pull can show the result of a push before the server answers the push.
     const answered = ada.waitForResponse((answer) => answer.url().endsWith("/push"));
     await letGo(ada.context());
     await agree({ y: "text" }, ada, bob);

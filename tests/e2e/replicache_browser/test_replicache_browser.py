@@ -60,7 +60,7 @@ class Connection(H11Protocol):
 
 
 class Cutting:
-    """Serve the application and the files of the page. On request of a story, lose the answers to pushes."""
+    """An ASGI application with the server and the files of the page. A story can make it lose the answers to pushes."""
 
     def __init__(self, store: Store) -> None:
         self._app: Any = create_app(store)

@@ -1,6 +1,6 @@
 // A page with the unmodified Replicache client: `index.html?document=NAME&hints=events` shows a document's content.
 // With `hints=live` the page gets pokes over the WebSocket, not as server-sent events. Clients with different `release`
-// parameters have different mutators. Therefore they never belong to the same group.
+// parameters have different mutators. Therefore such clients never belong to the same group.
 
 import { Replicache } from "replicache";
 
