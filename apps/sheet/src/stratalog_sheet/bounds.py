@@ -39,7 +39,7 @@ ADDED: Mapping[str, int] = {
 
 
 def check_bounds(commands: Sequence[Mapping[str, Any]]) -> None:
-    """Check a message's commands. Raises LimitExceeded for too large a number or sum, Invalid for a wrong number."""
+    """Check a message's commands. Raises LimitExceeded if a number or sum is too large, Invalid if one is malformed."""
     added = dict.fromkeys(ADDED, 0)
     for command in commands:
         for name, value in _numbers(command):

@@ -87,7 +87,10 @@ class _Held:
 
 
 class LoadPlans:
-    """Makes the load plans of one log. ``state_at`` computes the state of a restored version without a snapshot."""
+    """Makes the load plans of one log. An undo may reach back ``reach`` entries.
+
+    ``state_at`` computes the state of a restored version that has no snapshot.
+    """
 
     def __init__(self, log: Log, state_at: Callable[[int], bytes], reach: int) -> None:
         self._log = log

@@ -1,4 +1,4 @@
-"""The command that serves spreadsheets to browsers. Its further dependencies are imported only when it runs."""
+"""The command that serves spreadsheets to browsers. The command imports its further dependencies only when it runs."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ __all__ = ["KIND", "SheetInfo", "Sheets", "snapshots_due"]
 
 KIND = "sheet"
 ENDING = re.compile(r"\.(?:xlsx|csv)\Z", re.IGNORECASE)
-"""The extension of a file, which the title of the imported sheet omits. Case does not count, as in `read_file`."""
+"""The extension of a file, in any letter case. The title of the imported sheet omits the extension."""
 
 _log = logging.getLogger("stratalog.sheet")
 
@@ -74,7 +74,7 @@ class Sheets:
     def import_file(
         self, organisation: str, name: str, xlsx: bytes, *, file_name: str = "", title: str = "", author: str = ""
     ) -> Sheet:
-        """Create a sheet from a workbook or a .csv file. It stores the file unchanged; `Sheet.files` reports losses.
+        """Create a sheet from a workbook or a .csv file. The sheet stores the file; `Sheet.files` reports losses.
 
         Raises Conflict if the name is taken, Invalid for another kind of file, and LimitExceeded for more than
         `SHEET_CELLS_MAX` filled cells in the file (before the engine reads it) or in the engine's state.
@@ -198,7 +198,7 @@ class Sheets:
 
 
 def snapshots_due(store: Store) -> None:
-    """Save every due snapshot in a store. A step of `Application.maintenance`."""
+    """Save every due snapshot in a store. `Application.maintenance` calls this function."""
     sheets = Sheets(store)
     try:
         for organisation in store.organisations():
@@ -216,7 +216,7 @@ def _check_cells(count: int) -> None:
 def _imported(engine: Any, key: str, workbook: Workbook) -> tuple[bytes, Workbook]:
     """Return the engine's JSON, and the workbook that the engine read: ``workbook``, or a reduced form of it.
 
-    Raises Invalid if the engine refuses each of them.
+    Raises Invalid if the engine refuses the workbook and every reduced form.
     """
     try:
         return engine.raw("importXlsx", key=key, files=workbook.files, client=key, names=workbook.names), workbook

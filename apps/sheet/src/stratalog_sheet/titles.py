@@ -1,7 +1,7 @@
-"""Titles: the title of a sheet at any version, found in two reads whatever the length of the history.
+"""Titles: the title of a sheet at any version. The number of reads does not depend on the length of the history.
 
 Each entry states the version of the last renaming. Without a renaming, the title is in the log's own first entry, which
-in a fork follows the shared history. An app snapshot has the title, too, in case the entry with the title is forgotten.
+in a fork follows the shared history. An app snapshot has the title, too, since the log may forget the entry with it.
 """
 
 from __future__ import annotations

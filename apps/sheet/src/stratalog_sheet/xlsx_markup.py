@@ -70,7 +70,7 @@ class PartReader:
         self.allowance = allowance
         self._canonical: dict[str, str] = {}
         self.declared: Attributes = {}
-        """The unknown namespaces that the element which begins declares."""
+        """The unknown namespaces that the next element declares."""
 
     def start(self, name: str, attributes: Attributes) -> None:
         """Handle the start of an element."""
@@ -166,7 +166,7 @@ class PartWriter(PartReader):
             self.write(escape(text))
 
     def skip(self) -> None:
-        """Leave out the element that begins, with its content. A subclass calls this instead of `PartWriter.start`."""
+        """Leave out this element and its content. A subclass calls this method instead of `PartWriter.start`."""
         self._skipped = 1
 
     @property
