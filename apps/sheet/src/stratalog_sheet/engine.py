@@ -40,7 +40,7 @@ ANSWER_SECONDS = 2
 """The parent waits this much longer than a call's limit, so that V8 stops the call first and its process replies."""
 
 READ_BYTES = 1 << 20
-# The child inherits only these variables. It needs them to find its libraries. None of them has a secret of the server.
+# The child inherits only these variables. They suffice to find its libraries, and contain no secrets of the server.
 VARIABLES = ("HOME", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "PATH", "TMPDIR")
 # V8 ends its process with one of these signals when V8 cannot allocate memory.
 OUT_OF_MEMORY = (signal.SIGABRT, signal.SIGILL, signal.SIGTRAP)

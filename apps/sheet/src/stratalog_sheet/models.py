@@ -83,7 +83,7 @@ class Models:
         self._follow(model, version, [message])
 
     def _advance(self, model: Model, log: Log, version: int) -> bool:
-        """Advance to ``version``. Return False if the model cannot apply the entries or would have too many messages."""
+        """Advance to ``version``. Return False if the model cannot apply an entry or would have too many messages."""
         if model.version == version:
             return True
         messages = self._messages(model, log, version)

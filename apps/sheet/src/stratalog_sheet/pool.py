@@ -177,7 +177,7 @@ class EnginePool:
         with self._freed:
             self._lent.pop(owner, None)
             if models in self._all:
-                # `_available` takes the first idle engine, so append the newest: other sheets then evict old models.
+                # `_available` takes the first idle engine. So append: the engine that was idle longest is first.
                 self._idle.append(models)
                 self._drop_ended()
                 self._start_ahead()

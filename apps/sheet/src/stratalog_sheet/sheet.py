@@ -214,7 +214,7 @@ class Sheet:
     def restore(self, version: int, *, author: str = "") -> SheetChange:
         """Restore the state of a version as a new entry. Readers load again; earlier edits can no longer be undone.
 
-        Raises LimitExceeded if engines recently failed to open ``version``. The newest version need not open.
+        Raises LimitExceeded if engines recently failed to open ``version``. The newest version is not opened.
         """
         wanted = self._version(version)
         self._engines.unopenable.check(self._owner, wanted)

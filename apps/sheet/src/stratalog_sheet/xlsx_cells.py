@@ -314,7 +314,7 @@ def as_typed(text: str, *, is_text: bool = False) -> str:
 
 
 def without_empty_cells(chunks: Iterable[bytes]) -> Iterator[bytes]:
-    """Yield the worksheet without cells and rows that have no style and no content. Some files have millions of them."""
+    """Yield the worksheet without cells and rows that have no style and no content. Files may have millions of them."""
     held = b""
     for chunk in chunks:
         held += chunk

@@ -1,11 +1,11 @@
-// Bridge: the engine's models by key, for a caller that exchanges JSON. Loaded after the engine, into the same V8.
+// Bridge: the engine's models by key, for a caller that exchanges JSON. V8 loads this file after the engine.
 "use strict";
 globalThis.bridge = (() => {
   const { Model } = globalThis.o_spreadsheet;
   const models = new Map();
 
-  // A transport that sends nothing. `dispatch` returns the messages in `sent`. Once they are committed, the caller
-  // gives them to `apply`, as it does with the messages of other clients.
+  // A transport that sends nothing. `dispatch` returns the messages in `sent`. After their commit, the caller gives
+  // these messages to `apply`, like the messages of other clients.
   class Line {
     sent = [];
     onNewMessage(client, receive) {
@@ -61,8 +61,8 @@ globalThis.bridge = (() => {
     return { answer, add };
   }
 
-  // Whether a value equals the value in a file. Numbers may differ slightly, because another program may have computed
-  // the file's values in another order.
+  // Return whether a value equals the value in a file. Numbers may differ slightly, because another program may have
+  // computed the file's values in another order.
   function isSame(here, there) {
     if (typeof here !== "number" || typeof there !== "number") return (here ?? "") === there;
     return Math.abs(here - there) <= 1e-9 * Math.max(1, Math.abs(here), Math.abs(there));

@@ -16,7 +16,8 @@ const KINDS = {
 };
 
 /**
- * The tab's elements. `restore(item)` and `dismiss(item)` are the actions of its buttons; `dismiss()` dismisses all.
+ * Return the tab's elements. `restore(item)` and `dismiss(item)` are the actions of an item's buttons. `dismiss()`
+ * dismisses all items.
  */
 export function drawConflicts(items, { restore, dismiss, isReadOnly }) {
   const head = make("h2", {}, "While you were away");

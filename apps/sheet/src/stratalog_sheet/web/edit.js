@@ -32,7 +32,7 @@ const server = new Server(organisation);
 const me = { name: ownName(), isReader: query.has("view") };
 const marks = new Marks(() => shownModel()?.trigger("update"));
 const page = { marks, refusesUndo: () => !["saved", "saving"].includes(workbook.connectionStatus) };
-/** Callbacks for the workbook's model only. The version viewer's model does not get them. */
+/** Callbacks for the workbook's model only. The version viewer's model does not get these callbacks. */
 const following = {
   onMoved: (command) => tracker.move(command),
   onEditLost: (composer) => tracker.lose(composer),
@@ -172,7 +172,7 @@ const does = {
 
 /**
  * Return a version's entry, the zones to mark, and the size of the change in words. Without comparison, the entry
- * changes these zones. With comparison, the zones are cells that differ from now; the words count all such cells.
+ * changes these zones. With comparison, the zones are cells that differ from the newest version. The words count all.
  */
 async function changedAt(version) {
   const [entry] = await entryOf(version);
@@ -224,7 +224,7 @@ function noteEntry(entry) {
   panel?.refresh();
 }
 
-/** Go back to now and read the named versions again, because the server has lost the history that the page read. */
+/** Show the newest version, and read the named versions again: the server has lost the history that the page read. */
 function showOtherHistory() {
   timeline?.go(null);
   versionViewer.forget();
@@ -302,7 +302,7 @@ function showEnd(describe) {
   } catch (error) {
     console.error(error);
   }
-  // An engine that has failed takes no more texts, so the message shows the open edit. Its canvas would fail again.
+  // A failed engine takes no more texts, so the message shows the open edit. Clear the canvas, which would fail again.
   const edit = editOf(canvases.now.composer);
   if (!workbook.isComplete) canvases.now.clear();
   timeline?.go(null);

@@ -15,8 +15,9 @@ export function makeModel(data, messages, { client, transport, isReadOnly = fals
   return model;
 }
 
-// While an undo of this page is unacknowledged, the engine blocks changes. But it lifts the block at any client's undo,
-// and the page's undo then removes text typed since. So keep the block: docs/concepts/sheet-engine-reports.md.
+// While an undo of this page is unacknowledged, the engine blocks changes. But the engine lifts the block at any
+// client's undo. The page's undo then removes text that the user typed meanwhile. So keep the block:
+// docs/concepts/sheet-engine-reports.md.
 function blockWhileAnUndoWaits(session) {
   const { acknowledge } = session;
   session.acknowledge = (message) => {
@@ -85,8 +86,8 @@ export function effectOfHistory({ session }, { undoneRevisionId, redoneRevisionI
 }
 
 /**
- * Take back undos and redos that the server has not acknowledged, because they block the sheet until then. `withdraw`
- * makes the transport forget the message that the transport is sending. Returns the messages that were taken back.
+ * Take back undos and redos that the server has not acknowledged, because they block the sheet. `withdraw` makes the
+ * transport forget the message that the transport is sending. Returns the messages that were taken back.
  */
 export function dropWaitingUndo(model, withdraw) {
   const { session } = model;
@@ -154,7 +155,7 @@ export function rewind(model, messages) {
   return true;
 }
 
-/** Accept no more changes, and keep the existing ones. */
+/** Make the model refuse further changes, and keep the existing changes. */
 export const freeze = (model) => model.updateMode("readonly");
 
 /** Return the files of the model's workbook, as the engine exports them. */
@@ -230,7 +231,7 @@ export function moveSelection(model, { sheetId, col, row }) {
  */
 export function traced({ session: { revisions } }, positions, deliver) {
   const id = crypto.randomUUID();
-  // No plugin knows this command. It has the fields by which the engine rebases a cell's position.
+  // No plugin handles this command. The command has the fields by which the engine rebases a cell's position.
   const commands = positions.map((position, index) => ({ type: "STRATALOG_POSITION", index, ...position }));
   revisions.append(id, { id, clientId: "position", commands, changes: [], setChanges: () => {} });
   try {
@@ -247,9 +248,9 @@ export function traced({ session: { revisions } }, positions, deliver) {
   }
 }
 
-// At another user's insertion or deletion, the engine moves the edited cell twice, even if it was in another sheet. If
-// the edited cell is deleted, the engine loses the typed text: docs/concepts/sheet-engine-reports.md. So the page
-// follows the edited cell itself.
+// When another user inserts or deletes lines, the engine moves the edited cell twice, even if the lines are in another
+// sheet. If the edited cell is deleted, the engine loses the typed text: docs/concepts/sheet-engine-reports.md. So the
+// page follows the edited cell itself.
 const handle = Stores.CellComposerStore.prototype.handle;
 Stores.CellComposerStore.prototype.handle = function (command) {
   if (command.type === "ADD_COLUMNS_ROWS" || command.type === "REMOVE_COLUMNS_ROWS") return;

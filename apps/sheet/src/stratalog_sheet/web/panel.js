@@ -24,7 +24,7 @@ export class Panel extends EventTarget {
     this.awayCount = 0;
   }
 
-  /** The number of conflicts. Their tab is visible while there are any, and while it is selected. */
+  /** The number of conflicts. The tab “Away” is visible while there are conflicts or the tab is selected. */
   set awayCount(count) {
     const tab = find("#tab-away", this.#element);
     tab.hidden = !count && this.#tab !== "away";

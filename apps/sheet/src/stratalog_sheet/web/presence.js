@@ -1,4 +1,5 @@
-// Presence: the other users of the sheet and their positions. The live connection carries it, the engine shows it.
+// Presence: the other users of the sheet and their positions. The live connection sends and receives the positions, and
+// the engine shows them.
 
 const PAUSE_MS = 80;
 const NAME_CHARACTERS_MAX = 40;
@@ -54,7 +55,7 @@ export class Presence {
 }
 
 // Other clients may send any presence. So this function uses only the parts that the engine can draw, under an id that
-// another connection cannot take. If the server knows the principal, the server decides the name.
+// another connection cannot take. If the server states the connection's principal, the page shows the principal's name.
 function person(connection, state, principal) {
   const { name: own, position } = Object(state);
   const name = principal ? principal.name || principal.id : (own ?? "");

@@ -109,7 +109,7 @@
     });
   }
 
-  /** Moves commands past operations. At each step, the commands rebase the operation, and then it rebases them. */
+  /** Moves commands past operations. At each step, the commands rebase the operation, which then rebases them. */
   class Walk {
     constructor({ buildTransformation }, commands) {
       this.buildTransformation = buildTransformation;

@@ -1,4 +1,4 @@
-// Restorer: restores a conflict's lost text or change. If its cell was deleted, it adds a new row, column or sheet.
+// Restorer: restores a conflict's lost text or change. For a deleted cell, the restorer adds a row, column or sheet.
 
 import { moveInHistory } from "./engine.js";
 

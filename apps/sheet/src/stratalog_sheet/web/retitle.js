@@ -1,4 +1,4 @@
-// Retitle: edit a title in place. Enter or leaving the input saves the new title; Escape keeps the old one.
+// Retitle: edit a title in place. Enter or leaving the input saves the new title. Escape keeps the old title.
 
 import { make, sentence, toast } from "./dom.js";
 

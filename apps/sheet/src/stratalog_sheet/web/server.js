@@ -29,7 +29,7 @@ export function askForToken({ details }) {
 }
 
 export class Server {
-  /** Requests name this incarnation of the sheet. If it is empty, they go to the sheet that now has the name. */
+  /** Requests state this incarnation of the sheet. If it is empty, the server uses the sheet that now has the name. */
   incarnation = "";
   #live = null;
 
@@ -42,7 +42,10 @@ export class Server {
     return `${this.base}/sheets/${encodeURIComponent(sheet)}${rest}`;
   }
 
-  /** Return a sheet's live connection: the address that a response gave, and the document; else the log's address. */
+  /**
+   * Return the address of a sheet's live connection. If a response has stated an address, return this address and the
+   * document. Otherwise return the address of the log's live route.
+   */
   live(sheet) {
     const own = new URL(`${this.base}/logs/${encodeURIComponent(sheet)}/live`, location.href);
     own.protocol = location.protocol.replace("http", "ws");

@@ -27,8 +27,8 @@ export class Tracker {
   }
 
   /**
-   * Call `deliver`, which gives the model an undo or redo, and update the followed cells. An undo or redo does not say
-   * how it moves cells, so `traced` finds their new positions.
+   * Call `deliver`, which gives the model an undo or redo, and update the followed cells. The message does not state
+   * how it moves cells, so `traced` finds the new positions of the cells.
    */
   across(model, deliver) {
     const composer = this.#composer();

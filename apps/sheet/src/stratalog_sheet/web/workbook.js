@@ -62,7 +62,7 @@ export class Workbook extends EventTarget {
     return this.fault?.code === "not-found";
   }
 
-  /** Whether the model has taken each entry completely. If the engine fails at an entry, the model has no version. */
+  /** Whether the model has applied each entry completely. After a failure of the engine, the model fits no version. */
   get isComplete() {
     return this.#isComplete;
   }
@@ -159,8 +159,8 @@ export class Workbook extends EventTarget {
   }
 
   /**
-   * Open the sheet without the pending changes, because the engine fails with them. Otherwise no reload would help. The
-   * page lists the changes as conflicts.
+   * Open the sheet without the pending changes, because the engine fails with them. Otherwise each reload would fail
+   * again. The page lists the changes as conflicts.
    */
   async #makeWithout({ snapshot, entries, pending, conflicts }, loaded, error) {
     this.conflicts.load(structuredClone(conflicts));
@@ -221,7 +221,7 @@ export class Workbook extends EventTarget {
     }));
   }
 
-  /** Load a new model from the server, and repeat the pending changes. Needed after a restore, or if too far behind. */
+  /** Load a new model from the server, and repeat the pending changes, for example after a restore. */
   async reload(without = "") {
     if (this.#isReloading || this.fault) return;
     this.#isReloading = true;
@@ -238,7 +238,7 @@ export class Workbook extends EventTarget {
     }
   }
 
-  /** Replace the model by one of the loaded data. Pending changes are moved to the new positions of their cells. */
+  /** Replace the model by a model of the loaded data. Move the pending changes to the new positions of their cells. */
   async #exchange(loaded, without = "") {
     await this.#catchUp();
     const moves = await this.#movesTo(loaded);
@@ -269,7 +269,7 @@ export class Workbook extends EventTarget {
     return this.#server.get(this.#server.path(this.#sheet, "/moves"), asked).catch(() => []);
   }
 
-  /** Follow a server that went back to an older history, as from a backup, and repeat the pending changes on it. */
+  /** Load the older history to which the server went back, for example from a backup. Repeat the pending changes. */
   async #leaveBranch() {
     await this.reload();
     this.#announce("lost");
@@ -283,7 +283,7 @@ export class Workbook extends EventTarget {
     else this.#dropWaitingUndo();
   }
 
-  /** Take back waiting undos while the server is away, because the engine accepts no change before their commit. */
+  /** Take back waiting undos while there is no connection, because the engine accepts no change before their commit. */
   #react() {
     if (this.#transport.lastError) this.#dropWaitingUndo();
     this.#announce("state");
@@ -356,7 +356,7 @@ export class Workbook extends EventTarget {
   }
 }
 
-/** The entries before a restore. The model cannot take the later ones. */
+/** Return the entries before a restore. The model cannot apply later entries. */
 function beforeRestore(entries) {
   const index = entries.findIndex(({ type }) => type === "restored");
   return index < 0 ? entries : entries.slice(0, index);
