@@ -118,7 +118,7 @@ class Comparison:
         return [fact.message for fact in facts if isinstance(fact, Revision)]
 
     def _last_restored(self, after: int, version: int) -> tuple[int, int] | None:
-        """Return (version, restored version) of the last `Restored` entry; None if there is none."""
+        """Return (version, restored version) of the last `Restored` entry; None if there is no such entry."""
         last = None
         for entry in self._log.read(after, version):
             fact = fact_of(entry)
@@ -203,7 +203,7 @@ def _differences(low: Contents, high: Contents) -> Iterator[CellChange]:
 
 
 def _candidates(old: Tab | None, new: Tab | None) -> Iterator[CellId]:
-    """Yield once each cell that may differ: a written cell, or a cell whose line or sheet exists on one side only."""
+    """Yield once each cell that may differ: a written cell, or a cell whose line or sheet only one version has."""
     if old is None or new is None:
         yield from (old or new).filled()  # type: ignore[union-attr]
         return

@@ -70,7 +70,7 @@ class _Lines:
         return position if self._lines is None else self._lines[position]
 
     def position(self, line: Line) -> int | None:
-        """Return the position of a line; None if it does not exist."""
+        """Return the position of a line; None if the line does not exist."""
         if self._lines is None:
             return line if isinstance(line, int) and line < self._count else None
         if self._positions is None:
@@ -134,7 +134,7 @@ class Tab:
         return self.rows if dimension == "ROW" else self.columns
 
     def position(self, cell: CellId) -> Position | None:
-        """Return the position of a cell; None if it was removed or never existed."""
+        """Return the position of a cell; None if the cell was removed or never existed."""
         column, row = self.columns.position(cell[0]), self.rows.position(cell[1])
         return None if column is None or row is None else (column, row)
 
@@ -159,7 +159,7 @@ class Tab:
             self.written[cell] = content
 
     def filled(self) -> Iterator[CellId]:
-        """Yield the cells that have or had content. Some of them may no longer exist."""
+        """Yield the cells that have or had content. Some of these cells may no longer exist."""
         yield from self.written
         for name in self._base:
             if (cell := parse_cell(name)) not in self.written:

@@ -37,7 +37,7 @@ CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")
 def read_csv(body: bytes) -> Workbook:
     """Return the file as a workbook of one sheet: numbers by `NUMBER`, everything else as text.
 
-    A file that is neither UTF-8 nor UTF-16 is read as Windows-1252, and the report says so. Like the text of a
+    A file that is neither UTF-8 nor UTF-16 is read as Windows-1252, and the report has a finding. Like the text of a
     workbook's cell, a field may be as long as the file. Raises Invalid for UTF-16 that cannot be decoded, and for a
     zero byte in a file that is not UTF-8. Raises LimitExceeded for a file that is too large or has too many cells.
     """

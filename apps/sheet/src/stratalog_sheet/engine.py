@@ -70,12 +70,12 @@ class Engine:
 
     @property
     def pid(self) -> int | None:
-        """The id of the child process; None before it is started."""
+        """The id of the child process; None before the process starts."""
         return None if self._process is None else self._process.pid
 
     @property
     def is_alive(self) -> bool:
-        """Whether the engine can be called: it has not ended, and its process was not killed."""
+        """Whether the engine can be called: `has_ended` is false, and the process was not killed."""
         return not self.has_ended and (self._process is None or self._process.poll() is None)
 
     def call(self, name: str, **arguments: Any) -> Any:

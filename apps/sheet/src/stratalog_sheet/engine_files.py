@@ -76,7 +76,7 @@ def install_engine(say: Callable[[str], None] = lambda text: None, folder: Path 
     npm = _npm()
     home.parent.mkdir(parents=True, exist_ok=True)
     with _installing(home.parent), tempfile.TemporaryDirectory(dir=home.parent, prefix=WORK_PREFIX) as work:
-        # Check again: another process may have installed the files while this one waited for the lock.
+        # Check again: another process may have installed the files while this process waited for the lock.
         if _is_complete(home):
             return home
         (Path(work) / WORK_MARKER).touch()

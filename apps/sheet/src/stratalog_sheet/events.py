@@ -1,4 +1,4 @@
-"""The events of a sheet's log: one typed, versioned event per entry. `formats/sheet.md` describes them."""
+"""The events of a sheet's log: one typed, versioned event per entry. `formats/sheet.md` describes the events."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Failed versions: calls that ended an engine or took too much time or memory. `Unopenable` refuses to repeat them."""
+"""Failed versions: calls that ended an engine or took too much time or memory. `Unopenable` refuses these calls."""
 
 from __future__ import annotations
 

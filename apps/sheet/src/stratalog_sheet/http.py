@@ -189,10 +189,10 @@ async def load(
 
 @reading("/entries", opt={"action": "read"}, summary="The entries after a version")
 def entries(sheet: Opened, after: Version, hash: Text = "") -> Any:
-    """If ``reload`` is true, the reader must load the sheet again: it is too far behind, or a version was restored.
+    """If ``reload`` is true, the reader must load the sheet again. It is too far behind, or there was a restore.
 
-    Answers 409 with the code `version-lost` if the sheet has no version ``after`` of this ``hash``, as after a restore
-    from an older backup. The reader must then load the sheet again.
+    Answers 409 with the code `version-lost` if the sheet has no version ``after`` of this ``hash``, for example after a
+    restore from an older backup. The reader must then load the sheet again.
     """
     return sheet.since(after, hash)
 
@@ -201,8 +201,8 @@ def entries(sheet: Opened, after: Version, hash: Text = "") -> Any:
 async def append(service: Served, turns: Turns, sheet: Opened, signer: Signer, data: JSONBody[NewMessage]) -> Any:
     """A repeated message gets its first response again.
 
-    Answers 409 with the code `version-conflict` if the message is not based on the present revision, and with
-    `version-lost` if it was made at a version that the sheet no longer has.
+    Answers 409 with the code `version-conflict` if the message is not based on the present revision. Answers 409 with
+    `version-lost` if the sheet no longer has the version of the sender.
     """
     reader = Standing(data.version, data.hash)
     return await commit(service, turns, sheet, lambda: sheet.append(data.message, author=signer, reader=reader))

@@ -53,7 +53,7 @@ class LoadPlan(msgspec.Struct, frozen=True):
 
 
 class _Held:
-    """Reads the entries of a load, and counts the bytes of their messages. Never holds more bytes than the limit."""
+    """Reads the entries of a load, and counts the bytes of their messages. It never keeps more bytes than the limit."""
 
     def __init__(self) -> None:
         self._bytes = 0

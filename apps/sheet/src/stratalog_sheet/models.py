@@ -48,8 +48,9 @@ class Models:
         return any(model.owner == owner for model in self._held)
 
     def at(self, owner: str, load_plans: LoadPlans, log: Log, version: int) -> Model:
-        """Return a model of ``owner``'s log at exactly ``version``: an open model, advanced if necessary, or a new one.
+        """Return a model of ``owner``'s log at exactly ``version``.
 
+        The model is an open model, advanced if necessary, or a new model.
         Raises LimitExceeded for a version that engines recently failed to open.
         """
         self._unopenable.check(owner, version)

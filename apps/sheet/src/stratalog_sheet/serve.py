@@ -15,8 +15,8 @@ __all__ = ["serve"]
 def serve(session: Session, application: str | None, host: str, port: int) -> None:
     """Serve the store's sheets to browsers. A missing store is created, and the engine is fetched.
 
-    APPLICATION, a short name or MODULE:NAME, authenticates users. Without it the server serves only this machine, and
-    all its users may change every sheet.
+    APPLICATION, a short name or MODULE:NAME, authenticates users. Without APPLICATION, the server serves only this
+    machine, and all users of the machine may change every sheet.
     """
     try:
         from stratalog_sheet.engine_files import install_engine

@@ -1,4 +1,4 @@
-"""Sheet: the handle of one spreadsheet. It changes the spreadsheet and reads any of its versions."""
+"""Sheet: the handle of one spreadsheet. A handle changes the spreadsheet and reads any version."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ class Sheet:
         return self.log.head().version
 
     def title_at(self, version: int) -> str:
-        """Return the title at a version, or the sheet's name if it has no title."""
+        """Return the title at a version, or the sheet's name if the version has no title."""
         return (self._titles.at(version) if version else "") or self.name
 
     # Following
@@ -200,7 +200,7 @@ class Sheet:
         return self._commit(plan, author)
 
     def delete(self) -> None:
-        """Delete the sheet with all its versions. Its forks keep the history they need; its name may be used again.
+        """Delete the sheet with all its versions. Its forks keep their history, and its name may be used again.
 
         Every later call raises NotFound.
         """
@@ -303,7 +303,7 @@ class Sheet:
         """Append the fact that ``plan`` returns, with retries; append nothing if ``plan`` returns a version instead."""
         with self._turn:
             if self._window is not None:
-                with suppress(VersionConflict):  # the cached window may be stale: plan again from a fresh one
+                with suppress(VersionConflict):  # the cached window may be stale: plan again from a fresh window
                     return self._append(plan(self._window), self._window, author, write_id)
             for _ in range(SHEET_ATTEMPTS_MAX):
                 with self.log.turn():

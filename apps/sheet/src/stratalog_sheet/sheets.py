@@ -51,9 +51,9 @@ class SheetInfo(msgspec.Struct, frozen=True):
 
 
 class Sheets:
-    """The spreadsheets of a store, and this process's engines for them. Safe to share between threads.
+    """The spreadsheets of a store, and the engines of this process. Safe to share between threads.
 
-    Engines are child processes that start on first use. `close` ends them.
+    Engines are child processes that start on first use. `close` ends the engines.
     """
 
     def __init__(self, store: Store, engines: EnginePool | None = None, settings: SheetSettings | None = None) -> None:
@@ -76,8 +76,8 @@ class Sheets:
     ) -> Sheet:
         """Create a sheet from a workbook or a .csv file. The sheet stores the file; `Sheet.files` reports losses.
 
-        Raises Conflict if the name is taken, Invalid for another kind of file, and LimitExceeded for more than
-        `SHEET_CELLS_MAX` filled cells in the file (before the engine reads it) or in the engine's state.
+        Raises Conflict if the name is taken, and Invalid for another kind of file. Raises LimitExceeded for more than
+        `SHEET_CELLS_MAX` filled cells in the file (before the engine reads the file) or in the engine's state.
         """
         check_text(title, "title")
         check_text(file_name, "file name")
@@ -102,7 +102,7 @@ class Sheets:
             known = self._held.get((organisation, name))
             is_same = known is not None and known.log.record.incarnation == log.record.incarnation
             if known is not None and is_same and known.log.is_lost:
-                # The engines have models of the lost history. With a new owner key, the sheet does not use them.
+                # The engines have models of the lost history. With a new owner key, the sheet uses new models.
                 self._owners[log.record.prefix] = f"{log.record.prefix} {new_id(self.store.environment.clock)}"
             elif known is not None and is_same:
                 self._held.move_to_end((organisation, name))
@@ -111,7 +111,7 @@ class Sheets:
         return self._remember(Sheet(self.store, log, self.engines, self.settings, owner))
 
     def list(self, organisation: str) -> Iterator[SheetInfo]:
-        """Yield the organisation's sheets in order of name. This opens each sheet."""
+        """Yield the organisation's sheets in order of name. The method opens each sheet."""
         for listing in self.store.list(organisation):
             if listing.kind != KIND:
                 continue

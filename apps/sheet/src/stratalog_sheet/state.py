@@ -1,6 +1,6 @@
 """The engine's state as the parts of a snapshot. A small change leaves the bytes of most parts unchanged.
 
-The engine exports one JSON object. This module converts it to a sequence of records for fields and for rows of cells.
+The engine exports one JSON object. This module converts the object to a sequence of records: fields and rows of cells.
 A row's record has the distance from the previous row, so an insertion above both rows does not change the record.
 
 The records' content decides where parts end. A record whose CRC-32 ends in `PART_RECORDS_BITS` zero bits ends a
@@ -72,7 +72,7 @@ def join_state(parts: Iterable[bytes]) -> bytes:
 
 
 def title_in(part: bytes) -> str:
-    """Return the title in the first part of a state; empty if it has none."""
+    """Return the title in the first part of a state; empty if the part has no title."""
     return next((str(record[1]) for record in decode(part) if record[0] == "title"), "")
 
 

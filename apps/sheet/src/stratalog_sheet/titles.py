@@ -32,7 +32,7 @@ class Titles:
         self._known = _Known()
 
     def at(self, version: int) -> str:
-        """Return the title as of a version; empty if there is none."""
+        """Return the title as of a version; empty if the version has no title."""
         known = self._known  # read it once, because another thread may replace it at any time
         if known.version == version:
             return known.title

@@ -49,7 +49,7 @@ class Window:
         check_standing(log, self.version, reader)
 
     def version_of(self, revision: str) -> int | None:
-        """Return the version of a committed revision; None if it is not in the window."""
+        """Return the version of a committed revision; None if the window does not have the revision."""
         return self._versions.get(revision)
 
     def check_target(self, message: dict[str, Any]) -> int:

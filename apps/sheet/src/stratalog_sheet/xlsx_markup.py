@@ -145,7 +145,7 @@ class PartWriter(PartReader):
         return text
 
     def start(self, name: str, attributes: Attributes) -> None:
-        """Write the start of an element, unless it is inside a skipped one."""
+        """Write the start of an element, unless the element is inside a skipped element."""
         if self._skipped:
             self._skipped += 1
         else:
@@ -154,14 +154,14 @@ class PartWriter(PartReader):
         self.declared = {}
 
     def end(self, name: str) -> None:
-        """Write the end of an element, unless it is skipped."""
+        """Write the end of an element, unless the element is skipped."""
         if self._skipped:
             self._skipped -= 1
         else:
             self.write(f"</{name}>")
 
     def text(self, text: str) -> None:
-        """Write text, unless it is inside a skipped element."""
+        """Write text, unless the text is inside a skipped element."""
         if not self._skipped:
             self.write(escape(text))
 

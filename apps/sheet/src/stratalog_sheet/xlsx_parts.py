@@ -74,7 +74,7 @@ class WorkbookPart(PartReader):
         self.sheets: list[SheetEntry] = []
         self.is_1904 = False
         self.has_values = True
-        """False if the file asks its reader to compute all formulas (``fullCalcOnLoad``). It may have no values."""
+        """False if the file asks its reader to compute all formulas (``fullCalcOnLoad``). The file may lack values."""
 
         self._names: list[tuple[Attributes, list[str]]] = []
         self._is_in_name = False
@@ -121,7 +121,7 @@ class WorkbookPart(PartReader):
 
 
 class StylesWriter(PartWriter):
-    """Rewrites the styles, and finds those that show dates or texts."""
+    """Rewrites the styles, and finds the styles that show dates or texts."""
 
     def __init__(self, part: str, allowance: Allowance) -> None:
         super().__init__(part, allowance)

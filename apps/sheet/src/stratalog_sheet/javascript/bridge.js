@@ -52,7 +52,7 @@ globalThis.bridge = (() => {
   // The values of formulas that the engine cannot read.
   const UNREAD = ["#BAD_EXPR", "#NAME?"];
 
-  // Collects cells: their count, and the first `limit` of them.
+  // Collects the count of cells, and the first `limit` cells.
   function counted(getters, limit) {
     const answer = { count: 0, cells: [] };
     const add = ({ sheetId, col, row }) => {
@@ -160,7 +160,7 @@ globalThis.bridge = (() => {
       }
       return cells;
     },
-    // Return the count of formulas that the engine cannot read or that use unknown names, and the first such cells.
+    // Return the count and the first cells of formulas that the engine cannot read, or that use unknown names.
     brokenFormulas({ key, limit }) {
       const { getters } = openModel(key).model;
       const broken = counted(getters, limit);
@@ -173,8 +173,8 @@ globalThis.bridge = (() => {
       }
       return broken.answer;
     },
-    // Return the count of cells whose values differ from the values in the file, and the first such cells. `values` has
-    // the file's values for each sheet, as [col, row, value].
+    // Return the count and the first of the cells whose values differ from the values in the file. `values` has the
+    // file's values for each sheet, as [col, row, value].
     otherValues({ key, limit, values }) {
       const { getters } = openModel(key).model;
       const others = counted(getters, limit);

@@ -17,14 +17,14 @@ const ORIGIN = Symbol("origin");
  * - overwrote: a change of this page replaced another author's text;
  * - overwritten: another author's change replaced this page's text;
  * - deleted: the text or change is lost with its row, column or sheet;
- * - refused: the server refused the change, or the engine failed with it when the page opened the sheet;
+ * - refused: the server refused the change, or the engine failed to open the sheet with the change;
  * - undo: an undo or redo of `target` that did not reach the server; it has no cell.
  */
 export class Conflicts extends EventTarget {
   items = [];
   /** The number of changes of the list. The offline cache stores the list after each change. */
   changes = 0;
-  /** Committed writes of this page, at their positions in the newest version. Other users may not have seen them. */
+  /** Committed writes of this page, at their positions in the newest version. Others may not have seen these writes. */
   #own = [];
   #before = null;
 
@@ -103,7 +103,7 @@ export class Conflicts extends EventTarget {
     this.changes += 1;
   }
 
-  /** Record own writes that another author overwrote or deleted without having seen them. */
+  /** Record own writes that another author overwrote or deleted before seeing these writes. */
   #noteOverwritten(entry, commands, typedAt) {
     const lastWrite = writesOf(commands);
     const shifts = commands.filter(isShift);

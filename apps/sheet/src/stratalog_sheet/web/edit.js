@@ -1,4 +1,4 @@
-// Edit: the page of one sheet. It connects the workbook, the canvases, the timeline and the panel.
+// Edit: the page of one sheet. The page connects the workbook, the canvases, the timeline and the panel.
 
 import { Canvas, theme } from "./canvas.js";
 import { drawConflicts } from "./conflictList.js";
@@ -183,7 +183,7 @@ async function changedAt(version) {
   const differences = await server.get(server.path(name, "/changes"), { source: version, target: workbook.version });
   if (differences.length > COMPARED_CELLS_MAX)
     toast(`${differences.length} cells differ; the first ${COMPARED_CELLS_MAX} are marked.`);
-  // The canvas shows the earlier version, so only cells that exist in it can be marked.
+  // The canvas shows the earlier version, so mark only cells that exist in that version.
   const changed = differences
     .slice(0, COMPARED_CELLS_MAX)
     .filter(({ earlier_cell }) => earlier_cell)
@@ -262,7 +262,7 @@ function restore(item) {
   timeline.go(null);
   const isAway = item.kind === "undo" && !["saved", "saving"].includes(workbook.connectionStatus);
   if (isAway) return toast("An undo needs the server, which cannot be reached now.");
-  if (!restorer.restore(item)) toast("The sheet does not accept this now. It stays in this list.", true);
+  if (!restorer.restore(item)) toast("The sheet does not accept this change now. The change stays in the list.", true);
 }
 
 function dismiss(item) {

@@ -65,7 +65,8 @@ export function redo(model, message) {
  */
 export function prepared({ session }, message) {
   const isOurs = session.pendingMessages.some(({ nextRevisionId }) => nextRevisionId === message.nextRevisionId);
-  // The engine moves the selection by the commands of `pendingMessages`, but does not rebase them. So rebase them here.
+  // The engine moves the selection by the commands of `pendingMessages`, but does not rebase these commands. So rebase
+  // the commands here.
   for (const pending of session.pendingMessages) {
     if (pending.type === "REMOTE_REVISION") pending.commands = session.revisions.get(pending.nextRevisionId).commands;
   }
@@ -103,7 +104,7 @@ export function dropWaitingUndo(model, withdraw) {
   return waiting;
 }
 
-/** Return the revision that the next undo or redo would change, except those in `except`; null if there is none. */
+/** Return the revision that the next undo or redo would change. Skip the ids in `except`. Null means no revision. */
 export function nextInHistory(model, isRedo, except) {
   const history = historyOf(model);
   return (isRedo ? history.redoStack : history.undoStack).findLast((id) => !except.includes(id)) ?? null;
@@ -136,8 +137,8 @@ function moveBetweenStacks(model, id, isUndone) {
 }
 
 /**
- * Take back the newest messages, as if the model had not read them. Returns false if an undo or redo is among them: an
- * undo or redo has also changed earlier messages, so the caller needs a new model.
+ * Take back the newest messages, as if the model had not read these messages. Returns false if one of the messages is
+ * an undo or redo. An undo or redo has also changed earlier messages, so the caller then needs a new model.
  */
 export function rewind(model, messages) {
   if (messages.some(({ type }) => type !== "REMOTE_REVISION")) return false;

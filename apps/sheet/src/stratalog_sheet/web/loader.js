@@ -49,7 +49,7 @@ export class Loader {
     this.#server.incarnation = this.#facts.incarnation;
   }
 
-  /** Check the history of the pending changes. If they belong to a deleted sheet of this name, throw or drop them. */
+  /** Check the history of the pending changes. If they belong to a deleted sheet, throw an error or drop them. */
   #checkIncarnation(cached) {
     const known = cached.snapshot?.facts.incarnation;
     const typed = cached.pending && (cached.pending.incarnation ?? known);
@@ -99,7 +99,7 @@ export class Loader {
     return { snapshot: { ...fresh, data: answer.data }, entries: answer.entries };
   }
 
-  /** If the server lost the cached history, mark the pending changes. The page repeats them on the server's state. */
+  /** If the server lost the cached history, mark the pending changes. The page then repeats them on the new state. */
   #leaveLost({ pending }, error) {
     if (error.code !== LOST) throw error;
     if (pending) pending.version = -1;

@@ -1,5 +1,5 @@
 // Offline cache: a sheet's data in the browser. All tabs share one snapshot from the server and the entries after it.
-// Each tab has its own conflicts and pending changes, with the version at which the user typed them.
+// Each tab has its own conflicts and pending changes. Each change has the version at which the user typed the change.
 
 import { Database, within } from "/web/client/database.js";
 
@@ -59,7 +59,7 @@ export class OfflineCache {
 
   /**
    * Store the pending changes and the conflicts, unless they are stored already. A pending change whose row was deleted
-   * becomes a conflict. One transaction writes both lists, so that a crash between two transactions cannot lose it.
+   * becomes a conflict. One transaction writes both lists, so that a crash cannot lose such a change.
    */
   async putPending(version, messages, incarnation, conflicts) {
     const latest = signature(version, messages, conflicts.changes);

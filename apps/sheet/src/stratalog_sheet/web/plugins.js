@@ -34,8 +34,8 @@ class MarksPlugin extends UIPlugin {
 
 /**
  * Passes each command to the page once, in the coordinates of the optimistic state. From these commands, the page
- * computes how cells move. A store of the engine is unsuitable: it gets another client's commands twice, and replayed
- * commands as well.
+ * computes how cells move. A store of the engine is unsuitable, because a store gets another client's commands twice,
+ * and also gets replayed commands.
  */
 class PositionsPlugin extends UIPlugin {
   constructor(config) {

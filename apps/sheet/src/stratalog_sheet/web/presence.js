@@ -5,7 +5,7 @@ const PAUSE_MS = 80;
 const NAME_CHARACTERS_MAX = 40;
 
 export class Presence {
-  /** The presence of the others, by connection: `{id, name, position}`. */
+  /** The presence of the other users, by connection: `{id, name, position}`. */
   people = new Map();
   #live;
   #emit;
@@ -32,7 +32,7 @@ export class Presence {
     if (this.#shown) this.say({ type: "CLIENT_MOVED", client: { ...this.#shown, name } });
   }
 
-  /** Give the engine the presence of the others, as the live connection has it now. */
+  /** Give the engine the presence of the other users, as the live connection states it now. */
   hear() {
     const { id, present, principals } = this.#live;
     const now = new Map(

@@ -23,7 +23,7 @@ export class Timeline extends EventTarget {
     this.#show();
   }
 
-  /** All versions from the first retained one to the newest. */
+  /** The first retained version and the newest version. */
   set range([first, last]) {
     if (first === this.#first && last === this.#last) return;
     [this.#first, this.#last] = [first, last];

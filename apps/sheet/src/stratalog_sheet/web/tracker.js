@@ -14,7 +14,7 @@ export class Tracker {
     this.#composer = composer;
   }
 
-  /** Follow a command that the model has executed. Its coordinates are those of the optimistic state. */
+  /** Follow a command that the model has executed. The command has coordinates of the optimistic state. */
   move(command) {
     this.#conflicts.move(command);
     const composer = this.#composer();
@@ -48,8 +48,8 @@ export class Tracker {
   }
 
   /**
-   * Handle an edit whose cell was deleted. Record the typed text as a conflict, unless it is empty or unchanged, and
-   * cancel the edit. If the whole sheet was deleted, the engine ends the edit.
+   * Handle an edit whose cell was deleted. Record the typed text as a conflict, unless the text is empty or unchanged,
+   * and cancel the edit. If the whole sheet was deleted, the engine ends the edit.
    */
   lose(composer, position = { gone: "SHEET" }) {
     const { sheetId, col, row, text, isChanged } = editOf(composer);

@@ -90,7 +90,7 @@ export class Transport {
     this.#loop = this.#loop.then(() => this.#run());
   }
 
-  /** Send nothing more. A request in flight finishes, and the returned promise resolves after it. */
+  /** Send nothing more. A request in flight finishes, and the returned promise resolves after the request. */
   stop() {
     this.#isRunning = false;
     this.lastError = null;
@@ -100,8 +100,8 @@ export class Transport {
 
   /** Read new entries, because the server has `version`. Without `version`, read in any case. */
   poke(version = Infinity) {
-    // A poke of an older version may be late. But it may also come from a server that went back to an older history, so
-    // do not ignore it.
+    // Do not ignore a poke of an older version. The poke may be late, but it may also come from a server that went back
+    // to an older history.
     if (version === this.version) return;
     this.#isBehind = true;
     this.#failures = 0;

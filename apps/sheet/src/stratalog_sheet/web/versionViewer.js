@@ -21,7 +21,7 @@ export class VersionViewer {
     this.#page = page;
   }
 
-  /** Show a version. Returns whether the model is a new one. */
+  /** Show a version. Returns whether there is a new model. */
   async show(version) {
     if (!this.#reaches(version)) await this.#load(version);
     if (version === this.version) return false;
@@ -42,7 +42,7 @@ export class VersionViewer {
     return this.#page.marks;
   }
 
-  /** The entry of a version, if it is loaded. */
+  /** The entry of a version, if the entry is loaded. */
   entry(version) {
     return this.#entries[version - (this.#base?.version ?? 0) - 1];
   }

@@ -52,7 +52,7 @@ export class Workbook extends EventTarget {
     return this.#transport?.version ?? 0;
   }
 
-  /** The title of the sheet; its name if it has no title. */
+  /** The title of the sheet, or its name if the sheet has no title. */
   get title() {
     return this.facts?.title || this.#sheet;
   }
@@ -90,7 +90,7 @@ export class Workbook extends EventTarget {
     return this.model ? this.model.session.pendingMessages.length : 0;
   }
 
-  /** Open the sheet, from the offline cache and from the server. Throws if neither has it. */
+  /** Open the sheet, from the offline cache and from the server. Throws if neither has the sheet. */
   async open() {
     this.#offlineCache = await OfflineCache.open(this.#server.path(this.#sheet)).catch(() => null);
     this.#loader = new Loader(this.#server, this.#sheet, this.#offlineCache, (error) => this.#announce("error", error));
@@ -244,9 +244,9 @@ export class Workbook extends EventTarget {
     const moves = await this.#movesTo(loaded);
     this.#announce("reload");
     this.#dropWaitingUndo();
-    // The `reload` event has committed the open edit. Store it, in case the next model cannot be made.
+    // The `reload` event has committed the open edit. Store the edit, in case the engine fails to make the next model.
     this.#store();
-    // Move the pending changes only now, so that those typed during the requests are moved, too.
+    // Move the pending changes only now, so that changes typed during the requests are moved, too.
     this.#watch.carry(moves, this.version, (message) => this.#transport.emit(message));
     const messages = pendingOf(this.model).filter(({ nextRevisionId }) => nextRevisionId !== without);
     this.model.off("update", this);
@@ -254,7 +254,7 @@ export class Workbook extends EventTarget {
     this.#make(loaded.snapshot, loaded.entries, { version: -1, messages });
   }
 
-  /** Take the entries before a restore. If a sent change is among these entries, it is no longer pending. */
+  /** Take the entries before a restore. A sent change that is among these entries is no longer pending. */
   async #catchUp() {
     const asked = { after: this.version, hash: this.#transport.hash };
     const answer = this.#server.get(this.#server.path(this.#sheet, "/entries"), asked);
@@ -331,7 +331,7 @@ export class Workbook extends EventTarget {
     stored?.catch((error) => this.#announce("error", error));
   }
 
-  /** End synchronisation for good. The model takes no more edits, because they would reach neither server nor cache. */
+  /** End synchronisation for good. The model takes no more edits, because no server and no cache would store them. */
   #end(error) {
     this.fault = error;
     this.#live?.stop();
@@ -362,7 +362,7 @@ function beforeRestore(entries) {
   return index < 0 ? entries : entries.slice(0, index);
 }
 
-/** Whether the loaded data begin after the version of the pending changes, as after a restore. */
+/** Whether the loaded data begin after the version of the pending changes, for example after a restore. */
 const isLeft = ({ snapshot, pending }, loaded) =>
   snapshot !== null && snapshot.version <= pending?.version && pending.version < loaded.snapshot.version;
 
