@@ -172,7 +172,7 @@ const does = {
 
 /**
  * Return a version's entry, the zones to mark, and the size of the change in words. Without comparison, the entry
- * changes these zones. With comparison, the zones are cells that differ from the newest version. The words count all.
+ * changes these zones. With comparison, the zones are the first cells that differ from the newest version.
  */
 async function changedAt(version) {
   const [entry] = await entryOf(version);

@@ -25,7 +25,10 @@ export class OfflineCache {
     this.tabLease = tabLease;
   }
 
-  /** Return the snapshot, the entries after it up to a gap, the pending changes and the conflicts. Any may be null. */
+  /**
+   * Return the snapshot, the entries after the snapshot up to a gap, the pending changes and the conflicts. All except
+   * the entries may be null.
+   */
   async load() {
     const [snapshot, entries, pending, own, conflicts] = await this.#database.read((store) => [
       store("items").get(SNAPSHOT),
