@@ -2,9 +2,9 @@
 
     python -m apps.sheet.tests.engine_kills --sessions 200 --kills 50 --seed 1
 
-The clients are the ones of `convergence`: real engines in Node. This process sends their requests to the server over
-HTTP. The exit code is 1 if the server died, a session diverged, or too few engines were killed. A failure prints the
-seeds of the run and of the session.
+The test uses the clients of `convergence`: real engines in Node. This process sends the clients' requests to the server
+over HTTP. The exit code is 1 if the server died, a session diverged, or too few engines were killed. A failure prints
+the seeds of the run and of the session.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ PROGRAM = "from stratalog.cli import main; main()"
 STEPS = 60
 CLIENTS = 3
 REQUESTS_MIN = 40
-"""A session normally makes more requests than this number. The kills happen at random requests below it."""
+"""A session normally makes more requests than this number. The kills happen at random requests below this number."""
 
 AT_ONCE = 2
 KILL_DELAY_SECONDS_MAX = 0.01

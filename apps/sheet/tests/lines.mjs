@@ -1,6 +1,6 @@
 // Sheets for tests in real engines with the page's own modules. The first row has a name for each column, and the first
-// column has a name for each row. Programs that import this module have the arguments ENGINE_FOLDER PAGE_FOLDER. Those
-// that call `playAll` also have FIRST_SEED SEEDS.
+// column has a name for each row. Programs that import this module have the arguments ENGINE_FOLDER PAGE_FOLDER.
+// Programs that call `playAll` also have the arguments FIRST_SEED SEEDS.
 import { readFileSync } from "node:fs";
 import vm from "node:vm";
 
@@ -13,7 +13,7 @@ export const { movedBy } = await import(`${page}/positions.js`);
 const LINES = 12;
 export const sheetId = "sheet1";
 
-/** Make a model that loads messages. `sent` has the messages that it sends. `receive` gives it a later message. */
+/** Make a model that loads messages. `sent` has the model's messages. `receive` gives the model a later message. */
 export function made(data, name, loaded = []) {
   const sent = [];
   let give;
@@ -60,7 +60,7 @@ export function chanceOf(seed) {
   };
 }
 
-/** Add or remove rows or columns. The first row and column have the names and are not moved. */
+/** Add or remove rows or columns. The first row and the first column stay in place, because they have the names. */
 export function change(model, below) {
   const dimension = below(2) ? "ROW" : "COL";
   const size = dimension === "ROW" ? model.getters.getNumberRows(sheetId) : model.getters.getNumberCols(sheetId);

@@ -1,5 +1,5 @@
-// A page loads some messages and receives the later ones, among them undos of loaded messages. The number of loaded
-// messages must not change the sheets, the heights of rows, or the value of a SUBTOTAL at the end.
+// A page loads some messages and receives later messages, among them undos of loaded messages. At the end, the sheets,
+// the heights of rows and the value of a SUBTOTAL must not depend on the number of loaded messages.
 // `node loaded.mjs ENGINE_FOLDER PAGE_FOLDER CASE` prints each wrong result.
 import { made, rewind } from "./lines.mjs";
 
@@ -25,7 +25,7 @@ const removed = [{ type: "REMOVE_COLUMNS_ROWS", ...rows, elements: [1] }];
 const deleted = (sheetId) => [{ type: "DELETE_SHEET", sheetId, sheetName: sheetId }];
 const duplicated = [{ type: "DUPLICATE_SHEET", sheetId: two, sheetIdTo: "copy", sheetNameTo: "copy" }];
 
-/** The messages of each case. A number is an undo of the message at that index. Cases without an undo are rewound. */
+/** The messages of each case. A number is an undo of the message at that index. Other cases test `rewind`. */
 const cases = {
   deletedSheet: [deleted(two), 0],
   twoDeletedSheets: [deleted(two), deleted("three"), 0, 1],
@@ -63,7 +63,7 @@ function sizes({ getters }) {
   return getters.getSheetIds().map((id) => [id, ...all(id)].join(" "));
 }
 
-/** Return what a page shows after it has loaded the first `count` messages and received the others. */
+/** Return the heights and the SUBTOTAL of a page that loaded the first `count` messages and received the others. */
 function shown(messages, count) {
   const { model, receive } = made(data(), "mine", messages.slice(0, count));
   for (const message of messages.slice(count)) receive(message);
@@ -73,7 +73,7 @@ function shown(messages, count) {
   return [...heights, value].join(", ");
 }
 
-/** Return what a page shows after it has loaded all messages and taken them back, as the version viewer does. */
+/** Return the heights of a page that loaded all messages and took them back, as the version viewer does. */
 function rewound(messages) {
   const { model } = made(data(), "mine", messages);
   rewind(model, messages);

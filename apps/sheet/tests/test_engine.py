@@ -93,7 +93,7 @@ def await_end(pid: int) -> None:
         if not is_running(pid):
             return
         wait.wait(0.01)
-    raise AssertionError(f"process {pid} goes on")
+    raise AssertionError(f"process {pid} has not ended")
 
 
 def kill_soon(engine: Engine, seconds: float = 0.3) -> threading.Timer:
@@ -146,7 +146,7 @@ def test_cpu_time_is_counted_for_each_call() -> None:
         opened(engine)
         assert engine.pid is not None
         # The engine rounds the limit up to whole seconds. One limit for all calls would end the engine before 3
-        # seconds. Each call takes a small part of the limit on any machine, so their number depends on the machine.
+        # seconds. Each call takes a small part of the limit on any machine, so the number of calls varies.
         while cpu_seconds(engine.pid) < 3:
             opened(engine, 10_000)
 

@@ -64,7 +64,7 @@ def test_an_import_reserves_no_more_than_it_gets(head: bytes, monkeypatch: pytes
 
 
 def peak_of(sheets: Sheets, file_name: str, body: bytes) -> int:
-    sheets.create("acme", "warm").set("A1", "=1+1")  # loads modules and starts an engine, before memory is measured
+    sheets.create("acme", "warm").set("A1", "=1+1")  # load modules and start an engine before the measurement
     tracemalloc.start()
     try:
         sheets.import_file("acme", "large", body, file_name=file_name)

@@ -1,4 +1,4 @@
-"""An installation of the engine from npm checks pinned hashes, and is complete or leaves nothing."""
+"""An installation of the engine from npm checks pinned hashes. It either completes, or leaves no files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The server refuses a message that no engine can open. If a log already has one, only engines die."""
+"""The server refuses a message that no engine can open. If a log already has such a message, only engines die."""
 
 from __future__ import annotations
 
@@ -245,7 +245,7 @@ def test_those_who_wait_for_an_engine_hold_no_thread_and_are_bounded() -> None:
 
 async def _wait_in_turn() -> None:
     turns, gate = EngineTurns(EngineSettings(engines_max=1, waiting_max=4)), threading.Event()
-    before = set(threading.enumerate())  # a thread of an earlier test may end during this one
+    before = set(threading.enumerate())  # a thread of an earlier test may end during this test
     waiting = [asyncio.ensure_future(turns.run(("acme", "plan"), gate.wait)) for _ in range(2)]
     waiting += [asyncio.ensure_future(turns.run(("acme", name), gate.wait)) for name in ("second", "third")]
     await asyncio.sleep(0)

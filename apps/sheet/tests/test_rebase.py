@@ -60,7 +60,7 @@ def test_a_copy_that_the_engine_refuses_leaves_an_open_model_as_it_is(sheet: She
 
 
 def removed_row(sheet: Sheet) -> str:
-    """Remove row 6, insert three rows before row 4, and write in the former row 8. Return the id of the removal."""
+    """Remove row 6, insert three rows before row 4, and write in two moved rows. Return the id of the removal."""
     for row in (6, 8):
         sheet.set(f"A{row}", f"row {row}")
     lines = {"sheetId": "sheet1", "sheetName": "Sheet1", "dimension": "ROW", "elements": [5]}

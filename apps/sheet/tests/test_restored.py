@@ -1,4 +1,4 @@
-"""Open sheets notice that the server was restored from an older backup, and lose no text that was not yet saved."""
+"""Open sheets notice that the server was restored from an older backup, and keep each text that was not yet saved."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The log of a sheet has its titles. Entries with titles have their own type and do not change engine revisions."""
+"""The log of a sheet has the sheet's titles. An entry with a title has its own type, and changes no engine revision."""
 
 from __future__ import annotations
 

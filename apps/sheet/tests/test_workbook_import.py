@@ -108,7 +108,7 @@ def test_names_and_table_references_are_what_they_stand_for(sheets: Sheets) -> N
     sheet = opened(sheets, saved(book))
     assert values(sheet, "C2", "C3", *formulas) == [4, 3, 4, 4, 19, 17, 3, 10, 8, "Total Tab[a]", 2]
     assert sheet.get("A1", sheet="Other").value == 4
-    assert sheet.get("E2").content == "=SUM(Total)", "the name of a range stays one"
+    assert sheet.get("E2").content == "=SUM(Total)", "the name of a range stays a name"
     assert sheet.files.import_report() == FileReport()
 
 

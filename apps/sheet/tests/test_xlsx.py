@@ -1,4 +1,7 @@
-"""Workbooks are imported as in a browser, stored unchanged, and exported. Bombs and too large files are refused."""
+"""A sheet imports a workbook as a browser does, stores the file unchanged, and exports it.
+
+An import refuses ZIP bombs, and files that are too large.
+"""
 
 from __future__ import annotations
 

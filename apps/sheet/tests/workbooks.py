@@ -1,6 +1,6 @@
 """The 13 real workbooks of Debian's package r-cran-openxlsx. apt fetches the package once.
 
-They are MIT-licensed test data of that package, and not a part of this repository.
+The workbooks are MIT-licensed test data of that package, and not a part of this repository.
 """
 
 from __future__ import annotations
@@ -38,7 +38,8 @@ def large() -> bytes:
 def _fetch() -> None:
     with tempfile.TemporaryDirectory() as folder:
         if subprocess.run(["apt-get", "download", PACKAGE], cwd=folder, capture_output=True, check=False).returncode:
-            with (Path(tempfile.gettempdir()) / "stratalog-apt.lock").open("w") as lock:  # as scripts/bootstrap does
+            # scripts/bootstrap takes the same lock.
+            with (Path(tempfile.gettempdir()) / "stratalog-apt.lock").open("w") as lock:
                 fcntl.flock(lock, fcntl.LOCK_EX)
                 subprocess.run(["apt-get", "-qq", "update"], check=True)
             subprocess.run(["apt-get", "download", PACKAGE], cwd=folder, capture_output=True, check=True)

@@ -1,4 +1,4 @@
-"""The spreadsheet application. A sheet is a log whose entries are the messages of its engine.
+"""The spreadsheet application. Each sheet is a log, and most entries of the log are messages of the engine.
 
 Modules
 -------
@@ -8,7 +8,7 @@ answers          the values that a sheet's methods return
 events           the events of a sheet's log, and the check of new messages
 bounds           bounds on the numbers of a message
 branches         readers of a history that the log no longer has
-window           the check of which message may be committed next
+window           the check whether a message may be committed next
 load_plan        an app snapshot and the messages after it
 state            the engine's state in parts
 models           open models in an engine
@@ -32,14 +32,14 @@ file_responses   files that a browser saves
 file_reports     reports of the losses of an import or export
 losses           the features of workbooks that an import or export drops
 xlsx_import      import: workbooks rewritten for the engine
-xlsx_fallback    a refused workbook without the likely causes
+xlsx_fallback    a refused workbook without the likely causes of the refusal
 xlsx_archive     the parts of a workbook, unpacked piece by piece
 xlsx_markup      the XML of a part, read and rewritten
 xlsx_parts       styles, strings, tables and relationships
 xlsx_cells       worksheets
 xlsx_export      export: the engine's output, repaired for other programs
 xlsx_repair      worksheets, drawings and charts of an export
-workbook_names   defined names and tables in formulas
+workbook_names   defined names and tables, replaced in formulas
 formulas         the tokens of a formula
 csv_files        CSV
 http             routes
@@ -52,7 +52,7 @@ limits           limits of spreadsheets
 commands         the command `stratalog sheet`
 serve            the command that serves spreadsheets
 
-See `docs/concepts/sheet.md`; `formats/sheet.md` describes what is stored.
+`docs/concepts/sheet.md` explains the design. `formats/sheet.md` describes the stored bytes.
 """
 
 from stratalog_sheet.answers import Cell, Loaded, Since

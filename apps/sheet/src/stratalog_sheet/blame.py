@@ -1,9 +1,9 @@
 """Blame: the author, time and contents of each change of a cell, traced through inserted and removed rows and columns.
 
-`Blame` reads the entries once and traces them backwards from the cell's position after the last of them. Each message
+`Blame` reads the entries once and traces them backwards from the cell's position after the last entry. Each message
 states the cells that it writes and moves. An undone message moves no cell, and its writes count until the undo. As in
 the engine, a cell has the content of the newest write that is not undone. If an insertion or removal of rows or columns
-was undone, only the engine knows at which positions the messages around that change took effect. `Blame` shows a
+was undone, `Blame` asks the engine at which positions the messages around that change took effect. `Blame` shows a
 formula as its author wrote it.
 """
 
@@ -28,7 +28,7 @@ Executed = Callable[[list[dict[str, Any]]], list[dict[str, Any]]]
 
 
 class CellHistory(msgspec.Struct, frozen=True):
-    """One change of a cell. ``cell`` is the cell's name at that version; ``how`` is the action, as in “wrote”."""
+    """One change of a cell. ``cell`` is the cell's name at ``version``; ``how`` is the action, for example “wrote”."""
 
     version: int
     created_ms: int
@@ -47,7 +47,7 @@ class _Put(msgspec.Struct):
 
 
 class _Step(msgspec.Struct):
-    """One message with its effects. ``gone`` has each undo of the message, with the redo that ended it or None."""
+    """One message with its effects. ``gone`` lists (undo, redo) for each undo; the redo is None if nobody redid it."""
 
     entry: Entry
     message: dict[str, Any]
@@ -66,7 +66,7 @@ class _Step(msgspec.Struct):
 
 
 class _Write(msgspec.Struct, frozen=True):
-    """One write to the cell, and the cell's name at that version."""
+    """One write to the cell, and the cell's name at the version of the write."""
 
     step: _Step
     content: str
@@ -90,13 +90,13 @@ class Blame:
         return self._changes(spot, len(self._entries)) if self._entries else []
 
     def _changes(self, spot: Spot, upto: int) -> list[CellHistory]:
-        """Return the changes in the first ``upto`` entries of the cell that is at ``spot`` after them."""
+        """Return the changes of one cell in the first ``upto`` entries. After these entries the cell is at ``spot``."""
         if (spot, upto) in self._known:
             return self._known[spot, upto]
         complete_states = (
             at for at in range(upto - 1, -1, -1) if isinstance(self._facts[at], Created | Imported | Restored)
         )
-        start = next(complete_states, -1)  # -1: the history before the floor is forgotten
+        start = next(complete_states, -1)  # -1: the log has forgotten the complete state below its floor
         origin, writes = self._follow(self._steps(start + 1, upto), spot)
         base, older = ("", []) if origin is None or start < 0 else self._origin(start, origin)
         changes = [*reversed(_history_of(writes, base)), *older]
@@ -136,7 +136,10 @@ class Blame:
         return ordered
 
     def _follow(self, steps: list[_Step], spot: Spot) -> tuple[Spot | None, list[_Write]]:
-        """Return the cell's position before the steps, or None, and the steps' writes to the cell, oldest first."""
+        """Return the cell's position before the steps, and the steps' writes to the cell, oldest first.
+
+        The position is None if one of the steps inserted the cell.
+        """
         writes: list[_Write] = []
         for step in reversed(steps):
             counts = step.counts_at(FOR_EVER)
@@ -152,7 +155,7 @@ class Blame:
         return spot, writes[::-1]
 
     def _settle(self, steps: list[_Step], run: tuple[int, int]) -> None:
-        """Replace the effects of a run's messages by the engine's effects. ``run`` is (first, last version)."""
+        """Replace the effects of a run's messages by the engine's results. ``run`` is (first, last version)."""
         first, last = (version - self._entries[0].version for version in run)
         messages = [fact.message for fact in self._facts[first : last + 1] if isinstance(fact, Revision)]
         executed = {result["id"]: result["commands"] for result in self._executed(messages)}

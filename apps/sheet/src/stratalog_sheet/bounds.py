@@ -1,6 +1,6 @@
 """Bounds on the numbers of a message, so that an engine can open every committed version.
 
-For each sheet the engine holds an array of rows, an array of columns, and tables of rows times columns. So one message
+For each sheet the engine keeps an array of rows, an array of columns, and tables of rows times columns. So one message
 may add a limited number of rows, columns and sheets, and no position may exceed the size of the largest sheet.
 """
 
@@ -39,7 +39,7 @@ ADDED: Mapping[str, int] = {
 
 
 def check_bounds(commands: Sequence[Mapping[str, Any]]) -> None:
-    """Check a message's commands. Raises LimitExceeded for too large a number or sum, Invalid for a wrong number."""
+    """Check a message's commands. Raises LimitExceeded for a number or sum that is too large, Invalid for no number."""
     added = dict.fromkeys(ADDED, 0)
     for command in commands:
         for name, value in _numbers(command):

@@ -1,4 +1,4 @@
-"""Branches: detects readers of a history that the log has lost, as after a restore from an older backup."""
+"""Branches: the check for readers whose history the log has lost, for example after a restore from an older backup."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ __all__ = ["ANYWHERE", "Standing", "VersionLost", "check_standing"]
 
 
 class VersionLost(VersionConflict):
-    """The log no longer has the reader's version, or has another entry there. The reader loads the sheet again."""
+    """The log lost the reader's version, or has another entry at that version. The reader must load the sheet again."""
 
     code = "version-lost"
 
 
 class Standing(msgspec.Struct, frozen=True):
-    """A reader's version. ``hash`` is the hash of that version's entry in hexadecimal; empty if unknown."""
+    """A reader's version. ``hash`` is the hexadecimal hash of the version's entry; empty if the reader states none."""
 
     version: int = 0
     hash: str = ""
 
 
 ANYWHERE = Standing()
-"""The version of a reader that states no version. Every check passes."""
+"""The version of a reader that states no version. `check_standing` accepts it for every log."""
 
 
 def check_standing(log: Log, head: int, reader: Standing) -> None:

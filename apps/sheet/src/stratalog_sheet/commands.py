@@ -262,7 +262,7 @@ def restore(session: Session, name: str, version: int, author: str) -> None:
 @click.option("--title", default="", help="The title of the new sheet.")
 @by_author
 def fork(session: Session, name: str, fork: str, at: str | None, title: str, author: str) -> None:
-    """Create a sheet that shares this one's history up to a version. The history is not copied."""
+    """Create a sheet that shares the history of another sheet up to a version. The history is not copied."""
     opened = _opened(session, name)
     organisation, wanted = split_name(fork)
     if organisation != opened.organisation:

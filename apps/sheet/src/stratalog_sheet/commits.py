@@ -1,4 +1,4 @@
-"""Commits of the routes: one at a time per sheet, announced to listeners, and followed by due snapshots."""
+"""Commits of the routes. The server makes one commit at a time per sheet, pokes listeners and saves due snapshots."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def announce(service: Service, turns: EngineTurns, sheet: Sheet, done: SheetChan
     service.hub.poke(sheet.organisation, sheet.name, done.version)
     if done.version % SNAPSHOT_CHECK_VERSIONS == 0:
         task = asyncio.get_running_loop().create_task(compute(turns, sheet, partial(_save_snapshots, sheet)))
-        _checks.add(task)  # the event loop holds tasks weakly
+        _checks.add(task)  # the event loop has only weak references to its tasks
         task.add_done_callback(_checks.discard)
     return done
 

@@ -1,9 +1,9 @@
 """Comparison of two versions cell by cell, derived from the log's entries without opening a model of either version.
 
-The comparison starts from one base state: the one from which the versions' newest common ancestor is loaded. For each
-version, it applies the messages from the base state to the version. The result is a `Contents`, which holds only the
+The comparison starts from the base state of the newest common ancestor of both versions. For each version, the
+comparison applies the messages from the base state to that version. The result is a `Contents`, which has only the
 contents of cells. The comparison uses each formula as its author wrote it. When rows or columns move, the engine adapts
-references in formulas, and that is not a change by an author.
+references in formulas. The comparison does not report an adapted reference, because no author wrote it.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class CellChange(msgspec.Struct, frozen=True):
     before: str
     after: str
     earlier_cell: str = ""
-    """The cell's name in the earlier version; empty if the cell did not exist there."""
+    """The cell's name in the earlier version; empty if the earlier version does not have the cell."""
 
 
 class Comparison:
@@ -118,7 +118,7 @@ class Comparison:
         return [fact.message for fact in facts if isinstance(fact, Revision)]
 
     def _last_restored(self, after: int, version: int) -> tuple[int, int] | None:
-        """Return (version, restored version) of the last `Restored` entry; None if there is none."""
+        """Return (version, restored version) of the last `Restored` entry; None if there is no such entry."""
         last = None
         for entry in self._log.read(after, version):
             fact = fact_of(entry)
@@ -150,7 +150,7 @@ def _needs_engine(run: list[Message]) -> bool:
 
 
 def _counting(run: list[Message]) -> Iterator[dict[str, Any]]:
-    """Yield the messages that are not undone at the end of a run, in which no undone message may move cells."""
+    """Yield the messages that are not undone at the end of the run. No undone message of the run may move cells."""
     undone = set()
     for message in run:
         if message["type"] == REDONE:
@@ -203,7 +203,7 @@ def _differences(low: Contents, high: Contents) -> Iterator[CellChange]:
 
 
 def _candidates(old: Tab | None, new: Tab | None) -> Iterator[CellId]:
-    """Yield once each cell that may differ: a written cell, or a cell whose line or sheet exists on one side only."""
+    """Yield once each cell that may differ: a written cell, or a cell whose line or sheet only one version has."""
     if old is None or new is None:
         yield from (old or new).filled()  # type: ignore[union-attr]
         return

@@ -1,10 +1,12 @@
-"""The contents of a workbook's cells, computed from commands without an engine: texts, without values and formats.
+"""The texts that users typed into a workbook's cells, computed from commands without an engine.
+
+This module computes no values and no formats.
 
 A row or column has a lasting identity: its position in the base state, or the message that inserted it. So a cell keeps
 its identity when it moves, and when the caller leaves out undone messages.
 
-All engines refuse some commands in the log. The author of such a command had not seen the previous commands: two users
-may each delete one of two sheets. `Contents` ignores these commands, too.
+All engines refuse some commands in the log. The author of a refused command had not seen the previous commands. For
+example, two users may each delete one of two sheets. `Contents` ignores the refused commands, too.
 """
 
 from __future__ import annotations
@@ -68,7 +70,7 @@ class _Lines:
         return position if self._lines is None else self._lines[position]
 
     def position(self, line: Line) -> int | None:
-        """Return the position of a line; None if it does not exist."""
+        """Return the position of a line; None if the line does not exist."""
         if self._lines is None:
             return line if isinstance(line, int) and line < self._count else None
         if self._positions is None:
@@ -90,7 +92,7 @@ class _Lines:
         return set(self) - set(other)
 
     def runs(self, lines: set[Line]) -> Iterator[tuple[int, int]]:
-        """Yield (first position, count) of each run of adjacent lines among these, in ascending order."""
+        """Yield (first position, count) of each run of adjacent lines among ``lines``, in ascending order."""
         positions = [position for position, line in enumerate(self) if line in lines] if lines else []
         for _, run in groupby(enumerate(positions), key=lambda pair: pair[1] - pair[0]):
             following = [position for _, position in run]
@@ -132,7 +134,7 @@ class Tab:
         return self.rows if dimension == "ROW" else self.columns
 
     def position(self, cell: CellId) -> Position | None:
-        """Return the position of a cell; None if it was removed or never existed."""
+        """Return the position of a cell; None if the cell was removed or never existed."""
         column, row = self.columns.position(cell[0]), self.rows.position(cell[1])
         return None if column is None or row is None else (column, row)
 
@@ -157,7 +159,7 @@ class Tab:
             self.written[cell] = content
 
     def filled(self) -> Iterator[CellId]:
-        """Yield the cells that have or had content. Some of them may no longer exist."""
+        """Yield the cells that have or had content. Some of these cells may no longer exist."""
         yield from self.written
         for name in self._base:
             if (cell := parse_cell(name)) not in self.written:
@@ -206,10 +208,10 @@ class Contents:
             self._change_sheet(command)
 
     def _refuses(self, command: Mapping[str, Any]) -> bool:
-        """Return whether the engine refuses a command that moves cells or changes sheets, or whose sheet is missing.
+        """Return whether the engine refuses the command. This method checks commands that change lines or sheets.
 
-        The engine also refuses a command that would leave no line that is not hidden, or no line that is not frozen.
-        This method does not check these two cases.
+        Every command on a missing sheet is refused, too. The engine also refuses a command after which every line would
+        be hidden, or every line would be frozen. This method does not check these two cases.
         """
         kind, sheet = command["type"], command.get("sheetId")
         if kind == "CREATE_SHEET":

@@ -29,7 +29,7 @@ __all__ = ["csv_sheet_bytes", "read_csv", "write_csv"]
 SHEET = "Sheet1"
 DELIMITERS = (",", ";", "\t", "|")
 CELL_BYTES = len('<c r="AB12345" t="str"><v xml:space="preserve"></v></c>')
-# A number with a decimal point. `1,5` is ambiguous, and `007` would lose its zeros, so these stay texts.
+# An integer, or a number with a decimal point. `1,5` is ambiguous, and `007` would lose its zeros, so both stay texts.
 NUMBER = re.compile(r"-?(?:0|[1-9][0-9]{0,14})(?:\.[0-9]{1,15})?")
 CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")
 
@@ -37,7 +37,7 @@ CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")
 def read_csv(body: bytes) -> Workbook:
     """Return the file as a workbook of one sheet: numbers by `NUMBER`, everything else as text.
 
-    A file that is neither UTF-8 nor UTF-16 is read as Windows-1252, and the report says so. Like the text of a
+    A file that is neither UTF-8 nor UTF-16 is read as Windows-1252, and the report has a finding. Like the text of a
     workbook's cell, a field may be as long as the file. Raises Invalid for UTF-16 that cannot be decoded, and for a
     zero byte in a file that is not UTF-8. Raises LimitExceeded for a file that is too large or has too many cells.
     """
@@ -46,7 +46,7 @@ def read_csv(body: bytes) -> Workbook:
     findings = Findings()
     text = _text(body, findings)
     counted = _Counted(findings)
-    # The csv module has one limit on the size of a field for the process. The default is lower than a cell's limit.
+    # The csv module has one field size limit for the whole process. A field may be longer than the default limit.
     if csv.field_size_limit() < SHEET_XLSX_BYTES_MAX:
         csv.field_size_limit(SHEET_XLSX_BYTES_MAX)
     delimiter = _delimiter(text)
@@ -124,7 +124,7 @@ def _text(body: bytes, findings: Findings) -> str:
 
 
 def _check_quotes(text: str, delimiter: str, findings: Findings) -> None:
-    """Name the rows whose quotation marks RFC 4180 does not allow. Python's reader accepts them."""
+    """Report the rows whose quotation marks RFC 4180 does not allow. Python's reader accepts these rows by default."""
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
     rows = 0
     while True:

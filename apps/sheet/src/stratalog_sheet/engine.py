@@ -1,8 +1,8 @@
-"""The engine: o-spreadsheet in a V8 in a child process, called in JSON.
+"""The engine: o-spreadsheet in V8 in a child process. Arguments and results of its functions are JSON.
 
 V8 alone has no browser functions. `javascript/stubs.js` replaces the functions that the engine needs. linkedom provides
-the XML documents for .xlsx, and `javascript/bridge.js` holds the models. V8 never runs in the caller's process: two V8s
-in two threads crash a process, and the content of a sheet can crash V8.
+the XML documents for .xlsx, and `javascript/bridge.js` keeps the models. V8 never runs in the caller's process, because
+two V8s in two threads crash a process, and the content of a sheet can crash V8.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ ANSWER_SECONDS = 2
 """The parent waits this much longer than a call's limit, so that V8 stops the call first and its process replies."""
 
 READ_BYTES = 1 << 20
-# The child inherits only these variables. They suffice to find its libraries, and have no secrets of a server.
+# The child inherits only these variables. They suffice to find its libraries, and contain no secrets of the server.
 VARIABLES = ("HOME", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "PATH", "TMPDIR")
 # V8 ends its process with one of these signals when V8 cannot allocate memory.
 OUT_OF_MEMORY = (signal.SIGABRT, signal.SIGILL, signal.SIGTRAP)
@@ -49,7 +49,7 @@ OUT_OF_MEMORY = (signal.SIGABRT, signal.SIGILL, signal.SIGTRAP)
 class Engine:
     """One child process with the engine, for one call at a time. Safe to share between threads.
 
-    The process holds models under keys that the caller chooses. An `Engine` never restarts its process. Once the
+    The process keeps each model under a key that the caller chooses. An `Engine` never restarts its process. Once the
     process has died, timed out or run out of memory, its models are gone and every later call raises Unavailable. The
     caller then makes another `Engine`.
     """
@@ -70,12 +70,12 @@ class Engine:
 
     @property
     def pid(self) -> int | None:
-        """The id of the child process; None before it is started."""
+        """The id of the child process; None before the process starts."""
         return None if self._process is None else self._process.pid
 
     @property
     def is_alive(self) -> bool:
-        """Whether the engine can be called: it has not ended, and its process was not killed."""
+        """Whether the engine can be called: `has_ended` is false, and the process was not killed."""
         return not self.has_ended and (self._process is None or self._process.poll() is None)
 
     def call(self, name: str, **arguments: Any) -> Any:
@@ -105,7 +105,8 @@ class Engine:
         """Kill the process with every model in it. A call in flight raises Unavailable."""
         self.has_ended = True
         if self._process is not None and self._owner == os.getpid():
-            self._process.kill()  # before taking the lock: a call in flight holds it until its process answers or dies
+            # Kill before taking the lock, because a call in flight holds the lock until the process answers or dies.
+            self._process.kill()
         with self._lock:
             self._end()
 
@@ -115,7 +116,7 @@ class Engine:
         if self._process is not None:
             return
         command = [sys.executable, "-P", "-S", str(PROGRAM), self._options()]
-        # Python's sockets are not inheritable, so another child that starts meanwhile does not keep this one open.
+        # Python's sockets are not inheritable, so another child that starts meanwhile does not keep this socket open.
         ours, theirs = socket.socketpair()
         try:
             self._process = subprocess.Popen(
@@ -155,7 +156,7 @@ class Engine:
         try:
             status, body = self._exchange("start", [], limit)
         except StratalogError as exc:
-            # The engine has no workbook yet. So this is no LimitExceeded, which would be blamed on the workbook.
+            # The engine has no workbook yet. Raise Unavailable, because callers blame the workbook for a LimitExceeded.
             raise Unavailable(text, reason=exc.message, limit_seconds=limit) from exc
         if status != "ready":
             self._discard()
@@ -179,7 +180,7 @@ class Engine:
         raise self._too_long(name) if status == "time" else self._too_large(name)
 
     def _exchange(self, name: str, frame: list[bytes], seconds: float) -> tuple[str, bytearray]:
-        """Send the pieces of a frame, removing each, and return the reply: (status, body).
+        """Send the pieces of a frame, remove each sent piece, and return the reply: (status, body).
 
         After any error the engine has ended.
         """
@@ -203,7 +204,7 @@ class Engine:
         except OSError as exc:
             raise self._death(name) from exc
         except BaseException:
-            # An unread reply stays on the socket, and the next call would read it as its own.
+            # An unread reply stays on the socket, and the next call would read that reply. So end the engine.
             self._discard()
             raise
 

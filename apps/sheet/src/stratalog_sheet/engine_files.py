@@ -1,7 +1,7 @@
 """The engine's files: their folder, and their installation from npm, pinned by content and unmodified.
 
 The engine's licence is the LGPL, so this package does not contain the engine. `install_engine` puts the engine's
-packages, each with its licence, into a separate folder. The page and the server load them from there.
+packages, each with its licence, into a separate folder. The page and the server load the packages from that folder.
 """
 
 from __future__ import annotations
@@ -67,8 +67,8 @@ def install_engine(say: Callable[[str], None] = lambda text: None, folder: Path 
     """Fetch the engine's files unless they are complete, and return their folder. ``say`` receives a progress line.
 
     One rename puts the files in place, so an interrupted run leaves no partial installation. The next run removes the
-    interrupted run's work folder. One process at a time fetches; others wait. Raises Unavailable without npm or a
-    network, and Corrupt for a package whose content differs from the pinned one.
+    interrupted run's work folder. One process at a time fetches the files; other processes wait for it. Raises
+    Unavailable without npm or a network, and Corrupt for a package that does not have its pinned content.
     """
     home = folder or _home()
     if _is_complete(home):
@@ -76,7 +76,7 @@ def install_engine(say: Callable[[str], None] = lambda text: None, folder: Path 
     npm = _npm()
     home.parent.mkdir(parents=True, exist_ok=True)
     with _installing(home.parent), tempfile.TemporaryDirectory(dir=home.parent, prefix=WORK_PREFIX) as work:
-        # Check again: another process may have installed the files while this one waited for the lock.
+        # Check again: another process may have installed the files while this process waited for the lock.
         if _is_complete(home):
             return home
         (Path(work) / WORK_MARKER).touch()

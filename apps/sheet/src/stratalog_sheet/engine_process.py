@@ -70,7 +70,7 @@ class EngineProcess:
         return "ok", answer
 
     def _load_documents(self) -> None:
-        """Load linkedom once. V8 alone cannot load ES modules, so this rewrites linkedom's exports as one object."""
+        """Load linkedom once. V8 alone cannot load ES modules, so rewrite linkedom's exports as one object."""
         if self._has_documents:
             return
         module, own = (Path(name).read_text() for name in self._options["documents"])
@@ -98,7 +98,7 @@ def _serve() -> NoReturn:
     line = socket.socket(fileno=0)
     threading.Thread(target=_end_with_parent, args=(line, os.getppid()), daemon=True).start()
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    # A call may use a core for many seconds; the server that shares the core has priority.
+    # A call may use a core for many seconds. So give this process a lower priority than the server on the same core.
     os.nice(NICENESS)
     try:
         machine = EngineProcess(options)
@@ -116,7 +116,7 @@ def _serve() -> NoReturn:
 
 def _end_with_parent(line: socket.socket, parent: int) -> NoReturn:
     """End the process when the socket closes or the parent ends, even during a call. Runs on a separate thread."""
-    # Watch both, because a fork of the parent may keep the socket open after the parent has ended.
+    # Watch the socket and the parent, because a fork of the parent may keep the socket open after the parent has ended.
     poll = select.poll()
     poll.register(line, getattr(select, "POLLRDHUP", select.POLLHUP))
     while os.getppid() == parent:
@@ -137,7 +137,10 @@ def _bound_memory(more_bytes: int) -> None:
 
 
 def _bound_cpu(seconds: float) -> None:
-    """Let SIGXCPU end the process after ``seconds`` more of CPU time. Set the soft limit only, to raise it later."""
+    """Let SIGXCPU end the process after ``seconds`` more of CPU time.
+
+    Set only the soft limit, so that the next call can raise it.
+    """
     used = resource.getrusage(resource.RUSAGE_SELF)
     hard = resource.getrlimit(resource.RLIMIT_CPU)[1]
     wanted = math.ceil(used.ru_utime + used.ru_stime + seconds)

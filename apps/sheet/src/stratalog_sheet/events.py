@@ -1,4 +1,4 @@
-"""The events of a sheet's log: one typed, versioned event per entry. `formats/sheet.md` describes them."""
+"""The events of a sheet's log: one typed, versioned event per entry. `formats/sheet.md` describes the events."""
 
 from __future__ import annotations
 
@@ -42,12 +42,15 @@ REVISION = "REMOTE_REVISION"
 UNDONE = "REVISION_UNDONE"
 REDONE = "REVISION_REDONE"
 IN_ORDER = "ordered"
-"""The value of `rebase` in an ordered undo: the engine moves its inverse past all later messages (`web/rebase.js`)."""
+"""The value of `rebase` in an ordered undo.
+
+For an ordered undo, the engine moves the inverse of the undone message past all later messages (`web/rebase.js`).
+"""
 
 TARGETS = {UNDONE: "undoneRevisionId", REDONE: "redoneRevisionId"}
 MESSAGES = (REVISION, UNDONE, REDONE)
 
-# The command names of this version of the engine. Unknown names are rejected, since the engine would ignore them.
+# The command names of the pinned engine. `check_message` refuses other names, because the engine would ignore them.
 NAMES = """
 SQUISHED_UPDATE_CELL UPDATE_CELL UPDATE_CELL_POSITION CLEAR_CELL CLEAR_CELLS DELETE_CONTENT ADD_COLUMNS_ROWS
 REMOVE_COLUMNS_ROWS RESIZE_COLUMNS_ROWS HIDE_COLUMNS_ROWS UNHIDE_COLUMNS_ROWS SET_GRID_LINES_VISIBILITY
@@ -181,7 +184,7 @@ SCHEMAS: Mapping[str, int] = {**dict.fromkeys(FACTS, 1), Revision.kind: 2}
 """The newest schema of each type that this program reads."""
 
 UPCASTERS: Upcasters = {}
-"""Functions that convert an event's data to the next schema. None yet: schema 2 only adds the ordered undo."""
+"""Functions that convert an event's data to the next schema. There are none, since schema 2 only adds ordered undos."""
 
 
 class SheetChange(msgspec.Struct, frozen=True):
@@ -203,13 +206,13 @@ def event_of(fact: Fact) -> Event:
     for name in ("titled", "report"):
         if not data.get(name):
             data.pop(name, None)
-    # An older program would execute an ordered undo differently. Schema 2 makes it refuse the entry.
+    # An older program would execute an ordered undo differently. Schema 2 makes the older program refuse the entry.
     is_in_order = isinstance(fact, Revision) and "rebase" in fact.message
     return Event(fact.kind, data, 2 if is_in_order else 1)
 
 
 def fact_of(entry: Entry) -> Fact:
-    """Return an entry's fact. Raises Corrupt, and Unsupported for a newer type or schema."""
+    """Return an entry's fact. Raises Corrupt for a wrong shape, and Unsupported for a newer type or schema."""
     (event,) = entry.events
     kind = FACTS.get(event.type)
     if kind is None or event.schema > SCHEMAS[event.type]:
@@ -246,7 +249,7 @@ def changes_within(entries: Iterable[Entry], bytes_max: int) -> list[SheetChange
 
 
 def titled_at(fact: Fact, version: int) -> int:
-    """Return the version of the last renaming up to ``version``, whose fact is ``fact``; 0 without a renaming."""
+    """Return the version of the last renaming up to ``version``, or 0. ``fact`` is the fact of ``version``."""
     if isinstance(fact, Renamed):
         return version
     return fact.titled if isinstance(fact, Revision | Restored | Named) else 0

@@ -1,4 +1,4 @@
-"""Failed versions: calls on which engines died or ran out of time or memory. Engines do not repeat them for a while."""
+"""Failed versions: calls that ended an engine or took too much time or memory. `Unopenable` refuses these calls."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class _Failure(msgspec.Struct):
 class Unopenable:
     """Failures of engines by sheet, version and call. Safe to share between threads.
 
-    `check` refuses a call that has failed too often, for ``seconds``. It allows the same call on a newer version.
+    For ``seconds``, `check` refuses a call that has failed too often. `check` allows the same call on a newer version.
     Beyond `SHEET_UNOPENABLE_MAX` failures, `note` forgets the oldest failure.
     """
 
@@ -61,7 +61,7 @@ class Unopenable:
                 self._failures.popitem(last=False)
 
     def forget(self, owner: str, version: int, call: str) -> None:
-        """Forget failures of a call that succeeded, because they had another cause."""
+        """Forget the failures of a call that succeeded, because these failures had another cause."""
         if self._failures:
             with self._lock:
                 self._failures.pop((owner, version, call), None)

@@ -46,15 +46,15 @@ def tokens(formula: str) -> list[Token]:
 
 
 def shift(formula: str, columns: int, rows: int) -> str:
-    """Return the formula with its references moved by ``columns`` and ``rows``, except those fixed by ``$``."""
+    """Return the formula with its references moved by ``columns`` and ``rows``. A ``$`` keeps a column or row fixed."""
     return "".join(_shifted(formula, columns, rows))
 
 
 def without_single_ranges(formula: str) -> str:
     """Return the formula with a cell such as ``$D$4`` in place of each range of one cell, such as ``$D$4:D4``.
 
-    The engine itself displays a range of one cell as a cell. It cannot store a range of one cell above a longer range,
-    so it would refuse a column of running totals.
+    The engine itself displays a range of one cell as a cell. The engine cannot store a range of one cell above a longer
+    range, so it would refuse a column of running totals.
     """
     pieces = tokens(formula)
     left_out: set[int] = set()

@@ -31,7 +31,7 @@ _CELL_COMMANDS = ("UPDATE_CELL", "CLEAR_CELL", "SQUISHED_UPDATE_CELL")
 
 
 class Activity(msgspec.Struct, frozen=True):
-    """A description of one entry. ``cells`` are the first cells that the entry wrote, named as at that version."""
+    """A description of one entry. ``cells`` has the names, at ``version``, of the first cells that the entry wrote."""
 
     version: int
     created_ms: int

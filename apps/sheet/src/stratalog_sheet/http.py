@@ -1,4 +1,6 @@
-"""The spreadsheet over HTTP: the routes for its page and other programs. A sheet has the live pokes of its log.
+"""The spreadsheet over HTTP: the routes for its page and other programs.
+
+A listener of a sheet gets the live pokes of the sheet's log.
 
 Each write takes ``author`` in its query. The server uses this name only if the caller's principal has no author, as on
 a server without tokens.
@@ -66,7 +68,7 @@ JSON = "application/json"
 
 
 def _opened(sheets: Warm, organisation: Name, log: Name, incarnation: Text = "") -> Sheet:
-    """Return the sheet of that name. Raises NotFound if it is not of the given ``incarnation``."""
+    """Return the sheet of that name. Raises NotFound if the sheet has another incarnation than the given one."""
     sheet = sheets.open(organisation, log)
     if incarnation not in ("", sheet.log.record.incarnation):
         raise NotFound("the sheet was deleted, and its name was reused", organisation=organisation, name=log)
@@ -74,7 +76,7 @@ def _opened(sheets: Warm, organisation: Name, log: Name, incarnation: Text = "")
 
 
 def _signer(request: Asked, author: Text = "") -> str:
-    """Return the author of a write: the principal's, else the one that the caller states."""
+    """Return the author of a write: the principal's author, or else the author that the caller states."""
     name = request.user.author or author
     return name.encode(errors="ignore")[:AUTHOR_BYTES_MAX].decode(errors="ignore")
 
@@ -116,7 +118,7 @@ async def import_file(
 ) -> Facts:
     """The body is the file: CSV if the name ``file`` ends in .csv, else .xlsx. The sheet stores the file unchanged.
 
-    Answers 422 if it has too many cells for a browser. `import-report` lists the parts that could not be imported.
+    Answers 422 if the file has too many cells for a browser. `import-report` lists the parts that were not imported.
     """
     xlsx = await request.body()
     # A small file may be large once unpacked, so reserve its unpacked bytes, times the copies, before unpacking.
@@ -166,7 +168,7 @@ async def load(
     after: At = None,
     hash: Text = "",
 ) -> Response[bytes]:
-    """The response has the engine's data of version ``base``, and the entries from there to ``version`` for undo.
+    """The response has the engine's data of version ``base``, and the entries after ``base`` up to ``version``.
 
     A browser that has the data of the base ``known`` and the entries up to ``after``, whose hash is ``hash``, gets only
     the later entries, unless it is too far behind. Answers 409 with the code `version-lost` as `entries` does.
@@ -187,10 +189,10 @@ async def load(
 
 @reading("/entries", opt={"action": "read"}, summary="The entries after a version")
 def entries(sheet: Opened, after: Version, hash: Text = "") -> Any:
-    """If ``reload`` is true, the reader must load the sheet again: it is too far behind, or a version was restored.
+    """If ``reload`` is true, the reader must load the sheet again. It is too far behind, or there was a restore.
 
-    Answers 409 with the code `version-lost` if the sheet has no version ``after`` of this ``hash``, as after a restore
-    from an older backup. The reader must then load the sheet again.
+    Answers 409 with the code `version-lost` if the sheet has no version ``after`` of this ``hash``, for example after a
+    restore from an older backup. The reader must then load the sheet again.
     """
     return sheet.since(after, hash)
 
@@ -199,8 +201,8 @@ def entries(sheet: Opened, after: Version, hash: Text = "") -> Any:
 async def append(service: Served, turns: Turns, sheet: Opened, signer: Signer, data: JSONBody[NewMessage]) -> Any:
     """A repeated message gets its first response again.
 
-    Answers 409 with the code `version-conflict` if the message is not based on the present revision, and with
-    `version-lost` if it was made at a version that the sheet no longer has.
+    Answers 409 with the code `version-conflict` if the message is not based on the present revision. Answers 409 with
+    `version-lost` if the sheet no longer has the version of the sender.
     """
     reader = Standing(data.version, data.hash)
     return await commit(service, turns, sheet, lambda: sheet.append(data.message, author=signer, reader=reader))
@@ -271,15 +273,16 @@ async def moves(turns: Turns, sheet: Opened, source: Version, target: Version, h
 
 @computing("/blame", summary="The changes of one cell")
 async def blame(turns: Turns, sheet: Opened, cell: Key, tab: Text = "", limit: Count = 100, at: At = None) -> Any:
-    """Newest first: author, time, old and new content. The cell is followed through inserted and removed rows and
-    columns. With ``at``, the cell of that name in that version, and its changes up to it.
+    """The list has the author, time, old and new content of each change, newest first. It follows the cell through
+    inserted and removed rows and columns. With ``at``, ``cell`` is a name in version ``at``, and later changes are left
+    out.
     """
     return await compute(turns, sheet, lambda: sheet.blame(cell, sheet=tab or None, limit=limit, at=at))
 
 
 @reading("/activity", opt={"action": "read"}, summary="The changes of a sheet and their authors")
 def activity(sheet: Opened, before: At = None, limit: Count = 50) -> Any:
-    """Newest first; with ``before`` only changes below that version."""
+    """The newest change is first. With ``before``, the list has only changes before that version."""
     return sheet.activity(before, limit)
 
 
@@ -297,7 +300,7 @@ async def name_version(service: Served, turns: Turns, sheet: Opened, signer: Sig
 
 @writing("/restore", summary="Restore a version")
 async def restore(service: Served, turns: Turns, sheet: Opened, signer: Signer, data: JSONBody[Moment]) -> Any:
-    """The state becomes a new version; later versions are kept. Works even if the newest version cannot be opened."""
+    """The state becomes a new version; later versions are kept. The newest version need not be readable."""
     done = await compute(turns, sheet, lambda: sheet.restore(data.version, author=signer))
     return announce(service, turns, sheet, done)
 

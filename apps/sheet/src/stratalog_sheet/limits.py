@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-# The filled cells of an imported file. Browsers stay responsive up to about this many.
+# The filled cells of an imported file. Browsers stay responsive up to about this number of cells.
 SHEET_CELLS_MAX = 200_000
 SHEET_XLSX_BYTES_MAX = 32 * 1024 * 1024
 SHEET_XLSX_UNPACKED_BYTES_MAX = 256 * 1024 * 1024
@@ -18,13 +18,13 @@ SHEET_ROWS_ADDED_MAX = 20_000
 SHEET_COLUMNS_ADDED_MAX = 500
 SHEET_SHEETS_ADDED_MAX = 100
 SHEET_SHEETS_COPIED_MAX = 5
-# An undo may reach back this many entries, so a load starts from a state at least so far back.
+# An undo may reach back this many entries, so a load starts from a state that is at least this many entries back.
 SHEET_UNDO_ENTRIES_MAX = 200
 SHEET_SNAPSHOT_ENTRIES = 200
 # A reader further behind, in entries or in bytes, loads the sheet again.
 SHEET_BEHIND_ENTRIES_MAX = 2000
 SHEET_BEHIND_BYTES_MAX = 16 * 1024 * 1024
-# The memory of a load: the base state and the messages after it, all of which undo needs.
+# The memory of a load: the base state and the messages after it. Undo needs all these messages.
 SHEET_LOAD_BYTES_MAX = 256 * 1024 * 1024
 SHEET_MODELS_MAX = 3
 # The engine's processes: their number, the bytes of V8's heap, the bytes of a process beyond its memory at the start,
@@ -42,16 +42,17 @@ SHEET_CALL_CPU_SECONDS_MAX = 10
 SHEET_WORKBOOK_SECONDS_MAX = 60
 SHEET_WORKBOOK_CPU_SECONDS_MAX = 40
 SHEET_ANSWER_BYTES_MAX = 512 * 1024 * 1024
-# An engine does not try again, for this time, to open a version that could not be opened. The process remembers this
-# many such failures.
+# For this many seconds, no engine tries again to open a version that could not be opened. The process records at most
+# this many failed calls.
 SHEET_UNOPENABLE_SECONDS = 60
 SHEET_UNOPENABLE_MAX = 1000
 # Limits on reading a workbook: the text for the engine, the elements parsed, and the images.
 SHEET_XLSX_READ_BYTES_MAX = 32 * 1024 * 1024
 # The measured number of copies of the unpacked bytes in memory at once. A part with an emoji takes four bytes for each
-# character as a Python string, one as UTF-8 and one as JSON. A number's cell is an object larger than its text.
+# character as a Python string, one byte as UTF-8 and one byte as JSON. The object of a numeric cell is larger than its
+# text.
 SHEET_XLSX_COPIES = 10
-# The memory that one import may reserve: nearly all that a server with default settings has for decoded bodies.
+# The memory that one import may reserve: nearly all the memory for decoded bodies of a server with default settings.
 SHEET_IMPORT_BYTES_MAX = 96 * 1024 * 1024
 SHEET_XLSX_ELEMENTS_MAX = 2_000_000
 SHEET_IMAGE_BYTES_MAX = 1024 * 1024

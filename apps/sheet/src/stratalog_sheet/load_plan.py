@@ -53,7 +53,7 @@ class LoadPlan(msgspec.Struct, frozen=True):
 
 
 class _Held:
-    """Reads the entries of a load, and counts the bytes of their messages. Never holds more bytes than the limit."""
+    """Reads the entries of a load, and counts the bytes of their messages. It never keeps more bytes than the limit."""
 
     def __init__(self) -> None:
         self._bytes = 0
@@ -87,7 +87,10 @@ class _Held:
 
 
 class LoadPlans:
-    """Makes the load plans of one log. ``state_at`` computes the state of a restored version without a snapshot."""
+    """Makes the load plans of one log. An undo may reach back ``reach`` entries.
+
+    ``state_at`` computes the state of a restored version that has no snapshot.
+    """
 
     def __init__(self, log: Log, state_at: Callable[[int], bytes], reach: int) -> None:
         self._log = log

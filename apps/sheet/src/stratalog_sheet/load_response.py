@@ -1,4 +1,4 @@
-"""Responses to a browser that loads a sheet: a base state and the entries after it, or only the entries it lacks."""
+"""Responses to a browser that loads a sheet: a base state and the entries after it, or only the missing entries."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def load_response(sheet: Sheet, at: int | None, known: int | None, after: int | 
     """Return a base state and the entries from there to version ``at``.
 
     A browser that has the base ``known`` and the entries up to ``after`` gets only the later entries, unless
-    `Sheet.since` tells it to reload.
+    `Sheet.since` requires a reload.
     """
     if at is None and known is not None and after is not None:
         new = sheet.since(after, hash)

@@ -1,4 +1,4 @@
-"""Warm models: the open models of a few sheets in one engine. Each model is at a version and advances along its log."""
+"""Warm models: the open models of a few sheets in one engine. Each model has a version and advances along its log."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from stratalog_sheet.load_plan import LoadPlans
 
 __all__ = ["Model", "Models"]
 
-# A model remembers every message and slows down with each. After this many messages, open a new model from a newer
-# state.
+# A model stores every message and becomes slower with each message. After this many messages, open a new model from a
+# newer state.
 MESSAGES_MAX = 1000
 
 
@@ -48,8 +48,9 @@ class Models:
         return any(model.owner == owner for model in self._held)
 
     def at(self, owner: str, load_plans: LoadPlans, log: Log, version: int) -> Model:
-        """Return a model of ``owner``'s log at exactly ``version``: an open model, advanced if necessary, or a new one.
+        """Return a model of ``owner``'s log at exactly ``version``.
 
+        The model is an open model, advanced if necessary, or a new model.
         Raises LimitExceeded for a version that engines recently failed to open.
         """
         self._unopenable.check(owner, version)
@@ -79,11 +80,11 @@ class Models:
             self.engine.call("close", key=model.key)
 
     def confirm(self, model: Model, message: dict[str, Any], version: int) -> None:
-        """Advance a model over its own message, now committed as ``version``."""
+        """Advance a model over a message that this model made. The message is committed as ``version``."""
         self._follow(model, version, [message])
 
     def _advance(self, model: Model, log: Log, version: int) -> bool:
-        """Advance to ``version``. Return False if the model cannot take the entries or would have too many messages."""
+        """Advance to ``version``. Return False if the model cannot apply an entry or would have too many messages."""
         if model.version == version:
             return True
         messages = self._messages(model, log, version)
@@ -93,7 +94,7 @@ class Models:
         return True
 
     def _messages(self, model: Model, log: Log, version: int) -> list[dict[str, Any]] | None:
-        """Return the messages up to ``version``; None if the model cannot take them, as at a complete state."""
+        """Return the messages up to ``version``; None if the model cannot apply an entry, such as a complete state."""
         messages = []
         bytes_left = SHEET_LOAD_BYTES_MAX
         for entry in log.read(model.version, version):

@@ -1,7 +1,7 @@
 """Movement of cells by inserted and removed rows and columns and by copied sheets, traced backwards from a position.
 
-A *line* is a row or a column. This module knows positions only, no contents. A cut and pasted range does not move: the
-engine clears it at one position and writes it at another.
+A *line* is a row or a column. This module handles positions only, no contents. A cut and pasted range does not count as
+moved, because the engine clears the old position and writes the contents at the new position.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Removed(msgspec.Struct, frozen=True):
 
 
 class CopiedSheet(msgspec.Struct, frozen=True):
-    """A new sheet: a copy of ``source``, or empty where ``source`` is empty."""
+    """A new sheet: a copy of ``source``, or an empty sheet if ``source`` is empty."""
 
     source: str
     sheet: str
@@ -69,7 +69,7 @@ def shifts_of(command: Mapping[str, Any]) -> Iterator[Shift]:
 
 
 def before(shift: Shift, spot: Spot) -> Spot:
-    """Return where the cell at ``spot`` was before the shift. Raises Born if it did not exist."""
+    """Return the position before the shift of the cell at ``spot``. Raises Born if the cell did not exist."""
     if isinstance(shift, CopiedSheet):
         if spot.sheet != shift.sheet:
             return spot

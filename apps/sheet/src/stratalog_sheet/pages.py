@@ -1,4 +1,4 @@
-"""The page's files and the engine's, served under a content security policy that lets the engine run."""
+"""The files of the page and of the engine, served under a content security policy that lets the engine run."""
 
 from __future__ import annotations
 

@@ -110,7 +110,7 @@ class EnginePool:
             return [models.engine.pid for models in self._all if models.engine.pid is not None]
 
     def close(self) -> None:
-        """End every engine. Calls in flight fail, and later ones raise Closed."""
+        """End every engine. Calls in flight fail, and later calls raise Closed."""
         with self._freed:
             self._is_closed = True
             engines = [models.engine for models in self._all]
@@ -121,9 +121,9 @@ class EnginePool:
             engine.close()
 
     def _reset(self) -> None:
-        """Set the initial state, also after a fork: threads that are not in the child may hold locks.
+        """Set the initial state. In a child after a fork, make new locks and forget the parent's engines.
 
-        The child starts its own engines, because the engines of the pool belong to the parent.
+        Threads that exist only in the parent may hold the old locks.
         """
         self._freed = threading.Condition()
         self._mine = _Held()
@@ -177,7 +177,7 @@ class EnginePool:
         with self._freed:
             self._lent.pop(owner, None)
             if models in self._all:
-                # Append: `_available` takes the first idle engine, so the models of an engine used long ago go first.
+                # `_available` takes the first idle engine. So append: the engine that was idle longest is first.
                 self._idle.append(models)
                 self._drop_ended()
                 self._start_ahead()
@@ -193,7 +193,7 @@ class EnginePool:
     def _start_ahead(self) -> None:
         """Start an engine if none is idle, so that the next caller need not wait for a start."""
         if self._is_ahead and not self._is_closed and not self._idle and len(self._all) < self.settings.engines_max:
-            with suppress(Unavailable):  # the present caller has its engine; the next one gets the error
+            with suppress(Unavailable):  # the present caller has its engine; the next caller gets the error
                 self._idle.append(self._start_engine())
 
     def _start_engine(self) -> Models:

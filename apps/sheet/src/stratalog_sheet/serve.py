@@ -1,4 +1,4 @@
-"""The command that serves spreadsheets to browsers. Its further dependencies are imported only when it runs."""
+"""The command that serves spreadsheets to browsers. The command imports its further dependencies only when it runs."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ __all__ = ["serve"]
 def serve(session: Session, application: str | None, host: str, port: int) -> None:
     """Serve the store's sheets to browsers. A missing store is created, and the engine is fetched.
 
-    APPLICATION, a short name or MODULE:NAME, authenticates users. Without it the server serves only this machine, and
-    all its users may change every sheet.
+    APPLICATION, a short name or MODULE:NAME, authenticates users. Without APPLICATION, the server serves only this
+    machine, and all users of the machine may change every sheet.
     """
     try:
         from stratalog_sheet.engine_files import install_engine

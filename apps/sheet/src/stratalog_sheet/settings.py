@@ -68,4 +68,4 @@ class EngineSettings(msgspec.Struct, frozen=True, kw_only=True):
     wait_seconds_max: float = SHEET_ENGINE_WAIT_SECONDS_MAX
     waiting_max: int = SHEET_ENGINE_WAITING_MAX
     unopenable_seconds: float = SHEET_UNOPENABLE_SECONDS
-    """A version failed to open: for this many seconds the process refuses it without another try."""
+    """For this many seconds after a version failed to open, the process refuses the version without another try."""

@@ -1,4 +1,4 @@
-"""Sheet: the handle of one spreadsheet. It changes the spreadsheet and reads any of its versions."""
+"""Sheet: the handle of one spreadsheet. A handle changes the spreadsheet and reads any version."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ COMPLETE_STATE_TYPES = ("created", "imported", "restored")
 class Sheet:
     """One spreadsheet: a log of the engine's revisions and the state derived from it. Safe to share between threads.
 
-    A cell is named as in ``B7``. ``sheet`` is the name or id of one of the workbook's sheets; None is the first one.
+    A cell has a name such as ``B7``. ``sheet`` is the name or id of one of the workbook's sheets; None is the first.
     ``owner`` is the key of the sheet's models in the engines; the default is the log's prefix.
     """
 
@@ -95,7 +95,7 @@ class Sheet:
         return self.log.head().version
 
     def title_at(self, version: int) -> str:
-        """Return the title at a version. A sheet without a title returns its name."""
+        """Return the title at a version, or the sheet's name if the version has no title."""
         return (self._titles.at(version) if version else "") or self.name
 
     # Following
@@ -119,11 +119,11 @@ class Sheet:
     def append(self, message: dict[str, Any], *, author: str = "", reader: Standing = ANYWHERE) -> SheetChange:
         """Commit one complete message of the engine: a revision, undo or redo. ``reader`` is the sender's version.
 
-        The message must be based on the present revision. A repeated message returns its first commit.
+        The message must be based on the present revision. For a repeated message, return its first commit.
 
         Raises VersionConflict for another base: the sender reads `since`, rebases the message and sends it again.
         Raises VersionLost if the log no longer has the reader's version, LimitExceeded for an undo that reaches too far
-        back, and Invalid; nothing is written. Raises the errors of `Log.append`.
+        back, and Invalid. After these errors, nothing is written. Raises the errors of `Log.append`.
         """
         checked = check_message(message)
 
@@ -151,7 +151,7 @@ class Sheet:
         return listed
 
     def get(self, cell: str, *, sheet: str | None = None, at: int | None = None) -> Cell:
-        """Return one cell at a version, evaluated. Raises Invalid, and NotFound for a missing sheet or cell."""
+        """Return one cell at a version, with its value. Raises Invalid, and NotFound for a missing sheet or cell."""
         column, row = parse_cell(cell)
         content = self._query(at, "cell", sheet=sheet, col=column, row=row)
         if content is None:
@@ -174,7 +174,7 @@ class Sheet:
     # Changing
 
     def set(self, cell: str, content: str, *, sheet: str | None = None, author: str = "") -> SheetChange:
-        """Write ``content`` into one cell as if a user typed it. Open pages show it without a reload."""
+        """Write ``content`` into one cell as if a user typed it. Open pages show the change without a reload."""
         column, row = parse_cell(cell)
         return self._dispatch({"type": "UPDATE_CELL", "col": column, "row": row, "content": content}, sheet, author)
 
@@ -196,11 +196,11 @@ class Sheet:
             return window.version if before == wanted else Renamed(wanted, before)
 
         with self._turn:
-            self._catch_up()  # compare with the newest title, because a stale one could drop this rename
+            self._catch_up()  # compare with the newest title, because a stale title could drop this rename
         return self._commit(plan, author)
 
     def delete(self) -> None:
-        """Delete the sheet with all its versions. Its forks keep the history they need; its name may be used again.
+        """Delete the sheet with all its versions. Its forks keep their history, and its name may be used again.
 
         Every later call raises NotFound.
         """
@@ -214,7 +214,7 @@ class Sheet:
     def restore(self, version: int, *, author: str = "") -> SheetChange:
         """Restore the state of a version as a new entry. Readers load again; earlier edits can no longer be undone.
 
-        Raises LimitExceeded if engines recently failed to open ``version``, but not if they cannot open the newest one.
+        Raises LimitExceeded if engines recently failed to open ``version``. The newest version is not opened.
         """
         wanted = self._version(version)
         self._engines.unopenable.check(self._owner, wanted)
@@ -225,9 +225,9 @@ class Sheet:
         return change
 
     def fork(self, version: int, name: str, *, title: str = "", author: str = "") -> Sheet:
-        """Return a new sheet of the same organisation that shares this one's history up to ``version``.
+        """Return a new sheet of the same organisation that shares this sheet's history up to ``version``.
 
-        Raises Conflict if the name is taken, or if ``version`` belongs to this sheet's source, which was deleted.
+        Raises Conflict if the name is taken, or if ``version`` belongs to the deleted source of this sheet.
         """
         check_text(title, "title")
         at = self._version(version)
@@ -277,7 +277,7 @@ class Sheet:
     def snapshot_due(self) -> int | None:
         """Save a snapshot if one is due, and return its version; else return None.
 
-        Call it until it returns None. Several processes may call it, because the first snapshot of a version stays.
+        Call this method until it returns None. Several processes may call it, because the first snapshot stays.
         """
         head, interval = self.log.head().version, self._settings.snapshot_entries
         newest = self.log.app_snapshot(head)
@@ -290,7 +290,7 @@ class Sheet:
         except LimitExceeded:
             if version == head:
                 raise
-            version = head  # skip a version that cannot be opened: after a restore, no later state needs it
+            version = head  # skip a version that cannot be opened: after a restore, no later state needs that version
             self._save_snapshot(version, self.state(version))
         return version
 
@@ -303,12 +303,12 @@ class Sheet:
         """Append the fact that ``plan`` returns, with retries; append nothing if ``plan`` returns a version instead."""
         with self._turn:
             if self._window is not None:
-                with suppress(VersionConflict):  # the cached window may be stale: plan again from a fresh one
+                with suppress(VersionConflict):  # the cached window may be stale: plan again from a fresh window
                     return self._append(plan(self._window), self._window, author, write_id)
             for _ in range(SHEET_ATTEMPTS_MAX):
                 with self.log.turn():
                     window = self._catch_up()
-                    fact = plan(window)  # its conflict is final, because the window is fresh
+                    fact = plan(window)  # a conflict that `plan` raises is final, because the window is fresh
                     with suppress(VersionConflict):
                         return self._append(fact, window, author, write_id)
         raise ContentionError("other writers kept changing the sheet first", sheet=self.name)

@@ -34,7 +34,7 @@ __all__ = ["KIND", "SheetInfo", "Sheets", "snapshots_due"]
 
 KIND = "sheet"
 ENDING = re.compile(r"\.(?:xlsx|csv)\Z", re.IGNORECASE)
-"""The extension of a file, which the title of the imported sheet omits. Case does not count, as in `read_file`."""
+"""The extension of a file, in any letter case. The title of the imported sheet omits the extension."""
 
 _log = logging.getLogger("stratalog.sheet")
 
@@ -51,9 +51,9 @@ class SheetInfo(msgspec.Struct, frozen=True):
 
 
 class Sheets:
-    """The spreadsheets of a store, and this process's engines for them. Safe to share between threads.
+    """The spreadsheets of a store, and the engines of this process. Safe to share between threads.
 
-    Engines are child processes that start on first use. `close` ends them.
+    Engines are child processes that start on first use. `close` ends the engines.
     """
 
     def __init__(self, store: Store, engines: EnginePool | None = None, settings: SheetSettings | None = None) -> None:
@@ -74,10 +74,10 @@ class Sheets:
     def import_file(
         self, organisation: str, name: str, xlsx: bytes, *, file_name: str = "", title: str = "", author: str = ""
     ) -> Sheet:
-        """Create a sheet from a workbook or a .csv file. It stores the file unchanged; `Sheet.files` reports losses.
+        """Create a sheet from a workbook or a .csv file. The sheet stores the file; `Sheet.files` reports losses.
 
-        Raises Conflict if the name is taken, Invalid for another kind of file, and LimitExceeded for more than
-        `SHEET_CELLS_MAX` filled cells in the file (before the engine reads it) or in the engine's state.
+        Raises Conflict if the name is taken, and Invalid for another kind of file. Raises LimitExceeded for more than
+        `SHEET_CELLS_MAX` filled cells in the file (before the engine reads the file) or in the engine's state.
         """
         check_text(title, "title")
         check_text(file_name, "file name")
@@ -102,7 +102,7 @@ class Sheets:
             known = self._held.get((organisation, name))
             is_same = known is not None and known.log.record.incarnation == log.record.incarnation
             if known is not None and is_same and known.log.is_lost:
-                # The engines have models of the lost history. With a new owner key, the sheet does not use them.
+                # The engines have models of the lost history. With a new owner key, the sheet uses new models.
                 self._owners[log.record.prefix] = f"{log.record.prefix} {new_id(self.store.environment.clock)}"
             elif known is not None and is_same:
                 self._held.move_to_end((organisation, name))
@@ -111,7 +111,7 @@ class Sheets:
         return self._remember(Sheet(self.store, log, self.engines, self.settings, owner))
 
     def list(self, organisation: str) -> Iterator[SheetInfo]:
-        """Yield the organisation's sheets in order of name. This opens each sheet."""
+        """Yield the organisation's sheets in order of name. The method opens each sheet."""
         for listing in self.store.list(organisation):
             if listing.kind != KIND:
                 continue
@@ -198,7 +198,7 @@ class Sheets:
 
 
 def snapshots_due(store: Store) -> None:
-    """Save every due snapshot in a store. A step of `Application.maintenance`."""
+    """Save every due snapshot in a store. `Application.maintenance` calls this function."""
     sheets = Sheets(store)
     try:
         for organisation in store.organisations():
@@ -216,7 +216,7 @@ def _check_cells(count: int) -> None:
 def _imported(engine: Any, key: str, workbook: Workbook) -> tuple[bytes, Workbook]:
     """Return the engine's JSON, and the workbook that the engine read: ``workbook``, or a reduced form of it.
 
-    Raises Invalid if the engine refuses each of them.
+    Raises Invalid if the engine refuses the workbook and every reduced form.
     """
     try:
         return engine.raw("importXlsx", key=key, files=workbook.files, client=key, names=workbook.names), workbook

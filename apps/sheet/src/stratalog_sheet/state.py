@@ -1,7 +1,7 @@
 """The engine's state as the parts of a snapshot. A small change leaves the bytes of most parts unchanged.
 
-The engine exports one JSON object. This module converts it to a sequence of records for fields and for rows of cells.
-A row's record holds the distance from the previous row, so an insertion above both rows does not change the record.
+The engine exports one JSON object. This module converts the object to a sequence of records: fields and rows of cells.
+A row's record has the distance from the previous row, so an insertion above both rows does not change the record.
 
 The records' content decides where parts end. A record whose CRC-32 ends in `PART_RECORDS_BITS` zero bits ends a
 part of at least `PART_BYTES_MIN` bytes. Any record ends a part of at least `PART_BYTES_MAX`. `formats/sheet.md`
@@ -41,7 +41,7 @@ _encode = msgspec.msgpack.Encoder().encode
 def split_state(data: bytes, title: str = "") -> list[bytes]:
     """Return the parts of a state that the engine exported as JSON.
 
-    With a title, the first part holds only the format and the title.
+    With a title, the first part has only the format and the title.
     """
     records = _records(msgspec.json.decode(data))
     parts = [_joined([_encode(next(records)), _encode(["title", title])])] if title else []
@@ -72,7 +72,7 @@ def join_state(parts: Iterable[bytes]) -> bytes:
 
 
 def title_in(part: bytes) -> str:
-    """Return the title in the first part of a state; empty if it has none."""
+    """Return the title in the first part of a state; empty if the part has no title."""
     return next((str(record[1]) for record in decode(part) if record[0] == "title"), "")
 
 
@@ -127,7 +127,7 @@ def _rows(cells: dict[str, Any]) -> Iterator[Record]:
     last = -1
     for row in sorted(rows):
         held = rows.pop(row)
-        # The engine may export equal rows with their cells in different orders. Sorted, they become equal records.
+        # The engine may export equal rows with their cells in different orders. Sort the cells to get equal records.
         columns = sorted(held)
         yield ["row", row - last, columns, [held[column] for column in columns]]
         last = row

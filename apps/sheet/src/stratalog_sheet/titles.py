@@ -1,7 +1,7 @@
-"""Titles: the title of a sheet at any version, found in two reads whatever the length of the history.
+"""Titles: the title of a sheet at any version. The number of reads does not depend on the length of the history.
 
 Each entry states the version of the last renaming. Without a renaming, the title is in the log's own first entry, which
-in a fork follows the shared history. An app snapshot has the title, too, in case the entry with the title is forgotten.
+in a fork follows the shared history. An app snapshot has the title, too, since the log may forget the entry with it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Titles:
         self._known = _Known()
 
     def at(self, version: int) -> str:
-        """Return the title as of a version; empty if there is none."""
+        """Return the title as of a version; empty if the version has no title."""
         known = self._known  # read it once, because another thread may replace it at any time
         if known.version == version:
             return known.title

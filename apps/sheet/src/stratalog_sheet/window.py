@@ -1,4 +1,4 @@
-"""The window: facts of a sheet's newest entries, against which the next message is checked."""
+"""The window: facts of a sheet's newest entries. A sheet checks each new message against its window."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ __all__ = ["Window"]
 class Window:
     """The present revision of a sheet, the version of its last renaming, and the revisions that an undo may refer to.
 
-    It covers at least the last ``reach`` entries, because an undo may not refer back farther. If fewer entries follow
-    the last complete state (created, imported, restored), it covers only these.
+    The window covers at least the last ``reach`` entries, because an undo may not refer back farther. If fewer entries
+    follow the last complete state (created, imported, restored), the window covers only these entries.
     """
 
     def __init__(self, version: int, revision: str, reach: int) -> None:
@@ -49,7 +49,7 @@ class Window:
         check_standing(log, self.version, reader)
 
     def version_of(self, revision: str) -> int | None:
-        """Return the version of a committed revision; None if it is not in the window."""
+        """Return the version of a committed revision; None if the window does not have the revision."""
         return self._versions.get(revision)
 
     def check_target(self, message: dict[str, Any]) -> int:

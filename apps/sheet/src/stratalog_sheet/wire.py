@@ -26,7 +26,7 @@ Number = Annotated[int, msgspec.Meta(ge=0)]
 
 
 class ListedSheet(msgspec.Struct, frozen=True):
-    """A sheet in a list. ``read_only`` says whether the caller may only read it."""
+    """A sheet in a list. ``read_only`` is true if the caller may only read the sheet."""
 
     name: str
     title: str

@@ -1,4 +1,4 @@
-"""Workbook names: defined names and tables, and the translation of formulas that use them to plain references."""
+"""Workbook names: defined names and tables. In formulas, this module replaces names and tables by plain references."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ def writes_of(command: Mapping[str, Any]) -> Iterator[CellWrite]:
 
 
 def _hidden(sheet: str, zone: Mapping[str, int]) -> Iterator[CellWrite]:
-    """Yield the cells that a merge hides and clears: all but the top left one."""
+    """Yield the cells that a merge hides and clears: all cells of the zone except the top left cell."""
     left, right, top, bottom = zone["left"], zone["right"], zone["top"], zone["bottom"]
     if right > left:
         yield CellWrite(sheet, (left + 1, top), (right, top))

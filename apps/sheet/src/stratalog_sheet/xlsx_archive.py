@@ -22,8 +22,8 @@ DAMAGED = (zipfile.BadZipFile, UnicodeDecodeError, NotImplementedError, RuntimeE
 class WorkbookArchive:
     """The parts of one archive. The constructor checks the sizes that the archive states, and unpacks no part.
 
-    Raises LimitExceeded if the archive is too large, packed or unpacked, or has too many parts. Raises Invalid if it
-    has no list of content types, and `DAMAGED` errors.
+    Raises LimitExceeded if the archive is too large, packed or unpacked, or has too many parts. Raises Invalid if the
+    archive has no list of content types. Raises an error in `DAMAGED` if the archive is damaged.
     """
 
     def __init__(self, xlsx: bytes) -> None:

@@ -99,9 +99,9 @@ class SheetWriter(PartWriter):
         self._shifts_date = False
         self._arrays: list[tuple[Position, Position]] = []
         self.values: list[tuple[int, int, Any]] = []
-        """(column, row, value) of the formulas, as stored in the file, except volatile ones.
+        """(column, row, value) for each formula that is not volatile. The value is the stored value in the file.
 
-        Also of the other cells in the range of an array formula.
+        The list also has the other cells in the range of an array formula.
         """
 
     def rewritten(self, chunks: Iterable[bytes]) -> str:
@@ -249,7 +249,7 @@ class SheetWriter(PartWriter):
         return _number_text(number) if "e" in text.lower() else text
 
     def _formula(self, cell: _Cell) -> str | None:
-        """Return the element of a cell's formula; None if it has no formula, or a kind that the engine lacks."""
+        """Return the element of a cell's formula; None if the cell has no formula that the engine can read."""
         if cell.formula is None:
             return None
         attributes, text = cell.formula_attributes, "".join(cell.formula).strip()
@@ -314,7 +314,7 @@ def as_typed(text: str, *, is_text: bool = False) -> str:
 
 
 def without_empty_cells(chunks: Iterable[bytes]) -> Iterator[bytes]:
-    """Yield the worksheet without cells and rows that have no style and no content. A file may have millions."""
+    """Yield the worksheet without cells and rows that have no style and no content. Files may have millions of them."""
     held = b""
     for chunk in chunks:
         held += chunk

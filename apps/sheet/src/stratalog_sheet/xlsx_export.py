@@ -1,7 +1,7 @@
 """Export of workbooks: the engine's output, repaired so that other programs open it, and a report of losses.
 
 The engine writes every formula as an array formula, some elements in an order that the schema forbids, images without
-their bytes, and no defined names. The parts are rewritten one at a time.
+their bytes, and no defined names. This module rewrites the parts one at a time.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class _Export:
                 self._images[file["path"]] = body
 
     def packed(self) -> bytes:
-        """Repair the parts, and return the archive of them in the engine's order."""
+        """Repair the parts, and return an archive of the parts in the engine's order."""
         self._repair()
         packed = io.BytesIO()
         with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
@@ -146,7 +146,7 @@ class _Export:
     def _defined(self, name: str, leads: str, text: str) -> str:
         """Return the element of a defined name, or an empty text if its sheet is missing.
 
-        The element names the sheet as the file does: the engine shortens long names of sheets.
+        The element has the sheet's name in the file, because the engine shortens long names of sheets.
         """
         before, _, cells = leads.rpartition("!")
         listed = [sheet["name"] for sheet in self._sheets]

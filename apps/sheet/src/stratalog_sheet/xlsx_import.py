@@ -232,7 +232,7 @@ class _Import:
         return f"../{FOLDERS[link.kind]}/{link.kind}{number}.xml" if sheet else path.removeprefix("xl/")
 
     def _image(self, source: str, sheet: str) -> str:
-        """Embed an image as a data URL, so that a sheet needs no other files. Return its target; empty if left out."""
+        """Embed an image as a data URL, so that a sheet needs no other files. Return the target; empty for no image."""
         ending = source.rpartition(".")[2].lower()
         size = self._archive.size(source)
         if ending not in IMAGE_TYPES or size > SHEET_IMAGE_BYTES_MAX:
@@ -262,7 +262,7 @@ class _Import:
 
 
 class _FigureWriter(PartWriter):
-    """Rewrites a drawing, a chart or a table, and reports charts and shapes that the engine does not know."""
+    """Rewrites a drawing, a chart or a table, and reports charts and shapes that the engine cannot read."""
 
     def __init__(self, part: str, allowance: Allowance, findings: Findings, sheet: str) -> None:
         super().__init__(part, allowance)

@@ -70,7 +70,7 @@ class PartReader:
         self.allowance = allowance
         self._canonical: dict[str, str] = {}
         self.declared: Attributes = {}
-        """The unknown namespaces that the element which begins declares."""
+        """The unknown namespaces that the next element declares."""
 
     def start(self, name: str, attributes: Attributes) -> None:
         """Handle the start of an element."""
@@ -145,7 +145,7 @@ class PartWriter(PartReader):
         return text
 
     def start(self, name: str, attributes: Attributes) -> None:
-        """Write the start of an element, unless it is inside a skipped one."""
+        """Write the start of an element, unless the element is inside a skipped element."""
         if self._skipped:
             self._skipped += 1
         else:
@@ -154,19 +154,19 @@ class PartWriter(PartReader):
         self.declared = {}
 
     def end(self, name: str) -> None:
-        """Write the end of an element, unless it is skipped."""
+        """Write the end of an element, unless the element is skipped."""
         if self._skipped:
             self._skipped -= 1
         else:
             self.write(f"</{name}>")
 
     def text(self, text: str) -> None:
-        """Write text, unless it is inside a skipped element."""
+        """Write text, unless the text is inside a skipped element."""
         if not self._skipped:
             self.write(escape(text))
 
     def skip(self) -> None:
-        """Leave out the element that begins, with its content. A subclass calls this instead of `PartWriter.start`."""
+        """Leave out this element and its content. A subclass calls this method instead of `PartWriter.start`."""
         self._skipped = 1
 
     @property

@@ -41,7 +41,7 @@ class SheetEntry(msgspec.Struct, frozen=True):
 
 
 def relationships(archive: WorkbookArchive, part: str, allowance: Allowance) -> list[Relationship]:
-    """Return the relationships of a part; of the archive itself for an empty name."""
+    """Return the relationships of a part. For an empty name, return the relationships of the archive itself."""
     folder, _, file = part.rpartition("/")
     name = posixpath.join(folder, "_rels", f"{file}.rels")
     if name not in archive:
@@ -74,7 +74,7 @@ class WorkbookPart(PartReader):
         self.sheets: list[SheetEntry] = []
         self.is_1904 = False
         self.has_values = True
-        """False if the file asks its reader to compute all formulas (``fullCalcOnLoad``). It may have no values."""
+        """False if the file asks its reader to compute all formulas (``fullCalcOnLoad``). The file may lack values."""
 
         self._names: list[tuple[Attributes, list[str]]] = []
         self._is_in_name = False
@@ -121,7 +121,7 @@ class WorkbookPart(PartReader):
 
 
 class StylesWriter(PartWriter):
-    """Rewrites the styles, and finds those that show dates or texts."""
+    """Rewrites the styles, and finds the styles that show dates or texts."""
 
     def __init__(self, part: str, allowance: Allowance) -> None:
         super().__init__(part, allowance)
@@ -129,10 +129,10 @@ class StylesWriter(PartWriter):
         self.text_styles: set[int] = set()
         self._formats: dict[int, str] = {}
         self.twins: dict[int, int] = {}
-        """Maps each text style to its twin for cells with numbers: the same style with the general format."""
+        """Maps each text style to a copy with the general format. Cells with numbers get this copy."""
 
         self.count = 0
-        """The number of the file's cell styles, without the twins."""
+        """The number of the file's cell styles, without the copies in ``twins``."""
 
         self._in_cell_formats = False
         self._styles = 0
@@ -140,7 +140,7 @@ class StylesWriter(PartWriter):
         self._twin_texts: list[str] = []
 
     def start(self, name: str, attributes: Attributes) -> None:
-        """Record the format of each cell style, and copy a text style to its twin."""
+        """Record the format of each cell style, and copy each text style with the general format."""
         if name == "extLst":
             self.skip()
             return
@@ -159,7 +159,7 @@ class StylesWriter(PartWriter):
         super().start(name, attributes)
 
     def end(self, name: str) -> None:
-        """End an element. The twins are appended after the last cell style."""
+        """End an element. After the last cell style, write the copies of the text styles."""
         if self._twin is not None:
             self._twin.append(f"</{name}>")
         if name == "xf" and self._twin is not None:

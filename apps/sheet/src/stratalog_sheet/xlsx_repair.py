@@ -54,7 +54,7 @@ OPERATORS = (
     "lessThan", "lessThanOrEqual", "equal", "notEqual", "greaterThanOrEqual", "greaterThan", "between", "notBetween",
     "containsText", "notContains", "beginsWith", "endsWith",
 )  # fmt: skip
-"""The schema's operators of conditional formats. The engine also writes other names; the repair removes those."""
+"""The schema's operators of conditional formats. The engine also writes other names; the repair removes them."""
 
 EMPTY_CHART = (
     '<c:barChart><c:barDir val="col"/><c:grouping val="clustered"/><c:axId val="1"/><c:axId val="2"/></c:barChart>'
@@ -118,7 +118,7 @@ class OrderRepair(PartWriter):
 
 
 class Literals(PartReader):
-    """The shared strings of an export, to which more can be added."""
+    """The shared strings of an export. A caller can add strings."""
 
     def __init__(self, part: str, allowance: Allowance) -> None:
         super().__init__(part, allowance)

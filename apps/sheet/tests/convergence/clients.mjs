@@ -1,5 +1,6 @@
-// Clients with real engines share one sheet. A seed decides the order of their steps. They write each request to stdout
-// and read the server's answer from stdin. Each client uses the page's own modules for pending messages and conflicts.
+// Clients with real engines share one sheet. A seed decides the order of their steps. The clients write each request to
+// stdout, and read the server's answer from stdin. Each client uses the page's own modules for pending messages and
+// conflicts.
 // node clients.mjs ENGINE_FOLDER PAGE_FOLDER SEED CLIENTS STEPS
 import { readFileSync } from "node:fs";
 import { createInterface } from "node:readline";
@@ -82,7 +83,7 @@ class Client {
     this.offline = 0;
     const entries = this.cached.entries.slice(0, count);
     this.version = this.cached.version + count;
-    // To the engine, a tab that was loaded again is a new client.
+    // The engine treats a reloaded tab as a new client.
     const id = `${this.name}-${this.generation++}`;
     const sendMessage = async (message) => {
       if (message.type.startsWith("RE")) this.outbox.push(JSON.parse(JSON.stringify(message)));
@@ -96,7 +97,7 @@ class Client {
     for (const message of waiting) this.watch.redo(message);
   }
 
-  /** Dispatch a command. If it makes a new message, record it with the version and the earlier pending messages. */
+  /** Dispatch a command. If a new message results, record the command, the version and the earlier pending messages. */
   do(type, payload = {}) {
     const before = pendingOf(this.model).map(({ nextRevisionId: id, commands }) => ({ id, commands }));
     const copied = JSON.parse(JSON.stringify({ version: this.version, before, command: { type, ...payload } }));

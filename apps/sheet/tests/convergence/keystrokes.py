@@ -1,9 +1,9 @@
 """The check of typed texts: each text is in its cell in the log, or in a client's list *While you were away*.
 
-The first position of its row and column identifies a cell, also after the row or column moved (see
+The check identifies a cell by the first positions of its row and column, also after the row or column moved (see
 `stratalog_sheet.contents`). The clients type each text once. A text may be missing if its author overwrote or cleared
 it before the client sent it. A text may also be missing if, between the typing and the commit, the creation or deletion
-of a sheet was undone. The check counts these texts separately.
+of a sheet was undone. The check counts both kinds of missing texts separately.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Cell = tuple[str, CellId]
 
 
 class Keystrokes:
-    """The texts that the clients of a run typed, and the places of these texts at the end."""
+    """The texts that the clients of a run typed, and the cell or list in which each text is at the end."""
 
     def __init__(self, sheet: Sheet, typed: list[Typed], listed: list[dict[str, Any]]) -> None:
         self._sheet = sheet

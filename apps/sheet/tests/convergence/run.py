@@ -1,6 +1,6 @@
 """One random run: real engines in Node share a sheet that this process serves. At the end all states must be equal.
 
-Each client has a state, and so has the server's open model. Another state is loaded from an app snapshot and the later
+Each client and the server's open model have a state. Another state is loaded from an app snapshot and the later
 entries. The last state comes from a replay of all entries.
 """
 
@@ -191,7 +191,7 @@ def readable(state: dict[str, Any]) -> dict[str, Any]:
         for name, known in (("styles", styles), ("formats", formats), ("borders", borders)):
             plain[name] = dict(_cell_by_cell(plain.get(name, {}), known))
         plain["merges"] = sorted(plain.get("merges", []))
-        # When the engine loads a state, cells that a merge hides get the merge's style. Nobody can see that style.
+        # When the engine loads a state, cells that a merge hides get the merge's style. Users cannot see that style.
         for hidden in _hidden(plain["merges"]):
             plain["styles"].pop(hidden, None)
         sheets.append(plain)

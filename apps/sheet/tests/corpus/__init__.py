@@ -6,6 +6,6 @@ source_packages  fetches the workbooks from Debian's source packages
 scoring          imports one workbook, compares its cells with another reader's, and exports it
 office           opens exports with LibreOffice
 
-``make corpus`` runs the test; see ``docs/corpus.md``. The workbooks are test data of those packages and not a part of
-this repository.
+``make corpus`` runs the test; see ``docs/corpus.md``. The workbooks are test data of Debian's packages and not a part
+of this repository.
 """

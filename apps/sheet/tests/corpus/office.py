@@ -1,4 +1,4 @@
-"""A check of exports by LibreOffice. LibreOffice can open an export if it converts the export."""
+"""A check of exports by LibreOffice. An export passes the check if LibreOffice converts the export to CSV."""
 
 from __future__ import annotations
 

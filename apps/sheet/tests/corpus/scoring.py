@@ -1,4 +1,4 @@
-"""The score of one workbook: its cells compared with another reader's, the report of differences, and the export."""
+"""The score of one workbook: the comparison of its cells with another reader, the reported losses, and the export."""
 
 from __future__ import annotations
 

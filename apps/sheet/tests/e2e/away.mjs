@@ -198,7 +198,7 @@ export const away = ({ url, story, two }) => ({
     await goOnline(bob);
     await isListed(bob, "overwrote", "100");
     await isListed(ada, "overwritten", "100");
-    // The inserted row comes in a separate message, so wait for it.
+    // The inserted row comes in a separate message, so wait for this message.
     await shows(ada, "A3", "200");
     assert.deepEqual([await count(ada), await count(bob)], [1, 1]);
     assert.match(await awayText(ada), /A3 of Sheet1 Bob Hart/);

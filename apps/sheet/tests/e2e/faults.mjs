@@ -5,7 +5,7 @@ import * as people from "./people.mjs";
 
 const { agree, choose, evaluate, goOffline, goOnline, isOpen, shows, textOf, type } = people;
 
-/** Return a script: while `sessionStorage.failing` is set, the engine fails at each command with the text. */
+/** Return a script that makes the engine fail at each command with the text while `sessionStorage.failing` is set. */
 const FAILING = (text) => `;{
   const { Model } = o_spreadsheet;
   const { dispatchToHandlers } = Model.prototype;

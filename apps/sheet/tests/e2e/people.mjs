@@ -64,7 +64,7 @@ const exportsOf = (page) => page.evaluateHandle(() => import("/web/sheet/edit.js
 /** Run a task in the page of a sheet, with the exports of its module and an argument. */
 export const evaluate = async (page, task, argument) => page.evaluate(task, [await exportsOf(page), argument]);
 
-/** Wait until a task of the same form returns a true value. */
+/** Wait until a task, called as in `evaluate`, returns a true value. */
 export const until = async (page, task, argument) => page.waitForFunction(task, [await exportsOf(page), argument]);
 
 export const textOf = (page, cell) => evaluate(page, read, [SHEET, cell]);

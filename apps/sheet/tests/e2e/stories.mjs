@@ -349,7 +349,7 @@ const stories = {
         globalThis.held ? globalThis.held.push(callback) : later(callback);
     });
     await open(page, url, story);
-    // Hold all frames back while the keys are pressed, as on a slow machine or with a fast typist.
+    // Delay all frames while the keys are pressed, as on a slow machine or with a fast typist.
     await page.evaluate(() => (globalThis.held = []));
     await choose(page, "A1");
     for (const key of ["1", "2", "Enter", "3", "4", "Enter"]) await page.keyboard.press(key);

@@ -214,7 +214,7 @@ export const titles = ({ url, story, two, folder }) => ({
     assert.equal(await reader.locator("#list .more").count(), 0);
     await reader.focus(`li[data-name="${story}"] a`);
     assert.equal(await focused(reader), story);
-    // The page handles keys in order. So the last key shows that it has handled the others.
+    // The page handles keys in order. So the effect of the last key shows that the page has handled the other keys.
     for (const key of ["F2", "Delete", "/"]) await reader.keyboard.press(key);
     await reader.waitForSelector("#search:focus");
     assert.equal(await reader.locator(".retitle, dialog").count(), 0);

@@ -109,7 +109,7 @@ export const versionViewer = ({ url, story, two }) => ({
     await hasVersion(page, 3);
     await write(url, story, "A1", "second");
     await hasVersion(page, 4);
-    // Version 2 lacks the active tab of the page, so the viewer shows another tab, and keeps it for version 3.
+    // Version 2 lacks the active tab of the page, so the viewer shows another tab, and keeps that tab for version 3.
     for (const version of [2, 3]) {
       await showVersion(page, version);
       await page.click("#more");

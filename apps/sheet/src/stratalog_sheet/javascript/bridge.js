@@ -1,11 +1,11 @@
-// Bridge: the engine's models by key, for a caller that exchanges JSON. Loaded after the engine, into the same V8.
+// Bridge: the engine's models by key, for a caller that exchanges JSON. V8 loads this file after the engine.
 "use strict";
 globalThis.bridge = (() => {
   const { Model } = globalThis.o_spreadsheet;
   const models = new Map();
 
-  // A transport that sends nothing. `dispatch` returns the messages in `sent`. Once they are committed, the caller
-  // gives them to `apply`, as it does with the messages of other clients.
+  // A transport that sends nothing. `dispatch` returns the messages in `sent`. After their commit, the caller gives
+  // these messages to `apply`, like the messages of other clients.
   class Line {
     sent = [];
     onNewMessage(client, receive) {
@@ -52,7 +52,7 @@ globalThis.bridge = (() => {
   // The values of formulas that the engine cannot read.
   const UNREAD = ["#BAD_EXPR", "#NAME?"];
 
-  // Collects cells: their count, and the first `limit` of them.
+  // Collects the count of cells, and the first `limit` cells.
   function counted(getters, limit) {
     const answer = { count: 0, cells: [] };
     const add = ({ sheetId, col, row }) => {
@@ -61,8 +61,8 @@ globalThis.bridge = (() => {
     return { answer, add };
   }
 
-  // Whether a value equals the value in a file. Numbers may differ slightly, because another program may have computed
-  // the file's values in another order.
+  // Return whether a value equals the value in a file. Numbers may differ slightly, because another program may have
+  // computed the file's values in another order.
   function isSame(here, there) {
     if (typeof here !== "number" || typeof there !== "number") return (here ?? "") === there;
     return Math.abs(here - there) <= 1e-9 * Math.max(1, Math.abs(here), Math.abs(there));
@@ -160,7 +160,7 @@ globalThis.bridge = (() => {
       }
       return cells;
     },
-    // Return the count of formulas that the engine cannot read or that use unknown names, and the first such cells.
+    // Return the count and the first cells of formulas that the engine cannot read, or that use unknown names.
     brokenFormulas({ key, limit }) {
       const { getters } = openModel(key).model;
       const broken = counted(getters, limit);
@@ -173,8 +173,8 @@ globalThis.bridge = (() => {
       }
       return broken.answer;
     },
-    // Return the count of cells whose values differ from the values in the file, and the first such cells. `values` has
-    // the file's values for each sheet, as [col, row, value].
+    // Return the count and the first of the cells whose values differ from the values in the file. `values` has the
+    // file's values for each sheet, as [col, row, value].
     otherValues({ key, limit, values }) {
       const { getters } = openModel(key).model;
       const others = counted(getters, limit);

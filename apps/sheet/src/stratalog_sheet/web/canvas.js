@@ -1,5 +1,5 @@
-// Canvas: shows a model. A component of the engine shows one model for its whole life, so the canvas makes a new
-// component for another model.
+// Canvas: shows a model. A component of the engine can show only one model, so the canvas makes a new component for
+// another model.
 
 import { composerOf, endTyping, Spreadsheet, typeAnew, useStores } from "./engine.js";
 import { toast } from "./dom.js";
@@ -38,7 +38,7 @@ export class Canvas {
     templates ??= fetch(TEMPLATES).then((answer) => answer.text());
     const spreadsheet = { model, notifyUser, raiseError, askConfirmation };
     const element = this.#element;
-    // Without this, the engine would measure the element before the element has its size.
+    // Without this `isSmall`, the engine would measure the element before the element has its size.
     const env = {
       get isSmall() {
         return element.clientWidth < SMALL_PIXELS;
@@ -68,7 +68,7 @@ export class Canvas {
   }
 }
 
-/** Wait until the engine has painted the sheet. Before that, the engine does not know the visible part. */
+/** Wait until the engine has painted the sheet. Only then has the engine computed the visible part of the sheet. */
 const painted = () => new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve)));
 
 function notifyUser({ text, type }) {

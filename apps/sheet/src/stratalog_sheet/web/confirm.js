@@ -1,4 +1,4 @@
-// Confirm: a dialog before an action that cannot be undone. It opens with the focus on Cancel.
+// Confirm: a dialog before an action that cannot be undone. The dialog opens with the focus on Cancel.
 
 import { make } from "./dom.js";
 

@@ -8,15 +8,16 @@ const LINES = { ROW: "row", COL: "column", SHEET: "sheet" };
 
 /** The heading of each kind, and the text below it. */
 const KINDS = {
-  deleted: ["Lost by deletion", "You typed these into rows, columns or sheets that were deleted."],
-  overwritten: ["Overwritten by others", "Others replaced your texts by these, without having seen yours."],
-  overwrote: ["Overwritten by you", "Others wrote these while you were away. Your later texts replaced them."],
-  refused: ["Refused", "These changes were not accepted."],
-  undo: ["Undo and redo", "These did not reach the server, and changed nothing."],
+  deleted: ["Lost by deletion", "You typed these texts into rows, columns or sheets that were deleted."],
+  overwritten: ["Overwritten by others", "Others replaced your texts before they had seen your texts."],
+  overwrote: ["Overwritten by you", "Others wrote these texts while you were away. Your later texts replaced theirs."],
+  refused: ["Refused", "The sheet did not accept these changes."],
+  undo: ["Undo and redo", "These actions did not reach the server, and changed nothing."],
 };
 
 /**
- * The tab's elements. `restore(item)` and `dismiss(item)` are the actions of its buttons; `dismiss()` dismisses all.
+ * Return the tab's elements. `restore(item)` and `dismiss(item)` are the actions of an item's buttons. `dismiss()`
+ * dismisses all items.
  */
 export function drawConflicts(items, { restore, dismiss, isReadOnly }) {
   const head = make("h2", {}, "While you were away");
@@ -30,7 +31,7 @@ export function drawConflicts(items, { restore, dismiss, isReadOnly }) {
     const words = make("p", { class: "how" }, hint);
     return [make("section", { "data-kind": kind }, heading, words, make("ol", { class: "entries" }, ...list))];
   });
-  const more = items.length > SHOWN_MAX ? `${items.length - SHOWN_MAX} more are listed after these are gone.` : "";
+  const more = items.length > SHOWN_MAX ? `${items.length - SHOWN_MAX} more appear when this list is shorter.` : "";
   const all = make("button", { type: "button", class: "quiet dismiss", onclick: () => dismiss() }, "Dismiss all");
   return [head, ...groups, more && make("p", { class: "hint" }, more), all];
 }

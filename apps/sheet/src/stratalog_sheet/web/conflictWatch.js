@@ -9,7 +9,7 @@ export class ConflictWatch {
   #model;
   #across;
 
-  /** `model()` returns the model; `across(model, deliver)` calls `deliver` and follows cells through it. */
+  /** `model()` returns the model. `across(model, deliver)` calls `deliver`, and follows cells that this call moves. */
   constructor(conflicts, model, across = (_, deliver) => deliver()) {
     this.#conflicts = conflicts;
     this.#model = model;
@@ -37,7 +37,7 @@ export class ConflictWatch {
 
   /**
    * Move the pending changes to the positions that their cells have in another version. `commands` move the cells of
-   * the model's version to those positions. After this, use the model only to read its pending changes.
+   * the model's version to those positions. After this call, use the model only to read its pending changes.
    */
   carry(commands, version, emit) {
     const { serverRevisionId } = this.#model().session;
@@ -46,7 +46,7 @@ export class ConflictWatch {
     if (commands.length) this.give({ version, author: "", created_ms: Date.now(), message }, emit);
   }
 
-  /** Repeat a message. Record each refused text as `deleted`: its cell is gone, as after a restore. */
+  /** Repeat a message. Record each refused text as `deleted`, because its cell is gone, for example after a restore. */
   redo(message) {
     const model = this.#model();
     const lost = redo(model, message);
@@ -61,8 +61,8 @@ export class ConflictWatch {
   }
 
   /**
-   * Add the version at which a message was typed, if `version` is newer. From the added version, other pages know which
-   * entries the author had not seen.
+   * Add the version at which the user typed a message, if `version` is newer. From the added version, other pages
+   * compute which entries the author had not seen.
    */
   dated({ ...message }, version) {
     const { typedAt = version } = this.#pendingMessage(message.nextRevisionId) ?? {};
@@ -86,7 +86,7 @@ export class ConflictWatch {
     for (const item of items.length ? items : [other]) this.#conflicts.add(item);
   }
 
-  /** Record undos and redos that the page took back, as when the server cannot be reached. */
+  /** Record undos and redos that the page took back, for example because the server cannot be reached. */
   noteDropped(messages) {
     for (const { undoneRevisionId, redoneRevisionId } of messages) {
       this.#noteUndo(undoneRevisionId ?? redoneRevisionId, redoneRevisionId !== undefined);
@@ -94,8 +94,8 @@ export class ConflictWatch {
   }
 
   /**
-   * Record an undo or redo that the user requested while the server was away. Its target is the newest change that is
-   * not the target of another record.
+   * Record an undo or redo that the user requested while the page was not connected. Its target is the newest change
+   * that is not the target of another record.
    */
   missUndo(isRedo) {
     const waiting = this.#conflicts.items.filter(({ kind }) => kind === "undo").map(({ target }) => target);

@@ -1,12 +1,12 @@
 // Conflicts: changes that were lost because two authors did not see each other's changes. The author of a lost change
-// may be this page or another client. A conflict is listed until the user restores or dismisses it, also across
-// reloads: the offline cache stores the list with the pending changes.
+// may be this page or another client. The panel lists a conflict until the user restores or dismisses it. The list
+// survives a reload, because the offline cache stores the list with the pending changes.
 
 import { isSame, moved, movedBy } from "./positions.js";
 
 const OWN_WRITES_MAX = 200;
 const SHIFTS = new Set(["ADD_COLUMNS_ROWS", "REMOVE_COLUMNS_ROWS", "DELETE_SHEET"]);
-/** Types of commands that write no text. If another user deletes the cells of such a command, no conflict is listed. */
+/** Types of commands that write no text. If another user deletes the cells of such a command, there is no conflict. */
 const LOOKS = /^UPDATE_CELL$|^CLEAR|^DELETE|^REMOVE|FORMATTING|BORDER|RESIZE|FREEZE|HIDE|FOLD|GROUP/;
 /** Identifies a command across rebases, which copy the command. The page neither sends nor stores a symbol property. */
 const ORIGIN = Symbol("origin");
@@ -17,14 +17,14 @@ const ORIGIN = Symbol("origin");
  * - overwrote: a change of this page replaced another author's text;
  * - overwritten: another author's change replaced this page's text;
  * - deleted: the text or change is lost with its row, column or sheet;
- * - refused: by the server, or by the engine when the page opened the sheet;
+ * - refused: the server refused the change, or the engine failed to open the sheet with the change;
  * - undo: an undo or redo of `target` that did not reach the server; it has no cell.
  */
 export class Conflicts extends EventTarget {
   items = [];
-  /** Counts changes: the offline cache stores the list after each. */
+  /** The number of changes of the list. The offline cache stores the list after each change. */
   changes = 0;
-  /** Committed writes of this page, at their positions in the newest version. Other users may not have seen them. */
+  /** Committed writes of this page, at their positions in the newest version. Others may not have seen these writes. */
   #own = [];
   #before = null;
 
@@ -85,7 +85,7 @@ export class Conflicts extends EventTarget {
     this.#before = null;
   }
 
-  /** Call this instead of `settle` if the entry is this page's own. */
+  /** Call this instead of `settle` if the entry has a change of this page. */
   note({ version }, commands) {
     this.#before = null;
     this.#follow(commands);
@@ -103,7 +103,7 @@ export class Conflicts extends EventTarget {
     this.changes += 1;
   }
 
-  /** Record own writes that another author overwrote or deleted without having seen them. */
+  /** Record own writes that another author overwrote or deleted before seeing these writes. */
   #noteOverwritten(entry, commands, typedAt) {
     const lastWrite = writesOf(commands);
     const shifts = commands.filter(isShift);
@@ -190,8 +190,8 @@ export function changeOf(commands) {
 }
 
 /**
- * Return an entry's commands. For a redo, return the commands of its target's effect; for an undo, only those that move
- * cells, since an undo writes no new text.
+ * Return an entry's commands. For a redo, return the commands of its target's effect. For an undo, return only the
+ * commands of the effect that move cells, because an undo writes no new text.
  */
 export function effectOf({ type }, commands, effectOfTarget) {
   if (type === "REVISION_UNDONE") return effectOfTarget().filter(isShift);
@@ -216,8 +216,8 @@ function withLine(source, position, moment) {
 }
 
 /**
- * Return a function from a position to `{ text }`, the text that `commands` leave there. The function returns null if
- * `commands` do not write the cell.
+ * Return a function from a cell's position to `{ text }`, the text that `commands` leave in the cell. The function
+ * returns null if `commands` do not write the cell.
  */
 function writesOf(commands) {
   if (commands.some(isShift)) return (position) => walk(commands, position);

@@ -1,6 +1,9 @@
 // Dom: makes elements, and formats times, errors and messages. Text is never parsed as markup.
 
-/** Make an element with attributes and content. `on…` adds a listener, true sets an attribute, false omits it. */
+/**
+ * Make an element with attributes and content. An attribute with a name such as `onclick` adds a listener. The value
+ * true sets an empty attribute, and false omits the attribute.
+ */
 export function make(tag, attributes = {}, ...content) {
   const element = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes)) {
@@ -33,7 +36,7 @@ export function ago(ms, now = Date.now()) {
   return moment(ms);
 }
 
-/** Return a past time as text, with its day unless that is today. */
+/** Return a past time as text, with its day unless the day is today. */
 export function moment(ms) {
   const date = new Date(ms);
   const isToday = date.toDateString() === new Date().toDateString();
@@ -68,13 +71,13 @@ export function sentence({ code, message, details }) {
 
 const capital = (text) => `${text.charAt(0).toUpperCase()}${text.slice(1)}`;
 
-// The server does not always count beyond the limit.
+// `value` may be missing, because the server does not always count beyond the limit.
 function excess({ value, limit }) {
   const counted = Number.isFinite(value) ? `: ${value.toLocaleString("en")}` : "";
   return `${counted} (the limit is ${limit.toLocaleString("en")})`;
 }
 
-/** Show a message at the lower edge for a while. */
+/** Show a message at the lower edge of the page for some seconds. */
 export function toast(text, isBad = false) {
   const shown = make("p", { class: "told", role: isBad ? "alert" : "status", "data-bad": isBad }, text);
   document.body.append(shown);

@@ -1,4 +1,4 @@
-// Edit: the page of one sheet. It connects the workbook, the canvases, the timeline and the panel.
+// Edit: the page of one sheet. The page connects the workbook, the canvases, the timeline and the panel.
 
 import { Canvas, theme } from "./canvas.js";
 import { drawConflicts } from "./conflictList.js";
@@ -32,7 +32,7 @@ const server = new Server(organisation);
 const me = { name: ownName(), isReader: query.has("view") };
 const marks = new Marks(() => shownModel()?.trigger("update"));
 const page = { marks, refusesUndo: () => !["saved", "saving"].includes(workbook.connectionStatus) };
-/** Callbacks for the workbook's model only. The version viewer's model does not get them. */
+/** Callbacks for the workbook's model only. The version viewer's model does not get these callbacks. */
 const following = {
   onMoved: (command) => tracker.move(command),
   onEditLost: (composer) => tracker.lose(composer),
@@ -172,7 +172,7 @@ const does = {
 
 /**
  * Return a version's entry, the zones to mark, and the size of the change in words. Without comparison, the entry
- * changes these zones. With comparison, the zones are cells that differ from now; the words count all such cells.
+ * changes these zones. With comparison, the zones are the first cells that differ from the newest version.
  */
 async function changedAt(version) {
   const [entry] = await entryOf(version);
@@ -183,7 +183,7 @@ async function changedAt(version) {
   const differences = await server.get(server.path(name, "/changes"), { source: version, target: workbook.version });
   if (differences.length > COMPARED_CELLS_MAX)
     toast(`${differences.length} cells differ; the first ${COMPARED_CELLS_MAX} are marked.`);
-  // The canvas shows the earlier version, so only cells that exist in it can be marked.
+  // The canvas shows the earlier version, so mark only cells that exist in that version.
   const changed = differences
     .slice(0, COMPARED_CELLS_MAX)
     .filter(({ earlier_cell }) => earlier_cell)
@@ -224,7 +224,7 @@ function noteEntry(entry) {
   panel?.refresh();
 }
 
-/** Go back to now and read the named versions again, because the server has lost the history that the page read. */
+/** Show the newest version, and read the named versions again: the server has lost the history that the page read. */
 function showOtherHistory() {
   timeline?.go(null);
   versionViewer.forget();
@@ -262,7 +262,7 @@ function restore(item) {
   timeline.go(null);
   const isAway = item.kind === "undo" && !["saved", "saving"].includes(workbook.connectionStatus);
   if (isAway) return toast("An undo needs the server, which cannot be reached now.");
-  if (!restorer.restore(item)) toast("The sheet does not accept this now. It stays in this list.", true);
+  if (!restorer.restore(item)) toast("The sheet does not accept this change now. The change stays in the list.", true);
 }
 
 function dismiss(item) {
@@ -302,7 +302,7 @@ function showEnd(describe) {
   } catch (error) {
     console.error(error);
   }
-  // An engine that has failed takes no more texts, so the message shows the open edit. Its canvas would fail again.
+  // A failed engine takes no more texts, so the message shows the open edit. Clear the canvas, which would fail again.
   const edit = editOf(canvases.now.composer);
   if (!workbook.isComplete) canvases.now.clear();
   timeline?.go(null);

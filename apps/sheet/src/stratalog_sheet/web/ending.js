@@ -19,7 +19,7 @@ export function describeDeletion({ title, waiting }, { downloadHere, discard, co
 
 /** Say that the page takes no more edits until a reload. Show the text of an edit that the page did not store. */
 export function describeFault({ fault, waiting, hasOfflineCache }, { edit }) {
-  const words = ["It takes no more edits until you reload it.", sentence(fault)];
+  const words = ["The page takes no more edits until you reload it.", sentence(fault)];
   const fate = hasOfflineCache ? "stored in this browser" : "not stored, and a reload loses it";
   if (waiting) words.push(`Not sent yet: ${changes(waiting)}, ${fate}.`);
   if (edit?.isChanged) words.push(`Not stored, in ${nameOf(edit.col, edit.row)}: ${edit.text}`);

@@ -15,8 +15,9 @@ export function makeModel(data, messages, { client, transport, isReadOnly = fals
   return model;
 }
 
-// While an undo of this page is unacknowledged, the engine blocks changes. But it lifts the block at any client's undo,
-// and the page's undo then removes text typed since. So keep the block: docs/concepts/sheet-engine-reports.md.
+// While an undo of this page is unacknowledged, the engine blocks changes. But the engine lifts the block at any
+// client's undo. The page's undo then removes text that the user typed meanwhile. So keep the block:
+// docs/concepts/sheet-engine-reports.md.
 function blockWhileAnUndoWaits(session) {
   const { acknowledge } = session;
   session.acknowledge = (message) => {
@@ -64,7 +65,8 @@ export function redo(model, message) {
  */
 export function prepared({ session }, message) {
   const isOurs = session.pendingMessages.some(({ nextRevisionId }) => nextRevisionId === message.nextRevisionId);
-  // The engine moves the selection by the commands of `pendingMessages`, but does not rebase them. So rebase them here.
+  // The engine moves the selection by the commands of `pendingMessages`, but does not rebase these commands. So rebase
+  // the commands here.
   for (const pending of session.pendingMessages) {
     if (pending.type === "REMOTE_REVISION") pending.commands = session.revisions.get(pending.nextRevisionId).commands;
   }
@@ -85,8 +87,8 @@ export function effectOfHistory({ session }, { undoneRevisionId, redoneRevisionI
 }
 
 /**
- * Take back undos and redos that the server has not acknowledged, because they block the sheet until then. `withdraw`
- * makes the transport forget the message that the transport is sending. Returns the messages that were taken back.
+ * Take back undos and redos that the server has not acknowledged, because they block the sheet. `withdraw` makes the
+ * transport forget the message that the transport is sending. Returns the messages that were taken back.
  */
 export function dropWaitingUndo(model, withdraw) {
   const { session } = model;
@@ -102,7 +104,7 @@ export function dropWaitingUndo(model, withdraw) {
   return waiting;
 }
 
-/** Return the revision that the next undo or redo would change, except those in `except`; null if there is none. */
+/** Return the revision that the next undo or redo would change. Skip the ids in `except`. Null means no revision. */
 export function nextInHistory(model, isRedo, except) {
   const history = historyOf(model);
   return (isRedo ? history.redoStack : history.undoStack).findLast((id) => !except.includes(id)) ?? null;
@@ -135,8 +137,8 @@ function moveBetweenStacks(model, id, isUndone) {
 }
 
 /**
- * Take back the newest messages, as if the model had not read them. Returns false if an undo or redo is among them: an
- * undo or redo has also changed earlier messages, so the caller needs a new model.
+ * Take back the newest messages, as if the model had not read these messages. Returns false if one of the messages is
+ * an undo or redo. An undo or redo has also changed earlier messages, so the caller then needs a new model.
  */
 export function rewind(model, messages) {
   if (messages.some(({ type }) => type !== "REMOTE_REVISION")) return false;
@@ -154,7 +156,7 @@ export function rewind(model, messages) {
   return true;
 }
 
-/** Accept no more changes, and keep the existing ones. */
+/** Make the model refuse further changes, and keep the existing changes. */
 export const freeze = (model) => model.updateMode("readonly");
 
 /** Return the files of the model's workbook, as the engine exports them. */
@@ -230,7 +232,7 @@ export function moveSelection(model, { sheetId, col, row }) {
  */
 export function traced({ session: { revisions } }, positions, deliver) {
   const id = crypto.randomUUID();
-  // No plugin knows this command. It has the fields by which the engine rebases a cell's position.
+  // No plugin handles this command. The command has the fields by which the engine rebases a cell's position.
   const commands = positions.map((position, index) => ({ type: "STRATALOG_POSITION", index, ...position }));
   revisions.append(id, { id, clientId: "position", commands, changes: [], setChanges: () => {} });
   try {
@@ -247,9 +249,9 @@ export function traced({ session: { revisions } }, positions, deliver) {
   }
 }
 
-// At another user's insertion or deletion, the engine moves the edited cell twice, even if it was in another sheet. If
-// the edited cell is deleted, the engine loses the typed text: docs/concepts/sheet-engine-reports.md. So the page
-// follows the edited cell itself.
+// When another user inserts or deletes lines, the engine moves the edited cell twice, even if the lines are in another
+// sheet. If the edited cell is deleted, the engine loses the typed text: docs/concepts/sheet-engine-reports.md. So the
+// page follows the edited cell itself.
 const handle = Stores.CellComposerStore.prototype.handle;
 Stores.CellComposerStore.prototype.handle = function (command) {
   if (command.type === "ADD_COLUMNS_ROWS" || command.type === "REMOVE_COLUMNS_ROWS") return;

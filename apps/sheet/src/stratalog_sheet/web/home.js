@@ -1,5 +1,5 @@
-// Home: the page of an organisation's sheets. It has a list with keyboard navigation, two ways to make a sheet, and for
-// each sheet a menu to rename or delete the sheet.
+// Home: the page of an organisation's sheets. The page has a list with keyboard navigation, two ways to make a sheet,
+// and for each sheet a menu to rename or delete the sheet.
 
 import { confirmInDialog } from "./confirm.js";
 import { ago, find, make, moment, sentence, toast } from "./dom.js";
@@ -38,7 +38,7 @@ function show() {
   find("#list").replaceChildren(...listed.map(line));
   if (focused) find(kind, lines().find(({ dataset }) => dataset.name === focused) ?? document)?.focus();
   if (listed.length) hint("");
-  else if (sheets.length) hint("No sheet has such a name.");
+  else if (sheets.length) hint("No sheet has these words in its name or title.");
   else hint("No sheets yet. Begin an empty one, or drop an .xlsx or .csv file here.");
 }
 
@@ -110,7 +110,7 @@ async function rename({ name, title, incarnation }) {
 async function remove({ name, title, version, incarnation }) {
   const called = `“${title || name}”`;
   const versions = version === 1 ? "its one version" : `all its ${version.toLocaleString("en")} versions`;
-  const text = `It is deleted for all users, with ${versions}. Copies of it stay. This cannot be undone.`;
+  const text = `The sheet is deleted for all users, with ${versions}. Its copies stay. You cannot undo the deletion.`;
   if (!(await confirmInDialog({ title: `Delete ${called}?`, text, yes: "Delete" }))) return;
   try {
     await server.delete(server.path(name, "/"), { incarnation });
@@ -161,7 +161,7 @@ const all = (selector) => [...document.querySelectorAll(selector)].map((element)
 const lines = () => all("#list li");
 const links = () => all("#list a");
 const linkOf = (name) => lines().find(({ dataset }) => dataset.name === name)?.querySelector("a");
-/** The sheet whose line has the focus, if it may be changed. */
+/** The sheet whose line has the focus, if the user may change the sheet. */
 const chosen = () => sheets.find(({ name, read_only }) => !read_only && name === focusIn(document.activeElement).name);
 
 function move(step) {

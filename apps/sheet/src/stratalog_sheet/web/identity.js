@@ -1,4 +1,4 @@
-// Identity: the name that others see. All pages of this browser share it.
+// Identity: the user's name that others see. All pages of this browser share the name.
 
 const NAME = "stratalog name";
 const ADJECTIVES = ["Amber", "Brisk", "Calm", "Clever", "Gentle", "Keen", "Merry", "Quiet", "Swift", "Warm"];

@@ -49,13 +49,13 @@ export class Loader {
     this.#server.incarnation = this.#facts.incarnation;
   }
 
-  /** Check the history of the pending changes. If they belong to a deleted sheet of this name, throw or drop them. */
+  /** Check the history of the pending changes. If they belong to a deleted sheet, throw an error or drop them. */
   #checkIncarnation(cached) {
     const known = cached.snapshot?.facts.incarnation;
     const typed = cached.pending && (cached.pending.incarnation ?? known);
     if (!typed || typed === this.#facts.incarnation) return;
     if (typed === known) throw new StratalogError("not-found", "the sheet was deleted, and its name was reused");
-    // Another tab has cached the new sheet, so the snapshot below the pending changes is gone. Drop these changes.
+    // Another tab has cached the new sheet, so the base snapshot of the pending changes is gone. Drop these changes.
     cached.pending = null;
     const text = "pending changes were dropped, because they belong to a deleted sheet of this name";
     this.#complain(new StratalogError("conflict", text));
@@ -99,7 +99,7 @@ export class Loader {
     return { snapshot: { ...fresh, data: answer.data }, entries: answer.entries };
   }
 
-  /** If the server has lost the cached history, mark the pending changes for a repetition on the server's state. */
+  /** If the server lost the cached history, mark the pending changes. The page then repeats them on the new state. */
   #leaveLost({ pending }, error) {
     if (error.code !== LOST) throw error;
     if (pending) pending.version = -1;
@@ -112,7 +112,7 @@ export class Loader {
   }
 }
 
-/** The error for a server that went back to an older history, as after a restore from a backup. */
+/** The error for a server that went back to an older history, for example after a restore from a backup. */
 export const historyLost = () =>
   new StratalogError(
     LOST,

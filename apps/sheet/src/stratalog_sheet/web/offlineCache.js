@@ -1,5 +1,5 @@
 // Offline cache: a sheet's data in the browser. All tabs share one snapshot from the server and the entries after it.
-// Each tab has its own conflicts and pending changes, with the version at which the user typed them.
+// Each tab has its own conflicts and pending changes. Each change has the version at which the user typed the change.
 
 import { Database, within } from "/web/client/database.js";
 
@@ -25,7 +25,10 @@ export class OfflineCache {
     this.tabLease = tabLease;
   }
 
-  /** The snapshot or null; the entries after it up to a gap; the pending changes or null; the conflicts or null. */
+  /**
+   * Return the snapshot, the entries after the snapshot up to a gap, the pending changes and the conflicts. All except
+   * the entries may be null.
+   */
   async load() {
     const [snapshot, entries, pending, own, conflicts] = await this.#database.read((store) => [
       store("items").get(SNAPSHOT),
@@ -58,8 +61,8 @@ export class OfflineCache {
   }
 
   /**
-   * Store the pending changes and the conflicts, unless they are stored already. One transaction writes both, because a
-   * change whose row was deleted turns from pending into a conflict and must not be lost between the two.
+   * Store the pending changes and the conflicts, unless they are stored already. A pending change whose row was deleted
+   * becomes a conflict. One transaction writes both lists, so that a crash cannot lose such a change.
    */
   async putPending(version, messages, incarnation, conflicts) {
     const latest = signature(version, messages, conflicts.changes);
@@ -70,7 +73,7 @@ export class OfflineCache {
     await this.#database.write(({ pending, confirmed }) => {
       if (messages.length) pending.put({ ...key, version, messages, incarnation });
       else pending.delete([this.tabLease, 0]);
-      // Conflicts are stored as pending, so that the next tab takes this lease and shows them.
+      // Store conflicts as pending data, so that the next tab takes this lease and shows the conflicts.
       if (items.length) pending.put({ ...key, sequence: 1, version, items, incarnation });
       else pending.delete([this.tabLease, 1]);
       if (own.length) confirmed.put({ ...key, version, own });

@@ -1,4 +1,4 @@
-// Page cache: stores the page's own files in the browser, so that a sheet also opens while the server is away.
+// Page cache: stores the page's own files in the browser, so that a sheet also opens without the server.
 
 const CACHE = "stratalog pages";
 

@@ -1,5 +1,5 @@
-// Panel: information beside the sheet. It shows the activity with its authors, the selected cell with all its earlier
-// contents, and the named versions.
+// Panel: information beside the sheet. The panel shows the activity with its authors, the selected cell with all its
+// earlier contents, the named versions, and the conflicts.
 
 import { ago, find, make, moment, sentence } from "./dom.js";
 
@@ -24,7 +24,7 @@ export class Panel extends EventTarget {
     this.awayCount = 0;
   }
 
-  /** The number of conflicts. Their tab is visible while there are any, and while it is selected. */
+  /** The number of conflicts. The tab “Away” is visible while there are conflicts or the tab is selected. */
   set awayCount(count) {
     const tab = find("#tab-away", this.#element);
     tab.hidden = !count && this.#tab !== "away";
@@ -42,8 +42,8 @@ export class Panel extends EventTarget {
   }
 
   /**
-   * The selected cell: `{name, tab, at, label}`. `at` is the version in which it was selected, or null for the newest.
-   * While the user goes through the versions of a cell's history, the panel keeps the cell as it was selected.
+   * The selected cell: `{name, tab, at, label}`. `at` is the version in which the user selected the cell, or null for
+   * the newest version. While the user views versions of the cell's history, the panel keeps the first `at`.
    */
   set cell(cell) {
     const { name, tab, at } = this.#cell ?? {};
@@ -96,7 +96,7 @@ export class Panel extends EventTarget {
         make(
           "p",
           { class: "hint" },
-          error.code === "outcome-unknown" ? "The history is on the server." : sentence(error),
+          error.code === "outcome-unknown" ? "The history needs the server, which cannot be reached." : sentence(error),
         ),
       ];
     }
@@ -144,7 +144,7 @@ export class Panel extends EventTarget {
 
   async #drawCell() {
     const { name, label, tab, at } = this.#cell ?? {};
-    if (!name) return [make("p", { class: "hint" }, "Choose a cell to see who changed it, when, and from what.")];
+    if (!name) return [make("p", { class: "hint" }, "Choose a cell to see its changes, with author and time.")];
     const entries = await this.#queries.blame({ name, tab, at });
     const head = make("h2", {}, name, make("small", {}, at === null ? label : `${label}, version ${at}`));
     if (!entries.length) return [head, make("p", { class: "hint" }, "This cell was never changed.")];
@@ -184,7 +184,7 @@ export class Panel extends EventTarget {
   async #drawVersions() {
     const versions = await this.#queries.versions();
     if (!versions.length)
-      return [make("p", { class: "hint" }, "No version has a name yet. Move the slider to a moment and name it.")];
+      return [make("p", { class: "hint" }, "No version has a name yet. Move the slider to a version, and name it.")];
     const newest = [...versions].sort((left, right) => right.version - left.version);
     return [
       make(

@@ -1,4 +1,4 @@
-// Plugins: this page's additions to the engine. Each plugin calls `page`, which `makeModel` gets for its model.
+// Plugins: this page's additions to the engine. Each plugin calls functions of `page`, an argument of `makeModel`.
 
 const { registries, UIPlugin } = globalThis.o_spreadsheet;
 const COLORS = { changed: "#d9772b", fresh: "#3f8f5f" };
@@ -33,8 +33,9 @@ class MarksPlugin extends UIPlugin {
 }
 
 /**
- * Tells the page how cells move: each command once, in the coordinates of the optimistic state. The engine calls its
- * stateful plugins in this way. The engine's stores get another client's command twice, and replayed commands as well.
+ * Passes each command to the page once, in the coordinates of the optimistic state. From these commands, the page
+ * computes how cells move. A store of the engine is unsuitable, because a store gets another client's commands twice,
+ * and also gets replayed commands.
  */
 class PositionsPlugin extends UIPlugin {
   constructor(config) {
@@ -47,7 +48,7 @@ class PositionsPlugin extends UIPlugin {
   }
 }
 
-/** Refuses an undo or redo while the server is away: it would block the sheet until the server is back. */
+/** Refuses an undo or redo while there is no connection. The undo would block the sheet until the next connection. */
 class OnlinePlugin extends UIPlugin {
   constructor(config) {
     super(config);

@@ -1,10 +1,11 @@
-// Presence: the other users of the sheet and their positions. The live connection carries it, the engine shows it.
+// Presence: the other users of the sheet and their positions. The live connection sends and receives the positions, and
+// the engine shows them.
 
 const PAUSE_MS = 80;
 const NAME_CHARACTERS_MAX = 40;
 
 export class Presence {
-  /** The presence of the others, by connection: `{id, name, position}`. */
+  /** The presence of the other users, by connection: `{id, name, position}`. */
   people = new Map();
   #live;
   #emit;
@@ -31,7 +32,7 @@ export class Presence {
     if (this.#shown) this.say({ type: "CLIENT_MOVED", client: { ...this.#shown, name } });
   }
 
-  /** Give the engine the presence of the others, as the live connection has it now. */
+  /** Give the engine the presence of the other users, as the live connection states it now. */
   hear() {
     const { id, present, principals } = this.#live;
     const now = new Map(
@@ -54,7 +55,7 @@ export class Presence {
 }
 
 // Other clients may send any presence. So this function uses only the parts that the engine can draw, under an id that
-// another connection cannot take. If the server knows the principal, the server decides the name.
+// another connection cannot take. If the server states the connection's principal, the page shows the principal's name.
 function person(connection, state, principal) {
   const { name: own, position } = Object(state);
   const name = principal ? principal.name || principal.id : (own ?? "");

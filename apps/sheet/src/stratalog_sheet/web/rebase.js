@@ -34,7 +34,7 @@
     onRemoteRevisionReceived.call(this, { commands: commands.filter(isDone) });
   };
 
-  /** Insert another client's committed operation before the pending ones. @this {any} */
+  /** Insert another client's committed operation before the pending operations. @this {any} */
   Branch.insert = function (newOperation, predecessorId) {
     const { before, operation, after } = this.locateOperation(predecessorId);
     const walk = new Walk(this, newOperation.data.commands);
@@ -84,9 +84,9 @@
   };
 
   /**
-   * Return the commands by which an undo or redo of an operation changes the present state. They are rebased past the
-   * later committed operations, but not past pending operations, for which `isPending(id)` is true. An undo that
-   * removes a line may also remove lines that were added beside this line; the result omits the added lines.
+   * Return the commands by which an undo or redo of an operation changes the present state. The commands are rebased
+   * past the later committed operations, but not past pending operations, for which `isPending(id)` is true. An undo
+   * that removes a line may also remove lines that were added beside this line; the result omits the added lines.
    * @this {any}
    */
   Tree.effectOf = function (id, isUndo, isPending) {
@@ -109,7 +109,7 @@
     });
   }
 
-  /** Moves commands past operations. At each step, the commands rebase the operation, and then it rebases them. */
+  /** Moves commands past operations. At each step, the commands rebase the operation, which then rebases them. */
   class Walk {
     constructor({ buildTransformation }, commands) {
       this.buildTransformation = buildTransformation;

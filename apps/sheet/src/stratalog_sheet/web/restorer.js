@@ -1,4 +1,4 @@
-// Restorer: restores a conflict's lost text or change. If its cell was deleted, it adds a new row, column or sheet.
+// Restorer: restores a conflict's lost text or change. For a deleted cell, the restorer adds a row, column or sheet.
 
 import { moveInHistory } from "./engine.js";
 
@@ -12,7 +12,7 @@ export class Restorer {
     this.#model = model;
   }
 
-  /** Restore an item. Returns false if the model refuses it. */
+  /** Restore an item. Returns false if the model refuses the change. */
   restore(item) {
     const isUndo = item.kind === "undo";
     const isRestored = isUndo ? moveInHistory(this.#model(), item.target, item.isRedo) : this.#write(item);
@@ -34,7 +34,7 @@ export class Restorer {
     return model.dispatch("UPDATE_CELL", { sheetId, col, row, content: text }).isSuccessful;
   }
 
-  /** Add a line or sheet in place of a deleted one, for all items that were deleted with it. */
+  /** Add a line or sheet in place of a deleted line or sheet, for all items that were deleted with it. */
   #reopen(item) {
     const { gone, line } = item;
     const all = this.#conflicts.items.filter((other) => other === item || (other.gone && other.line === line));

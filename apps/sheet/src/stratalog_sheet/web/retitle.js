@@ -1,4 +1,4 @@
-// Retitle: edit a title in place. Enter or leaving the input saves the new title; Escape keeps the old one.
+// Retitle: edit a title in place. Enter or leaving the input saves the new title. Escape keeps the old title.
 
 import { make, sentence, toast } from "./dom.js";
 
@@ -40,7 +40,7 @@ export function retitle(shown, text, save) {
       } catch (error) {
         toast(sentence(error), true);
         input.readOnly = false;
-        // After an error, the input stays open only if it still has the focus.
+        // After an error, the input stays open only if the input still has the focus.
         if (isLeft && document.activeElement !== input) end();
       }
     };

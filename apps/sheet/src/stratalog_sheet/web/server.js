@@ -6,7 +6,7 @@ const TIMEOUT_MS = 30_000;
 const UPLOAD_TIMEOUT_MS = 300_000;
 const TOKEN = "stratalog token";
 
-/** This tab's token. It comes from a link's fragment, which no server sees, or from the user. */
+/** This tab's token, from a link's fragment or from the user. A browser sends no fragment to a server. */
 export const token = {
   get: () => remembered() ?? "",
   set: (text) => sessionStorage.setItem(TOKEN, text),
@@ -18,7 +18,7 @@ function remembered() {
   return sessionStorage.getItem(TOKEN);
 }
 
-/** If the error is a 401, ask the user for a token and reload with it. Returns false for other errors or no token. */
+/** If the error is a 401, ask the user for a token and reload the page. Returns false for other errors or no token. */
 export function askForToken({ details }) {
   if (details?.status !== 401) return false;
   const text = prompt("This server asks for a token");
@@ -29,7 +29,7 @@ export function askForToken({ details }) {
 }
 
 export class Server {
-  /** Requests name this incarnation of the sheet. If it is empty, they go to the sheet that now has the name. */
+  /** Requests state this incarnation of the sheet. Without an incarnation, the server uses the sheet of that name. */
   incarnation = "";
   #live = null;
 
@@ -42,7 +42,10 @@ export class Server {
     return `${this.base}/sheets/${encodeURIComponent(sheet)}${rest}`;
   }
 
-  /** Return a sheet's live connection: the address that a response gave, and the document; else the log's address. */
+  /**
+   * Return the address of a sheet's live connection. If a response has stated an address, return this address and the
+   * document. Otherwise return the address of the log's live route.
+   */
   live(sheet) {
     const own = new URL(`${this.base}/logs/${encodeURIComponent(sheet)}/live`, location.href);
     own.protocol = location.protocol.replace("http", "ws");

@@ -1,4 +1,4 @@
-// Timeline: the strip below the sheet. A slider over all versions, play, and actions on an earlier version.
+// Timeline: the strip below the sheet, with a slider over all versions, a play button, and actions on old versions.
 
 import { ago, find, make, moment } from "./dom.js";
 
@@ -7,7 +7,7 @@ const STEP_MS_MIN = 140;
 const SETTLE_MS = 60;
 
 export class Timeline extends EventTarget {
-  /** The shown version; null for now. */
+  /** The shown version; null for the newest version. */
   at = null;
   #element;
   #first = 0;
@@ -23,7 +23,7 @@ export class Timeline extends EventTarget {
     this.#show();
   }
 
-  /** All versions from the first retained one to the newest. */
+  /** The first retained version and the newest version. */
   set range([first, last]) {
     if (first === this.#first && last === this.#last) return;
     [this.#first, this.#last] = [first, last];
@@ -57,7 +57,7 @@ export class Timeline extends EventTarget {
     return this.#parts.compare.getAttribute("aria-pressed") === "true";
   }
 
-  /** Show a version. If `version` is null or the newest version, show now. */
+  /** Show a version. Null means the newest version. */
   go(version) {
     const wanted = version === null || version >= this.#last ? null : Math.max(this.#first, version);
     if (wanted === this.at) return;

@@ -14,7 +14,7 @@ export class Tracker {
     this.#composer = composer;
   }
 
-  /** Follow a command that the model has executed. Its coordinates are those of the optimistic state. */
+  /** Follow a command that the model has executed. The command has coordinates of the optimistic state. */
   move(command) {
     this.#conflicts.move(command);
     const composer = this.#composer();
@@ -27,8 +27,8 @@ export class Tracker {
   }
 
   /**
-   * Call `deliver`, which gives the model an undo or redo, and update the followed cells. An undo or redo does not say
-   * how it moves cells, so `traced` finds their new positions.
+   * Call `deliver`, which gives the model an undo or redo, and update the followed cells. The message does not state
+   * how it moves cells, so `traced` finds the new positions of the cells.
    */
   across(model, deliver) {
     const composer = this.#composer();
@@ -48,8 +48,8 @@ export class Tracker {
   }
 
   /**
-   * Handle an edit whose cell was deleted. Record the typed text as a conflict, unless it is empty or unchanged, and
-   * cancel the edit. If the whole sheet was deleted, the engine ends the edit.
+   * Handle an edit whose cell was deleted. Record the typed text as a conflict, unless the text is empty or unchanged,
+   * and cancel the edit. If the whole sheet was deleted, the engine ends the edit.
    */
   lose(composer, position = { gone: "SHEET" }) {
     const { sheetId, col, row, text, isChanged } = editOf(composer);

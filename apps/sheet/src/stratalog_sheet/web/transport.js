@@ -1,6 +1,7 @@
-// Transport: carries the engine's messages to the sheet's log and back. The server appends a message with a change only
-// if the log is still at the engine's version. If another client was faster, the transport gives the engine the newer
-// entries; the engine rebases the message and sends it again. Only one request is in flight, which keeps the order.
+// Transport: sends the engine's messages to the sheet's log, and gives the engine the log's new entries. The server
+// appends a message with a change only if the log is still at the engine's version. If another client was faster, the
+// transport gives the engine the newer entries. The engine then rebases the message and sends it again. Only one
+// request is in flight at a time, so the messages keep their order.
 
 import { StratalogError } from "/web/client/errors.js";
 import { Alarm, pauseMs } from "/web/client/backoff.js";
@@ -30,11 +31,16 @@ export class Transport {
   /**
    * `log.append(message, version, hash)` returns the new entry; `log.read(after, hash)` returns a page of the entries
    * after a version.
-   * `hooks`: `onEntry(entry)` before the engine gets the entry; `onState()`; `onRefused(message, error)` for a message
-   * that the server will never accept, or, with the error null, that the log already has in an older entry;
-   * `onEnd(error)` after an error that no retry helps; `onReload()` when the server asks for a reload or the sheet was
-   * restored; `onLost()` when the server went back to an older history;
-   * `onPresence(message)`; and `give(entry, emit)`, which gives the engine the message of an entry.
+   * `hooks` has these functions:
+   * - `onEntry(entry)`: before the engine gets the entry;
+   * - `onState()`: after a new message of the engine, and after a change of `lastError`;
+   * - `onRefused(message, error)`: for a message that the server will never accept; the error is null if an older entry
+   *   of the log already has the message;
+   * - `onEnd(error)`: after an error that a retry cannot solve;
+   * - `onReload()`: when the server requires a reload, or the sheet was restored;
+   * - `onLost()`: when the server went back to an older history;
+   * - `onPresence(message)`: for the presence of this page;
+   * - `give(entry, emit)`: gives the engine the message of an entry.
    */
   constructor({ version, hash }, log, hooks) {
     this.version = version;
@@ -84,7 +90,7 @@ export class Transport {
     this.#loop = this.#loop.then(() => this.#run());
   }
 
-  /** Send nothing more. A request in flight finishes, and the returned promise resolves after it. */
+  /** Send nothing more. A request in flight finishes, and the returned promise resolves after the request. */
   stop() {
     this.#isRunning = false;
     this.lastError = null;
@@ -94,7 +100,8 @@ export class Transport {
 
   /** Read new entries, because the server has `version`. Without `version`, read in any case. */
   poke(version = Infinity) {
-    // A poke of an older version may be late, or the server went back to an older history. So read then, too.
+    // Do not ignore a poke of an older version. The poke may be late, but it may also come from a server that went back
+    // to an older history.
     if (version === this.version) return;
     this.#isBehind = true;
     this.#failures = 0;
@@ -143,7 +150,7 @@ export class Transport {
     if (this.#isBehind) return this.#read();
     if (this.#outgoing) return this.#append(this.#outgoing);
     await this.#alarm.wait(IDLE_MS);
-    // After an idle wait, read: a poke may have been lost.
+    // Read after an idle wait, because a poke may have been lost.
     this.#isBehind ||= !this.#outgoing;
   }
 

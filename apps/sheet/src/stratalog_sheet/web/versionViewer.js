@@ -1,5 +1,5 @@
 // Version viewer: a sheet at any of its versions, in a read-only model of its own. To go forward, the viewer applies
-// entries. To go back, it takes entries back, or makes a new model if `rewind` cannot.
+// entries. To go back, the viewer takes entries back. If `rewind` cannot take them back, the viewer makes a new model.
 
 import { makeModel, prepared, rewind } from "./engine.js";
 
@@ -21,7 +21,7 @@ export class VersionViewer {
     this.#page = page;
   }
 
-  /** Show a version. Returns whether the model is a new one. */
+  /** Show a version. Returns whether there is a new model. */
   async show(version) {
     if (!this.#reaches(version)) await this.#load(version);
     if (version === this.version) return false;
@@ -42,7 +42,7 @@ export class VersionViewer {
     return this.#page.marks;
   }
 
-  /** The entry of a version, if it is loaded. */
+  /** The entry of a version, if the entry is loaded. */
   entry(version) {
     return this.#entries[version - (this.#base?.version ?? 0) - 1];
   }

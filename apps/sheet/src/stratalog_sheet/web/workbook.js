@@ -52,7 +52,7 @@ export class Workbook extends EventTarget {
     return this.#transport?.version ?? 0;
   }
 
-  /** The title of the sheet; its name if it has no title. */
+  /** The title of the sheet, or its name if the sheet has no title. */
   get title() {
     return this.facts?.title || this.#sheet;
   }
@@ -62,7 +62,7 @@ export class Workbook extends EventTarget {
     return this.fault?.code === "not-found";
   }
 
-  /** Whether the model has taken each entry completely. If the engine fails at an entry, the model has no version. */
+  /** Whether the model has applied each entry completely. After a failure of the engine, the model fits no version. */
   get isComplete() {
     return this.#isComplete;
   }
@@ -90,7 +90,7 @@ export class Workbook extends EventTarget {
     return this.model ? this.model.session.pendingMessages.length : 0;
   }
 
-  /** Open the sheet, from the offline cache and from the server. Throws if neither has it. */
+  /** Open the sheet, from the offline cache and from the server. Throws if neither has the sheet. */
   async open() {
     this.#offlineCache = await OfflineCache.open(this.#server.path(this.#sheet)).catch(() => null);
     this.#loader = new Loader(this.#server, this.#sheet, this.#offlineCache, (error) => this.#announce("error", error));
@@ -159,8 +159,8 @@ export class Workbook extends EventTarget {
   }
 
   /**
-   * Open the sheet without the pending changes, because the engine fails with them. Otherwise no reload would help. The
-   * page lists the changes as conflicts.
+   * Open the sheet without the pending changes, because the engine fails with them. Otherwise each reload would fail
+   * again. The page lists the changes as conflicts.
    */
   async #makeWithout({ snapshot, entries, pending, conflicts }, loaded, error) {
     this.conflicts.load(structuredClone(conflicts));
@@ -221,7 +221,7 @@ export class Workbook extends EventTarget {
     }));
   }
 
-  /** Load a new model from the server, and repeat the pending changes. Needed after a restore, or if too far behind. */
+  /** Load a new model from the server, and repeat the pending changes, for example after a restore. */
   async reload(without = "") {
     if (this.#isReloading || this.fault) return;
     this.#isReloading = true;
@@ -238,15 +238,15 @@ export class Workbook extends EventTarget {
     }
   }
 
-  /** Replace the model by one of the loaded data. Pending changes are moved to the new positions of their cells. */
+  /** Replace the model by a model of the loaded data. Move the pending changes to the new positions of their cells. */
   async #exchange(loaded, without = "") {
     await this.#catchUp();
     const moves = await this.#movesTo(loaded);
     this.#announce("reload");
     this.#dropWaitingUndo();
-    // The `reload` event has committed the open edit. Store it, in case the next model cannot be made.
+    // The `reload` event has committed the open edit. Store the edit, in case the engine fails to make the next model.
     this.#store();
-    // Move the pending changes only now, so that those typed during the requests are moved, too.
+    // Move the pending changes only now, so that changes typed during the requests are moved, too.
     this.#watch.carry(moves, this.version, (message) => this.#transport.emit(message));
     const messages = pendingOf(this.model).filter(({ nextRevisionId }) => nextRevisionId !== without);
     this.model.off("update", this);
@@ -254,7 +254,7 @@ export class Workbook extends EventTarget {
     this.#make(loaded.snapshot, loaded.entries, { version: -1, messages });
   }
 
-  /** Take the entries before a restore. If a sent change is among these entries, it is no longer pending. */
+  /** Take the entries before a restore. A sent change that is among these entries is no longer pending. */
   async #catchUp() {
     const asked = { after: this.version, hash: this.#transport.hash };
     const answer = this.#server.get(this.#server.path(this.#sheet, "/entries"), asked);
@@ -269,7 +269,7 @@ export class Workbook extends EventTarget {
     return this.#server.get(this.#server.path(this.#sheet, "/moves"), asked).catch(() => []);
   }
 
-  /** Follow a server that went back to an older history, as from a backup, and repeat the pending changes on it. */
+  /** Load the older history to which the server went back, for example from a backup. Repeat the pending changes. */
   async #leaveBranch() {
     await this.reload();
     this.#announce("lost");
@@ -283,7 +283,7 @@ export class Workbook extends EventTarget {
     else this.#dropWaitingUndo();
   }
 
-  /** Take back waiting undos while the server is away, because the engine accepts no change before their commit. */
+  /** Take back waiting undos while there is no connection, because the engine accepts no change before their commit. */
   #react() {
     if (this.#transport.lastError) this.#dropWaitingUndo();
     this.#announce("state");
@@ -331,7 +331,7 @@ export class Workbook extends EventTarget {
     stored?.catch((error) => this.#announce("error", error));
   }
 
-  /** End synchronisation for good. The model takes no more edits, because they would reach neither server nor cache. */
+  /** End synchronisation for good. The model takes no more edits, because no server and no cache would store them. */
   #end(error) {
     this.fault = error;
     this.#live?.stop();
@@ -356,13 +356,13 @@ export class Workbook extends EventTarget {
   }
 }
 
-/** The entries before a restore. The model cannot take the later ones. */
+/** Return the entries before a restore. The model cannot apply later entries. */
 function beforeRestore(entries) {
   const index = entries.findIndex(({ type }) => type === "restored");
   return index < 0 ? entries : entries.slice(0, index);
 }
 
-/** Whether the loaded data begin after the version of the pending changes, as after a restore. */
+/** Whether the loaded data begin after the version of the pending changes, for example after a restore. */
 const isLeft = ({ snapshot, pending }, loaded) =>
   snapshot !== null && snapshot.version <= pending?.version && pending.version < loaded.snapshot.version;
 

@@ -1,4 +1,5 @@
-// Worker: serves the pages of sheets while the server is away. Otherwise it serves the server's response and stores it.
+// Worker: serves the stored pages of sheets while the server cannot be reached. Otherwise the worker serves the
+// server's response and stores it.
 {
   const CACHE = "stratalog pages";
   const PAGES = "/web/";
