@@ -99,7 +99,7 @@ def _has_content(path: Path) -> bool:
         return False
 
 
-class _Keys(msgspec.Struct, frozen=True):
+class _Keys(msgspec.Struct):
     access_key: str
     secret_key: str
     token: str | None
