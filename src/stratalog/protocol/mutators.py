@@ -14,7 +14,7 @@ from stratalog.protocol.draft import Draft
 __all__ = ["BUILT_IN_MUTATORS", "Mutator", "Mutators", "Rejected", "wrong_arguments"]
 
 Mutator = Callable[[Draft, Any], None]
-"""Called with the draft and the mutation's arguments. Depends on nothing else: no clock, no randomness, no I/O."""
+"""A function of the draft and the mutation's arguments. It depends on nothing else: no clock, no randomness, no I/O."""
 
 Mutators = Mapping[str, Mutator]
 
@@ -91,7 +91,7 @@ def inc(draft: Draft, args: Any) -> None:
 
 
 def append(draft: Draft, args: Any) -> None:
-    """``{key, item}``: add to the end of the key's list; a missing key counts as an empty list."""
+    """``{key, item}``: add the item to the end of the key's list; a missing key counts as an empty list."""
     key, item = APPEND.read(args)
     present = draft.get(key, [])
     if not isinstance(present, list):
