@@ -72,7 +72,8 @@ class ServerLimits(msgspec.Struct, frozen=True, kw_only=True):
     """The longest wait of a call for a thread."""
 
     live_poll_seconds: float = 0.03
-    """The pause between two polls of the heads of documents with listeners, which find commits of other processes."""
+    """The pause between two polls of the heads of documents with listeners. The polls find commits of other
+    processes."""
 
     live_heartbeat_seconds: float = 20.0
     """The longest silence on a live connection before the server sends a heartbeat."""
@@ -96,7 +97,8 @@ class ServerLimits(msgspec.Struct, frozen=True, kw_only=True):
     limit. A push may need more, because the server decodes a large push in parts."""
 
     decoded_wait_seconds_max: float = DECODED_WAIT_SECONDS_MAX
-    """The longest wait of a body for that memory. Then the server refuses it, and the caller may retry."""
+    """The longest wait of a body for decoding memory. After this wait the server refuses the body, and the caller may
+    retry."""
 
     file_bytes_max: int = FILE_BYTES_MAX
     file_bytes_of_principal_max: int = FILE_BYTES_OF_PRINCIPAL_MAX
@@ -127,10 +129,11 @@ class ServerLimits(msgspec.Struct, frozen=True, kw_only=True):
 
     invalid_tokens_per_second: float = INVALID_TOKENS_PER_SECOND
     invalid_tokens_burst: int = INVALID_TOKENS_BURST
-    """The rate of invalid tokens of one address. Above it the server checks only tokens that were valid recently."""
+    """The rate of invalid tokens of one address. Above this rate, the server checks only tokens that were valid
+    recently."""
 
     invalid_token_wait_seconds: float = INVALID_TOKEN_WAIT_SECONDS
-    """How long the refusal of a token is delayed, once its address has exceeded this rate."""
+    """The delay of a token's refusal, after the token's address has exceeded the rate of invalid tokens."""
 
     creations_per_second: float = CREATIONS_PER_SECOND
     creations_burst: int = CREATIONS_BURST
@@ -182,19 +185,21 @@ class Application(msgspec.Struct, frozen=True, kw_only=True):
 
     running: Sequence[Callable[[Store], AbstractContextManager[None]]] = ()
     """Functions that return context managers, for work that the application runs with the server. A server calls each
-    with its store and enters the context when it starts, and leaves the context when it ends. AWS Lambda calls none."""
+    with its store and enters the context when it starts, and leaves the context when it ends. AWS Lambda calls none of
+    these functions."""
 
     queued: Callable[[str, str], bool] | None = None
-    """Whether pushes to a document, given its organisation and id, wait in the queue for `stratalog work`."""
+    """Given a document's organisation and id, returns whether its pushes wait in the queue for `stratalog work`."""
 
     limits: ServerLimits = ServerLimits()
 
     settings: LogSettings = LogSettings()
     """Settings of the store that serves the application, in `stratalog serve`, `work` and `maintain` and in AWS Lambda.
-    Values in `STRATALOG_SETTINGS` or `--settings` override these and ``limits``."""
+    Values in `STRATALOG_SETTINGS` or `--settings` override these settings and ``limits``."""
 
     quotas: Quotas = UNLIMITED
-    """The quotas of each organisation's storage. Values in `STRATALOG_SETTINGS` or `--settings` override these."""
+    """The quotas of each organisation's storage. Values in `STRATALOG_SETTINGS` or `--settings` override these
+    quotas."""
 
     organisation_quotas: Callable[[str], Quotas | None] | None = None
     """Returns one organisation's own quotas, which replace ``quotas``, or None where ``quotas`` apply. The server calls

@@ -27,8 +27,8 @@ __all__ = ["DOCUMENTS", "ORGANISATIONS"]
 class DocumentInfo(msgspec.Struct, frozen=True):
     """The present state of a document.
 
-    ``first`` is the version at which the document was forked from another one; 0 if it is no fork. ``floor`` is the
-    oldest version that is kept; 0 if all are kept.
+    ``first`` is the version at which the document was forked from another document; 0 if it is no fork. ``floor`` is
+    the oldest version that is kept; 0 if all versions are kept.
     """
 
     organisation: str
@@ -116,7 +116,7 @@ def remove(service: Served, organisation: Name, document: Name) -> None:
 async def fork(
     service: Served, request: Request[Principal, Any, Any], organisation: Name, document: Name, data: JSONBody[Fork]
 ) -> DocumentInfo:
-    """The fork is in the same organisation. It shares the history up to the version, so nothing is copied."""
+    """The fork is in the same organisation. The fork shares the history up to the version, so nothing is copied."""
     await service.permit(request.user, "create", organisation, data.name)
     return await service.run(lambda: _info(service.document(organisation, document).fork(data.name, at=data.at)))
 

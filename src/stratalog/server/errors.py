@@ -53,7 +53,7 @@ _log = logging.getLogger("stratalog.server")
 
 
 class Problem(msgspec.Struct, frozen=True):
-    """The reason why a request failed. ``limit`` and ``value`` are those that caused the failure.
+    """The reason why a request failed. ``limit`` and ``value`` are the limit and the value that caused the failure.
 
     ``scope`` names the kind of holder of a shared limit: process, organisation, principal, address or document.
     ``code`` is the code of an error in `stratalog.errors`, or a code of the server alone. No code is ever removed.
@@ -67,7 +67,7 @@ class Problem(msgspec.Struct, frozen=True):
 
 
 class Refused(StratalogError):
-    """The server refused a request, or the rest of a large push. It wrote nothing of the refused part."""
+    """The server refused a request, or the rest of a large push. The server wrote nothing of the refused part."""
 
     def __init__(self, status: int, code: str, message: str, **details: Any) -> None:
         super().__init__(message, **details)
@@ -93,7 +93,7 @@ _STATUSES: tuple[tuple[type[StratalogError], int], ...] = (
     (QuotaExceeded, 507),
     (Unavailable, 503),
     (Closed, 503),
-    # The status of a gateway whose upstream did not answer in time. The upstream of this server is the store.
+    # 504 is the status of a gateway whose upstream did not answer in time. The upstream of this server is the store.
     (OutcomeUnknown, 504),
     (Corrupt, 500),
 )

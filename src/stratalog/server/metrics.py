@@ -31,7 +31,8 @@ ALARMED = (UNEXPECTED, LAST_ATTEMPT, DEAD_MESSAGE, DEAD_RECORD, LOST_BRANCH)
 """Counters that need an operator's alarm. Each begins at 0, so that an alarm on an increase sees the first event."""
 
 METRIC_PATH = "metric_path"
-"""The handler option with one label for all paths of the handler. Page files use it, since a folder may have many."""
+"""The handler option with one label for all paths of the handler. Page files use this option, since a folder may have
+many files."""
 
 OTHER = "other"
 _STATUSES = range(100, 600)
@@ -111,7 +112,10 @@ class Metrics:
             spent.observe(seconds)
 
     def _labelled(self, method: str, path: str, status: int) -> tuple[Counter, Histogram | None]:
-        """Return the counter and histogram of these labels, cached since they are few. A WebSocket has no histogram."""
+        """Return the counter and histogram of these labels, cached since there are few labels.
+
+        A WebSocket has no histogram.
+        """
         known = self._resolved.get((method, path, status))
         if known is None:
             spent = None if method == "WEBSOCKET" else self._seconds.labels(method, path)
@@ -177,7 +181,7 @@ class _PoolGauges(Collector):
 
 
 class _UsageGauges(Collector):
-    """Stored amounts of organisations with quotas: those nearest to a quota, so that labels are few."""
+    """Stored amounts of the organisations that are nearest to a quota. Others are left out, so that labels are few."""
 
     def __init__(self, admission: Admission) -> None:
         self._admission = admission

@@ -39,7 +39,7 @@ class RawArguments:
 
 
 Open = Callable[[msgspec.Raw], RawArguments | None]
-"""Checks encoded arguments; returns None where a mutation has none. Raises Invalid, LimitExceeded."""
+"""Checks encoded arguments; returns None if a mutation has no arguments. Raises Invalid, LimitExceeded."""
 
 
 class _RawMutation(msgspec.Struct, frozen=True, gc=False):

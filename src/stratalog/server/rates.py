@@ -48,7 +48,7 @@ class Rates:
         with self._lock:
             left, now_ms = self._left(holder), self._clock.boot_ms()
             buckets = self._buckets[holder[0]]
-            # Remove and insert again: the order of the table is that of the last use.
+            # Remove and insert again: the table is ordered by the last use.
             buckets.pop(holder[1], None)
             buckets[holder[1]] = (left if left < needed else left - amount, now_ms)
             if len(buckets) > RATE_HOLDERS_MAX:

@@ -48,7 +48,7 @@ class Principal(msgspec.Struct, frozen=True, kw_only=True):
     name: str = ""
     read_only: bool = False
     expires_ms: int | None = None
-    """When the token expires; a live connection ends then. None for a token without an end."""
+    """The time at which the token expires and its live connections end. None for a token without an end."""
 
     claims: Mapping[str, Any] = {}
     """Further facts about the principal, for `authorize`."""
@@ -123,7 +123,7 @@ def is_expired(principal: Principal, now_ms: int) -> bool:
 async def permit(
     authorize: Authorize | None, principal: Principal, action: Action, organisation: str, name: str, pool: Pool
 ) -> None:
-    """Raise Forbidden unless the principal may do this.
+    """Raise Forbidden unless the principal may do the action.
 
     A synchronous ``authorize`` runs on ``pool``. Raises Refused when the pool is full.
     """
