@@ -83,7 +83,7 @@ def list_all(
     "/",
     opt={"action": "create"},
     status_code=201,
-    responses={**PROBLEMS, 200: response(DocumentInfo, "it already exists")},
+    responses={**PROBLEMS, 200: response(DocumentInfo, "the document already exists")},
     summary="Create a document, and its organisation if it is new",
 )
 def create(service: Served, organisation: Name, document: Name) -> Response[DocumentInfo]:
@@ -127,7 +127,7 @@ async def fork(
     opt={"action": "read"},
     status_code=200,
     responses=PROBLEMS,
-    summary="Show what a merge would do",
+    summary="Show the result of a merge",
 )
 async def replay_fork(
     service: Served, request: Request[Principal, Any, Any], organisation: Name, document: Name, data: JSONBody[Target]

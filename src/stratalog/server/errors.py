@@ -106,7 +106,7 @@ _MEANINGS = {
     405: "the path does not support the method",
     408: "the body did not arrive in time",
     409: "a conflict with the stored state, or the write id was used for another write; see the code",
-    410: "it existed, but is no longer kept",
+    410: "the requested version, content or client group is no longer kept",
     413: "the body is too large",
     415: "the media type or the encoding of the body is not supported",
     416: "the range lies outside the body",

@@ -126,7 +126,7 @@ class ForkLog(msgspec.Struct, frozen=True):
     "/",
     opt={"action": "create"},
     status_code=201,
-    responses={**PROBLEMS, 200: response(LogInfo, "it already exists")},
+    responses={**PROBLEMS, 200: response(LogInfo, "the log already exists")},
     summary="Create a log",
 )
 def create(service: Served, organisation: Name, log: Name) -> Response[LogInfo]:

@@ -169,7 +169,7 @@ class _PoolGauges(Collector):
         waiting = GaugeMetricFamily("stratalog_pool_calls_waiting", "Calls waiting for a thread.", labels=["pool"])
         refused = CounterMetricFamily(
             "stratalog_pool_calls_refused",
-            "Calls refused because too many waited for a thread, or too long.",
+            "Calls refused because too many calls waited for a thread, or because the call waited too long.",
             labels=["pool"],
         )
         for pool in self._pools:

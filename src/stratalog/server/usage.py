@@ -28,7 +28,7 @@ class UsageInfo(msgspec.Struct, frozen=True):
     quotas: Quotas
 
 
-@reading("/usage", opt={"action": "usage"}, summary="What an organisation stores, and its quotas")
+@reading("/usage", opt={"action": "usage"}, summary="The stored amounts of an organisation, and its quotas")
 def show(service: Served, organisation: Name) -> UsageInfo:
     """Returns the last measurement, and the amounts that this process admitted since."""
     usage = service.admission.usage(organisation)

@@ -80,7 +80,7 @@ function checkNumber(value, what) {
   return value === 0 ? 0 : value;
 }
 
-// Other readers treat a whole number beyond the safe integers as a float. Its exponent form marks it as a float.
+// A whole number beyond the safe integers is a float. Its exponent form makes other readers decode it as a float.
 function encodeNumber(value) {
   return Number.isInteger(value) && !Number.isSafeInteger(value) ? value.toExponential() : String(value);
 }
