@@ -1,4 +1,4 @@
-"""The local-first client of a document. It works offline, survives a crash, and never imports the server.
+"""The local-first client of a document. This client works offline, survives a crash, and never imports the server.
 
 Modules
 -------

@@ -82,7 +82,7 @@ class Local:
 
     @property
     def client(self) -> str:
-        """The client id. It changes when the server refuses the id, or when another copy of the file uses the id."""
+        """The client id. The id changes when the server refuses it, or when another copy of the file uses it."""
         return str(self._fact("client"))
 
     @property
@@ -210,13 +210,13 @@ class Local:
             return settled + self._reset(connection, range(waiting.sequence, _END))
 
     def reset(self, uncommitted: Container[int]) -> list[SettledMutation]:
-        """Continue under a new client id and group, since the server refuses the current ones.
+        """Continue under a new client id and group, since the server refuses the current id or group.
 
-        The pending mutations that are certainly not committed get the numbers 1, 2, 3 … under the new id. These are the
-        mutations that were never sent, those whose pushes all committed nothing, and those whose sequence is in
-        ``uncommitted``. This method settles the mutations that were answered as committed. All other mutations may be
-        committed: the client does not send them again, and this method settles them as unknown. Returns the settled
-        mutations.
+        The pending mutations that are certainly not committed get the numbers 1, 2, 3 … under the new id. Certainly not
+        committed are the mutations that were never sent, those whose pushes all committed nothing, and those whose
+        sequence is in ``uncommitted``. This method settles the mutations that were answered as committed. All other
+        mutations may be committed: the client does not send them again, and this method settles them as unknown.
+        Returns the settled mutations.
         """
         with self._file.transaction() as connection:
             return self._reset(connection, uncommitted)

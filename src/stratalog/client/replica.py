@@ -56,7 +56,7 @@ class Replica:
         return f"<{type(self).__name__} {self._local.client}>"
 
     def get(self, key: str, default: Value = None) -> Value:
-        """Return a copy of the value of ``key``, or ``default`` where the key is absent."""
+        """Return a copy of the value of ``key``, or ``default`` if the key is absent."""
         with self._changed:
             return self._draft.get(key, default)
 
@@ -148,7 +148,7 @@ class Replica:
     def settle(self, change: Callable[[Local], Sequence[SettledMutation]], pulled: Pulled | None = None) -> None:
         """Run ``change`` on the local state.
 
-        Then update the optimistic state and the handles, and call the subscribers.
+        After ``change``, update the optimistic state and the handles, and call the subscribers.
 
         ``pulled`` is the pull that ``change`` applies; without a pull, ``change`` does not touch the canonical state.
         """

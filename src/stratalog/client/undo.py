@@ -19,10 +19,10 @@ def inverse(
 ) -> list[tuple[str, Any]]:
     """Return (name, arguments) of the mutations that undo ``intent``, one for each key that its ``effect`` changed.
 
-    ``counts`` means that ``inc`` is the built-in mutator. Then the undo of an ``inc`` is the opposite ``inc``, even if
-    later mutations have changed the number. Suppose that a value was an object before and after the mutation, and is
-    another object now. Then the undo restores only the members that the mutation changed. ``current`` returns the
-    encoded value that a key shows now.
+    ``counts`` means that ``inc`` is the built-in mutator: the opposite ``inc`` then undoes an ``inc``, even if later
+    mutations have changed the number. If a key's value was and still is an object, and has changed since the mutation,
+    the undo restores only the members that the mutation changed. ``current`` returns the encoded value that a key shows
+    now.
 
     Raises Rejected if the mutation had no effect. Raises Rejected also if the undo would overwrite a later change.
     """

@@ -36,7 +36,7 @@ class Draft:
         self._holds = holds
         self._below = below
         self.changes: dict[str, bytes | None] = {}
-        """The encoded value of each changed key; None where the key was deleted."""
+        """The encoded value of each changed key; None if the key was deleted."""
 
     def get(self, key: str, default: Value = None) -> Value:
         """Return the value of ``key``, or ``default``."""
@@ -83,7 +83,7 @@ class Draft:
         return self._present(prefix)
 
     def child(self) -> Draft:
-        """Return a draft on top of this one. Its changes are not visible here until it is merged."""
+        """Return a draft on top of this draft. The child's changes are not visible here until the child is merged."""
         # A draft has only one mapping ``below``. If this draft already uses ``below``, its child reads through this
         # draft's methods instead.
         if self._below is not _NOTHING:

@@ -14,7 +14,7 @@ from stratalog.protocol.draft import Draft
 __all__ = ["BUILT_IN_MUTATORS", "Mutator", "Mutators", "Rejected", "wrong_arguments"]
 
 Mutator = Callable[[Draft, Any], None]
-"""A function of the draft and the mutation's arguments. It depends on nothing else: no clock, no randomness, no I/O."""
+"""A function of the draft and the mutation's arguments. A mutator uses no clock, no randomness and no I/O."""
 
 Mutators = Mapping[str, Mutator]
 
@@ -108,7 +108,7 @@ _ARGUMENTS: Mapping[Mutator, Arguments] = MappingProxyType(
 
 
 def wrong_arguments(mutator: Mutator, args: Any) -> str | None:
-    """Return why ``args`` are wrong for a built-in mutator; None where they are right, and for any other mutator."""
+    """Return why ``args`` are wrong for a built-in mutator; None if they are right, and for any other mutator."""
     arguments = _ARGUMENTS.get(mutator)
     return None if arguments is None else arguments.fault(args)
 

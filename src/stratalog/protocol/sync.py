@@ -49,7 +49,7 @@ class Cookie(msgspec.Struct, frozen=True):
     last: dict[str, int] = {}
     """The last numbers reported for the group's clients, at most `COOKIE_CLIENTS_MAX`.
 
-    A restored server may have lower numbers. It raises them to the numbers in the cookie.
+    A restored server may have lower numbers. The server raises its numbers to the numbers in the cookie.
     """
 
 

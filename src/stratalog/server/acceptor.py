@@ -30,8 +30,8 @@ Protocol = Callable[[Allocation], asyncio.Protocol]
 class Acceptor:
     """The accept loop of one listening socket.
 
-    It replaces asyncio's own server, which accepts every pending connection before a protocol can refuse any of them.
-    When descriptors run out, asyncio's server also logs a traceback for each failed accept.
+    This loop replaces asyncio's own server, which accepts every pending connection before a protocol can refuse any of
+    them. When descriptors run out, asyncio's server also logs a traceback for each failed accept.
 
     The system queues connections in their order of arrival. Accepting a connection is quick, but setting up its
     transport and its protocol is slow. So the loop accepts many connections at a time, and the addresses take turns for

@@ -140,7 +140,7 @@ def _openapi() -> OpenAPIConfig:
         "Stratalog",
         version("stratalog"),
         components=Components(security_schemes={"bearer": SecurityScheme(type="http", scheme="bearer")}),
-        description="Bodies are JSON, or MessagePack where Content-Type or Accept is application/msgpack.",
+        description="Bodies are JSON, or MessagePack if Content-Type or Accept is application/msgpack.",
         render_plugins=(SchemaPage(), SchemaDocument()),
         openapi_router=schema_router(),
         security=[{}, {"bearer": []}],

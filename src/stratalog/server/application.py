@@ -63,7 +63,7 @@ __all__ = ["Application", "ServerLimits"]
 
 
 class ServerLimits(msgspec.Struct, frozen=True, kw_only=True):
-    """Limits of one server process. Each may be lowered. `limits.py` has most of the defaults."""
+    """Limits of one server process. Each limit may be lowered. `limits.py` has most of the defaults."""
 
     threads: int = 16
     """The number of threads in each of three pools: reads, writes, and an application's own routes."""
@@ -121,7 +121,7 @@ class ServerLimits(msgspec.Struct, frozen=True, kw_only=True):
     queued_pushes_max: int = QUEUED_PUSHES_MAX
     rate_requests_per_second: float = RATE_REQUESTS_PER_SECOND
     rate_requests_burst: int = RATE_REQUESTS_BURST
-    """The rate of requests of one principal, or of one address where no principal is known."""
+    """The rate of requests of one principal, or of one address if no principal is known."""
 
     rate_organisation_requests_per_second: float = RATE_ORGANISATION_REQUESTS_PER_SECOND
     rate_organisation_requests_burst: int = RATE_ORGANISATION_REQUESTS_BURST
@@ -161,7 +161,8 @@ class Application(msgspec.Struct, frozen=True, kw_only=True):
     authorize: Authorize | None = None
 
     origins: tuple[str, ...] = ()
-    """Web origins, such as ``https://app.example``. Their pages may call the server, like pages of its own origin."""
+    """Web origins, such as ``https://app.example``. Pages of these origins may call the server, like pages of the
+    server's own origin."""
 
     hosts: tuple[str, ...] = ()
     """The host names that a request may have in its Host header. If there are none, a server with authentication
@@ -172,12 +173,13 @@ class Application(msgspec.Struct, frozen=True, kw_only=True):
     ignores this header of any other peer."""
 
     pages: Mapping[str, str | Path] = {}
-    """Folders of web pages, by their names below `/web/`. They are public. The browser client is
+    """Folders of web pages, by their names below `/web/`. The files in these folders are public. The browser client is
     `/web/client/stratalog.js`; the colours, type and dark scheme of the server's own pages are in `/web/theme/`."""
 
     routes: Sequence[ControllerRouterHandler] = ()
-    """Handlers of the application, in addition to the server's. Their requests pass the same middleware. A caller needs
-    the right to the ``action`` in the handler's ``opt``. A handler may take the ``service`` as a parameter."""
+    """Handlers of the application, in addition to the server's. Requests to these handlers pass the same middleware. A
+    caller needs the right to the ``action`` in the handler's ``opt``. A handler may take the ``service`` as a
+    parameter."""
 
     maintenance: Sequence[Callable[[Store], None]] = ()
     """The application's own steps of maintenance, for example snapshots of another model. Each pass runs each step
@@ -202,7 +204,7 @@ class Application(msgspec.Struct, frozen=True, kw_only=True):
     quotas."""
 
     organisation_quotas: Callable[[str], Quotas | None] | None = None
-    """Returns one organisation's own quotas, which replace ``quotas``, or None where ``quotas`` apply. The server calls
+    """Returns one organisation's own quotas, which replace ``quotas``, or None if ``quotas`` apply. The server calls
     this function for each write, so it must not block."""
 
     @property

@@ -1,4 +1,4 @@
-"""Audit: an access log and a security log, as JSON lines. Neither contains a token, a query or a body.
+"""Audit: an access log and a security log, as JSON lines. Neither log contains a token, a query or a body.
 
 The access log has one line for each response, except responses to CORS preflights and to requests with two lengths. The
 security log has the events that an operator needs after an attack:

@@ -1,9 +1,10 @@
 """Authentication: find the principal of a token, and limit the invalid tokens of each address.
 
 Each invalid token counts against the address that sent it. When an address has sent too many invalid tokens, the server
-refuses unknown tokens from this address without a check. This ends when the address's bucket in `Rates` fills again.
-The server delays these refusals, so that a caller that sends invalid tokens as fast as possible costs little. The
-server still checks a token that was valid recently, so it serves other callers at that address.
+refuses unknown tokens from this address without a check. The server checks unknown tokens again when the address's
+bucket in `Rates` is no longer empty. The server delays these refusals, so that a caller that sends invalid tokens as
+fast as possible costs little. The server still checks a token that was valid recently, so it serves other callers at
+that address.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ class Authentication:
     """Calls an application's ``authenticate``. Used from the event loop only.
 
     This object calls ``signed_in`` with the principal and the address for each valid token that it does not remember.
-    It remembers the `TOKENS_REMEMBERED_MAX` most recently used valid tokens.
+    This object remembers the `TOKENS_REMEMBERED_MAX` most recently used valid tokens.
     """
 
     def __init__(

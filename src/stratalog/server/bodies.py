@@ -1,7 +1,7 @@
 """Request and response bodies: JSON for every client, MessagePack for clients that need bytes and speed.
 
-Both forms can express the same values. JSON writes bytes as ``{"$bytes": base64}``; `stratalog.protocol.readable`
-describes this lossless mapping.
+JSON and MessagePack can express the same values. JSON writes bytes as ``{"$bytes": base64}``;
+`stratalog.protocol.readable` describes this lossless mapping.
 """
 
 from __future__ import annotations
@@ -216,7 +216,7 @@ _ADDITIONS = ("headers", "cookies", "background", "is_head_response")
 
 
 class _EncodedAnswer(ASGIResponse):
-    """A response that is already encoded. It skips Litestar's constructor, which merges headers and cookies."""
+    """A response that is already encoded. This class skips Litestar's constructor, which merges headers and cookies."""
 
     def __init__(self, status: int, kind: str, body: bytes) -> None:
         self.background = None
@@ -242,7 +242,7 @@ def encoded(request: Request[Any, Any, Any], content: T) -> Response[T]:
 
 
 def accepted(header: str) -> str:
-    """Return the content type of the response: MessagePack where the Accept header names it, else JSON."""
+    """Return the content type of the response: MessagePack if the Accept header names it, else JSON."""
     kinds = {part.partition(";")[0].strip() for part in header.split(",")}
     return MSGPACK if kinds & MSGPACK_NAMES else JSON
 

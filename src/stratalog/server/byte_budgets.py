@@ -39,7 +39,7 @@ class ByteBudgets:
 
         def budget(resource: str, limit: int, principal: int) -> Budget:
             # One organisation gets at most three quarters, or the share of a principal if that is larger. The rest
-            # stays free for other organisations, however many principals one organisation has.
+            # stays free for other organisations, even if one organisation has many principals.
             organisation = max(principal, limit * 3 // 4)
             shares: dict[HolderKind, int] = {"principal": principal, "organisation": organisation}
             return Budget(resource, limit, {**shares, "address": principal} if has_shares else {})
@@ -62,7 +62,7 @@ class ByteBudgets:
 
 
 class RequestBytes:
-    """The amounts that one request holds of each budget, in bytes. As a context manager it releases all of them."""
+    """The bytes that one request has taken from each budget. As a context manager, this object releases all of them."""
 
     def __init__(self, budgets: ByteBudgets, scope: Scope) -> None:
         self._budgets = budgets
@@ -158,7 +158,7 @@ def bounded(app: ASGIApp, budgets: ByteBudgets) -> ASGIApp:
 
 
 def bytes_of(scope: Scope) -> RequestBytes:
-    """Return the amounts that the request of this scope holds."""
+    """Return the amounts that the request of this scope has taken."""
     state: Any = scope["state"]
     request_bytes: RequestBytes = state[_STATE]
     return request_bytes

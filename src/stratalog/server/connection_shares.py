@@ -1,9 +1,9 @@
 """Shares of connections: limits on the requests and live connections that one caller may have at once.
 
-Here a *connection* is one request or one live connection. It begins without a holder. While no principal is known, the
-connection counts for its address. Once authentication succeeds, it counts for its principal. Once the principal is
-admitted to an organisation, it counts for the organisation too. So no caller can use up the share of an organisation
-that it may not enter. A connection always releases its amounts when it ends.
+Here a *connection* is one request or one live connection. A connection begins without a holder. While no principal is
+known, the connection counts for its address. Once authentication succeeds, it counts for its principal. Once the
+principal is admitted to an organisation, it counts for the organisation too. So no caller can use up the share of an
+organisation that it may not enter. A connection always releases its amounts when it ends.
 """
 
 from __future__ import annotations

@@ -28,14 +28,14 @@ __all__ = ["Connection", "HttpProtocol", "OpenConnections", "WebSocketProtocol",
 
 
 class OpenConnections:
-    """The sockets that callers hold open. Used from the event loop only.
+    """The open sockets of all callers. Used from the event loop only.
 
     ``budget`` limits the number of sockets. A connection begins with an allocation of this budget, and releases it at
     its end. If callers have shares, the connection first counts for its address. After the authentication of a request,
     the connection counts for the principal, whose share is all connections. So the share of an address limits idle
     sockets, and sockets that have sent half a request head.
 
-    ``turns`` is the selector of the event loop. It reports few sockets of one holder in a turn.
+    ``turns`` is the selector of the event loop. This selector reports few sockets of one holder in a turn.
     """
 
     def __init__(

@@ -22,9 +22,10 @@ PROGRESS_WINDOW_SECONDS = 60.0
 def within_deadline(receive: Receive, limits: ServerLimits) -> Receive:
     """Wrap the ``receive`` of a request with a body so that it enforces the deadlines of the body.
 
-    It raises Refused: 400 if the caller disconnects, 408 if the caller is silent for `REQUEST_SILENCE_SECONDS_MAX` or
-    too slow. For the whole body the server waits for `request_body_seconds_max`, plus one second for each
-    `request_body_bytes_per_second_min` bytes received. Time in which the handler does not read the body does not count.
+    The wrapper raises Refused: 400 if the caller disconnects, 408 if the caller is silent for
+    `REQUEST_SILENCE_SECONDS_MAX` or too slow. For the whole body the server waits for `request_body_seconds_max`, plus
+    one second for each `request_body_bytes_per_second_min` bytes received. Time in which the handler does not read the
+    body does not count.
     """
     complete = False
     loop = asyncio.get_running_loop()

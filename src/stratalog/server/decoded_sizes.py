@@ -1,8 +1,8 @@
 """Decoded sizes: an upper bound of the memory that a body takes once decoded, computed before decoding.
 
 Once decoded, a body of empty objects takes 24 times its size, while a text takes only its size. So this module counts
-the values in the encoded bytes. It counts JSON as the body arrives, and MessagePack once the body is complete. Each
-weight bounds the size in bytes of a CPython object and of the pointer to the object.
+the values in the encoded bytes. The module counts JSON as the body arrives, and MessagePack once the body is complete.
+Each weight bounds the size in bytes of a CPython object and of the pointer to the object.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _RUNS = re.compile(rb"\{+|\}+")
 
 
 class JsonSize:
-    """The decoded size of a JSON text that arrives in pieces. It counts brackets, colons, commas and quotes.
+    """The decoded size of a JSON text that arrives in pieces. The count is of brackets, colons, commas and quotes.
 
     Characters inside strings are not counted as structure. The text need not be valid JSON.
     """

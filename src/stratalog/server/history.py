@@ -113,7 +113,7 @@ class LastMutation(msgspec.Struct, frozen=True):
 
 
 class Digest(msgspec.Struct, frozen=True):
-    """The digest by which replicas compare states. It depends only on the keys and values of a state."""
+    """The digest by which replicas compare states. A digest depends only on the keys and values of a state."""
 
     version: int
     digest: str

@@ -44,7 +44,7 @@ invalid."""
 
 @websocket("/live", pool="reads")
 async def live(service: Served, socket: Socket) -> None:
-    """The client sends Hello. The server sends Ready, and then pokes. Both sides send presence."""
+    """The client sends Hello. The server sends Ready, and then pokes. The client and the server send presence."""
     names = socket.path_params
     organisation, name = names["organisation"], names.get("document") or names["log"]
     offered = socket.scope["subprotocols"]

@@ -33,7 +33,7 @@ class LiveRight:
 
         Raises Refused, Forbidden, and every error of the application's functions.
         """
-        # Set the time before the calls. Then even a failed check is repeated only with the next heartbeat.
+        # Set the time before the calls. So even a failed check is repeated only with the next heartbeat.
         self._asked_ms = self._clock.boot_ms()
         authentication = self._service.authentication
         try:

@@ -28,7 +28,8 @@ from stratalog.worker.settlement import DEAD_MESSAGE
 __all__ = ["ALARMED", "METRIC_PATH", "Metrics", "core_counters"]
 
 ALARMED = (UNEXPECTED, LAST_ATTEMPT, DEAD_MESSAGE, DEAD_RECORD, LOST_BRANCH)
-"""Counters that need an operator's alarm. Each begins at 0, so that an alarm on an increase sees the first event."""
+"""Counters that need an operator's alarm. Each of these counters begins at 0, so that an alarm on an increase sees the
+first event."""
 
 METRIC_PATH = "metric_path"
 """The handler option with one label for all paths of the handler. Page files use this option, since a folder may have

@@ -66,7 +66,7 @@ class Pools:
             return PoolSettings(threads=count, **given)
 
         pool = partial(Pool, paces=Paces())
-        # One thread per document is enough: its changes are serial, so a second thread would only wait for the first.
+        # One thread per document is enough: a document's changes are serial, so a second thread would only wait.
         pushes = {"threads_of_key_max": 1, "calls_of_key_max": pushes_waiting_max}
         self.reads = pool("reads", settings(threads))
         # One caller may queue half as many calls as one document allows: every document keeps room for other callers.

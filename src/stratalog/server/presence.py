@@ -1,9 +1,9 @@
 """Presence: the connections that show themselves in one document, sent to its listeners as changes.
 
 The board gathers changes during a pause between two messages. The pause grows with the number of listeners and with the
-bytes of the last message. This bounds the traffic. Each message is encoded once for all its receivers. At most one
-presence message waits for a listener. While a message waits, the listener misses further messages. After the listener
-has taken the waiting message, it gets the full presence.
+bytes of the last message. This pause bounds the traffic. Each message is encoded once for all its receivers. At most
+one presence message waits for a listener. While a message waits, the listener misses further messages. After the
+listener has taken the waiting message, it gets the full presence.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class PresenceBoard:
         """Show the state of a connection, or hide the connection for None. Return whether anything changed.
 
         When too many connections are shown, or too many of the principal, the board ignores a new connection silently.
-        That connection continues. Raises LimitExceeded for a state that is too large; the earlier state stays.
+        The ignored connection continues. Raises LimitExceeded for a state that is too large; the earlier state stays.
         """
         if state is None:
             return self._hide(id)

@@ -41,8 +41,8 @@ class Rates:
     def take(self, holder: Holder, amount: int = 1) -> None:
         """Take ``amount`` units. Raises Refused when the bucket has less; the bucket then keeps its content.
 
-        An amount larger than ``burst`` needs only a full bucket. It leaves the bucket below zero, so the bucket takes
-        longer to fill.
+        An amount larger than ``burst`` needs only a full bucket. Such an amount leaves the bucket below zero, so the
+        bucket takes longer to fill.
         """
         needed = min(amount, self._burst)
         with self._lock:

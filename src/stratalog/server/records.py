@@ -103,7 +103,7 @@ async def put_record(
     write_id: WriteId = None,
     metadata: Metadata = None,
 ) -> RecordInfo:
-    """With ``expected`` the write fails unless the latest version is the expected one.
+    """With ``expected`` the write fails unless ``expected`` is the latest version.
 
     With ``if_newer`` a body is discarded unless its source time is later than the latest version's source time.
 

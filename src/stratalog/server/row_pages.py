@@ -101,6 +101,9 @@ def answer_page(request: Asked, shape: type[Shape], **fields: Any) -> Response[S
 
 
 def page_bytes_max(request: Asked) -> int:
-    """Return the limit of a page in bytes. It never exceeds one caller's share of all response bytes in flight."""
+    """Return the limit of a page in bytes.
+
+    This limit never exceeds one caller's share of all response bytes in flight.
+    """
     limits: ServerLimits = request.app.state.service.application.limits
     return min(limits.page_bytes_max, limits.answer_bytes_of_principal_max, limits.answer_bytes_in_flight_max)

@@ -71,8 +71,8 @@ A synchronous function is called on a thread, since it may block, unless its att
 Authorize = Callable[[Principal, Action, str, str], bool | Awaitable[bool]]
 """Returns whether a principal may do an action on (organisation, name). The name is empty for lists.
 
-Organisation and name are empty for the list of organisations that have a name. That list then contains only the
-organisations where the principal may ``read`` the document or log of that name.
+Organisation and name are empty for the list of organisations that have a name. That list then contains only
+organisations in which the principal may ``read`` the document or log of that name.
 """
 
 
@@ -137,7 +137,7 @@ async def permit(
 
 
 async def _settled(pool: Pool, caller: Holder | None, function: Callable[..., T | Awaitable[T]], *arguments: Any) -> T:
-    """Return the result of an application's function, which may be a coroutine function or a synchronous one."""
+    """Return the result of an application's function, which may be a coroutine function or a synchronous function."""
     if inspect.iscoroutinefunction(function):
         return await function(*arguments)  # type: ignore[no-any-return]
     if getattr(function, "blocks", True):

@@ -1,7 +1,7 @@
 """Turns: limits on the ready sockets of one caller that the event loop serves in one turn.
 
 A turn is one iteration of the event loop. By default the loop serves all ready sockets in one turn. When a caller sends
-on hundreds of sockets in the same instant, the turn serves all of them, and the next request of every other caller
+on hundreds of sockets in the same instant, the turn serves all of these sockets. The next request of every other caller
 waits until this turn ends.
 """
 
@@ -29,7 +29,9 @@ _Ready = tuple[selectors.SelectorKey, int]
 
 
 class RecentlyServed:
-    """A count for each address of the sockets that were served lately. It halves in each `SERVED_HALF_LIFE_SECONDS`.
+    """A count for each address of the sockets that were served lately.
+
+    The count halves in each `SERVED_HALF_LIFE_SECONDS`.
 
     Remembers the `RATE_HOLDERS_MAX` addresses that were served last.
     """

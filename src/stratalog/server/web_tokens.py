@@ -48,8 +48,8 @@ def principal_from_claims(claims: Mapping[str, Any]) -> Principal | None:
 class WebTokens:
     """An `authenticate` for tokens of one issuer, meant for one audience. Safe to call from many threads.
 
-    ``keys`` is the https address of a JWKS document, or a function that fetches one. Keys are cached for an hour. A
-    token that names an unknown key causes a new fetch, at most once a minute for all such tokens.
+    ``keys`` is the https address of a JWKS document, or a function that fetches such a document. Keys are cached for an
+    hour. A token that names an unknown key causes a new fetch, at most once a minute for all such tokens.
     """
 
     def __init__(
@@ -160,7 +160,7 @@ def _fetch_from(address: str) -> Fetch:
 
 
 class _Straight(urllib.request.HTTPRedirectHandler):
-    """Follows no redirection: a redirection could lead to an address where a third party can change the keys."""
+    """Follows no redirection: a redirection could lead to an address at which a third party can change the keys."""
 
     def redirect_request(self, *_: Any) -> None:
         return None

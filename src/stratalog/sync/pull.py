@@ -82,8 +82,8 @@ class OpenPull(msgspec.Struct, frozen=True):
     """The result with the first operations of the patch."""
 
     rest: Iterator[tuple[int, Callable[[], Operation]]] | None
-    """The remaining operations, or None if none remain. Each is (the number of bytes to read, the function that reads
-    it)."""
+    """The remaining operations, or None if none remain. Each operation is (the number of bytes to read, the function
+    that reads the operation)."""
 
     count: Callable[[], int]
     """Returns the number of operations in the whole patch. Reads keys again, but no large values."""
@@ -227,7 +227,7 @@ class _Answer:
     def _order_passed(self, state: State) -> int:
         """Return the order of the request's cookie plus the number of versions since it, at least 1.
 
-        The result may be above the document's own order. It is 0 without a cookie.
+        The result may be above the document's own order. Without a cookie, the result is 0.
         """
         if self._cookie is None:
             return 0

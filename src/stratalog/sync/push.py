@@ -20,10 +20,10 @@ __all__ = ["check_push", "push", "refusal", "reject"]
 def push(document: Document, request: Push, owner: str = "", author: str = "", *, admitted: bool = False) -> Pushed:
     """Apply a push, in batches; return the outcome of each mutation, in order.
 
-    A mutation that no entry could hold is committed as a rejection, so that it does not block its client for ever. A
-    client's first mutation binds the client to the group and to ``owner``. The document refuses clients of a group with
-    another owner. If the push names another origin than the document's, every outcome is "unknown-client". ``admitted``
-    means that the push was acknowledged earlier, so no quota refuses it.
+    A mutation that no entry could hold is committed as a rejection, so that the mutation does not block its client for
+    ever. A client's first mutation binds the client to the group and to ``owner``. The document refuses clients of a
+    group with another owner. If the push names another origin than the document's, every outcome is "unknown-client".
+    ``admitted`` means that the push was acknowledged earlier, so no quota refuses it.
 
     Raises Invalid or LimitExceeded for an invalid group, client or number, and ReservedName: nothing is applied. Also
     raises the errors of `Document.apply`. After such an error, mutations from the start of the push may have been

@@ -53,8 +53,8 @@ export class Database {
   }
 
   /**
-   * Run requests in one transaction and return their results. `questions` returns the requests. Its argument is a
-   * function that returns a store by name.
+   * Run requests in one transaction and return their results. `questions` returns the requests. The argument of
+   * `questions` is a function that returns a store by name.
    */
   async read(questions) {
     const transaction = this.#connection.transaction(Object.keys(STORES));

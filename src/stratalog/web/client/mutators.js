@@ -1,6 +1,6 @@
-// The built-in mutators. They behave like the server's mutators (`stratalog.protocol.mutators`): one table of cases
-// tests both implementations. A mutator depends only on its draft and its arguments: it uses no clock, no random
-// numbers and no network.
+// The built-in mutators behave like the server's mutators (`stratalog.protocol.mutators`): one table of cases tests
+// both implementations. A mutator depends only on its draft and its arguments: it uses no clock, no random numbers and
+// no network.
 
 import { Draft } from "./draft.js";
 import { Rejected, invalid } from "./errors.js";

@@ -1,5 +1,5 @@
-// Replica: a local copy of a document, which needs no network. Its optimistic state is the newest pulled state with the
-// pending mutations run on it.
+// Replica: a local copy of a document, which needs no network. A replica's optimistic state is the newest pulled state
+// with the pending mutations run on it.
 
 import { Draft } from "./draft.js";
 import { invalid } from "./errors.js";

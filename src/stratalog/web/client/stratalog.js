@@ -1,6 +1,6 @@
-// The local-first client of a document in a browser. It works offline. After `mutate` has resolved, the browser has
-// stored the mutation durably. The client needs no build step: import this file as it is. docs/guides/browser-client.md
-// explains its use.
+// The local-first client of a document in a browser. This client works offline. After `mutate` has resolved, the
+// browser has stored the mutation durably. The client needs no build step: import this file as it is.
+// docs/guides/browser-client.md explains its use.
 //
 // stratalog      `connect`, the client and its background sync loop
 // replica        reads, mutations, subscriptions and handles

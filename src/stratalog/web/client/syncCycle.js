@@ -1,4 +1,5 @@
-// Sync cycle: one push and one pull between a replica and a server. It recovers from data loss on either side.
+// Sync cycle: one push and one pull between a replica and a server. A sync cycle recovers from data loss on either
+// side.
 
 import { NEVER, interpretPush } from "./pushDecision.js";
 

@@ -1,6 +1,5 @@
-// Values: JSON values, and bytes (Uint8Array). They have one canonical form, so that a page and the server agree on
-// which values are equal. Whole numbers are integers, -0 is 0, and names are ordered by code point. A canonical value
-// is frozen.
+// Values: JSON values, and bytes (Uint8Array). Each value has one canonical form, so that a page and the server agree
+// on equality. Whole numbers are integers, -0 is 0, and names are ordered by code point. A canonical value is frozen.
 
 import { exceeded, invalid } from "./errors.js";
 
