@@ -1,4 +1,4 @@
-"""The local-first client of a document. It works offline, survives a crash, and never imports the server.
+"""The local-first client of a document. This client works offline, survives a crash, and never imports the server.
 
 Modules
 -------
@@ -7,7 +7,7 @@ connection        `connect`: a client by URL
 replica           a document without a network: values, changes, subscriptions
 optimistic_state  the canonical state with the pending mutations run on it
 local             the stored canonical state, cookie and pending mutations
-file              the SQLite file that holds the local state
+file              the SQLite file of the local state
 pending_mutation  the handle of one mutation
 undo              mutations that undo one mutation
 sync_cycle        one cycle of push and pull

@@ -1,4 +1,7 @@
-"""Background: the thread that runs a client's sync cycles. A poke wakes it, and it backs off after failures."""
+"""Background: the thread that runs a client's sync cycles.
+
+A poke wakes the thread, and the thread backs off after failures.
+"""
 
 from __future__ import annotations
 
@@ -44,11 +47,11 @@ class Background:
             self._stop_listening = self._transport.listen(self.wake)
 
     def wake(self) -> None:
-        """Request a sync cycle soon; after a failed cycle, once the back-off is over."""
+        """Request a sync cycle soon. After a failed cycle, the thread first waits until the back-off is over."""
         self._wakened.set()
 
     def close(self) -> None:
-        """End the thread after its current cycle. Wait for its end, but at most `CLOSE_SECONDS_MAX`."""
+        """End the thread after its current cycle. Wait at most `CLOSE_SECONDS_MAX` for this end."""
         self._closing.set()
         self._wakened.set()
         if self._stop_listening is not None:
@@ -58,7 +61,7 @@ class Background:
 
     def _run(self) -> None:
         while not self._closing.is_set():
-            self._wakened.clear()  # before the cycle, so that a wake during the cycle leads to another one
+            self._wakened.clear()  # before the cycle, so that a wake during the cycle leads to another cycle
             pause = self._attempt()
             if pause:
                 self._closing.wait(pause)
@@ -66,7 +69,7 @@ class Background:
                 self._wakened.wait(PULL_SECONDS)
 
     def _attempt(self) -> float:
-        """Run one sync cycle and return the back-off after it, in seconds; 0 after a success."""
+        """Run one sync cycle. Return the seconds of back-off before the next cycle, or 0 after a success."""
         try:
             self._cycle()
         except StratalogError as exc:

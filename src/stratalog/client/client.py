@@ -20,14 +20,16 @@ __all__ = ["Client"]
 
 
 class Client(Replica):
-    """One document, local first: a change shows at once, is stored, and is sent once the server can be reached.
+    """One document, local first.
 
-    ``path`` is a file for this client alone; without a file, pending mutations are lost with the process. ``mutators``
-    must be the server's. ``document`` is the name of the document. The file stores the name, so that the file is never
-    used for another document.
+    The client shows and stores a change at once, and sends it when it can reach the server.
 
-    Raises Unavailable where another client has the file open, Invalid for a file of another document or program,
-    Unsupported for a file of a newer Stratalog, Corrupt for a damaged one.
+    ``path`` is a file for this client alone. Without a file, the client loses pending mutations when its process ends.
+    ``mutators`` must be the server's mutators. ``document`` is the name of the document. The file stores the name, and
+    the client refuses the file of another document.
+
+    Raises Unavailable if another client has the file open, and Invalid for a file of another document or program.
+    Raises Unsupported for a file of a newer Stratalog, and Corrupt for a damaged file.
     """
 
     def __init__(
@@ -55,7 +57,7 @@ class Client(Replica):
         """Run one sync cycle on this thread: push the pending mutations, then pull the changes.
 
         Raises the transport's errors. The client keeps the answers that it received before the error, and another cycle
-        may follow at any time. Raises Invalid where a subscriber calls this method during a sync cycle.
+        may follow at any time. Raises Invalid if a subscriber calls this method during a sync cycle.
         """
         self._sync_cycle.run()
 
@@ -66,15 +68,15 @@ class Client(Replica):
 
     @property
     def last_error(self) -> StratalogError | None:
-        """The error of the last cycle in the background; None if it succeeded."""
+        """The error of the last cycle in the background; None if the cycle succeeded."""
         return self._background.last_error
 
     def close(self) -> None:
         """Stop the background thread, and close the connections and the file. Closing twice is fine.
 
-        Pending mutations stay in the file. If a background cycle does not end within two seconds, the client does not
-        wait for it; the next client of the file gets the answers again. In a forked child nothing is closed: file and
-        connections are the parent's.
+        Pending mutations stay in the file. The client waits at most two seconds for the end of a background cycle. If
+        the cycle takes longer, the next client of the file gets the answers again. In a forked child, this method
+        closes nothing, because the file and the connections belong to the parent.
         """
         if is_inherited(self._changed):
             return

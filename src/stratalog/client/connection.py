@@ -25,12 +25,12 @@ def connect(
     """Return a started client of the document at ``url``. The server need not be reachable.
 
     ``url`` is ``http://host/v1/organisations/{organisation}/documents/{document}``, or the same with https. With
-    ``create`` the first request creates a missing document. ``path`` is a file for this client alone; without a file,
-    pending mutations are lost with the process. ``token`` is a bearer token, or a function that returns the token. The
-    client calls the function before each request. ``mutators`` must be the server's.
+    ``create`` the first request creates a missing document. ``path`` is a file for this client alone. Without a file,
+    the client loses pending mutations when its process ends. ``token`` is a bearer token, or a function that returns
+    the token. The client calls the function before each request. ``mutators`` must be the server's mutators.
 
-    Raises Invalid for another kind of URL and for a file of another document or program, Unavailable where another
-    client has the file open, Unsupported for a file of a newer Stratalog, Corrupt for a damaged one.
+    Raises Invalid for another kind of URL and for a file of another document or program. Raises Unavailable if another
+    client has the file open. Raises Unsupported for a file of a newer Stratalog, and Corrupt for a damaged file.
     """
     read_token = token if callable(token) else lambda: token
     transport = HttpTransport(url, token=read_token, create=create, clock=clock)

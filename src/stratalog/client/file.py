@@ -1,4 +1,4 @@
-"""The SQLite file behind a client: used by one process at a time, with durable transactions."""
+"""The SQLite file of a client. One process at a time uses the file, and its transactions are durable."""
 
 from __future__ import annotations
 
@@ -45,11 +45,11 @@ CREATE TABLE failures(
 
 
 class ClientFile:
-    """A connection to the file at ``path``, for one thread at a time of the process that opened it.
+    """A connection to the file at ``path``. Only the process that opened the file may use it, one thread at a time.
 
-    Raises Unavailable where another client has the file open: two clients with one client id would use the same
-    numbers for different mutations. Raises Invalid for another program's file, Unsupported for a newer Stratalog's,
-    Corrupt for a damaged one.
+    Raises Unavailable if another client has the file open: two clients with one client id would use the same numbers
+    for different mutations. Raises Invalid for the file of another program, Unsupported for the file of a newer
+    Stratalog, and Corrupt for a damaged file.
     """
 
     def __init__(self, path: str) -> None:
@@ -61,7 +61,7 @@ class ClientFile:
         except BaseException:
             self._unlock()
             raise
-        # A weak reference, since a registration cannot be undone and must not keep the file alive.
+        # The reference is weak, since a registration cannot be undone and must not keep this object alive.
         os.register_at_fork(after_in_child=partial(_leave_to_parent, weakref.ref(self)))
 
     def read(self, statement: str, *parameters: Any) -> Iterator[tuple[Any, ...]]:
@@ -76,10 +76,12 @@ class ClientFile:
 
     @contextmanager
     def transaction(self) -> Iterator[apsw.Connection]:
-        """Run the block in a transaction, which is durable after the block. An exception in it undoes all writes.
+        """Run the block in a transaction, which is durable after the block.
 
-        Raises StorageFull, Unavailable, Corrupt, Closed: nothing was written. OutcomeUnknown: the commit failed, and
-        all or nothing was written.
+        An exception in the block undoes all writes.
+
+        After StorageFull, Unavailable, Corrupt or Closed, nothing was written. OutcomeUnknown means that the commit
+        failed: the file has either all writes of the block or none of them.
         """
         self.check_usable()
         try:
@@ -109,7 +111,7 @@ class ClientFile:
     def leave_to_parent(self) -> None:
         """In a forked child, close the lock file without unlocking it.
 
-        If the child kept it open, the file would stay locked as long as the child lives.
+        If the child kept the lock file open, the client's file would stay locked until the child ends.
         """
         if not self._closed:
             self._closed = True
@@ -124,7 +126,8 @@ class ClientFile:
     def _unlock(self) -> None:
         """Unlock and close the lock file.
 
-        Closing alone would not unlock the file: a child that was just forked, and has not run yet, still has it open.
+        Closing alone would not unlock the file: a child that was just forked, and has not run yet, still has the lock
+        file open.
         """
         if self._lock_file is not None:
             fcntl.flock(self._lock_file, fcntl.LOCK_UN)
@@ -132,7 +135,7 @@ class ClientFile:
 
 
 def _lock(path: str) -> int:
-    """Open and lock the lock file, until it is closed or the process ends in any way. Raises Unavailable."""
+    """Open and lock the lock file. The lock ends with `_unlock` or with the process. Raises Unavailable."""
     try:
         lock_file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as exc:
@@ -141,7 +144,7 @@ def _lock(path: str) -> int:
         fcntl.flock(lock_file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as exc:
         os.close(lock_file)
-        raise Unavailable("another client has the file open; give each its own file", path=path) from exc
+        raise Unavailable("another client has the file open; give each client its own file", path=path) from exc
     return lock_file
 
 
@@ -166,7 +169,7 @@ def _open(path: str) -> apsw.Connection:
             raise Unsupported("the file was written by a newer version of Stratalog", value=version, known=FORMAT)
         connection.pragma("journal_mode", "wal")
         # A process that was killed during a commit may have left the commit unsynced in the write-ahead log. The
-        # checkpoint syncs the commit before it is read.
+        # checkpoint syncs the commit before the client reads it.
         connection.pragma("wal_checkpoint")
     except BaseException:
         connection.close()
@@ -181,7 +184,7 @@ def _create_tables(path: str) -> None:
 
 
 def _create(connection: apsw.Connection) -> None:
-    """Create the tables in one transaction: after a crash during it the file is still empty."""
+    """Create the tables in one transaction, so that a crash leaves the file empty."""
     with connection:
         connection.execute(SCHEMA)
         connection.pragma("application_id", APPLICATION_ID)
@@ -197,7 +200,7 @@ def _translated() -> Iterator[None]:
 
 
 def _error(exc: apsw.Error) -> StratalogError:
-    """Return our error for an error of SQLite. After either, nothing was written."""
+    """Return the Stratalog error for an error of SQLite. The statement that failed has written nothing."""
     if isinstance(exc, apsw.FullError):
         return StorageFull("no disk space for the transaction", reason=str(exc))
     if isinstance(exc, apsw.CorruptError | apsw.NotADBError):

@@ -29,8 +29,8 @@ Answer = TypeVar("Answer", Pushed, Pulled)
 class HttpTransport:
     """A document on a server, by its URL: ``http://host/v1/organisations/{organisation}/documents/{document}``.
 
-    ``token`` returns the bearer token and is called before each request, so the token may change. With ``create`` the
-    document is created before the first request if it is missing. Raises Invalid for another kind of URL.
+    The transport calls ``token`` for the bearer token before each request, so the token may change. With ``create`` the
+    transport creates a missing document before the first request. Raises Invalid for another kind of URL.
     """
 
     def __init__(
@@ -50,11 +50,11 @@ class HttpTransport:
         self._live = ServerAddress("ws" + self._url.removeprefix("http") + "/live")
 
     def push(self, push: Push) -> Pushed:
-        """See `Transport.push`. Raises Corrupt as well, where the answer does not decode."""
+        """See `Transport.push`. Also raises Corrupt if the answer cannot be decoded."""
         return self._request("push", push, Pushed)
 
     def pull(self, pull: Pull) -> Pulled:
-        """See `Transport.pull`. Raises Corrupt as well, where the answer does not decode."""
+        """See `Transport.pull`. Also raises Corrupt if the answer cannot be decoded."""
         return self._request("pull", pull, Pulled)
 
     def listen(self, on_poke: Callable[[], None]) -> Stop:
@@ -81,7 +81,7 @@ class HttpTransport:
         headers = {"Accept": MSGPACK, "Content-Type": MSGPACK}
         if token := self._token():
             headers["Authorization"] = f"Bearer {token}"
-        if "%" in (path := urlsplit(url).path):  # a gateway may unescape the path; the header does not change
+        if "%" in (path := urlsplit(url).path):  # a gateway may unescape the path, but not the header
             headers[PATH_HEADER] = path
         try:
             response = self._http.request(method, url, content=body, headers=headers)
@@ -95,7 +95,7 @@ class HttpTransport:
         return response
 
     def _heed(self, address: str) -> None:
-        """Use the server's address for live updates, from the next connection on.
+        """Use the server's ``address`` for live updates, from the next live connection on.
 
         The client sends its token to that address, so under an ``https`` URL it accepts only an address with TLS.
         """
@@ -118,9 +118,10 @@ def document_of(url: str) -> str:
 def error_of(response: httpx.Response) -> StratalogError:
     """Return the typed error for an unsuccessful response.
 
-    The kind is taken from the ``code`` in the server's own error body. Without a code the response may be a proxy's. It
-    then does not show the request's outcome: a status of 500 or above, or 408, is OutcomeUnknown, 404 is NotFound, and
-    any other is Invalid. With any body, 429 is Unreached and 401 is Forbidden.
+    The ``code`` in the server's own error body gives the kind of error. A response without a code may come from a
+    proxy, so it does not show the request's outcome. Without a code, a status of 500 or above and 408 give
+    OutcomeUnknown, 404 gives NotFound, and any other status gives Invalid. With any body, 429 gives Unreached and 401
+    gives Forbidden.
     """
     status, details = response.status_code, {"status": response.status_code, **_retry_after(response)}
     problem = _problem(response)
@@ -146,6 +147,9 @@ def _problem(response: httpx.Response) -> dict[str, Any]:
 
 
 def _retry_after(response: httpx.Response) -> dict[str, float]:
-    """Return the seconds in a ``Retry-After`` header, as error details. Ignores a date, which needs equal clocks."""
+    """Return the seconds in a ``Retry-After`` header, as error details.
+
+    A date in the header is ignored, since only equal clocks could use it.
+    """
     text = response.headers.get("retry-after", "")
     return {"retry_after_seconds": min(float(text), RETRY_AFTER_SECONDS_MAX)} if is_decimal(text) else {}

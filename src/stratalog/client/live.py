@@ -1,4 +1,4 @@
-"""Live: a listener for the server's pokes over a WebSocket, which reconnects after each failure."""
+"""Live: a listener for the server's pokes over a WebSocket. The listener reconnects after each failure."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ _decode = msgspec.json.Decoder(FromServer).decode
 
 
 class ServerAddress(msgspec.Struct, frozen=True):
-    """The WebSocket's URL, and the document to listen to where the URL does not contain it."""
+    """The WebSocket's URL. If the URL does not contain the document, ``document`` names it."""
 
     url: str
     document: str = ""
 
 
 class PokeListener:
-    """Calls ``on_poke`` at every poke, and once each connection is ready, since earlier pokes may have been missed.
+    """Calls ``on_poke`` at every poke, and when a connection becomes ready, since earlier pokes may have been lost.
 
-    ``address`` and ``token`` are called before each connection, since both may change.
+    The listener calls ``address`` and ``token`` before each connection, since the address and the token may change.
     """
 
     def __init__(
@@ -56,8 +56,9 @@ class PokeListener:
         """Listen until `stop`, and reconnect with back-off whenever a connection ends."""
         while not self._stopped.is_set():
             token = self._token()
-            # Errors are not reported, since pokes are hints: the client also pulls at intervals. A refused token is not
-            # sent again, because the server would count each repetition as an attempt to guess a token.
+            # The listener reports no errors, since pokes are hints and the client also pulls at intervals. The listener
+            # does not repeat a refused token, because the server would count each repetition as an attempt to guess a
+            # token.
             if token != self._refused_token:
                 with suppress(OSError, WebSocketException, TimeoutError, msgspec.DecodeError):
                     self._listen(token)

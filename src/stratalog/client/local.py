@@ -41,8 +41,8 @@ class MutationFailure(msgspec.Struct, frozen=True):
     ``status`` is one of
 
     - "rejected": the mutation was committed without effect, or the server accepts it in no form;
-    - "unknown": the mutation may have been applied. Its answer was lost, and the server has since refused the client's
-      id: a second push could apply it twice. Or it was committed so long ago that no pull shows if it was rejected;
+    - "unknown": the mutation may have been applied. Its answer was lost and the client had to change its id, or it
+      was committed so long ago that no pull shows whether it was rejected;
     - "lost": the mutation was confirmed, but the server has since gone back to an older backup or another copy.
     """
 
@@ -62,9 +62,9 @@ class SettledMutation(msgspec.Struct, frozen=True):
 
 
 class Local:
-    """The content of a client's file. Used under the client's lock.
+    """The content of a client's file. The caller holds the client's lock.
 
-    The file stores the name ``document``. Raises Invalid where it stores another document's name.
+    The file stores the name ``document``. Raises Invalid if the file stores another document's name.
     """
 
     def __init__(self, file: ClientFile, clock: Clock, document: str = "") -> None:
@@ -82,12 +82,12 @@ class Local:
 
     @property
     def client(self) -> str:
-        """The current client id. It changes when the server refuses the id, or another copy of the file uses it."""
+        """The client id. The id changes when the server refuses it, or when another copy of the file uses it."""
         return str(self._fact("client"))
 
     @property
     def group(self) -> str:
-        """The current group. It holds this client alone, and changes with the client id."""
+        """The current group. The group contains only this client, and changes with the client id."""
         return str(self._fact("group"))
 
     @property
@@ -113,9 +113,9 @@ class Local:
     # Pending mutations
 
     def add(self, intent: Intent) -> Waiting:
-        """Store a mutation under the next number; durable on return.
+        """Store a mutation under the next number. The mutation is durable on return.
 
-        Raises LimitExceeded where `PENDING_MUTATIONS_MAX` are pending: nothing was stored.
+        Raises LimitExceeded, and stores nothing, if `PENDING_MUTATIONS_MAX` mutations are pending.
         """
         if self.count() >= PENDING_MUTATIONS_MAX:
             raise LimitExceeded("too many mutations are pending", limit=PENDING_MUTATIONS_MAX)
@@ -146,7 +146,7 @@ class Local:
     def batch(self, count_max: int, bytes_target: int) -> list[Waiting]:
         """Return the next mutations to send, from the oldest unanswered mutation on, within both limits.
 
-        Returns at least one mutation, even if it is over ``bytes_target``; none where all are answered.
+        Returns at least one mutation, even if this mutation is over ``bytes_target``. Returns none if all are answered.
         """
         start = self._file.first("SELECT min(sequence) FROM pending WHERE answer = ''")
         rows = self._file.read(f"{PENDING} WHERE sequence >= ? ORDER BY sequence LIMIT ?", start, count_max)
@@ -160,14 +160,14 @@ class Local:
         return batch
 
     def note_sending(self, batch: Sequence[Waiting]) -> None:
-        """Mark a batch as sent. Call this before the push: from then on each mutation may be committed."""
+        """Mark a batch as sent. Call this method before the push, since the push may commit each mutation."""
         self._set_sent([waiting for waiting in batch if waiting.sent != OPEN], OPEN)
 
     def note_refused(self, batch: Sequence[Waiting]) -> None:
         """Note that the push of a batch committed nothing.
 
-        Each mutation in ``batch`` must be as it was before `note_sending`. A mutation that was `OPEN` then stays
-        `OPEN`, since an earlier push may have committed it.
+        Each mutation in ``batch`` must be as it was before `note_sending`. A mutation that was `OPEN` before the push
+        stays `OPEN`, since an earlier push may have committed it.
         """
         self._set_sent([waiting for waiting in batch if waiting.sent != OPEN], REFUSED)
 
@@ -201,21 +201,22 @@ class Local:
             connection.execute("UPDATE pending SET answer = '' WHERE answer = 'queued'")
 
     def refuse(self, waiting: Waiting, reason: str) -> list[SettledMutation]:
-        """Settle as rejected a mutation that the server accepts in no form, and continue as another client.
+        """Settle a mutation that the server accepts in no form as rejected, and continue as another client.
 
-        Its number is never committed, so the later mutations need new numbers, as after `reset`.
+        The server never commits this mutation's number, so the later mutations need new numbers, as after `reset`.
         """
         with self._file.transaction() as connection:
             settled = [self._settle(connection, waiting, "rejected", reason)]
             return settled + self._reset(connection, range(waiting.sequence, _END))
 
     def reset(self, uncommitted: Container[int]) -> list[SettledMutation]:
-        """Continue under a new client id and group, since the server refuses the current ones.
+        """Continue under a new client id and group, since the server refuses the current id or group.
 
-        The pending mutations that are certainly not committed get the numbers 1, 2, 3 … under the new id. These are the
-        mutations that were never sent, those whose pushes all committed nothing, and those whose sequence is in
-        ``uncommitted``. Mutations that were answered as committed are settled. All others may be committed: they are
-        not sent again, and are settled as unknown. Returns the settled mutations.
+        The pending mutations that are certainly not committed get the numbers 1, 2, 3 … under the new id. Certainly not
+        committed are the mutations that were never sent, those whose pushes all committed nothing, and those whose
+        sequence is in ``uncommitted``. This method settles the mutations that were answered as committed. All other
+        mutations may be committed: the client does not send them again, and this method settles them as unknown.
+        Returns the settled mutations.
         """
         with self._file.transaction() as connection:
             return self._reset(connection, uncommitted)
@@ -230,8 +231,8 @@ class Local:
     def apply(self, asked: Cookie | None, pulled: Pulled) -> list[SettledMutation]:
         """Apply a pull that was requested with the cookie ``asked``, and return the mutations that it settles.
 
-        Nothing changes where ``asked`` is no longer the state's cookie, or where the pull's order is lower than that of
-        ``asked``. Raises Corrupt, and changes nothing, where a pull has another origin but not the whole state.
+        Nothing changes if ``asked`` is no longer the state's cookie, or if the pull's order is lower than the order of
+        ``asked``. Raises Corrupt, and changes nothing, if a pull has another origin but not the whole state.
         """
         if self.cookie != asked or (asked is not None and pulled.cookie.order < asked.order):
             return []
@@ -242,14 +243,14 @@ class Local:
             _write(connection, pulled.patch)
             _set(connection, "cookie", msgspec.to_builtins(pulled.cookie))
             if elsewhere and self.client not in pulled.last:
-                # The other document may be a copy with this client's effects but without its last number. So a mutation
-                # that may be committed must not be sent to it.
+                # The pull comes from another document. That document may be a copy with this client's effects but
+                # without its last number. So the client must not send that document a mutation that may be committed.
                 return self._reset(connection, ())
             lost = self._lose(connection, pulled)
             return lost + self._confirm(connection, pulled, asked is not None and _reports_rejections(asked, pulled))
 
     def _lose(self, connection: apsw.Connection, pulled: Pulled) -> list[SettledMutation]:
-        """Settle as lost the confirmed mutations that the server lost. The file holds only the newest of them."""
+        """Settle confirmed mutations that the server lost. The file has only the newest confirmed mutations."""
         settled = []
         for above, upto in pulled.lost.get(self.client, ()):
             rows = connection.execute(
@@ -262,7 +263,7 @@ class Local:
         last = pulled.last.get(self.client, 0)
         confirmed = [waiting for waiting in self.pending() if waiting.id <= last]
         if last >= self._next() or any(waiting.sent == NEVER for waiting in confirmed):
-            # Another client commits under this id. One of the two files is a copy of the other.
+            # Another client commits under this id. One of the two clients' files is a copy of the other file.
             return self._reset(connection, ())
         reasons = {rejection.id: rejection.reason for rejection in pulled.rejected if rejection.client == self.client}
         settled = [
@@ -270,7 +271,7 @@ class Local:
             for waiting in confirmed
         ]
         # The pull was sent after the pushes of its cycle. A mutation that the pull does not confirm is not in the
-        # document, even if a push was answered otherwise. So it is sent again.
+        # document, even if the answer to a push confirmed the mutation. So the client sends it again.
         connection.execute("UPDATE pending SET answer = '', reason = NULL WHERE answer <> 'queued'")
         return settled
 
@@ -296,12 +297,12 @@ class Local:
     def _remember(self, connection: apsw.Connection, waiting: Waiting) -> None:
         """Store a confirmed mutation, in case the server goes back to a history without it.
 
-        At most the newest `CONFIRMED_MAX` numbers are kept, with arguments of `CONFIRMED_BYTES_MAX` in all.
+        The file keeps the newest `CONFIRMED_MAX` mutations, or fewer if their arguments are large.
         """
         row = (waiting.sequence, waiting.id, waiting.name, waiting.args)
         connection.execute("INSERT INTO confirmed VALUES (?, ?, ?, ?)", row)
         connection.execute("DELETE FROM confirmed WHERE id <= ?", (waiting.id - CONFIRMED_MAX,))
-        if len(waiting.args) > CONFIRMED_BYTES_MAX // CONFIRMED_MAX:  # smaller arguments alone cannot exceed the limit
+        if len(waiting.args) > CONFIRMED_BYTES_MAX // CONFIRMED_MAX:  # smaller arguments alone stay within the limit
             connection.execute(DROP_CONFIRMED, (CONFIRMED_BYTES_MAX,))
 
     def _fail(self, connection: apsw.Connection, waiting: Waiting, status: str, reason: str | None) -> SettledMutation:
@@ -326,7 +327,7 @@ class Local:
                 settled.append(self._settle_confirmed(connection, waiting, None, rejections_reported=False))
             else:
                 settled.append(self._settle(connection, waiting, "unknown", UNKNOWN))
-        connection.execute("DELETE FROM confirmed")  # their numbers are those of the former client
+        connection.execute("DELETE FROM confirmed")  # their numbers belong to the former client id
         return settled
 
     def _become_new(self, connection: apsw.Connection) -> None:
@@ -357,9 +358,9 @@ class Local:
         return None if value is None else decode(value)
 
 
-UNKNOWN = "it was sent, its answer was lost, and the server no longer knows this client: it may have been applied"
-LOST = "it was confirmed, but the server has gone back to a history without it"
-UNREPORTED = "it was committed, but too long ago: the server no longer reports whether it was rejected"
+UNKNOWN = "the answer was lost, and the client had to change its id: the mutation may have been applied"
+LOST = "the server has gone back to a history without this confirmed mutation"
+UNREPORTED = "the commit is so old that the server no longer reports whether it rejected the mutation"
 _END = 2**62
 
 
@@ -379,10 +380,10 @@ def _write(connection: apsw.Connection, patch: Sequence[Operation]) -> None:
 
 
 def _reports_rejections(asked: Cookie, pulled: Pulled) -> bool:
-    """Return whether a committed mutation that is not among the rejections of ``pulled`` was applied.
+    """Return whether ``pulled`` reports every rejection since ``asked``.
 
-    A pull of the whole state does not show this, nor does a pull over more than `REJECTIONS_SHOWN_VERSIONS` versions:
-    the server does not report older rejections.
+    A pull of the whole state reports no rejections. A pull over more than `REJECTIONS_SHOWN_VERSIONS` versions reports
+    none either.
     """
     passed = pulled.cookie.version - asked.version
     return not _is_complete(pulled) and passed <= REJECTIONS_SHOWN_VERSIONS

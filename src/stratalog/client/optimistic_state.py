@@ -17,7 +17,7 @@ __all__ = ["OptimisticState"]
 class OptimisticState:
     """The canonical state with the pending mutations run on it in order, and the effect of each mutation's last run.
 
-    It is in memory only, computed from the local state. The caller holds the client's lock.
+    This state is only in memory, and is computed from the local state. The caller holds the client's lock.
     """
 
     def __init__(self, local: Local, mutators: Mutators) -> None:
@@ -27,7 +27,7 @@ class OptimisticState:
 
     @property
     def draft(self) -> Draft:
-        """The draft that holds the state. Callers only read it."""
+        """The draft with the state. Callers only read the draft."""
         return self._draft
 
     def effect(self, waiting: Waiting) -> Effect:
@@ -35,8 +35,8 @@ class OptimisticState:
         return self._effects[waiting.sequence]
 
     def add(self, intent: Intent) -> Waiting:
-        """Run a mutation and store it as pending. After an exception nothing is changed and nothing stored."""
-        # Run on a child draft, which is merged only once the mutation is stored.
+        """Run a mutation and store it as pending. After an exception, nothing is changed or stored."""
+        # Run the mutation on a child draft. Merge the child only after the mutation is stored.
         child = self._draft.child()
         effect = run_intent(child, self._mutators, intent)
         waiting = self._local.add(intent)
@@ -54,9 +54,9 @@ class OptimisticState:
         return pending
 
     def values_before(self, patch: Sequence[Operation]) -> dict[str, bytes | None]:
-        """Return the encoded values of the keys in ``patch`` and of those that pending mutations changed.
+        """Return the encoded values of the keys in ``patch`` and of the keys that pending mutations changed.
 
-        Called before the local state changes; the result is for `changed_since`.
+        Call this method before the local state changes. `changed_since` takes the result.
         """
         keys = dict.fromkeys(self._draft.changes)
         for operation in patch:

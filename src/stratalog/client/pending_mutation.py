@@ -16,10 +16,10 @@ __all__ = ["PendingMutation"]
 class PendingMutation:
     """The handle of one mutation of this client.
 
-    ``status`` is "pending", then possibly "queued" (a worker will apply it), and finally one of
+    ``status`` is "pending", then possibly "queued" (a worker will apply the mutation), and finally one of
 
     - "applied": the mutation is part of the document, and the state that includes it is shown;
-    - "rejected": the mutation has no effect, for ``reason``;
+    - "rejected": the mutation has no effect, and ``reason`` says why;
     - "unknown": the mutation may have been applied; see `MutationFailure`.
 
     An "applied" mutation becomes "lost" if the server goes back to a history without it, as after a restore.
@@ -37,12 +37,12 @@ class PendingMutation:
 
     @property
     def name(self) -> str:
-        """The name of its mutator."""
+        """The name of the mutation's mutator."""
         return self.intent.name
 
     @property
     def args(self) -> Any:
-        """A copy of its arguments."""
+        """A copy of the mutation's arguments."""
         return decode(self.intent.args)
 
     @property
@@ -52,24 +52,28 @@ class PendingMutation:
 
     @property
     def predicted_rejection(self) -> str | None:
-        """Why its last run on this client was rejected; None if it was not. The server decides independently."""
+        """The reason if the mutation's last run on this client was rejected, or None.
+
+        The server decides independently.
+        """
         return self.effect.reason
 
     def wait(self, timeout_seconds: float | None = None) -> str:
         """Wait until the status is final, the timeout is over or the client is closed, and return the status.
 
-        The status changes only in sync cycles, so the client must be started, or `Client.sync` called elsewhere.
+        The status changes only in sync cycles, so the client must be started, or another thread must call
+        `Client.sync`.
         """
         with self._changed:
             self._changed.wait_for(lambda: self.settled or self._abandoned, timeout_seconds)
         return self.status
 
     def settle(self, settled: SettledMutation) -> None:
-        """Set the final status. Called by the client, which holds the lock."""
+        """Set the final status. The client calls this method under its lock."""
         self.status, self.reason = settled.status, settled.reason
 
     def abandon(self) -> None:
-        """End all waits: the client is closed. Called by the client, which holds the lock."""
+        """End all waits, since the client is closed. The client calls this method under its lock."""
         self._abandoned = True
 
     def __repr__(self) -> str:

@@ -1,4 +1,4 @@
-"""Interpretation of the server's answer to a push: pure decisions. `formats/sync.md` has the rules."""
+"""Interpretation of the server's answer to a push, by pure functions. `formats/sync.md` has the rules."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ OPEN = 2
 class Waiting(msgspec.Struct, frozen=True):
     """A pending mutation as stored in the local file.
 
-    ``sequence`` is its number in this file and never changes; ``id`` is its number within the current client id.
+    ``sequence`` is the mutation's number in this file, and never changes. ``id`` is its number under the current client
+    id.
     """
 
     sequence: int
@@ -33,13 +34,13 @@ class Waiting(msgspec.Struct, frozen=True):
     name: str
     args: bytes
     sent: int = 0
-    """`NEVER` before its first push; `REFUSED` if its pushes certainly all committed nothing; else `OPEN`."""
+    """`NEVER` before the first push; `REFUSED` if certainly no push committed the mutation; else `OPEN`."""
 
     answer: str = ""
-    """The answer to its push: "queued" or one of `COMMITTED`; empty without an answer that is still valid."""
+    """The answer to the mutation's push: "queued" or one of `COMMITTED`. Empty if no valid answer is stored."""
 
     reason: str | None = None
-    """The reason of a rejection in that answer."""
+    """The reason, if the answer is a rejection."""
 
     @property
     def intent(self) -> Intent:
@@ -55,7 +56,7 @@ class PushDecision(msgspec.Struct, frozen=True):
     """(sequence, status of `COMMITTED`, reason of a rejection) of each committed mutation."""
 
     resend_from: int | None = None
-    """The server has no mutation from this id on: send again from there, even mutations that were answered."""
+    """The server has no mutation from this id on. The client sends these mutations again, even answered ones."""
 
     is_behind: bool = False
     """The server has fewer mutations than it had confirmed, as after a restore, or is another server.
@@ -68,7 +69,8 @@ class PushDecision(msgspec.Struct, frozen=True):
     """The server will never accept another mutation of this client: continue under another id."""
 
     uncommitted: frozenset[int] | range = frozenset()
-    """With `reset` or `is_behind`: sequences that are certainly not committed, and never will be under their ids."""
+    """With `reset` or `is_behind`: the sequences of mutations that certainly are not and never will be committed under
+    their ids."""
 
 
 def interpret_push(client: str, batch: Sequence[Waiting], pushed: Pushed, first: Waiting) -> PushDecision:
@@ -100,8 +102,8 @@ def interpret_push(client: str, batch: Sequence[Waiting], pushed: Pushed, first:
 def _uncommitted(pairs: Sequence[tuple[Waiting, Outcome]]) -> frozenset[int]:
     """Return the sequences of the mutations that are certainly not committed.
 
-    After a mismatch this is certain: the number has another payload. After a refusal it is certain only if no earlier
-    push of the mutation is in doubt.
+    A mutation with a mismatch is not committed, because its number has another payload. A refused mutation is certainly
+    not committed only if no earlier push of the mutation is in doubt.
     """
     return frozenset(
         waiting.sequence

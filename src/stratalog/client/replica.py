@@ -34,7 +34,7 @@ class Replica:
     """A document as its client shows it: the newest pulled state with the pending mutations run on it.
 
     Safe for threads: ``_changed`` protects the file, the optimistic state, the handles and the list of subscribers.
-    Callbacks run without that lock. No method waits for the network. After `close_file` reads and mutations raise
+    Callbacks run without this lock. No method waits for the network. After `close_file` reads and mutations raise
     Closed.
     """
 
@@ -56,7 +56,7 @@ class Replica:
         return f"<{type(self).__name__} {self._local.client}>"
 
     def get(self, key: str, default: Value = None) -> Value:
-        """Return a copy of the value of ``key``, or ``default`` where the key is absent."""
+        """Return a copy of the value of ``key``, or ``default`` if the key is absent."""
         with self._changed:
             return self._draft.get(key, default)
 
@@ -75,10 +75,10 @@ class Replica:
             return key in self._draft
 
     def mutate(self, name: str, args: Any = None) -> PendingMutation:
-        """Run a mutation on the shown state and store it for the server; durable on return.
+        """Run a mutation on the shown state and store it for the server. The mutation is durable on return.
 
-        Raises the mutator's exception (above all `Rejected`), Invalid for an unknown mutator or arguments that are no
-        value, and LimitExceeded: nothing is changed and nothing stored.
+        Raises the mutator's exception (above all `Rejected`), LimitExceeded, and Invalid for an unknown mutator or
+        invalid arguments. After an exception, nothing is changed or stored.
         """
         with self._changed:
             mutation = check_mutation(Mutation(client=self._local.client, name=name, args=args))
@@ -92,9 +92,9 @@ class Replica:
         return handle
 
     def undo(self, mutation: PendingMutation) -> Sequence[PendingMutation]:
-        """Undo the effect of a mutation of this client by new built-in mutations, one for each key it changed.
+        """Undo the effect of a mutation of this client by new built-in mutations, one for each changed key.
 
-        Raises Rejected where the mutation had no effect or is lost, or where a later change would be undone too.
+        Raises Rejected if the mutation had no effect or is lost, or if the undo would also undo a later change.
         """
         if mutation.status == "lost":
             raise Rejected("the mutation is lost")
@@ -146,9 +146,11 @@ class Replica:
                     handle.status = "queued"
 
     def settle(self, change: Callable[[Local], Sequence[SettledMutation]], pulled: Pulled | None = None) -> None:
-        """Run ``change`` on the local state, then update the optimistic state, the handles and the subscribers.
+        """Run ``change`` on the local state.
 
-        ``pulled`` is the pull that ``change`` applies; without it ``change`` does not touch the canonical state.
+        After ``change``, update the optimistic state and the handles, and call the subscribers.
+
+        ``pulled`` is the pull that ``change`` applies; without a pull, ``change`` does not touch the canonical state.
         """
         with self._changed:
             patch = [] if pulled is None else pulled.patch
@@ -184,7 +186,7 @@ class Replica:
                 self._handle(waiting)
 
     def _handle(self, waiting: Waiting) -> PendingMutation:
-        """Return the one handle of a mutation, with the effect of its last run."""
+        """Return the only handle of a mutation, with the effect of the mutation's last run."""
         handle = self._handles.get(waiting.sequence)
         if handle is None:
             handle = self._handles[waiting.sequence] = PendingMutation(waiting.sequence, waiting.intent, self._changed)
@@ -198,5 +200,5 @@ class Replica:
             if keys:
                 try:
                     callback(keys)
-                except Exception:  # noqa: BLE001 - the change stands, even if a subscriber raises
+                except Exception:  # noqa: BLE001 - the change remains, even if a subscriber raises
                     _log.exception("a subscriber failed")

@@ -54,7 +54,7 @@ class SyncCycle:
         if self._turn_of == threading.get_ident():
             raise Invalid("a subscriber may not synchronise: a sync cycle is calling it")
         with self._turn:
-            self._turn_of = threading.get_ident()  # a second cycle of this thread would wait for itself
+            self._turn_of = threading.get_ident()  # a second cycle on this thread would wait for ever
             try:
                 yield
             finally:
@@ -79,8 +79,8 @@ class SyncCycle:
         """Return whether to pull before the first push.
 
         A first pull reports no rejections, so the client makes it before any of its mutations can be rejected. In a new
-        process the pull also shows whether another copy of the file uses this client id. The client must know that
-        before it sends a new mutation under the id.
+        process the pull also shows whether another copy of the file uses this client id. The client must not send a new
+        mutation under the id before this check.
         """
         with self._replica.held() as local:
             return local.cookie is None or (not self._met and local.has_unsent())
@@ -106,7 +106,7 @@ class SyncCycle:
             if decision.is_behind:
                 self._catch_up(batch, decision, again=is_behind)
             is_behind = decision.is_behind
-            # The loop is bounded: a server that repeats these answers must not keep the cycle running for ever.
+            # A server that repeats one of these answers must not keep the cycle running for ever.
             setbacks += is_behind or decision.reset or decision.resend_from is not None
 
     def _batch(self, size: int) -> list[Waiting]:
@@ -142,8 +142,8 @@ class SyncCycle:
     def _catch_up(self, batch: Sequence[Waiting], decision: PushDecision, *, again: bool) -> None:
         """Handle a server that has lost mutations it had confirmed.
 
-        A pull raises the server's numbers. ``again`` means that the push after that pull had the same answer. Then the
-        client continues under another id.
+        First the client pulls, because a pull raises the server's numbers. ``again`` means that the push after such a
+        pull got the same answer: then the client continues under another id.
         """
         if again:
             self._replica.settle(lambda local: local.reset(decision.uncommitted))
@@ -166,9 +166,10 @@ class SyncCycle:
         self._replica.settle(lambda local: local.apply(request.cookie, pulled), pulled)
 
     def _leave_group(self) -> None:
-        """After a forbidden pull, begin as another group: another principal may now own this group.
+        """After a forbidden pull, continue with a new group, since another principal may now own this group.
 
-        With pending mutations the group stays for now: their push shows whether another principal owns it.
+        While mutations are pending, the client keeps the group. The push of these mutations shows whether another
+        principal owns the group.
         """
         with self._replica.held() as local:
             if local.count() == 0:

@@ -1,4 +1,4 @@
-"""Undo: the built-in mutations that reverse the effect of one mutation, and of no later one."""
+"""Undo: the built-in mutations that reverse the effect of one mutation, and of no later mutation."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ ABSENT = object()
 def inverse(
     intent: Intent, effect: Effect, current: Callable[[str], bytes | None], *, counts: bool
 ) -> list[tuple[str, Any]]:
-    """Return (name, arguments) of the mutations that undo ``intent``, which had ``effect``: one for each changed key.
+    """Return (name, arguments) of the mutations that undo ``intent``, one for each key that its ``effect`` changed.
 
-    ``counts`` says that ``inc`` is the built-in mutator. Then the opposite ``inc`` undoes an ``inc``, even if the key
-    was counted since. If the value is an object, was one before and after the mutation, and has changed since, the undo
-    restores only the members that the mutation changed. ``current`` returns the encoded value that a key shows now.
+    ``counts`` means that ``inc`` is the built-in mutator: the opposite ``inc`` then undoes an ``inc``, even if later
+    mutations have changed the number. If a key's value was and still is an object, and has changed since the mutation,
+    the undo restores only the members that the mutation changed. ``current`` returns the encoded value that a key shows
+    now.
 
-    Raises Rejected where the mutation had no effect, and where its values are no longer shown: then the undo would also
-    undo a later change.
+    Raises Rejected if the mutation had no effect. Raises Rejected also if the undo would overwrite a later change.
     """
     if not effect.after:
         raise Rejected("the mutation had no effect")
@@ -51,7 +51,8 @@ def _restore(key: str, before: bytes | None, after: bytes | None, current: bytes
 def _merge_back(before: Value, after: Value, current: Value) -> dict[str, Value] | None:
     """Return a merge patch (RFC 7396) that restores the members that the mutation changed.
 
-    None where a later change would be overwritten, or no merge patch can express the restored values.
+    Returns None if the patch would overwrite a later change. Returns None also if a restored value is null or an
+    object, since a merge patch may not restore such a value exactly.
     """
     if not (isinstance(before, dict) and isinstance(after, dict) and isinstance(current, dict)):
         return None
@@ -67,7 +68,7 @@ def _merge_back(before: Value, after: Value, current: Value) -> dict[str, Value]
 
 
 def _same(value: Value, other: Value) -> bool:
-    """Return whether two values are stored alike: True and 1 are not."""
+    """Return whether two values have the same encoding. Python's ``==`` does not test this: True equals 1."""
     if value is ABSENT or other is ABSENT:
         return value is other
     return encode(value) == encode(other)

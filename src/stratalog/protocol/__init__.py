@@ -3,7 +3,7 @@
 Modules
 -------
 messages  mutations and their outcomes
-mutators  mutators by name, and the built-in ones
+mutators  mutators by name, and the built-in mutators
 draft     the state that a mutator reads and changes
 rebase    pending mutations on top of a canonical state
 keys      keys of a document, and their collections

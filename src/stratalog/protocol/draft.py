@@ -1,4 +1,4 @@
-"""Draft: the state that a mutator reads and changes. The changes become the patch; a rejection drops them."""
+"""Draft: the state that a mutator reads and changes. The changes become the patch. A rejection drops the changes."""
 
 from __future__ import annotations
 
@@ -19,8 +19,9 @@ class Draft:
     """A state with changes on top. Returned values are copies: a change to a copy has no effect until the copy is put.
 
     ``load(key)`` returns the encoded value in the state, or None. ``keys(prefix)`` yields the state's keys, in order.
-    ``holds(key)``, if given, tests for one key faster than ``keys``. ``below`` are changes between the state and this
-    draft's own changes. They take precedence over ``load`` and ``holds``; ``keys`` already includes them.
+    ``holds(key)``, if given, tests for one key faster than ``keys``. ``below`` contains changes between the state and
+    this draft's own changes. The changes in ``below`` override ``load`` and ``holds``. ``keys`` already includes these
+    changes.
     """
 
     def __init__(
@@ -35,7 +36,7 @@ class Draft:
         self._holds = holds
         self._below = below
         self.changes: dict[str, bytes | None] = {}
-        """The encoded value of each changed key; None where the key was deleted."""
+        """The encoded value of each changed key; None if the key was deleted."""
 
     def get(self, key: str, default: Value = None) -> Value:
         """Return the value of ``key``, or ``default``."""
@@ -75,12 +76,16 @@ class Draft:
                 yield key, decode(stored)
 
     def keys(self, prefix: str = "") -> Iterator[str]:
-        """Yield the keys that start with ``prefix``, in order. Decodes no value. Do not change the draft meanwhile."""
+        """Yield the keys that start with ``prefix``, in order.
+
+        Decodes no value. Do not change the draft during the iteration.
+        """
         return self._present(prefix)
 
     def child(self) -> Draft:
-        """Return a draft on top of this one. Its changes are not visible here until it is merged."""
-        # A draft has only one mapping ``below``. If it is in use, the child reads through this draft's methods instead.
+        """Return a draft on top of this draft. The child's changes are not visible here until the child is merged."""
+        # A draft has only one mapping ``below``. If this draft already uses ``below``, its child reads through this
+        # draft's methods instead.
         if self._below is not _NOTHING:
             return Draft(self.encoded, self._present, self.__contains__)
         return Draft(self._load, self._present, self._holds or self.__contains__, self.changes)

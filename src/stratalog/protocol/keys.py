@@ -17,7 +17,7 @@ COLLECTION_UNCHECKED_CHARACTERS = COLLECTION_UNCHECKED_BYTES // 4
 def check_key(key: str) -> str:
     """Return ``key``. Raises LimitExceeded if the key or its collection is too long.
 
-    Raises Invalid if the key is not text, is empty, is reserved, starts with a slash, or holds a lone surrogate.
+    Raises Invalid if the key is not text, is empty, is reserved, starts with a slash, or contains a lone surrogate.
     """
     if type(key) is not str or not key or key[0] in "\0/":
         raise Invalid("a key must be text that starts with neither a slash nor a zero character", value=key)

@@ -1,6 +1,6 @@
-"""The messages of a live connection: hints of new versions, and presence. They never hold content of a document.
+"""The messages of a live connection: hints of new versions, and presence. No message contains content of a document.
 
-A poke may be lost or come twice; only a pull is authoritative. Every message is one JSON object with a ``type``.
+A poke may be lost or come twice. Only a pull is authoritative. Every message is one JSON object with a ``type``.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ __all__ = [
 ]
 
 ADDRESS_HEADER = "stratalog-live"
-"""The response header with the address for live connections, where that is not below the document's own path."""
+"""The response header with the address for live connections, if this address is not below the document's own path."""
 
 SILENCE_SECONDS_MAX = 60
 """After this many seconds without a message of the server, a client disconnects. `Ready` may state another number."""
@@ -37,13 +37,17 @@ SUBPROTOCOL = "stratalog.live.1"
 """The WebSocket subprotocol. A client sends its token in `Hello`, or offers ``bearer.<token>`` as a second protocol."""
 
 SUBPROTOCOLS = ("stratalog.live.2", SUBPROTOCOL)
-"""The subprotocols that a server supports, newest first. In the newest it sends `Here` once, then `HereChanged`."""
+"""The subprotocols that a server supports, newest first. In the newest, a server sends `Here` once, then
+`HereChanged`."""
 
 
 class Hello(msgspec.Struct, frozen=True, tag="hello", omit_defaults=True):
-    """A client's first message: its token, if it needs one. A token is never in a URL, since logs record URLs.
+    """A client's first message, with the client's token if the server needs a token.
 
-    ``document`` is ``organisation/document``, both parts escaped. It is needed if the address names no document.
+    A token is never in a URL, since logs record URLs.
+
+    ``document`` is ``organisation/document``, both parts escaped. A client must send ``document`` if the address names
+    no document.
     """
 
     token: str = ""
@@ -51,7 +55,10 @@ class Hello(msgspec.Struct, frozen=True, tag="hello", omit_defaults=True):
 
 
 class Presence(msgspec.Struct, frozen=True, tag="presence"):
-    """The state that other clients see of this client, such as its cursor. The server drops it at the disconnect."""
+    """The state that other clients see of this client, such as its cursor.
+
+    The server drops the state at the disconnect.
+    """
 
     state: Any = None
 
@@ -65,23 +72,25 @@ class Ready(msgspec.Struct, frozen=True, tag="ready", omit_defaults=True):
 
 
 class Poke(msgspec.Struct, frozen=True, tag="poke"):
-    """A hint that there is a new version; ``version`` is the newest version that the server knew."""
+    """A hint that there is a new version; ``version`` is the newest version that the server has read."""
 
     version: int
 
 
 class PresentPrincipal(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The principal of a connection, as the server knows it."""
+    """The principal of a connection, as the server authenticated it."""
 
     id: str
     name: str = ""
 
 
 class Here(msgspec.Struct, frozen=True, tag="here", omit_defaults=True):
-    """The presence of every connection that has sent its presence. A connection that is missing has no presence.
+    """The presence of every connection that has sent its presence.
 
-    ``principals`` holds the principals of connections as the server authenticated them. A client may send a false
-    presence.
+    A connection that is not in ``present`` has no presence.
+
+    ``principals`` contains the principals of connections as the server authenticated them. A client can send a false
+    presence, but not a false principal.
     """
 
     present: dict[str, Any]
@@ -89,7 +98,10 @@ class Here(msgspec.Struct, frozen=True, tag="here", omit_defaults=True):
 
 
 class HereChanged(msgspec.Struct, frozen=True, tag="here-changed", omit_defaults=True):
-    """The changes since the last `Here` or `HereChanged`; None for a connection that no longer has presence."""
+    """The changes since the last `Here` or `HereChanged`.
+
+    The value is None for a connection that no longer has presence.
+    """
 
     changed: dict[str, Any]
     principals: dict[str, PresentPrincipal] = {}
@@ -100,7 +112,7 @@ class Heartbeat(msgspec.Struct, frozen=True, tag="heartbeat"):
 
 
 class Gone(msgspec.Struct, frozen=True, tag="gone"):
-    """The document was deleted. The server closes the connection after this."""
+    """The document was deleted. The server closes the connection after this message."""
 
 
 FromClient = Hello | Presence

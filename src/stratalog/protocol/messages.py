@@ -30,13 +30,17 @@ RESERVED_CLIENTS = ("replay/", "redrive/")
 """The prefixes of the clients that the store itself uses, for merges and for redriven dead letters."""
 
 UNSTORABLE = "(not storable)"
-"""The name of a mutation that no entry can hold. It is committed as a rejection, without its arguments."""
+"""The name of a mutation that no entry can hold. The server commits such a mutation as a rejection, without its
+arguments."""
 
 Status = Literal["applied", "rejected", "seen", "gap", "mismatch", "unknown-client", "wrong-group", "collected"]
 
 
 class Mutation(msgspec.Struct, frozen=True, kw_only=True):
-    """A change as data: number ``id`` of client ``client``, which the mutator ``name`` runs with ``args``."""
+    """A change as data: the mutator ``name`` runs with ``args``.
+
+    The mutation has the number ``id`` of the client ``client``.
+    """
 
     client: str
     name: str
@@ -52,9 +56,10 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The outcome of one mutation.
 
     applied, rejected: the mutation is committed as part of ``version``; a rejection has its ``reason``.
-    seen: a mutation with this number was committed before. mismatch: it was committed with another payload.
-    gap: the client's next number is ``expected``; this and the client's later mutations were not committed.
-    unknown-client: the number is above 1 and the client unknown, or the push names another origin.
+    seen: a mutation with this number was committed before.
+    mismatch: a mutation with this number but another payload was committed before.
+    gap: the client's next number is ``expected``; this mutation and the client's later mutations were not committed.
+    unknown-client: the number is above 1 and the client is unknown, or the push names another origin.
     wrong-group: the client is bound to another group or owner, or the group has another owner.
     collected: the group's clients were collected; nothing was committed.
     """
@@ -79,7 +84,7 @@ def check_mutation(mutation: Mutation) -> Mutation:
 
 
 def check_identity(text: str, what: str, *, empty: bool = False) -> str:
-    """Return ``text`` if it is a valid client, group or owner; empty text only with ``empty``.
+    """Return ``text`` if it is a valid client, group or owner. Empty text is valid only with ``empty``.
 
     Raises Invalid or LimitExceeded.
     """
@@ -106,7 +111,10 @@ def check_client(client: str) -> str:
 
 
 def payload_hash(name: str, args: bytes) -> bytes:
-    """Return 16 bytes of a hash of the name and the canonical arguments. A number with two hashes has two payloads."""
+    """Return 16 bytes of a hash of the name and the canonical arguments.
+
+    Two hashes for one number mean two payloads.
+    """
     return sha256(encode(name) + check_payload(args)).digest()[:16]
 
 

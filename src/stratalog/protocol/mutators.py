@@ -14,7 +14,7 @@ from stratalog.protocol.draft import Draft
 __all__ = ["BUILT_IN_MUTATORS", "Mutator", "Mutators", "Rejected", "wrong_arguments"]
 
 Mutator = Callable[[Draft, Any], None]
-"""Called with the draft and the mutation's arguments. Depends on nothing else: no clock, no randomness, no I/O."""
+"""A function of the draft and the mutation's arguments. A mutator uses no clock, no randomness and no I/O."""
 
 Mutators = Mapping[str, Mutator]
 
@@ -91,7 +91,7 @@ def inc(draft: Draft, args: Any) -> None:
 
 
 def append(draft: Draft, args: Any) -> None:
-    """``{key, item}``: add to the end of the key's list; a missing key counts as an empty list."""
+    """``{key, item}``: add the item to the end of the key's list; a missing key counts as an empty list."""
     key, item = APPEND.read(args)
     present = draft.get(key, [])
     if not isinstance(present, list):
@@ -108,7 +108,7 @@ _ARGUMENTS: Mapping[Mutator, Arguments] = MappingProxyType(
 
 
 def wrong_arguments(mutator: Mutator, args: Any) -> str | None:
-    """Return why ``args`` are wrong for a built-in mutator; None where they are right, and for any other mutator."""
+    """Return why ``args`` are wrong for a built-in mutator; None if they are right, and for any other mutator."""
     arguments = _ARGUMENTS.get(mutator)
     return None if arguments is None else arguments.fault(args)
 

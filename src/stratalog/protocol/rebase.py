@@ -1,7 +1,7 @@
 """Rebase: run pending mutations on top of the canonical state, for a client's optimistic state.
 
 The optimistic state is always *canonical state, then the pending mutations in order*. When the canonical state changes,
-the draft is dropped and the mutations run again on a new one.
+the draft is dropped and the mutations run again on a new draft.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Intent(msgspec.Struct, frozen=True):
 
 
 class Effect(msgspec.Struct, frozen=True):
-    """The effect of a mutation on the state on which it last ran: the encoded values of its keys; None means absent.
+    """The effect of a mutation's last run: the encoded values of the changed keys. None means that the key is absent.
 
     ``reason`` says why the mutation had no effect here. On the server it may have an effect.
     """
@@ -39,7 +39,7 @@ class Effect(msgspec.Struct, frozen=True):
 def run_intent(draft: Draft, mutators: Mutators, intent: Intent) -> Effect:
     """Run one mutation on ``draft``.
 
-    Raises the mutator's error, and Invalid for an unknown name; the draft is then unchanged.
+    Raises the mutator's error, and Invalid for an unknown name. After an error the draft is unchanged.
     """
     mutator = mutators.get(intent.name)
     if mutator is None:
@@ -63,6 +63,6 @@ def _attempt(draft: Draft, mutators: Mutators, intent: Intent) -> Effect:
         return Effect(reason=exc.reason)
     except MemoryError:
         raise  # the machine's fault, not the mutation's
-    except Exception as exc:  # noqa: BLE001 - the server rejects the mutation, whatever its mutator raises
+    except Exception as exc:  # noqa: BLE001 - the server rejects the mutation after any exception of its mutator
         # See docs/design.md#a-rejected-mutation-is-a-committed-outcome
         return Effect(reason=f"{type(exc).__name__}: {exc}")

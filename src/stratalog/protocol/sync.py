@@ -1,6 +1,6 @@
 """The messages of a client and a server about one document: push, pull, and the cookie that orders pulls.
 
-A push carries mutations in order. A pull returns, from one version, the changes since the cookie and the last applied
+A push contains mutations in order. A pull returns, from one version, the changes since the cookie and the last applied
 number of each client of the group. `formats/sync.md` describes the bytes and the rules.
 """
 
@@ -37,7 +37,7 @@ class Cookie(msgspec.Struct, frozen=True):
     """Grows with each response that changes the cookie, even after a restore or for another document."""
 
     origin: str
-    """The origin of the document's history. Clients' numbers are valid within one origin; a fork has a new one."""
+    """The origin of the document's history. Clients' numbers are valid within one origin; a fork has a new origin."""
 
     version: int
     hash: str = ""
@@ -49,7 +49,7 @@ class Cookie(msgspec.Struct, frozen=True):
     last: dict[str, int] = {}
     """The last numbers reported for the group's clients, at most `COOKIE_CLIENTS_MAX`.
 
-    A restored server may have lower numbers. It raises them to the numbers in the cookie.
+    A restored server may have lower numbers. The server raises its numbers to the numbers in the cookie.
     """
 
 
@@ -67,20 +67,24 @@ class DeleteKey(msgspec.Struct, frozen=True, tag="del", tag_field="op"):
 
 
 class Clear(msgspec.Struct, frozen=True, tag="clear", tag_field="op"):
-    """Remove every key: the operations after it are the whole state."""
+    """Remove every key: the operations after this operation give the whole state."""
 
 
 Operation = PutKey | DeleteKey | Clear
 
 
 class Push(msgspec.Struct, frozen=True):
-    """Mutations of one group's clients, each client's in order of id. They are repeated until a pull confirms them."""
+    """Mutations of one group's clients, in order of id for each client.
+
+    A client repeats them until a pull confirms them.
+    """
 
     group: str
     mutations: list[Mutation]
 
     origin: str = ""
-    """The origin in the client's cookie, or empty. With it, a push for a deleted document cannot change a newer one."""
+    """The origin in the client's cookie, or empty. With an origin, a push for a deleted document cannot change a newer
+    document."""
 
 
 class Pushed(msgspec.Struct, frozen=True):
@@ -108,8 +112,8 @@ class Rejection(msgspec.Struct, frozen=True):
 class Pulled(msgspec.Struct, frozen=True):
     """The state and the last mutation ids at one version, as changes since the cookie.
 
-    ``last`` holds the clients of the group whose last mutation id increased. A mutation at or below that id was applied
-    if it is not in ``rejected``. Or it was rejected so long ago that the client must request the reason.
+    ``last`` contains the clients of the group whose last mutation id increased. A mutation at or below that id was
+    applied, if it is neither in ``rejected`` nor rejected too long ago for ``rejected``.
     """
 
     cookie: Cookie

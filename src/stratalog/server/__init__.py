@@ -18,8 +18,8 @@ request_bodies  request bodies, unpacked within limits
 request_headers  the headers of a request, decoded once
 packed_bodies   gzip and zstd, unpacked piece by piece
 decoded_sizes   the memory that a body may take once decoded
-byte_budgets    memory and temporary files that requests hold
-budget_queue    the queue for room in a budget
+byte_budgets    limits on the memory and temporary files of requests
+budget_queue    the queue of requests that wait for memory or disk space
 push_parts      a large push, decoded and applied some mutations at a time
 allocator       settings of the C library that return freed memory to the system
 bodies          JSON and MessagePack
@@ -33,7 +33,7 @@ temporary_files  a file for one body, and refusals for errors of the temporary f
 ranges          entity tags, ranges and caching of immutable bodies
 security        principals and their rights
 web_tokens      JSON Web Tokens
-shares          the amount of a process that one caller may hold at once
+shares          limits on the part of a process's capacity that one caller uses
 paces           limits on the computing time of each principal's calls
 rotation        a queue whose groups take turns
 thread_pool     threads for synchronous functions, shared fairly by their callers

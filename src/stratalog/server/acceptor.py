@@ -30,12 +30,12 @@ Protocol = Callable[[Allocation], asyncio.Protocol]
 class Acceptor:
     """The accept loop of one listening socket.
 
-    It replaces asyncio's own server, which accepts every pending connection before a protocol can refuse any. When
-    descriptors run out, asyncio's server also logs a traceback for each failed accept.
+    This loop replaces asyncio's own server, which accepts every pending connection before a protocol can refuse any of
+    them. When descriptors run out, asyncio's server also logs a traceback for each failed accept.
 
     The system queues connections in their order of arrival. Accepting a connection is quick, but setting up its
     transport and its protocol is slow. So the loop accepts many connections at a time, and the addresses take turns for
-    the set-up. Every second set-up is of the address that was served least lately. A caller with hundreds of new
+    the set-up. Every second set-up is for the address with the fewest recent set-ups. A caller with hundreds of new
     connections, from one address or from many, then does not delay the first connection of another caller.
     """
 
@@ -73,13 +73,16 @@ class Acceptor:
                 _close(*waiting)
 
     async def _accept_some(self) -> None:
-        """Accept pending connections, and begin the set-up of a few. If none waits for set-up, first wait for one."""
+        """Accept pending connections, and begin the set-up of a few.
+
+        If no connection waits for set-up, first wait for a new connection.
+        """
         if not self._waiting:
             with suppress(ConnectionAbortedError):
                 self._count(*await asyncio.get_running_loop().sock_accept(self._listening))
         refused = 0
         for _ in range(ACCEPTS_PER_TURN_MAX):
-            # A refusal takes as long as a set-up, so it has the same limit.
+            # A refusal takes as long as a set-up, so refusals have the same limit.
             if refused == SETUPS_PER_TURN_MAX:
                 break
             try:
@@ -93,7 +96,8 @@ class Acceptor:
             refused += not self._count(connection, address)
         for number in range(SETUPS_PER_TURN_MAX):
             if number % 2:
-                # A turn accepts at most this many connections, so the addresses of all of them are looked at.
+                # A turn accepts about this many connections, so the search includes every address that is new in this
+                # turn.
                 waiting = self._waiting.take_cheapest(self._served_lately, among=ACCEPTS_PER_TURN_MAX)
             else:
                 waiting = self._waiting.take()

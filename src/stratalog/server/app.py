@@ -74,8 +74,9 @@ def create_app(
     """Return the ASGI application that serves a store. The caller closes the store.
 
     The mutators of ``application`` become those of the store's documents, and its quotas apply to every write through
-    ``store``. ``push`` handles pushes that are not queued. ``poked`` is called for each commit of this process.
-    ``audit`` has the access and security logs, which the caller closes; without it neither is written.
+    ``store``. ``push`` handles pushes that are not queued. The server calls ``poked`` for each commit of this process.
+    ``audit`` has the access log and the security log, which the caller closes. Without ``audit``, the server writes
+    neither log.
     """
     if application is not None:
         store.rules = application.rules
@@ -122,7 +123,7 @@ def _handle_core(request: Request[Any, Any, Any], error: StratalogError) -> Resp
 
 
 def _push_path(store: Store, application: Application, direct: Pushing) -> Pushing:
-    """Return a function that queues a push where the application wants that, and else passes the push to ``direct``."""
+    """Return a function that queues a push if ``queued`` is true for its document, and else calls ``direct``."""
     is_queued = application.queued
     if is_queued is None:
         return direct
@@ -140,7 +141,7 @@ def _openapi() -> OpenAPIConfig:
         "Stratalog",
         version("stratalog"),
         components=Components(security_schemes={"bearer": SecurityScheme(type="http", scheme="bearer")}),
-        description="Bodies are JSON, or MessagePack where Content-Type or Accept is application/msgpack.",
+        description="Bodies are JSON, or MessagePack if Content-Type or Accept is application/msgpack.",
         render_plugins=(SchemaPage(), SchemaDocument()),
         openapi_router=schema_router(),
         security=[{}, {"bearer": []}],

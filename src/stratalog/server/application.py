@@ -66,7 +66,7 @@ __all__ = ["Application", "ServerLimits"]
 
 
 class ServerLimits(msgspec.Struct, frozen=True, kw_only=True):
-    """Limits of one server process. Each may be lowered. `limits.py` has most of the defaults."""
+    """Limits of one server process. Each limit may be lowered. `limits.py` has most of the defaults."""
 
     threads: int = 16
     """The number of threads in each of three pools: reads, writes, and an application's own routes."""
@@ -75,7 +75,8 @@ class ServerLimits(msgspec.Struct, frozen=True, kw_only=True):
     """The longest wait of a call for a thread."""
 
     live_poll_seconds: float = 0.03
-    """The pause between two polls of the heads of documents with listeners, which find commits of other processes."""
+    """The pause between two polls of the heads of documents with listeners. The polls find commits of other
+    processes."""
 
     live_heartbeat_seconds: float = 20.0
     """The longest silence on a live connection before the server sends a heartbeat."""
@@ -99,7 +100,8 @@ class ServerLimits(msgspec.Struct, frozen=True, kw_only=True):
     limit. A push may need more, because the server decodes a large push in parts."""
 
     decoded_wait_seconds_max: float = DECODED_WAIT_SECONDS_MAX
-    """The longest wait of a body for that memory. Then the server refuses it, and the caller may retry."""
+    """The longest wait of a body for decoding memory. After this wait the server refuses the body, and the caller may
+    retry."""
 
     file_bytes_max: int = FILE_BYTES_MAX
     file_bytes_of_principal_max: int = FILE_BYTES_OF_PRINCIPAL_MAX
@@ -122,7 +124,7 @@ class ServerLimits(msgspec.Struct, frozen=True, kw_only=True):
     queued_pushes_max: int = QUEUED_PUSHES_MAX
     rate_requests_per_second: float = RATE_REQUESTS_PER_SECOND
     rate_requests_burst: int = RATE_REQUESTS_BURST
-    """The rate of requests of one principal, or of one address where no principal is known."""
+    """The rate of requests of one principal, or of one address if no principal is known."""
 
     rate_organisation_requests_per_second: float = RATE_ORGANISATION_REQUESTS_PER_SECOND
     rate_organisation_requests_burst: int = RATE_ORGANISATION_REQUESTS_BURST
@@ -130,10 +132,11 @@ class ServerLimits(msgspec.Struct, frozen=True, kw_only=True):
 
     invalid_tokens_per_second: float = INVALID_TOKENS_PER_SECOND
     invalid_tokens_burst: int = INVALID_TOKENS_BURST
-    """The rate of invalid tokens of one address. Above it the server checks only tokens that were valid recently."""
+    """The rate of invalid tokens of one address. Above this rate, the server checks only tokens that were valid
+    recently."""
 
     invalid_token_wait_seconds: float = INVALID_TOKEN_WAIT_SECONDS
-    """How long the refusal of a token is delayed, once its address has exceeded this rate."""
+    """The delay of a token's refusal, after the token's address has exceeded the rate of invalid tokens."""
 
     creations_per_second: float = CREATIONS_PER_SECOND
     creations_burst: int = CREATIONS_BURST
@@ -161,7 +164,8 @@ class Application(msgspec.Struct, frozen=True, kw_only=True):
     authorize: Authorize | None = None
 
     origins: tuple[str, ...] = ()
-    """Web origins, such as ``https://app.example``. Their pages may call the server, like pages of its own origin."""
+    """Web origins, such as ``https://app.example``. Pages of these origins may call the server, like pages of the
+    server's own origin."""
 
     hosts: tuple[str, ...] = ()
     """The host names that a request may have in its Host header. If there are none, a server with authentication
@@ -172,12 +176,13 @@ class Application(msgspec.Struct, frozen=True, kw_only=True):
     ignores this header of any other peer."""
 
     pages: Mapping[str, str | Path] = {}
-    """Folders of web pages, by their names below `/web/`. They are public. The browser client is
+    """Folders of web pages, by their names below `/web/`. The files in these folders are public. The browser client is
     `/web/client/stratalog.js`; the colours, type and dark scheme of the server's own pages are in `/web/theme/`."""
 
     routes: Sequence[ControllerRouterHandler] = ()
-    """Handlers of the application, in addition to the server's. Their requests pass the same middleware. A caller needs
-    the right to the ``action`` in the handler's ``opt``. A handler may take the ``service`` as a parameter."""
+    """Handlers of the application, in addition to the server's. Requests to these handlers pass the same middleware. A
+    caller needs the right to the ``action`` in the handler's ``opt``. A handler may take the ``service`` as a
+    parameter."""
 
     maintenance: Sequence[Callable[[Store], None]] = ()
     """The application's own steps of maintenance, for example snapshots of another model. Each pass runs each step
@@ -185,22 +190,24 @@ class Application(msgspec.Struct, frozen=True, kw_only=True):
 
     running: Sequence[Callable[[Store], AbstractContextManager[None]]] = ()
     """Functions that return context managers, for work that the application runs with the server. A server calls each
-    with its store and enters the context when it starts, and leaves the context when it ends. AWS Lambda calls none."""
+    with its store and enters the context when it starts, and leaves the context when it ends. AWS Lambda calls none of
+    these functions."""
 
     queued: Callable[[str, str], bool] | None = None
-    """Whether pushes to a document, given its organisation and id, wait in the queue for `stratalog work`."""
+    """Given a document's organisation and id, returns whether its pushes wait in the queue for `stratalog work`."""
 
     limits: ServerLimits = ServerLimits()
 
     settings: LogSettings = LogSettings()
     """Settings of the store that serves the application, in `stratalog serve`, `work` and `maintain` and in AWS Lambda.
-    Values in `STRATALOG_SETTINGS` or `--settings` override these and ``limits``."""
+    Values in `STRATALOG_SETTINGS` or `--settings` override these settings and ``limits``."""
 
     quotas: Quotas = UNLIMITED
-    """The quotas of each organisation's storage. Values in `STRATALOG_SETTINGS` or `--settings` override these."""
+    """The quotas of each organisation's storage. Values in `STRATALOG_SETTINGS` or `--settings` override these
+    quotas."""
 
     organisation_quotas: Callable[[str], Quotas | None] | None = None
-    """Returns one organisation's own quotas, which replace ``quotas``, or None where ``quotas`` apply. The server calls
+    """Returns one organisation's own quotas, which replace ``quotas``, or None if ``quotas`` apply. The server calls
     this function for each write, so it must not block."""
 
     @property

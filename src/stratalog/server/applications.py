@@ -11,17 +11,18 @@ from stratalog.server.application import Application
 __all__ = ["find_application"]
 
 GROUP = "stratalog.applications"
-"""The group of entry points by which a distribution offers applications. Each maps a short name to MODULE:NAME."""
+"""The group of entry points by which a distribution offers applications. Each entry point maps a short name to
+MODULE:NAME."""
 
 
 def find_application(text: str, folder: str) -> Application:
     """Return the application called ``text``.
 
     A short name such as ``sheet`` names an installed application. ``myapp:app`` names the variable ``app`` of the
-    module ``myapp``. The function inserts ``folder`` at the front of `sys.path`, so that Python finds modules in it,
-    and does not remove it again.
+    module ``myapp``. The function inserts ``folder`` at the front of `sys.path`, so that Python finds the folder's
+    modules, and does not remove ``folder`` again.
 
-    Raises Invalid where ``text`` names no Application.
+    Raises Invalid if ``text`` names no Application.
     """
     if folder not in sys.path:
         sys.path.insert(0, folder)

@@ -1,4 +1,4 @@
-"""Audit: an access log and a security log, as JSON lines. Neither contains a token, a query or a body.
+"""Audit: an access log and a security log, as JSON lines. Neither log contains a token, a query or a body.
 
 The access log has one line for each response, except responses to CORS preflights and to requests with two lengths. The
 security log has the events that an operator needs after an attack:
@@ -51,7 +51,7 @@ class AccessLine(msgspec.Struct, frozen=True, tag="request", tag_field="event"):
 
 
 class SecurityEvent(msgspec.Struct, frozen=True):
-    """A line of the security log. ``principal`` is an id, and empty where no principal was known."""
+    """A line of the security log. ``principal`` is an id, or empty if no principal was known."""
 
     event: AuditEvent
     time_ms: int
@@ -64,7 +64,7 @@ class SecurityEvent(msgspec.Struct, frozen=True):
 
 
 class Audit:
-    """The logs of one server; either may be missing. Used from the event loop only."""
+    """The access log and the security log of one server. Either log may be missing. Used from the event loop only."""
 
     def __init__(self, clock: Clock, access: LineLog | None = None, security: LineLog | None = None) -> None:
         self._clock = clock
@@ -78,7 +78,7 @@ class Audit:
         return {name: log.omitted for name, log in logs.items() if log is not None}
 
     def note(self, scope: Scope, status: int, milliseconds: int) -> None:
-        """Log a response or the end of a live connection, and the refusal that `note_refusal` left in its scope."""
+        """Log a response or the end of a live connection, and the refusal that `note_refusal` stored in ``scope``."""
         if self._access is None and self._security is None:
             return
         principal, method, path = _principal_of(scope), _method_of(scope), _path_of(scope)
@@ -108,7 +108,7 @@ def note_refusal(scope: Scope, error: StratalogError, status: int, event: AuditE
     event = event or _EVENTS.get(status)
     if event is not None:
         data: Any = scope
-        # Only the message: the details may contain input of the caller.
+        # Log only the message: the details may contain input of the caller.
         data[_KEY] = (event, status, error.message)
 
 

@@ -1,9 +1,10 @@
 """Authentication: find the principal of a token, and limit the invalid tokens of each address.
 
-Each invalid token counts against the address that sent it. When an address has sent too many, the server refuses its
-unknown tokens without a check, until the address's bucket fills again. These refusals are delayed, so that a caller who
-sends invalid tokens as fast as it can costs little. The server still checks a token that was valid recently. So other
-callers at that address are served.
+Each invalid token counts against the address that sent it. When an address has sent too many invalid tokens, the server
+refuses unknown tokens from this address without a check. The server checks unknown tokens again when the address's
+bucket in `Rates` is no longer empty. The server delays these refusals, so that a caller that sends invalid tokens as
+fast as possible costs little. The server still checks a token that was valid recently, so it serves other callers at
+that address.
 """
 
 from __future__ import annotations
@@ -33,8 +34,8 @@ def _unheard(principal: Principal, address: str) -> None:
 class Authentication:
     """Calls an application's ``authenticate``. Used from the event loop only.
 
-    It calls ``signed_in`` with the principal and the address for each valid token that it does not remember. It
-    remembers the `TOKENS_REMEMBERED_MAX` most recent ones.
+    This object calls ``signed_in`` with the principal and the address for each valid token that it does not remember.
+    This object remembers the `TOKENS_REMEMBERED_MAX` most recently used valid tokens.
     """
 
     def __init__(
@@ -64,10 +65,10 @@ class Authentication:
         return self._authenticate is not None
 
     async def identify(self, token: str, address: str) -> Principal:
-        """Return the principal behind the token; `ANONYMOUS` without authentication.
+        """Return the principal of the token, or `ANONYMOUS` without authentication.
 
-        Raises Refused: 401 for an invalid token, 429 where the address sent too many of them. Raises the errors of
-        ``authenticate`` too. Only a 401 counts against the address.
+        Raises Refused: 401 for an invalid token, 429 if the address has sent too many invalid tokens. Raises the errors
+        of ``authenticate`` too. Only a 401 counts against the address.
         """
         if self._authenticate is None:
             return ANONYMOUS
@@ -91,7 +92,7 @@ class Authentication:
     async def delay_refusal(self, address: str) -> None:
         """Wait before a refused token is answered, if its address has sent too many invalid tokens.
 
-        The caller holds its connection meanwhile, so the connection must count for somebody.
+        The caller's connection stays open during the wait, so the connection must already count for a holder.
         """
         if self.invalid_tokens.is_spent(("address", address)):
             await self._sleep(self._wait_seconds)

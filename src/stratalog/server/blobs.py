@@ -69,7 +69,10 @@ def record_blob(
     wanted: RangeHeader = None,
     known: IfNoneMatch = None,
 ) -> Response[bytes] | Stream:
-    """``digest`` is the digest of a version. Its body must be stored as one blob, not in the index and not in parts."""
+    """``digest`` is the digest of a version.
+
+    The version's body must be stored as one blob, not in the index and not in parts.
+    """
     return _blob(service, request, f"{record_owner(organisation, record_key(record))}/bodies/{digest}", wanted, known)
 
 

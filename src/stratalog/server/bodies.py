@@ -1,7 +1,7 @@
 """Request and response bodies: JSON for every client, MessagePack for clients that need bytes and speed.
 
-Both forms carry the same values. JSON writes bytes as ``{"$bytes": base64}``; `stratalog.protocol.readable` describes
-this lossless mapping.
+JSON and MessagePack can express the same values. JSON writes bytes as ``{"$bytes": base64}``;
+`stratalog.protocol.readable` describes this lossless mapping.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ LOOP_BYTES_MAX = 64 * 1024
 """A body of up to this size is decoded on the event loop, which costs less than a switch to a worker thread."""
 
 PLAIN = "plain"
-"""The option of a handler whose JSON does not use ``{"$bytes": base64}``: its objects are taken literally."""
+"""The option of a handler whose JSON does not use ``{"$bytes": base64}``: the server takes its objects literally."""
 
 # The bytes that do not begin a MessagePack list or object.
 _NO_CONTAINERS = bytes(byte for byte in range(256) if not (0x80 <= byte <= 0x9F or 0xDC <= byte <= 0xDF))
@@ -56,7 +56,7 @@ T = TypeVar("T")
 
 
 class Question(Request[Any, Any, Any]):
-    """A request whose body is decoded by its content type, strictly, straight into the handler's type.
+    """A request whose body is decoded strictly, by its content type, into the handler's type.
 
     The server reads and unpacks the body only when the handler asks for it, after the caller's right was checked.
     """
@@ -77,7 +77,7 @@ class Question(Request[Any, Any, Any]):
                 taken.take_body(len(piece))
                 received += len(piece)
                 if size is not None:
-                    # Check each piece: a body that would decode too large is refused before the rest is received.
+                    # Check each piece: a body that is too large once decoded is refused before the rest is received.
                     await _run_sized(received, partial(size.add, piece))
                     self._check_size(size.decoded_bytes, self._decoded_bytes_max)
                 pieces.append(piece)
@@ -99,7 +99,8 @@ class Question(Request[Any, Any, Any]):
         size = max(size, len(body) * REQUEST_COPIES)
         self._check_size(size, limit)
         taken, is_plain = bytes_of(self.scope), PLAIN in handler.opt
-        # Only a push may exceed the limit here. It is decoded in parts, so that it needs no more memory at once.
+        # Only a push may exceed the limit here. The server decodes a push in parts, so no part needs more memory than
+        # the limit.
         await taken.take_decoded(min(size, limit))
         parts = handler.opt.get(PARTS)
         if parts is not None and size > min(PUSH_PART_DECODED_BYTES, limit):
@@ -108,8 +109,8 @@ class Question(Request[Any, Any, Any]):
         field = handler.parsed_data_field
         shape = Any if field is None else field.annotation
         decoded = await _run_sized(len(body), lambda: decode_body(body, kind, shape, plain=is_plain))
-        # The request object lives until the response is sent. If it kept the body, memory would hold one more copy than
-        # the budget counts.
+        # The request object exists until the response is sent. If the object kept the body, memory would contain one
+        # copy more than the budget counts.
         self._body = Empty
         return decoded
 
@@ -161,9 +162,9 @@ class ArgumentsCheck:
         self._is_plain = plain
 
     def open(self, raw: msgspec.Raw) -> RawArguments | None:
-        """Check that the arguments decode, and return them still encoded; None for no arguments.
+        """Check that the arguments can be decoded. Return them still encoded, or None if there are none.
 
-        Raises Invalid for arguments that do not decode, LimitExceeded for arguments that are too large.
+        Raises Invalid for arguments that cannot be decoded, LimitExceeded for arguments that are too large.
         """
         body = bytes(raw)
         if not body:
@@ -172,8 +173,8 @@ class ArgumentsCheck:
         if size > self._limit:
             text = "the arguments of a mutation take too much memory once decoded"
             raise LimitExceeded(text, limit=self._limit, value=size)
-        # Decode the arguments and discard the result. Otherwise arguments that do not decode would fail later, after
-        # earlier parts were applied.
+        # Decode the arguments and discard the result. Otherwise invalid arguments would fail later, after earlier parts
+        # were applied.
         self._decode(raw)
         return RawArguments(raw, size, self._decode)
 
@@ -215,7 +216,7 @@ _ADDITIONS = ("headers", "cookies", "background", "is_head_response")
 
 
 class _EncodedAnswer(ASGIResponse):
-    """A response that is already encoded. It skips Litestar's constructor, which merges headers and cookies."""
+    """A response that is already encoded. This class skips Litestar's constructor, which merges headers and cookies."""
 
     def __init__(self, status: int, kind: str, body: bytes) -> None:
         self.background = None
@@ -230,9 +231,9 @@ class _EncodedAnswer(ASGIResponse):
 
 
 def encoded(request: Request[Any, Any, Any], content: T) -> Response[T]:
-    """Encode a response that may be large on the calling worker thread, not on the event loop, and return it.
+    """Encode a possibly large response on the calling worker thread, not on the event loop. Return the response.
 
-    After that the request holds only the encoded size in the budget of answers.
+    After the call, the request counts only for the encoded size in the budget of answers.
     """
     kind = accepted(headers_of(request.scope).get("accept", ""))
     body: Any = encode_body(content, kind)
@@ -241,7 +242,7 @@ def encoded(request: Request[Any, Any, Any], content: T) -> Response[T]:
 
 
 def accepted(header: str) -> str:
-    """Return the content type of the response: MessagePack where the Accept header names it, else JSON."""
+    """Return the content type of the response: MessagePack if the Accept header names it, else JSON."""
     kinds = {part.partition(";")[0].strip() for part in header.split(",")}
     return MSGPACK if kinds & MSGPACK_NAMES else JSON
 
@@ -264,7 +265,8 @@ def decode_body(body: bytes, kind: str, shape: Any = Any, *, plain: bool = False
         raise too_deep() from exc
     if _brackets_max(body, kind) > REQUEST_DEPTH_MAX:
         check_depth(value)
-    # Only names that begin with "$" need restoring. Most bodies have none, and skip the walk.
+    # `restore` changes only objects with a name that begins with "$". Most bodies have no such name, and skip
+    # `restore`.
     is_marked = kind == JSON and not plain and (b'"$' in body or b"\\u0024" in body)
     return restore(value) if is_marked else value
 
@@ -284,7 +286,7 @@ def _brackets_max(body: bytes, kind: str) -> int:
 
 
 def check_depth(value: Any) -> None:
-    """Raise LimitExceeded where lists and objects are nested too deeply.
+    """Raise LimitExceeded if lists and objects are nested too deeply.
 
     The function visits one level after the other, so that deep nesting cannot exhaust the stack.
     """

@@ -1,7 +1,9 @@
-"""Body spool: a temporary file for bodies in transit, so that a slow caller holds only a small piece in memory.
+"""Body spool: a temporary file for bodies that the server sends.
 
-A store yields a body in parts of several megabytes, each verified as a whole. One unnamed file holds the parts for all
-callers: a file for each caller would take one descriptor for each connection.
+A slow caller then needs only one small piece in memory.
+
+A store returns a body in parts of several megabytes, and verifies each part as a whole. One unnamed file contains the
+parts for all callers: a file for each caller would take one descriptor for each connection.
 """
 
 from __future__ import annotations
@@ -44,14 +46,15 @@ class BodySpool:
         return self._slots - len(self._free)
 
     def pieces(self, parts: Iterator[bytes], taken: RequestBytes) -> Generator[bytes, None, None]:
-        """Yield the bytes of ``parts`` in pieces of at most `BODY_PIECE_BYTES`. A larger part waits in the file.
+        """Yield the bytes of ``parts`` in pieces of at most `BODY_PIECE_BYTES`. A larger part is sent from the file.
 
-        Meanwhile the request holds the memory of one piece and the file's room for one part. It releases the memory
-        that it took to make ``parts``. Raises Refused: 507 where the disk is full, 503 for another error
-        of the file. Raises the errors of ``parts`` too.
+        During the iteration the request counts for the memory of one piece, and for the room of one part in the file.
+        The request releases the memory that it took to make ``parts``. Raises Refused: 507 if the disk is full, 503 for
+        another error of the file. Raises the errors of ``parts`` too.
         """
         for part in parts:
-            # The list passes the only reference on. So this frame keeps no part in memory while its pieces are sent.
+            # `pop` passes on the only reference to the part. So this frame keeps no part in memory while its pieces are
+            # sent.
             given = [part]
             del part
             taken.settle_answer(BODY_PIECE_BYTES)
@@ -85,7 +88,8 @@ class BodySpool:
             if self._file is None:
                 with temporary_folder_errors(SENT):
                     self._file = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115 - open until `close`
-                # A serverless function is frozen and discarded: nothing calls `close` there.
+                # A serverless platform discards a process without a call of `close`. So close the file also when this
+                # object is freed.
                 weakref.finalize(self, self._file.close)
             if self._free:
                 return heapq.heappop(self._free)
@@ -106,7 +110,7 @@ class BodySpool:
         try:
             file.truncate(0)
         except OSError:
-            # The disk may have become read-only. Close the file: the next body tries to open another one.
+            # The disk may have become read-only. Close the file: the next body tries to open another file.
             self._file = None
             with suppress(OSError):
                 file.close()
@@ -122,5 +126,5 @@ class BodySpool:
         assert self._file is not None, "a slot has a file"
         with temporary_folder_errors(SENT):
             piece = os.pread(self._file.fileno(), size, position)
-        assert len(piece) == size, "the file holds all bytes of the slot"
+        assert len(piece) == size, "the file contains all bytes of the slot"
         return piece

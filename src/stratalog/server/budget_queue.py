@@ -1,4 +1,4 @@
-"""Queue for room in a full budget: callers wait for a short time before they are refused."""
+"""Queue for a full budget: a caller waits a short time for free room before the server refuses the caller."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ __all__ = ["BudgetQueue"]
 class BudgetQueue:
     """The callers that wait for room in one budget, in order of arrival. Used on one event loop.
 
-    An amount of up to ``small_max`` bypasses the queue where the budget has room. A caller that waits only for its own
+    An amount of up to ``small_max`` bypasses the queue if the budget has room. A caller that waits only for its own
     share does not block the callers behind it. Each caller waits for at most ``seconds_max``. At most
-    ``waits_of_holder_max`` callers of one holder wait at once; the queue refuses the next one. Without shares this
-    limit does not apply.
+    ``waits_of_holder_max`` callers of one holder wait at once. The queue refuses further callers of this holder.
+    Without shares this limit does not apply.
     """
 
     def __init__(self, *, seconds_max: float, waits_of_holder_max: int, small_max: int) -> None:
@@ -29,10 +29,10 @@ class BudgetQueue:
     async def add(self, allocation: Allocation, amount: int) -> None:
         """Add ``amount`` to the allocation as soon as there is room.
 
-        Raises Refused as `Allocation.add` does: after ``seconds_max``, or at once where the holder has too many callers
-        in the queue. Nothing is added then.
+        Raises Refused as `Allocation.add` does: after ``seconds_max``, or at once if the holder has too many callers in
+        the queue. After Refused, nothing is added.
         """
-        # A large amount must not bypass the callers that already wait, even where it would fit now.
+        # A large amount must not bypass the callers that already wait, even if this amount would fit now.
         if amount <= self._small_max or not self._waiting:
             try:
                 return allocation.add(amount)
@@ -55,8 +55,9 @@ class BudgetQueue:
                 waiting.allocation.add(waiting.amount)
             except Refused as exc:
                 waiting.refused = exc
-                # Reserve the rest for the first caller that the process has no room for: callers behind it with
-                # smaller amounts would otherwise starve it. A caller that only lacks its share reserves nothing.
+                # Reserve the free room for the first caller for which the process has too little. Otherwise later
+                # callers with smaller amounts would starve this caller. A caller that lacks only room in its own share
+                # reserves nothing.
                 is_full = is_full or exc.details.get("scope") == "process"
             else:
                 self._waiting.remove(waiting)
@@ -76,8 +77,8 @@ class BudgetQueue:
             if not waiting.admitted.is_set():
                 raise waiting.refused from None
         finally:
-            # After a timeout or a cancellation the caller is still queued. Remove it: callers behind it may fit into
-            # the room that was reserved for it.
+            # After a timeout or a cancellation the caller is still queued. Remove the caller, since later callers may
+            # fit into the room that was reserved for it.
             if waiting in self._waiting:
                 self._waiting.remove(waiting)
                 self.wake()

@@ -1,4 +1,4 @@
-"""Byte budgets: memory and temporary files that the requests of one process hold, with a share for each caller."""
+"""Byte budgets: limits on the memory and temporary files of one process's requests, with a share for each caller."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class ByteBudgets:
 
         def budget(resource: str, limit: int, principal: int) -> Budget:
             # One organisation gets at most three quarters, or the share of a principal if that is larger. The rest
-            # stays free for other organisations, however many principals one organisation has.
+            # stays free for other organisations, even if one organisation has many principals.
             organisation = max(principal, limit * 3 // 4)
             shares: dict[HolderKind, int] = {"principal": principal, "organisation": organisation}
             return Budget(resource, limit, {**shares, "address": principal} if has_shares else {})
@@ -62,7 +62,7 @@ class ByteBudgets:
 
 
 class RequestBytes:
-    """The amounts that one request holds of each budget, in bytes. As a context manager it releases all of them."""
+    """The bytes that one request has taken from each budget. As a context manager, this object releases all of them."""
 
     def __init__(self, budgets: ByteBudgets, scope: Scope) -> None:
         self._budgets = budgets
@@ -70,7 +70,7 @@ class RequestBytes:
         self._allocations: dict[Budget, Allocation] = {}
 
     def take_body(self, amount: int) -> None:
-        """Take memory for bytes of a body as they arrive. Raises Refused and takes nothing then."""
+        """Take memory for bytes of a body as they arrive. After Refused, nothing was taken."""
         self._take(self._budgets.bodies, amount)
 
     async def take_decoded(self, amount: int) -> None:
@@ -107,14 +107,14 @@ class RequestBytes:
     def room_for_row(self, row_bytes: int) -> AbstractContextManager[object]:
         """Return a context to enter while a row of ``row_bytes`` is decoded and encoded.
 
-        Meanwhile a row takes many times its size in memory, so at most `LARGE_ROWS_MAX` large rows are processed at
-        once. Entering blocks the thread until another large row is done. That costs little: the work is mostly
-        computation, and the interpreter runs one thread at a time.
+        During this work a row takes many times its size in memory, so at most `LARGE_ROWS_MAX` large rows are processed
+        at once. Above this number, entering the context blocks the thread until another large row is done. This wait
+        costs little: the work is mostly computation, and the interpreter runs one thread at a time.
         """
         return self._budgets.large_rows if row_bytes > LARGE_ROW_BYTES_MIN else nullcontext()
 
     def settle_answer(self, amount: int) -> None:
-        """Release the memory beyond the ``amount`` bytes of a finished response; for a small response, all of it."""
+        """Release the memory beyond the ``amount`` bytes of a finished response, or all memory of a small response."""
         self._allocation(self._budgets.answers).reduce(amount if amount >= ANSWER_BYTES_COUNTED_MIN else 0)
 
     def release(self) -> None:
@@ -136,7 +136,8 @@ class RequestBytes:
     def _allocation(self, budget: Budget) -> Allocation:
         allocation = self._allocations.get(budget)
         if allocation is None:
-            # Bind the holders at the first use, not earlier: before that, the request has not entered its organisation.
+            # Bind the holders at the first use, not earlier: before this point, the request has not entered its
+            # organisation.
             allocation = self._allocations[budget] = budget.take(*_holders(self._scope), amount=0)
         return allocation
 
@@ -157,14 +158,14 @@ def bounded(app: ASGIApp, budgets: ByteBudgets) -> ASGIApp:
 
 
 def bytes_of(scope: Scope) -> RequestBytes:
-    """Return the amounts that the request of this scope holds."""
+    """Return the amounts that the request of this scope has taken."""
     state: Any = scope["state"]
     request_bytes: RequestBytes = state[_STATE]
     return request_bytes
 
 
 class _CountedAnswer:
-    """A sender that holds back a response's head until its body is counted, so that a refusal can replace it."""
+    """A sender that delays a response's head until the body is counted, so that a refusal can replace the response."""
 
     def __init__(self, request_bytes: RequestBytes, send: Send) -> None:
         self._bytes = request_bytes
@@ -182,8 +183,8 @@ class _CountedAnswer:
             start, self._start = self._start, None
             size = len(message.get("body", b""))
             try:
-                # Most responses are small, and not counted. A stream holds one piece at a time, so its first piece is
-                # counted for all its pieces.
+                # Most responses are small, and not counted. A stream has one piece in memory at a time, so the first
+                # piece is counted for all pieces.
                 if size >= ANSWER_BYTES_COUNTED_MIN:
                     self._bytes.cover_answer(size)
             except (Refused, LimitExceeded) as exc:

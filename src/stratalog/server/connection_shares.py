@@ -1,9 +1,9 @@
 """Shares of connections: limits on the requests and live connections that one caller may have at once.
 
-Here a *connection* is one request or one live connection. It begins without a holder. While no principal is known, the
-connection counts for its address. Once authentication succeeds, it counts for its principal. Once the principal is
-admitted to an organisation, it counts for the organisation too. So no caller can use up the share of an organisation
-that it may not enter. A connection releases its amounts when it ends, whatever ended it.
+Here a *connection* is one request or one live connection. A connection begins without a holder. While no principal is
+known, the connection counts for its address. Once authentication succeeds, it counts for its principal. Once the
+principal is admitted to an organisation, it counts for the organisation too. So no caller can use up the share of an
+organisation that it may not enter. A connection always releases its amounts when it ends.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class ConnectionBudgets:
         self.bound(limits.connections_max)
 
     def bound(self, connections_max: int) -> None:
-        """Set the limit of connections. Call this before any connection is open: it replaces the budgets.
+        """Set the limit of connections. Call this method before any connection is open, since it replaces the budgets.
 
         Live connections last long, so `REQUESTS_RESERVED_SHARE` of the connections is reserved for requests.
         """
@@ -48,7 +48,7 @@ class ConnectionBudgets:
         self.live = _budget("live connections", live_max, limits, self._is_shared)
 
     def open(self, scope: Scope) -> CallerConnection:
-        """Open a connection and store it in ``scope`` for `connection_of`. Raises Refused where the process is full."""
+        """Open a connection and store it in ``scope`` for `connection_of`. Raises Refused if the process is full."""
         data: Any = scope
         connection = CallerConnection(self, address_of(scope), data.get(SOCKET))
         data[_KEY] = connection
@@ -56,7 +56,10 @@ class ConnectionBudgets:
 
 
 class CallerConnection:
-    """One connection in progress. As a context manager it is closed at the end. Used from the event loop only."""
+    """One connection in progress.
+
+    As a context manager, the connection closes at the end of the block. Used from the event loop only.
+    """
 
     def __init__(self, budgets: ConnectionBudgets, address: str, socket: Allocation | None = None) -> None:
         self.address = address
@@ -65,7 +68,8 @@ class CallerConnection:
         self._budgets = budgets
         self._holders: tuple[Holder, ...] = ()
         self._live: Allocation | None = None
-        # Without holders: the process's limit applies now, and the caller's share once the caller is known.
+        # Take the allocation without holders: the process's limit applies now, the caller's share once the caller is
+        # known.
         self._own = budgets.connections.take()
 
     @property
@@ -75,20 +79,20 @@ class CallerConnection:
 
     @property
     def holder(self) -> Holder:
-        """The connection's principal, or its address where no principal is known."""
+        """The connection's principal, or its address if no principal is known."""
         return ("principal", self.principal) if self.principal else ("address", self.address)
 
     def count_for_address(self) -> None:
         """Count the connection for its address, because no principal is known.
 
-        Raises Refused; the holders stay then.
+        After Refused, the holders are unchanged.
         """
         self._assign(("address", self.address))
 
     def count_for_principal(self, principal: str) -> None:
         """Count the connection and its socket for the principal instead of the address.
 
-        Raises Refused; the principal and the holders stay then.
+        After Refused, the principal and the holders are unchanged.
         """
         self._assign(("principal", principal))
         self.principal = principal
@@ -98,13 +102,13 @@ class CallerConnection:
     def enter(self, organisation: str) -> None:
         """Count the connection also for an organisation to which the principal was admitted.
 
-        The organisation replaces an earlier one. Raises Refused; the holders stay then.
+        The organisation replaces an earlier organisation. After Refused, the holders are unchanged.
         """
         others = tuple(holder for holder in self._holders if holder[0] != "organisation")
         self._assign(*others, ("organisation", organisation))
 
     def become_live(self) -> None:
-        """Count the connection also as a live one, until it ends. A second call does nothing. Raises Refused."""
+        """Count the connection also as a live connection, until it ends. A second call does nothing. Raises Refused."""
         self._live = self._live or self._budgets.live.take(*self._holders)
 
     def close(self) -> None:
@@ -125,7 +129,7 @@ class CallerConnection:
 
 
 def connection_of(scope: Scope) -> CallerConnection | None:
-    """Return the connection of a request; None where no middleware opened one."""
+    """Return the connection of a request; None if no middleware opened a connection."""
     data: Any = scope
     connection: CallerConnection | None = data.get(_KEY)
     return connection

@@ -1,7 +1,7 @@
 """Connections: uvicorn's protocols, with deadlines and limits that uvicorn lacks.
 
-A `Connection` wraps the transport of a socket while the socket is open, also after HTTP became a WebSocket. It counts
-the bytes written, and `OpenConnections` drops it when its caller misses a deadline.
+A `Connection` wraps the transport of a socket while the socket is open, also after HTTP became a WebSocket. The
+`Connection` counts the bytes written. `OpenConnections` aborts the connection when its caller misses a deadline.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ __all__ = ["Connection", "HttpProtocol", "OpenConnections", "WebSocketProtocol",
 
 
 class OpenConnections:
-    """The sockets that callers hold open. Used from the event loop only.
+    """The open sockets of all callers. Used from the event loop only.
 
-    ``budget`` limits their number. A connection begins with an allocation of this budget, and releases it at its end.
-    Where callers have shares, the connection first counts for its address. Once a request on it is authenticated, it
-    counts for the principal, whose share is all connections. So the share of an address limits idle sockets, and
-    sockets that sent half a request head.
+    ``budget`` limits the number of sockets. A connection begins with an allocation of this budget, and releases it at
+    its end. If callers have shares, the connection first counts for its address. After the authentication of a request,
+    the connection counts for the principal, whose share is all connections. So the share of an address limits idle
+    sockets, and sockets that have sent half a request head.
 
-    ``turns`` is the selector of the event loop. It reports few sockets of one holder in a turn.
+    ``turns`` is the selector of the event loop. This selector reports few sockets of one holder in a turn.
     """
 
     def __init__(
@@ -85,7 +85,10 @@ class OpenConnections:
 
 
 class Connection:
-    """The transport of one socket, as its protocol sees it. Other attributes are those of the wrapped transport."""
+    """A wrapper of one socket's transport, for the socket's protocol.
+
+    Other attributes come from the wrapped transport.
+    """
 
     def __init__(
         self, connections: OpenConnections, transport: asyncio.Transport, allocation: Allocation, now: float
@@ -126,7 +129,7 @@ class Connection:
 
 
 class HttpProtocol(H11Protocol):
-    """One connection that speaks HTTP/1.1."""
+    """One connection with HTTP/1.1."""
 
     def __init__(self, connections: OpenConnections, allocation: Allocation, **of_uvicorn: Any) -> None:
         super().__init__(**of_uvicorn)
@@ -152,8 +155,8 @@ class HttpProtocol(H11Protocol):
             self._connection.head_began = None
 
     def on_response_complete(self) -> None:
-        # Do not begin the next pipelined request before the caller reads this response: each further request would
-        # run, and hold its response in memory. `resume_writing` continues.
+        # Do not begin the next pipelined request before the caller reads this response: each further request would run,
+        # and keep its response in memory. `resume_writing` begins the next request.
         if self.flow.write_paused and not self.transport.is_closing():
             self._is_unread = True
             return
@@ -200,7 +203,8 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
 
     def resume_writing(self) -> None:
         super().resume_writing()
-        # The protocol also pauses until the application has taken a message. Then only the protocol may resume.
+        # The protocol also pauses reading until the application has taken a message. Only the protocol may end this
+        # pause.
         if not self.read_paused:
             self.transport.resume_reading()
 

@@ -22,7 +22,7 @@ PROGRESS_WINDOW_SECONDS = 60.0
 def within_deadline(receive: Receive, limits: ServerLimits) -> Receive:
     """Wrap the ``receive`` of a request with a body so that it enforces the deadlines of the body.
 
-    It raises Refused: 400 where the caller disconnects, 408 where the caller is silent for
+    The wrapper raises Refused: 400 if the caller disconnects, 408 if the caller is silent for
     `REQUEST_SILENCE_SECONDS_MAX` or too slow. For the whole body the server waits for `request_body_seconds_max`, plus
     one second for each `request_body_bytes_per_second_min` bytes received. Time in which the handler does not read the
     body does not count.
@@ -70,7 +70,7 @@ class AnswerProgress:
 
         Too slow means no byte for `answer_silence_seconds_max`, or an average below `answer_bytes_per_second_min` in
         `PROGRESS_WINDOW_SECONDS`. ``now`` is in seconds. ``read_bytes`` counts the bytes sent to the caller since it
-        connected, ``waiting_bytes`` the bytes that wait to be sent.
+        connected, ``waiting_bytes`` the bytes that are still to be sent.
         """
         # The caller has read everything: a later wait begins with a new window.
         if not waiting_bytes:

@@ -1,8 +1,8 @@
 """Decoded sizes: an upper bound of the memory that a body takes once decoded, computed before decoding.
 
-A body of empty objects takes 24 times its size once decoded, a text takes its size once. So this module counts the
-values in the encoded bytes: of JSON as it arrives, of MessagePack once the body is complete. Each weight bounds the
-size in bytes of a CPython object and of the pointer to the object.
+Once decoded, a body of empty objects takes 24 times its size, while a text takes only its size. So this module counts
+the values in the encoded bytes. The module counts JSON as the body arrives, and MessagePack once the body is complete.
+Each weight bounds the size in bytes of a CPython object and of the pointer to the object.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _RUNS = re.compile(rb"\{+|\}+")
 
 
 class JsonSize:
-    """The decoded size of a JSON text that arrives in pieces. It counts brackets, colons, commas and quotes.
+    """The decoded size of a JSON text that arrives in pieces. The count is of brackets, colons, commas and quotes.
 
     Characters inside strings are not counted as structure. The text need not be valid JSON.
     """
@@ -56,7 +56,7 @@ class JsonSize:
 
     def add(self, piece: bytes) -> None:
         """Count the next piece."""
-        # On a worker thread one call on a whole large piece would hold the interpreter, and block the event loop, for
+        # One call for a large piece on a worker thread would hold the interpreter, and block the event loop, for
         # milliseconds.
         for start in range(0, len(piece), SLICE_BYTES):
             self._add(piece[start : start + SLICE_BYTES])
@@ -72,7 +72,7 @@ class JsonSize:
         if carried:
             piece = piece[:-1]
         if b"\\" in piece:
-            # Remove escaped backslashes first: a backslash that then precedes a quote does escape it.
+            # Remove escaped backslashes first. Each backslash that still precedes a quote then escapes this quote.
             piece = piece.replace(b"\\\\", b"").replace(b'\\"', b"")
         parts = piece.translate(None, _NOT_STRUCTURAL).split(b'"')
         outside = b"".join(parts[self._in_text :: 2])
@@ -89,7 +89,8 @@ class JsonSize:
         self._add_level(outside, sum(opened))
 
     def _add_level(self, outside: bytes, opened: int) -> None:
-        # Three bounds, from cheap to exact. The first assumes that all opening brackets come before all closing ones.
+        # Compute up to three bounds, from cheap to exact. The first bound assumes that all opening brackets come before
+        # all closing brackets.
         highest = self._level + opened
         if highest <= REQUEST_DEPTH_MAX:
             self._level = highest - outside.count(b"]") - outside.count(b"}")
@@ -123,8 +124,8 @@ def msgpack_size(body: bytes, limit: int) -> int:
     Raises Invalid for a body that is not MessagePack, LimitExceeded for a body nested too deeply.
     """
     try:
-        # This validates the body without creating its values: a header that claims more elements than there are bytes
-        # fails here.
+        # This call validates the body without creating its values: a header that claims more elements than there are
+        # bytes fails here.
         msgspec.msgpack.decode(body, type=msgspec.Raw)
     except msgspec.DecodeError as exc:
         raise Invalid("the body cannot be decoded", reason=str(exc)) from exc
@@ -157,7 +158,7 @@ def _weight(first: int) -> int:
 
 
 def _fixed_bytes(first: int) -> int:
-    """Return the distance in bytes from this first byte to the next value, where the first byte alone determines it."""
+    """Return the distance in bytes from this first byte to the next value, if the first byte alone determines it."""
     if first in range(0xA0, 0xC0):
         return 1 + first - 0xA0
     sizes = {0xCA: 5, 0xCB: 9, 0xCC: 2, 0xCD: 3, 0xCE: 5, 0xCF: 9, 0xD0: 2, 0xD1: 3, 0xD2: 5, 0xD3: 9}
@@ -167,7 +168,7 @@ def _fixed_bytes(first: int) -> int:
 
 _WEIGHTS = [_weight(first) for first in range(256)]
 _FIXED = [_fixed_bytes(first) for first in range(256)]
-# By first byte: the number of bytes of the length field, and the number of bytes between it and the content.
+# For each first byte: the number of bytes of the length field, and of the bytes between that field and the content.
 _LENGTHS = {0xC4: (1, 0), 0xC5: (2, 0), 0xC6: (4, 0), 0xC7: (1, 1), 0xC8: (2, 1), 0xC9: (4, 1)}
 _LENGTHS |= {0xD9: (1, 0), 0xDA: (2, 0), 0xDB: (4, 0)}
 _HEAVY = sorted(set(_WEIGHTS) - {_POINTER})
@@ -175,7 +176,10 @@ _OTHERS = {weight: bytes(first for first in range(256) if _WEIGHTS[first] != wei
 
 
 def _upper_size(body: bytes) -> int:
-    """Return the size as if each byte began a value. Far faster than a walk of the values, and never too small."""
+    """Return the size as if each byte began a value.
+
+    The count is far faster than a walk of the values, and the result is never too small.
+    """
     heavy = sum(len(body.translate(None, others)) * weight for weight, others in _OTHERS.items())
     return heavy + len(body) * (_POINTER + _characters(body) + FIELD_BYTES // 2)
 
@@ -196,6 +200,6 @@ def _exact_size(body: bytes, limit: int) -> int:
 
 
 def _characters(body: bytes) -> int:
-    # This does not distinguish texts from binary values. A binary value takes its size only once, so for binary values
-    # the bound may be too high, and is never too low.
+    # The function does not distinguish texts from binary values. A binary value takes its size only once, so the bound
+    # may be too high for binary values, but is never too low.
     return 1 if body.isascii() else CHARACTER_BYTES_MAX

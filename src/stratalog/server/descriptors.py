@@ -1,4 +1,4 @@
-"""Descriptors: the process's limit of open files and sockets, and the share of it that connections may use."""
+"""Descriptors: the process's limit of open files and sockets, and the share of this limit that connections may use."""
 
 from __future__ import annotations
 

@@ -27,8 +27,8 @@ __all__ = ["DOCUMENTS", "ORGANISATIONS"]
 class DocumentInfo(msgspec.Struct, frozen=True):
     """The present state of a document.
 
-    ``first`` is the version at which the document was forked from another one; 0 if it is no fork. ``floor`` is the
-    oldest version that is kept; 0 if all are kept.
+    ``first`` is the version at which the document was forked from another document; 0 if it is no fork. ``floor`` is
+    the oldest version that is kept; 0 if all versions are kept.
     """
 
     organisation: str
@@ -83,7 +83,7 @@ def list_all(
     "/",
     opt={"action": "create"},
     status_code=201,
-    responses={**PROBLEMS, 200: response(DocumentInfo, "it already exists")},
+    responses={**PROBLEMS, 200: response(DocumentInfo, "the document already exists")},
     summary="Create a document, and its organisation if it is new",
 )
 def create(service: Served, organisation: Name, document: Name) -> Response[DocumentInfo]:
@@ -116,7 +116,7 @@ def remove(service: Served, organisation: Name, document: Name) -> None:
 async def fork(
     service: Served, request: Request[Principal, Any, Any], organisation: Name, document: Name, data: JSONBody[Fork]
 ) -> DocumentInfo:
-    """The fork is in the same organisation. It shares the history up to the version, so nothing is copied."""
+    """The fork is in the same organisation. The fork shares the history up to the version, so nothing is copied."""
     await service.permit(request.user, "create", organisation, data.name)
     return await service.run(lambda: _info(service.document(organisation, document).fork(data.name, at=data.at)))
 
@@ -127,7 +127,7 @@ async def fork(
     opt={"action": "read"},
     status_code=200,
     responses=PROBLEMS,
-    summary="Show what a merge would do",
+    summary="Show the result of a merge",
 )
 async def replay_fork(
     service: Served, request: Request[Principal, Any, Any], organisation: Name, document: Name, data: JSONBody[Target]

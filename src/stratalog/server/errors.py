@@ -36,7 +36,7 @@ RETRY_SECONDS = 1
 
 
 class Problem(msgspec.Struct, frozen=True):
-    """The reason why a request failed. ``limit`` and ``value`` are those that caused the failure.
+    """The reason why a request failed. ``limit`` and ``value`` are the limit and the value that caused the failure.
 
     ``scope`` names the kind of holder of a shared limit: process, organisation, principal, address or document.
     ``code`` is the code of an error in `stratalog.errors`, or a code of the server alone. No code is ever removed.
@@ -50,7 +50,7 @@ class Problem(msgspec.Struct, frozen=True):
 
 
 class Refused(StratalogError):
-    """The server refused a request, or the rest of a large push. It wrote nothing of the refused part."""
+    """The server refused a request, or the rest of a large push. The server wrote nothing of the refused part."""
 
     def __init__(self, status: int, code: str, message: str, **details: Any) -> None:
         super().__init__(message, **details)
@@ -76,7 +76,7 @@ _STATUSES: tuple[tuple[type[StratalogError], int], ...] = (
     (QuotaExceeded, 507),
     (Unavailable, 503),
     (Closed, 503),
-    # The status of a gateway whose upstream did not answer in time. The upstream of this server is the store.
+    # 504 is the status of a gateway whose upstream did not answer in time. The upstream of this server is the store.
     (OutcomeUnknown, 504),
     (Corrupt, 500),
 )
@@ -89,7 +89,7 @@ MEANINGS = {
     405: "the path does not support the method",
     408: "the body did not arrive in time",
     409: "a conflict with the stored state, or the write id was used for another write; see the code",
-    410: "it existed, but is no longer kept",
+    410: "the requested version, content or client group is no longer kept",
     413: "the body is too large",
     415: "the media type or the encoding of the body is not supported",
     416: "the range lies outside the body",

@@ -17,10 +17,11 @@ __all__ = ["HealthCheck"]
 class HealthCheck:
     """A check whether the store can be read. All callers share one check at a time, which runs on a thread of its own.
 
-    A result answers all callers for `HEALTH_REPEATED_SECONDS_MAX`, because anyone may ask, and a check costs a read.
-    A caller waits for the current check for `HEALTH_ANSWER_SECONDS_MAX`. If the check takes longer, as under load, the
-    caller gets the result of the previous check, if that result is younger than `HEALTH_AGE_SECONDS_MAX`. Without such
-    a result the caller waits for the current check, until `HEALTH_AGE_SECONDS_MAX` after the check began.
+    A result answers all callers for `HEALTH_REPEATED_SECONDS_MAX`, because anyone may request a check, and a check
+    costs a read. A caller waits for the current check for `HEALTH_ANSWER_SECONDS_MAX`. If the check takes longer, as
+    under load, the caller gets the result of the previous check, if that result is younger than
+    `HEALTH_AGE_SECONDS_MAX`. Without such a result the caller waits for the current check, until
+    `HEALTH_AGE_SECONDS_MAX` after the check began.
     """
 
     def __init__(self, store: Store, pool: Pool) -> None:
@@ -58,7 +59,7 @@ class HealthCheck:
             raise self._error
 
     async def _run(self) -> None:
-        # A result is as old as the beginning of its read, not its end.
+        # The age of a result counts from the beginning of its read, not from the end.
         began = self._began
         try:
             await self._pool.run(lambda: next(iter(self._store.organisations()), None))

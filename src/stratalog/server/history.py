@@ -41,7 +41,7 @@ class StatePage(msgspec.Struct, frozen=True):
 
 
 class ItemAt(msgspec.Struct, frozen=True):
-    """An item without its body. If one blob holds the whole encoded value, ``blob`` is the hash of this blob."""
+    """An item without its body. If one blob contains the whole encoded value, ``blob`` is the hash of this blob."""
 
     key: str
     version: int
@@ -98,7 +98,7 @@ class ChangePage(msgspec.Struct, frozen=True):
 
 
 class MutationState(msgspec.Struct, frozen=True):
-    """The version that committed a mutation; None if no version did."""
+    """The version that committed a mutation; None if no version committed it."""
 
     client: str
     id: int
@@ -113,7 +113,7 @@ class LastMutation(msgspec.Struct, frozen=True):
 
 
 class Digest(msgspec.Struct, frozen=True):
-    """The digest by which replicas compare states. It depends only on the keys and values of a state."""
+    """The digest by which replicas compare states. A digest depends only on the keys and values of a state."""
 
     version: int
     digest: str
@@ -197,7 +197,10 @@ def versions(
     states: Flag = False,
     limit: Count = 100,
 ) -> Response[VersionPage]:
-    """The versions that are not forgotten, in order. With ``states``, pages hold whole states and fewer versions."""
+    """Lists the versions that are not forgotten, in order.
+
+    With ``states``, pages contain whole states and fewer versions.
+    """
     opened = service.document(organisation, document)
     versions_max = min(limit, PAGE_STATES_MAX) if states else limit
     bytes_max = page_bytes_max(request)
@@ -222,7 +225,7 @@ def mutation(
     client: Client,
     id: Number,
 ) -> MutationState:
-    """The log commits rejected mutations too. The version of a rejected mutation holds the reason."""
+    """The log commits rejected mutations too. The version of a rejected mutation contains the reason."""
     return MutationState(client, id, service.document(organisation, document).applied_in(client, id))
 
 
@@ -250,7 +253,7 @@ def diff(
     after: Text = "",
     limit: Count = 1000,
 ) -> Response[DifferencePage]:
-    """The differences are ordered by key. The cost is proportional to their number."""
+    """The differences are ordered by key. The cost is proportional to the number of differences."""
     differences = service.document(organisation, document).unread_diff(source, target, after=after)
     page = page_of(request, differences, limit, _loaded, _unread_bytes)
     following = page.last.position if page.last and page.has_more else None
@@ -300,7 +303,7 @@ def _state_bytes(document: Document, version: int, bytes_max: int) -> int:
 
 
 def _complete_state(document: Document, version: int, bytes_max: int) -> dict[str, Any]:
-    """Return the whole state. Raises LimitExceeded where it is larger than ``bytes_max``."""
+    """Return the whole state. Raises LimitExceeded if the state is larger than ``bytes_max``."""
     size = _state_bytes(document, version, bytes_max)
     if size > bytes_max:
         raise LimitExceeded("a whole state is too large; read it in pages from /state", value=size, limit=bytes_max)

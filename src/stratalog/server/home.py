@@ -1,4 +1,7 @@
-"""The server's own pages: an overview at `/`, the API at `/schema`, and an icon. They load nothing from other hosts."""
+"""The server's own pages: an overview at `/`, the API at `/schema`, and an icon.
+
+These pages load nothing from other hosts.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ from stratalog.server.service import Served
 __all__ = ["HOME", "OPEN_PATHS", "SchemaDocument", "SchemaPage", "schema_router"]
 
 OPEN_PATHS = frozenset({"/", "/favicon.ico", "/health", "/schema", "/schema/openapi.json"})
-"""Paths that need no token. Paths below `/web/` need none either."""
+"""Paths that need no token. Paths below `/web/` need no token either."""
 
 ICON = CLIENT.with_name("home") / "icon.svg"
 INDEX = "/index.html"
@@ -88,7 +91,7 @@ class SchemaPage(OpenAPIRenderPlugin):
 
 
 class SchemaDocument(JsonRenderPlugin):
-    """The OpenAPI document as JSON. Litestar's own plugin encodes it for each request, on the event loop."""
+    """The OpenAPI document as JSON. Litestar's own plugin encodes the document for each request, on the event loop."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -138,7 +141,7 @@ def _parameter(parameter: Mapping[str, Any]) -> str:
 
 
 def _shape(carrier: Mapping[str, Any]) -> str:
-    """Return the name of a body's type; an empty text if it has none."""
+    """Return the names of a body's types, or an empty text without any."""
     schemas = (content.get("schema", {}) for content in carrier.get("content", {}).values())
     return ", ".join(sorted({ref["$ref"].rpartition("/")[2] for ref in schemas if "$ref" in ref}))
 

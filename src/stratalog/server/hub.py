@@ -1,9 +1,9 @@
 """Hub: the listeners of each document in this process, and the messages that report news to them.
 
 A commit of this process pokes the listeners at once. The hub finds commits of other processes by polling: it reads the
-head of each document that has listeners, one small read each. Where the store has announcements, a hint of another
-process makes the hub read the head of that document at once. At most one message of each kind waits for a listener: a
-newer message replaces an older one.
+head of each document that has listeners, with one small read for each document. If the store has announcements, a hint
+of another process makes the hub read the head of that document at once. At most one message of each kind waits for a
+listener: a newer message replaces an older one.
 """
 
 from __future__ import annotations
@@ -59,13 +59,16 @@ class Listener:
         self._wake.set()
 
     def give(self, frame: Frame) -> None:
-        """Queue a message. It replaces an unsent message of its kind."""
+        """Queue a message. The message replaces an unsent message of its kind."""
         self._waiting[type(frame.message)] = frame
         self._wake.set()
 
     def offer(self, frame: Frame) -> bool:
-        """Queue a message of presence; return False while an earlier one is unsent. See `PresenceListener`."""
-        # `HereChanged` is a difference: replacing an unsent one would lose its changes.
+        """Queue a message of presence, or return False while an earlier presence message is unsent.
+
+        See `PresenceListener`.
+        """
+        # `HereChanged` is a difference: replacing an unsent message would lose its changes.
         if Here in self._waiting or HereChanged in self._waiting:
             return False
         self.give(frame)
@@ -77,7 +80,9 @@ class Listener:
         self._wake.set()
 
     async def next(self, seconds: float | None = None) -> list[Frame]:
-        """Wait for messages and return them; a heartbeat if none arrives in time; an empty list after `end`.
+        """Wait for messages and return them.
+
+        Returns a heartbeat if no message arrives in time, and an empty list after `end`.
 
         ``seconds`` limits the wait; the default is the interval of heartbeats.
         """
@@ -86,19 +91,22 @@ class Listener:
         self._wake = anyio.Event()
         frames, self._waiting = list(self._waiting.values()), {}
         if self.needs_all:
-            # The listener lacks presence: it has just joined, or missed a message while an earlier one was unsent.
+            # The listener lacks presence: it has just joined, or missed a message while an earlier message was unsent.
             self._hub.move(self._room)
         return [] if self._ended else frames or [Frame(Heartbeat())]
 
     def show(self, state: Value) -> None:
-        """Show ``state`` of this client to the document's other listeners; None withdraws it. Raises LimitExceeded."""
+        """Show ``state`` of this client to the document's other listeners; None withdraws the state.
+
+        Raises LimitExceeded.
+        """
         self._hub.show(self, state)
 
 
 class Hub:
     """The live connections of one process, by document. Used from the event loop only.
 
-    It passes each commit of this process to ``poked``, which may notify connections that other processes hold.
+    The hub passes each commit of this process to ``poked``, which may notify connections of other processes.
     """
 
     def __init__(
@@ -120,9 +128,9 @@ class Hub:
     async def join(
         self, organisation: str, name: str, principal: Principal = ANONYMOUS, *, takes_changes: bool = False
     ) -> Listener:
-        """Add a listener to a document and return it. Each later commit pokes it. Raises NotFound.
+        """Add a listener to a document and return it. Each later commit pokes the listener. Raises NotFound.
 
-        ``takes_changes`` is true for a client that knows the second subprotocol, with `HereChanged`.
+        ``takes_changes`` is true for a client that supports the second subprotocol, with `HereChanged`.
         """
         room = await self._room(organisation, name)
         id, seconds = new_id(self._clock), self._limits.live_heartbeat_seconds
@@ -142,7 +150,8 @@ class Hub:
             if room is not None and room.log.record.incarnation == log.record.incarnation:
                 return room
             if room is not known and room is not None:
-                # During the read another caller made a room of another incarnation, perhaps of a newer one. Read again.
+                # During the read another caller made a room of another incarnation, perhaps of a newer incarnation.
+                # Read again.
                 continue
             if room is not None:
                 room.give(Gone())
@@ -164,19 +173,22 @@ class Hub:
                 del self._rooms[name]
 
     def show(self, listener: Listener, state: Value) -> None:
-        """Show ``state`` of a listener to the others of its document; None withdraws it. Raises LimitExceeded."""
+        """Show ``state`` of a listener to its document's other listeners; None withdraws the state.
+
+        Raises LimitExceeded.
+        """
         room = listener._room
         if room.presence.show(listener.id, listener.principal, state):
             self.move(room)
 
     def move(self, room: _Room) -> None:
-        """Schedule a message of presence for the listeners of a document, as soon as its pause is over."""
+        """Schedule a message of presence for the listeners of a document, as soon as the document's pause is over."""
         self._moved[room] = None
         if self._moved_event is not None:
             self._moved_event.set()
 
     def poke(self, organisation: str, name: str, version: int) -> None:
-        """Report a commit of this process to ``poked``, and to listeners that do not know the version yet."""
+        """Report a commit of this process to ``poked``, and to listeners that do not have the version yet."""
         if self._poked is not None:
             self._poked(organisation, name, version)
         if self._store.announcements is not None:
@@ -191,7 +203,7 @@ class Hub:
             self._metrics.pokes.inc(len(room.listeners))
 
     def close(self) -> None:
-        """End every live connection, because a server that stops waits until all have ended."""
+        """End every live connection, because a stopping server waits until all connections have ended."""
         for room in self._rooms.values():
             for listener in room.listeners:
                 listener.end()
@@ -226,7 +238,7 @@ class Hub:
                 all_due = began + self._limits.live_poll_seconds
             try:
                 await self._poll(None if reads_all else hinted)
-            except Exception:  # noqa: BLE001 - it is logged, and a fault must not end the watch for everybody
+            except Exception:  # noqa: BLE001 - the fault is logged, and must not end the watch for everybody
                 _log.exception("the heads of documents with listeners could not be read")
             await anyio.sleep((anyio.current_time() - began) / WATCH_SHARE_MAX)
             with anyio.move_on_after(max(0.0, all_due - anyio.current_time())):
@@ -242,7 +254,7 @@ class Hub:
     def tell_presence(self) -> float | None:
         """Send presence to the listeners of each document whose presence changed and whose pause is over.
 
-        Returns the seconds until the next document is due, or None where no document waits.
+        Returns the seconds until the next document is due, or None if no document waits.
         """
         now_ms = self._clock.boot_ms()
         for room in sorted(self._moved, key=lambda moved: moved.presence.due_ms):
@@ -256,7 +268,7 @@ class Hub:
         return None
 
     async def _poll(self, names: Collection[Name] | None = None) -> None:
-        """Read the heads of these documents, or of all, and act on them."""
+        """Read the heads of these documents, or of all documents with listeners, and act on the results."""
         rooms = {name: (room, room.version) for name, room in self._rooms.items() if names is None or name in names}
         if rooms:
             heads = await self._pools.polling.run(lambda: _heads({name: room.log for name, (room, _) in rooms.items()}))
@@ -266,7 +278,7 @@ class Hub:
     def _note(self, name: Name, room: _Room, announced: int, version: int | None) -> None:
         """Act on ``version``, the newest of a room's log, or None for a deleted log.
 
-        The version was read after the room knew the version ``announced``.
+        The hub read the version after the room had the version ``announced``.
         """
         # Another incarnation of the document may have replaced the room during the read.
         is_present = self._rooms.get(name) is room
@@ -276,7 +288,7 @@ class Hub:
                 del self._rooms[name]
         elif is_present:
             if version < announced:
-                # A commit of an earlier incarnation was announced late: its version does not apply to this one.
+                # A commit of an earlier incarnation was announced late: its version does not apply to this incarnation.
                 room.version = 0
             self._announce(*name, version)
 

@@ -42,7 +42,7 @@ class LineLog:
 
     After the file was moved or removed, the log opens a new file of that name, so log rotation needs no signal. An
     existing file keeps its mode and contents. The log writes at most ``per_second`` lines for all holders, and a tenth
-    of them for one holder; a burst may be ten seconds' worth.
+    of this rate for one holder. A burst may have the lines of ten seconds.
     """
 
     def __init__(self, target: str, clock: Clock, per_second: int) -> None:
@@ -68,7 +68,7 @@ class LineLog:
             self.omitted += 1
 
     def close(self) -> None:
-        """Write the waiting lines, and close the file. Blocks until that is done."""
+        """Write the waiting lines, and close the file. Blocks until the file is closed."""
         self._lines.put(None)
         self._thread.join()
 
@@ -79,7 +79,7 @@ class LineLog:
         self._file.close()
 
     def _next(self) -> list[bytes] | None:
-        """Return the next line in a list; an empty list if none comes within `WAKE_SECONDS`; None after `close`."""
+        """Return the next line in a list; an empty list if no line comes within `WAKE_SECONDS`; None after `close`."""
         try:
             line = self._lines.get(timeout=WAKE_SECONDS)
         except queue.Empty:
@@ -101,7 +101,7 @@ class LineLog:
 
 
 class _File:
-    """The target of lines, unbuffered: a buffer could still write a line that failed and was counted as omitted."""
+    """The unbuffered target of lines. A buffer could still write a line after it failed and was counted as omitted."""
 
     def __init__(self, target: str) -> None:
         self._target = target
@@ -138,7 +138,7 @@ class _File:
             self._file = io.FileIO(self._target, "ab", opener=lambda path, flags: os.open(path, flags, 0o600))
 
     def _is_current(self, file: io.FileIO) -> bool:
-        """Whether the name still leads to the file, which log rotation may have moved or removed."""
+        """Return whether the name still refers to the file. Log rotation may have moved or removed the file."""
         try:
             return os.path.samestat(os.stat(self._target), os.fstat(file.fileno()))
         except FileNotFoundError:

@@ -1,6 +1,6 @@
 """Live connections: a WebSocket, and server-sent events for clients that only listen.
 
-A live connection carries hints and presence only. Clients read the state itself by pull.
+A live connection transfers only hints and presence. Clients read the state itself by pull.
 """
 
 from __future__ import annotations
@@ -39,12 +39,13 @@ BEARER = "bearer."
 EVENT_STREAM = "text/event-stream"
 SERVICE_RESTART = 1012
 CLOSE_CODES = 4000
-"""A close code is this number plus the HTTP status of the same meaning: 4401 asks for a token."""
+"""A close code is this number plus the HTTP status of the same meaning: 4401 means that the token is missing or
+invalid."""
 
 
 @websocket("/live", pool="reads")
 async def live(service: Served, socket: Socket) -> None:
-    """The client sends Hello, the server Ready and then pokes. Both send presence."""
+    """The client sends Hello. The server sends Ready, and then pokes. The client and the server send presence."""
     names = socket.path_params
     organisation, name = names["organisation"], names.get("document") or names["log"]
     offered = socket.scope["subprotocols"]
@@ -79,21 +80,23 @@ streaming = partial(
 
 @streaming()
 async def document_events(service: Served, request: Asked, organisation: Name, document: Name) -> Stream:
-    """The name of an event is the message's type, its data is the message."""
+    """The name of an event is the message's type. The data of an event is the message."""
     return await _stream(service, request, organisation, document)
 
 
 @streaming()
 async def log_events(service: Served, request: Asked, organisation: Name, log: Name) -> Stream:
-    """The name of an event is the message's type, its data is the message."""
+    """The name of an event is the message's type. The data of an event is the message."""
     return await _stream(service, request, organisation, log)
 
 
 async def _token(service: Service, socket: Socket, offered: list[str]) -> str:
-    """Return the client's token: from the subprotocols, or else from the first message. Raises Refused for no message.
+    """Return the client's token: from the subprotocols, or else from the first message.
+
+    Raises Refused if no message arrives in time.
 
     A first message without a token gives an empty token, which `LiveRight.ask` refuses. Without authentication the
-    token is empty and no message is waited for.
+    function returns an empty token at once.
     """
     if not service.authentication.is_asked:
         return ""
@@ -111,7 +114,7 @@ async def _token(service: Service, socket: Socket, offered: list[str]) -> str:
 def _enter(service: Service, scope: Scope, organisation: str) -> None:
     """Count a WebSocket, and its one request, for its principal and organisation. Raises Refused.
 
-    Until then the WebSocket counted for its address.
+    Before this call, the WebSocket counts for its address.
     """
     opened = connection_of(scope)
     user: Principal = scope["user"]
@@ -122,7 +125,7 @@ def _enter(service: Service, scope: Scope, organisation: str) -> None:
 
 
 def _become_live(scope: Scope) -> None:
-    """Count the connection also as a live one. Raises Refused."""
+    """Count the connection also as a live connection. Raises Refused."""
     opened = connection_of(scope)
     if opened is not None:
         opened.become_live()
@@ -155,7 +158,7 @@ async def _serve(socket: Socket, service: Service, listener: Listener, right: Li
 async def _send_messages(socket: Socket, listener: Listener, right: LiveRight) -> tuple[int, str]:
     """Send messages until the right or the document ends or the server stops. Return the close code and reason."""
     while frames := await listener.next(right.due_seconds()):
-        # Check before sending: no message goes out on a right whose check is due.
+        # Check the right before sending: no message may be sent while a check is due.
         if (error := await right.ask_again()) is not None:
             note_refusal(socket.scope, error, status_of(error), "revoked")
             return CLOSE_CODES + status_of(error), error.message
@@ -171,12 +174,15 @@ async def _hear(socket: Socket, listener: Listener) -> None:
         message = message_of(await socket.receive_data(mode="text"))
         if isinstance(message, Presence):
             listener.show(message.state)
-        # Listeners get presence no faster than this. So do not read the next message of a faster client earlier.
+        # Listeners get presence no faster than once in this time. So do not read a client's messages faster.
         await anyio.sleep(PRESENCE_SECONDS_MIN)
 
 
 def message_of(text: str | bytes) -> FromClient:
-    """Decode a client's message. Raises Invalid, LimitExceeded for deep nesting, Refused for a large one."""
+    """Decode a client's message.
+
+    Raises Invalid, LimitExceeded for deep nesting, Refused for a message that is too large.
+    """
     if len(text) > LIVE_MESSAGE_BYTES_MAX:
         raise Refused(413, "limit-exceeded", "a live message is too large", limit=LIVE_MESSAGE_BYTES_MAX)
     try:
@@ -189,7 +195,8 @@ def message_of(text: str | bytes) -> FromClient:
 async def _stream(service: Service, request: Asked, organisation: str, name: str) -> Stream:
     """Return the stream of events. Raises Refused, and NotFound before the response begins.
 
-    `_events` joins the hub only when the stream is first read: a stream that is never read would stay joined for ever.
+    `_events` joins the hub only when the stream is first read. Otherwise a stream that is never read would stay joined
+    for ever.
     """
     _become_live(request.scope)
     # Open the log only to raise NotFound here: once the stream has begun, the status of the response is 200.
@@ -206,7 +213,7 @@ async def _events(
     try:
         listener = await service.hub.join(organisation, name, await right.ask())
     except StratalogError:
-        # Since the response began, the document was deleted or the right withdrawn. A new request gets the error.
+        # Since the response began, the document was deleted or the right was withdrawn. A new request gets the error.
         return
     try:
         while frames := await listener.next(right.due_seconds()):

@@ -33,7 +33,7 @@ class LiveRight:
 
         Raises Refused, Forbidden, and every error of the application's functions.
         """
-        # Set the time before the calls. Then a failed check too is repeated only with the next heartbeat.
+        # Set the time before the calls. So even a failed check is repeated only with the next heartbeat.
         self._asked_ms = self._clock.boot_ms()
         authentication = self._service.authentication
         try:
@@ -52,8 +52,8 @@ class LiveRight:
         """Check the right again if a check is due. Return the error for which the connection must end, or else None.
 
         If the check fails for another reason, for example because the issuer's keys cannot be fetched, the connection
-        stays until the next heartbeat. A connection carries only hints and presence, and each pull is authorised by
-        itself. An expired token ends the connection at once.
+        stays until the next heartbeat. A connection transfers only hints and presence, and each pull has its own
+        authorisation. An expired token ends the connection at once.
         """
         if is_expired(self.principal, self._clock.wall_ms()):
             return Refused(401, "unauthenticated", "the token has expired")

@@ -18,7 +18,7 @@ _Kind = tuple[str, str, int, str]
 
 
 class LogThrottle(logging.Filter):
-    """Passes a line of a kind, then omits lines of that kind for `LOG_LINE_SECONDS_MIN`; reports their number later.
+    """Passes one line of a kind, then omits lines of that kind for `LOG_LINE_SECONDS_MIN`. Reports their number later.
 
     A kind is the line of source code that logs, together with the type of the exception, if any. So the source code
     bounds the number of kinds.
@@ -33,8 +33,8 @@ class LogThrottle(logging.Filter):
         self._left_out: dict[_Kind, tuple[int, str]] = {}
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Whether the line is written."""
-        # This line is our own report. The throttle must not omit it.
+        """Return whether the line may be written."""
+        # This line is the throttle's own report. The throttle must not omit it.
         if hasattr(record, "left_out"):
             return True
         kind, now_ms = _kind(record), self._clock.boot_ms()
@@ -55,7 +55,7 @@ class LogThrottle(logging.Filter):
             due = [kind for kind in self._left_out if not self._is_silenced(kind, now_ms)]
             counts = {kind: self._left_out.pop(kind) for kind in due}
             self._passed_ms |= dict.fromkeys(due, now_ms)
-        # Write outside the lock, which every logging thread takes.
+        # Write outside the lock, because every logging thread takes the lock.
         for kind, (count, text) in counts.items():
             logging.getLogger(kind[0]).warning("%d more omitted: %s", count, text, extra={"left_out": count})
 
@@ -65,7 +65,7 @@ class LogThrottle(logging.Filter):
 
     @contextmanager
     def applied(self) -> Iterator[None]:
-        """Apply to the server's loggers until the end of the block."""
+        """Apply the throttle to the server's loggers until the end of the block."""
         loggers = [logging.getLogger(name) for name in _LOGGERS]
         for logger in loggers:
             logger.addFilter(self)

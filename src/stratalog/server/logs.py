@@ -30,8 +30,8 @@ Bound = Annotated[int, msgspec.Meta(ge=0, le=VERSION_MAX)]
 class LogInfo(msgspec.Struct, frozen=True):
     """The present state of a log.
 
-    ``first`` is the version at which the log was forked from another one; 0 if it is no fork. ``floor`` is the oldest
-    version that is kept; 0 if all are kept.
+    ``first`` is the version at which the log was forked from another log; 0 if it is no fork. ``floor`` is the oldest
+    version that is kept; 0 if all versions are kept.
     """
 
     organisation: str
@@ -62,7 +62,9 @@ class AppendRequest(msgspec.Struct, frozen=True):
 
 
 class AppendedEntry(msgspec.Struct, frozen=True):
-    """One entry; its number is its version. ``principal`` is an id, ``author`` a display name, ``hash`` hexadecimal.
+    """One entry.
+
+    ``version`` is the entry's number, ``principal`` is an id, ``author`` a display name, ``hash`` hexadecimal.
 
     The events of a ``redacted`` entry were erased.
     """
@@ -124,7 +126,7 @@ class ForkLog(msgspec.Struct, frozen=True):
     "/",
     opt={"action": "create"},
     status_code=201,
-    responses={**PROBLEMS, 200: response(LogInfo, "it already exists")},
+    responses={**PROBLEMS, 200: response(LogInfo, "the log already exists")},
     summary="Create a log",
 )
 def create(service: Served, organisation: Name, log: Name) -> Response[LogInfo]:
@@ -182,7 +184,7 @@ def entries(
     upto: At = None,
     limit: Count = 100,
 ) -> Response[EntryPage]:
-    """Entries in order. Pages are limited by entries and by bytes."""
+    """Lists entries in order. Pages are limited by entries and by bytes."""
     opened = service.log(organisation, log)
     page = page_of(request, opened.read(opened.floor() if after is None else after, upto), limit, _committed)
     following = page.last.version if page.last and page.has_more else None
@@ -214,7 +216,7 @@ def snapshot(service: Served, organisation: Name, log: Name, at: At = None) -> S
 def save_snapshot(
     service: Served, organisation: Name, log: Name, version: Number, data: JSONBody[SnapshotBody]
 ) -> SnapshotInfo:
-    """Each version has at most one snapshot: the first one saved stays, and a later one is ignored."""
+    """Each version has at most one snapshot. The first saved snapshot stays, and a later snapshot is ignored."""
     opened = service.log(organisation, log)
     entry = opened.entry(version)
     body = encode_body(data.body, "application/msgpack")
@@ -236,7 +238,7 @@ def save_snapshot(
     summary="Fork a log at a version",
 )
 async def fork(service: Served, request: Asked, organisation: Name, log: Name, data: JSONBody[ForkLog]) -> LogInfo:
-    """The fork is in the same organisation. It shares the history up to the version, so nothing is copied."""
+    """The fork is in the same organisation. The fork shares the history up to the version, so nothing is copied."""
     await service.permit(request.user, "create", organisation, data.name)
 
     def run() -> LogInfo:

@@ -28,10 +28,12 @@ from stratalog.worker.settlement import DEAD_MESSAGE
 __all__ = ["ALARMED", "METRIC_PATH", "Metrics", "core_counters"]
 
 ALARMED = (UNEXPECTED, LAST_ATTEMPT, DEAD_MESSAGE, DEAD_RECORD, LOST_BRANCH)
-"""Counters that need an operator's alarm. Each begins at 0, so that an alarm on an increase sees the first event."""
+"""Counters that need an operator's alarm. Each of these counters begins at 0, so that an alarm on an increase sees the
+first event."""
 
 METRIC_PATH = "metric_path"
-"""The handler option with one label for all paths of the handler. Page files use it, since a folder may have many."""
+"""The handler option with one label for all paths of the handler. Page files use this option, since a folder may have
+many files."""
 
 OTHER = "other"
 _STATUSES = range(100, 600)
@@ -111,7 +113,10 @@ class Metrics:
             spent.observe(seconds)
 
     def _labelled(self, method: str, path: str, status: int) -> tuple[Counter, Histogram | None]:
-        """Return the counter and histogram of these labels, cached since they are few. A WebSocket has no histogram."""
+        """Return the counter and histogram of these labels, cached since there are few labels.
+
+        A WebSocket has no histogram.
+        """
         known = self._resolved.get((method, path, status))
         if known is None:
             spent = None if method == "WEBSOCKET" else self._seconds.labels(method, path)
@@ -165,7 +170,7 @@ class _PoolGauges(Collector):
         waiting = GaugeMetricFamily("stratalog_pool_calls_waiting", "Calls waiting for a thread.", labels=["pool"])
         refused = CounterMetricFamily(
             "stratalog_pool_calls_refused",
-            "Calls refused because too many waited for a thread, or too long.",
+            "Calls refused because too many calls waited for a thread, or because the call waited too long.",
             labels=["pool"],
         )
         for pool in self._pools:
@@ -177,7 +182,7 @@ class _PoolGauges(Collector):
 
 
 class _UsageGauges(Collector):
-    """Stored amounts of organisations with quotas: those nearest to a quota, so that labels are few."""
+    """Stored amounts of the organisations that are nearest to a quota. Others are left out, so that labels are few."""
 
     def __init__(self, admission: Admission) -> None:
         self._admission = admission

@@ -1,4 +1,6 @@
-"""Middleware: the checks that every request passes before a handler runs. If a check cannot decide, it refuses.
+"""Middleware: the checks that every request passes before a handler runs.
+
+A check that cannot decide refuses the request.
 
 The checks run in this order: framing, CORS preflight, room for the connection, source (address, site, host, origin),
 principal, shares and rates.
@@ -42,7 +44,7 @@ _CORS_EXPOSED = "etag, retry-after, content-range, stratalog-version, stratalog-
 _CORS_SECONDS = "600"
 # Default headers of every response: no cache may store it, and no browser may guess another media type.
 _ALWAYS = ((b"cache-control", b"no-store"), (b"x-content-type-options", b"nosniff"))
-# Added when pages of other origins may not read a response. Then they may not embed it either.
+# Headers of a response that pages of other origins may not read. These pages may not embed the response either.
 _OWN_PAGES_ONLY = ((b"cross-origin-resource-policy", b"same-origin"),)
 
 
@@ -82,7 +84,7 @@ class Middleware:
         passing = _Passing(scope, send, self._application)
         began_ms = self._clock.boot_ms()
         try:
-            # Check this before anything reads the body.
+            # Check the framing before any code reads the body.
             passing.check_framing()
             if passing.is_preflight:
                 return await passing.answer_preflight()
@@ -101,7 +103,8 @@ class Middleware:
     async def _admit(self, scope: Scope, receive: Receive, passing: _Passing, connection: CallerConnection) -> Receive:
         """Check the request and return the function that receives its body. Raises Refused.
 
-        A WebSocket counts for its address here. Its principal and organisation are counted once its token is checked.
+        A WebSocket counts for its address here. The handler counts its principal and organisation after the check of
+        its token.
         """
         passing.check_source()
         # Route by the escaped path, so that an escaped slash stays within its name; `decoded_names` unescapes later.
@@ -165,14 +168,14 @@ class _Passing:
     def check_framing(self) -> None:
         """Raise Invalid for a request with two lengths. The connection is closed after the response.
 
-        A proxy may have used the other length, so the bytes that follow may be a smuggled request.
+        A proxy may have used another length than this server, so the bytes that follow may be a smuggled request.
         """
         if {"transfer-encoding", "content-length"} <= self.headers.keys():
             self._closes = True
             raise Invalid("a request may not have both Transfer-Encoding and Content-Length")
 
     def event_of(self, error: StratalogError) -> AuditEvent | None:
-        """Return the security event of an error of these checks; None for the event of its status."""
+        """Return the security event of an error of these checks, or None if the status determines the event."""
         if self._closes:
             return "framing-refused"
         return "source-refused" if status_of(error) == 403 and not self.is_source_checked else None
@@ -193,7 +196,7 @@ class _Passing:
         self.is_source_checked = True
 
     def _check_address(self) -> None:
-        """Raise Refused for a caller on another machine, whatever address the server listens on.
+        """Raise Refused for a caller on another machine, even if the server listens on all addresses.
 
         Called only without authentication.
         """
@@ -204,8 +207,8 @@ class _Passing:
     def _check_site(self) -> None:
         """Raise Refused for a request of another site's page. Called only without authentication.
 
-        Some requests of pages carry no Origin. So this check reads Sec-Fetch-Site, in which a browser states how the
-        calling page's site relates to this server's site. A link on any site may lead to the server's own pages.
+        Some requests of pages have no Origin header. So this check reads Sec-Fetch-Site, in which a browser states how
+        the calling page's site relates to this server's site. A link on any site may lead to the server's own pages.
         """
         site = self.headers.get("sec-fetch-site", "none")
         if site in ("none", "same-origin") or self._cors or self._scope["type"] != ScopeType.HTTP:
@@ -244,7 +247,10 @@ class _Passing:
         await self._answer(status_of(error), *encoded_problem(error))
 
     async def answer_preflight(self) -> None:
-        """Answer a preflight request. An origin that is not allowed gets no CORS headers, so the browser refuses."""
+        """Answer a preflight request.
+
+        An origin that is not allowed gets no CORS headers, so the browser refuses the request.
+        """
         allowed = {
             "access-control-allow-methods": _CORS_METHODS,
             "access-control-allow-headers": _CORS_HEADERS,

@@ -50,7 +50,7 @@ class RecentCallers:
         self._called.move_to_end(caller)
 
     def count(self, now: float) -> int:
-        """Return the number of recent callers; forget older ones."""
+        """Return the number of recent callers. Forget older callers."""
         while self._called and next(iter(self._called.values())) < now - RECENT_SECONDS:
             self._called.popitem(last=False)
         return len(self._called)
@@ -61,13 +61,14 @@ class Paces:
 
     Each principal has a token bucket of seconds. While at least two principals are recent, a call begins only when its
     principal's bucket is not below zero. Otherwise a call begins at once. The bucket fills at the largest of these
-    shares of the time: an equal share among the recent principals, `CALLER_COMPUTED_SHARE_MIN`, and the time that
-    everything else in the process leaves below `LOADED_SHARE_MIN`.
+    shares of the time: an equal share among the recent principals, `CALLER_COMPUTED_SHARE_MIN`, and the share that all
+    other work of the process leaves below `LOADED_SHARE_MIN`.
 
-    A call takes its expected time from the bucket when it begins, and the difference when it ends. Without the first
-    part, all calls that wait in all pools would begin together at the end of a pause.
+    A call takes its expected time from the bucket when it begins. When it ends, the call takes or returns the
+    difference to its real time. If a call took nothing at its beginning, all waiting calls of all pools would begin
+    together at the end of a pause.
 
-    Used from the event loop only. All times are the loop's, in seconds. ``process_seconds`` returns the process's
+    Used from the event loop only. All times are seconds of the loop's clock. ``process_seconds`` returns the process's
     computing time so far.
     """
 
@@ -77,8 +78,8 @@ class Paces:
         self._process_seconds = process_seconds
         self._looked = (0.0, process_seconds())
         self._load = 0.0
-        # The computing time of each principal's ended calls: in seconds since the last look, and as a share of the time
-        # between the last two looks.
+        # The computing time of each principal's ended calls: in seconds since the last measurement, and as a share of
+        # the time between the last two measurements.
         self._computed: defaultdict[Holder, float] = defaultdict(float)
         self._own_load: dict[Holder, float] = {}
 
@@ -90,7 +91,7 @@ class Paces:
     def begin(self, caller: Holder, now: float) -> float:
         """Take the expected computing time of a call from the caller's bucket. Return the seconds taken, for `end`.
 
-        Only principals have buckets. A bucket at its lowest level gives less than expected.
+        Only principals have buckets. A bucket near its lowest level gives less than the expected time.
         """
         if caller[0] != "principal":
             return 0.0
@@ -99,7 +100,7 @@ class Paces:
         return before - self._change(caller, -account.expected, now).left
 
     def end(self, caller: Holder, taken: float, seconds: float, now: float) -> None:
-        """Charge an ended call for what it computed beyond the seconds that `begin` took."""
+        """Correct the bucket after a call: ``seconds`` is its computing time, ``taken`` the result of `begin`."""
         if caller[0] != "principal":
             return
         account = self._change(caller, taken - seconds, now)
@@ -107,7 +108,7 @@ class Paces:
         self._computed[caller] += seconds
 
     def may_begin_at(self, caller: Holder, now: float) -> float:
-        """Return when the caller's next call may begin: ``now``, or later."""
+        """Return the time when the caller's next call may begin: ``now``, or later."""
         if caller not in self._accounts or self._recent.count(now) < 2:
             return now
         return now + max(0.0, -self._left(caller, now) / self._share(caller, now))

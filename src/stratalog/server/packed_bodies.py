@@ -15,15 +15,17 @@ __all__ = ["ENCODINGS", "PackedBody"]
 
 PIECE_BYTES = 64 * 1024
 ZSTD_SLICE_BYTES = 128
-"""The input of one zstd call, whose output has no other bound: 128 bytes hold at most 33 blocks of 128 KiB unpacked."""
+"""The input bytes of one zstd call. Only the input bounds the output: 128 bytes contain at most 33 blocks of 128 KiB
+unpacked."""
 
 ZSTD_WRITE_BYTES = 32 * 1024
 
 
 class PackedBody:
-    """The unpacker of one body: `unpack` each chunk that arrives, then `finish` checks that the body is complete.
+    """The unpacker of one body. Call `unpack` for each chunk, then `finish`, which checks that the body is complete.
 
-    A body is one or more gzip members, or one or more zstd frames. Each is verified by its checksum, if it has one.
+    A body is one or more gzip members, or one or more zstd frames. Each member or frame is verified by its checksum, if
+    it has a checksum.
     """
 
     def __init__(self, encoding: str) -> None:
@@ -40,12 +42,12 @@ class PackedBody:
                 piece, packed, pending = self._step(self._part, packed)
                 if piece:
                     yield piece
-                # Output that exceeded `PIECE_BYTES` waits inside the unpacker, although its input is used up.
+                # Output that exceeded `PIECE_BYTES` waits inside the unpacker, although the input is used up.
                 while pending and not self._part.eof:
                     piece, _, pending = self._step(self._part, b"")
                     if piece:
                         yield piece
-                # The bytes after the end of a member or frame begin the next one.
+                # The bytes after the end of a member or frame begin the next member or frame.
                 if self._part.eof:
                     packed = self._part.unused_data + packed
                     self._part = None

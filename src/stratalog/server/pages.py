@@ -1,8 +1,8 @@
-"""Pages: the browser client at `/web/client/`, the theme of our pages at `/web/theme/`, and an application's own.
+"""Pages: the browser client at `/web/client/`, the theme at `/web/theme/`, and the pages of an application.
 
-Client and theme are files of the package, so a wheel contains them; they have no build step. Only files that exist when
-the server starts have a path, so no path leads to any other file. An application whose pages need another policy serves
-them by a route of its own, made by `serve_files`.
+The client and the theme are files of the package without a build step, so a wheel contains these files. Only files that
+exist when the server starts have a path, so no path leads to any other file. If an application's pages need another
+policy, the application serves them by its own route, made by `serve_files`.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def pages(application: Application) -> HTTPRouteHandler:
 def files_in(prefix: str, folder: Path) -> dict[str, Path]:
     """Return the files of the folder by path. The path of a folder leads to its index.
 
-    A symbolic link that leads out of the folder gets no path; each call logs a warning for each of them.
+    A symbolic link that leads out of the folder gets no path; each call logs a warning for each of these links.
     """
     inside = folder.resolve()
     files: dict[str, Path] = {}
@@ -113,7 +113,7 @@ class FileVersion(msgspec.Struct, frozen=True):
 
 
 class PageFile:
-    """A file that is opened anew for each piece, so that slow callers hold no file descriptors."""
+    """A file that is opened anew for each piece, so that slow callers keep no file descriptors open."""
 
     def __init__(self, path: Path) -> None:
         self.kind = KINDS[path.suffix]
@@ -121,7 +121,7 @@ class PageFile:
         self._digest: tuple[tuple[int, int, int], str] | None = None
 
     def read(self) -> FileVersion:
-        """Return the present version of the file. Hashes its bytes only if it changed since the last call."""
+        """Return the present version of the file. Hashes the bytes only if the file has changed since the last call."""
         with self._path.open("rb") as file:
             stamp, start = _stamp(file), file.read(ANSWER_PIECE_BYTES)
             known = self._digest
@@ -140,7 +140,7 @@ class PageFile:
 
 
 async def _pieces(service: Service, file: PageFile, version: FileVersion) -> AsyncIterator[bytes]:
-    """Yield the file's bytes. If it changes meanwhile the response ends early, which its Content-Length reveals."""
+    """Yield the file's bytes. If the file changes meanwhile, the response is shorter than its Content-Length."""
     piece, offset = version.start, 0
     while piece:
         yield piece

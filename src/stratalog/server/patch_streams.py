@@ -1,8 +1,8 @@
 """Patch streams: send the response to a large pull while its patch is read from the store.
 
-A pull is complete, however large its document, so it has no pages. Its patch is sent in pieces, each made after the
-piece before it has been sent. An error after the first piece ends the response early. The client detects that, because
-the body is then no complete JSON or MessagePack.
+A pull returns all changes of a document of any size, so it has no pages. The server sends the patch in pieces, and
+makes each piece after it has sent the previous piece. An error after the first piece ends the response early. The
+client detects the early end, because the body is then no complete JSON or MessagePack.
 """
 
 from __future__ import annotations
@@ -29,15 +29,16 @@ def stream_pull(
 ) -> Response[Any]:
     """Return a streamed object with these ``fields``, whose `patch` continues with the rest of ``opened``.
 
-    ``encode`` encodes a value in the media type ``kind``. Besides the start of the patch, memory holds one operation at
-    a time, whose bytes are taken from the budget of responses. Raises Refused and LimitExceeded when the budget has too
-    little left, and the errors of reading the store. After the first piece any of these ends the response early.
+    ``encode`` encodes a value in the media type ``kind``. Besides the start of the patch, only one operation at a time
+    is in memory. The operation's bytes are taken from the budget of responses. Raises Refused and LimitExceeded when
+    the budget has too little left, and the errors of reading the store. After the first piece any of these errors ends
+    the response early.
     """
     taken, service = bytes_of(request.scope), request.app.state.service
     operations = _operations(opened, taken, encode, b"" if kind == MSGPACK else b",")
     parts = _gathered(_framed(fields, operations, opened.count, kind, encode))
     pieces = service.spool.pieces(parts, taken)
-    # Make the first piece now: an error in it is still answered with its own status.
+    # Make the first piece now: an error in this piece still gets its own HTTP status.
     first = next(pieces)
     return Stream(chain((first,), pieces), media_type=kind)
 
@@ -53,7 +54,7 @@ def _operations(opened: OpenPull, taken: RequestBytes, encode: Encode, separator
             yield separator
         taken.cover_answer(size)
         with taken.room_for_row(size):
-            # In a list, so that `pop` below leaves no reference here while the consumer has the bytes.
+            # Use a list, so that `pop` below leaves no reference here while the consumer has the bytes.
             encoded = [encode(load())]
         yield encoded.pop()
         has_before = True
@@ -62,7 +63,7 @@ def _operations(opened: OpenPull, taken: RequestBytes, encode: Encode, separator
 def _framed(
     fields: Mapping[str, Any], operations: Iterator[bytes], count: Callable[[], int], kind: str, encode: Encode
 ) -> Iterator[bytes]:
-    """Yield the object's bytes in parts. MessagePack needs the number of operations before the first of them."""
+    """Yield the object's bytes in parts. MessagePack needs the number of operations before the first operation."""
     is_text = kind != MSGPACK
     if not is_text:
         yield bytes([_MAP_OF_FEW | len(fields)])

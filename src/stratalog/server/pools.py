@@ -1,6 +1,6 @@
 """Pools: the threads on which synchronous code runs for the event loop, a bounded pool for each kind of work.
 
-A call that blocks occupies a thread of its own pool only, so one kind of work never stops the others.
+A call that blocks occupies a thread of its own pool only, so one kind of work never stops other kinds.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _present: ContextVar[PresentWork | None] = ContextVar("stratalog_work", default=
 
 
 def present_work() -> PresentWork | None:
-    """Return the work of the present request, also on a thread that runs its code; None outside of requests."""
+    """Return the work of the present request, also on a thread that runs its code. None outside of requests."""
     return _present.get()
 
 
@@ -66,7 +66,7 @@ class Pools:
             return PoolSettings(threads=count, **given)
 
         pool = partial(Pool, paces=Paces())
-        # One thread per document: its changes are serial, so a second thread would only wait for the first.
+        # One thread per document is enough: a document's changes are serial, so a second thread would only wait.
         pushes = {"threads_of_key_max": 1, "calls_of_key_max": pushes_waiting_max}
         self.reads = pool("reads", settings(threads))
         # One caller may queue half as many calls as one document allows: every document keeps room for other callers.
@@ -101,17 +101,20 @@ class Pools:
         return await self.writes.run(function, key=(organisation, name, False), caller=work.caller if work else None)
 
     def close(self) -> None:
-        """Wait for the running calls, and end all threads. Not for the event loop, which the calls may need."""
+        """Wait for the running calls, and end all threads.
+
+        Do not call this method on the event loop, which the calls may need.
+        """
         for pool in self:
             pool.close()
 
 
 class LoopThreads(ThreadPoolExecutor):
-    """The default executor of the server's event loop: submits each call to the pool of the request that makes it.
+    """The default executor of the server's event loop: it submits each call to the pool of the calling request.
 
     Litestar runs synchronous handlers, dependencies and iterators on this executor, also those of an application.
-    asyncio calls `submit` on the loop. It accepts the asyncio future that `submit` returns here, although the base
-    class returns a concurrent one.
+    asyncio calls `submit` on the loop. asyncio accepts the asyncio future that `submit` returns here, although the base
+    class returns a concurrent future.
     """
 
     def __init__(self, pools: Pools) -> None:

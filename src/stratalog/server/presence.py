@@ -1,9 +1,9 @@
 """Presence: the connections that show themselves in one document, sent to its listeners as changes.
 
 The board gathers changes during a pause between two messages. The pause grows with the number of listeners and with the
-bytes of the last message. This bounds the traffic. Each message is encoded once for all its receivers. At most one
-presence message waits for a listener. While a message waits, the listener misses the next ones. After it has taken the
-waiting message, it gets the full presence.
+bytes of the last message. This pause bounds the traffic. Each message is encoded once for all its receivers. At most
+one presence message waits for a listener. While a message waits, the listener misses further messages. After the
+listener has taken the waiting message, it gets the full presence.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class PresenceListener(Protocol):
     """Whether the listener has missed a message, or is new, and so needs the full presence instead of changes."""
 
     def offer(self, frame: Frame) -> bool:
-        """Queue the presence message. Return False, and queue nothing, while the last one still waits."""
+        """Queue the presence message. Return False, and queue nothing, while the last message still waits."""
         ...
 
 
@@ -63,7 +63,7 @@ class PresenceBoard:
 
     def __init__(self) -> None:
         self.due_ms = 0.0
-        """No message is sent before this time of the clock."""
+        """No presence is sent before this time, in milliseconds of the clock."""
 
         self._shown: dict[str, tuple[Value, Principal]] = {}
         self._changed: set[str] = set()
@@ -77,8 +77,8 @@ class PresenceBoard:
     def show(self, id: str, principal: Principal, state: Value) -> bool:
         """Show the state of a connection, or hide the connection for None. Return whether anything changed.
 
-        When too many connections are shown, or too many of the principal, the board ignores a new one silently. That
-        connection continues. Raises LimitExceeded for a state that is too large; the earlier state stays.
+        When too many connections are shown, or too many of the principal, the board ignores a new connection silently.
+        The ignored connection continues. Raises LimitExceeded for a state that is too large; the earlier state stays.
         """
         if state is None:
             return self._hide(id)
@@ -96,7 +96,10 @@ class PresenceBoard:
         return True
 
     def tell(self, listeners: Collection[PresenceListener], now_ms: float) -> int:
-        """Send changes to the listeners that know the rest, and full presence to the others. Return the bytes sent."""
+        """Send changes to the listeners that have the rest, and full presence to other listeners.
+
+        Return the bytes sent.
+        """
         all_of_it, changes, size = Frame(self._everybody()), Frame(self._changes()), 0
         for listener in listeners:
             needs_all = listener.needs_all or not listener.takes_changes

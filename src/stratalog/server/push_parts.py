@@ -1,7 +1,8 @@
 """Push parts: decode and apply a large push a few mutations at a time.
 
 Decoded values may take many times the memory of the push's bytes. So the server decodes only the names and numbers of a
-large push at once, and the arguments one part at a time. It checks the whole push before it applies the first part.
+large push at once, and the arguments one part at a time. The server checks the whole push before it applies the first
+part.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ class RawArguments:
 
 
 Open = Callable[[msgspec.Raw], RawArguments | None]
-"""Checks encoded arguments; returns None where a mutation has none. Raises Invalid, LimitExceeded."""
+"""Checks encoded arguments; returns None if a mutation has no arguments. Raises Invalid, LimitExceeded."""
 
 
 class _RawMutation(msgspec.Struct, frozen=True, gc=False):
@@ -103,10 +104,10 @@ def check_count(count: int) -> None:
 def parts_of(push: Push, read: Callable[[Any], Any] = lambda value: value) -> Iterator[Push]:
     """Yield the push in parts, to be applied in order. Each part is decoded only when the caller takes it.
 
-    A part has at most `MUTATIONS_PER_BATCH_MAX` mutations. It decodes to at most `PUSH_PART_DECODED_BYTES`, unless it
-    is a single mutation. A push without `RawArguments` is one part and is not checked here. ``read`` converts decoded
-    arguments to the mutation's arguments. Raises Invalid for a wrong name or number anywhere in the push, before the
-    first part.
+    A part has at most `MUTATIONS_PER_BATCH_MAX` mutations. A part of several mutations decodes to at most
+    `PUSH_PART_DECODED_BYTES`. A push without `RawArguments` is one part and is not checked here. ``read`` converts
+    decoded arguments to the mutation's arguments. Raises Invalid for a wrong name or number anywhere in the push,
+    before the first part.
     """
     if not any(isinstance(mutation.args, RawArguments) for mutation in push.mutations):
         yield push

@@ -41,11 +41,11 @@ def answer_body(
     """Return a streamed body or its ``wanted`` range, or 304 if ``known`` names its ``digest``.
 
     ``wanted`` and ``known`` are the headers Range and If-None-Match. ``immutable`` means that the path always names
-    these bytes. ``parts`` are read one by one. The iterator should keep no reference to a yielded part: while a part is
-    sent, the spool file holds the part, and memory only a piece of it.
+    these bytes. ``parts`` are read one by one. While the server sends a part, the spool file contains the part, and
+    memory needs only a piece. So the iterator should keep no reference to a yielded part.
 
-    Raises Refused for a range outside the body. Damage in the first part raises an error. Later damage ends the
-    response early, which its Content-Length reveals.
+    Raises Refused for a range outside the body. Damage in the first part raises an error. After later damage, the
+    response is shorter than its Content-Length.
     """
     etag = f'"{digest}"'
     common = {
@@ -63,7 +63,7 @@ def answer_body(
         common["Content-Range"] = f"bytes {start}-{end - 1}/{size}"
     service: Service = request.app.state.service
     pieces = service.spool.pieces(_cut(parts, start, end), bytes_of(request.scope))
-    # Read the first piece now: damage in it is still answered with its own status.
+    # Read the first piece now: damage in this piece still gets its own HTTP status.
     first = next(pieces, b"")
     return Stream(chain((first,), pieces), status_code=206 if span else 200, headers=common, media_type=OCTETS)
 
@@ -89,10 +89,13 @@ def _span(wanted: str | None, size: int) -> tuple[int, int] | None:
 
 
 def _cut(parts: Iterator[bytes], start: int, end: int) -> Iterator[bytes]:
-    """Yield the bytes of a stream from ``start`` to before ``end``. Reads no part after that; keeps no yielded part."""
+    """Yield the bytes of a stream from ``start`` to before ``end``.
+
+    Reads no part after ``end``, and keeps no yielded part.
+    """
     position = 0
     for part in parts:
-        # In a list, so that `pop` below leaves no reference here while the consumer has the bytes.
+        # Use a list, so that `pop` below leaves no reference here while the consumer has the bytes.
         cut = [part[max(0, start - position) : end - position]]
         position += len(part)
         del part

@@ -41,14 +41,14 @@ class Rates:
     def take(self, holder: Holder, amount: int = 1) -> None:
         """Take ``amount`` units. Raises Refused when the bucket has less; the bucket then keeps its content.
 
-        An amount larger than ``burst`` needs only a full bucket. It leaves the bucket below zero, so the bucket takes
-        longer to fill.
+        An amount larger than ``burst`` needs only a full bucket. Such an amount leaves the bucket below zero, so the
+        bucket takes longer to fill.
         """
         needed = min(amount, self._burst)
         with self._lock:
             left, now_ms = self._left(holder), self._clock.boot_ms()
             buckets = self._buckets[holder[0]]
-            # Remove and insert again: the order of the table is that of the last use.
+            # Remove and insert again: the table is ordered by the last use.
             buckets.pop(holder[1], None)
             buckets[holder[1]] = (left if left < needed else left - amount, now_ms)
             if len(buckets) > RATE_HOLDERS_MAX:

@@ -103,12 +103,12 @@ async def put_record(
     write_id: WriteId = None,
     metadata: Metadata = None,
 ) -> RecordInfo:
-    """With ``expected`` the write fails unless the latest version is the expected one.
+    """With ``expected`` the write fails unless ``expected`` is the latest version.
 
-    With ``if_newer`` a body is discarded unless its source time is later than that of the latest version.
+    With ``if_newer`` a body is discarded unless its source time is later than the latest version's source time.
 
-    A body that equals the latest one makes no new version, unless other metadata or another source time is given. The
-    response is the version that holds the body, or the latest version if the body was discarded. Metadata is a JSON
+    A body that equals the latest body makes no new version, unless other metadata or another source time is given. The
+    response is the version that contains the body, or the latest version if the body was discarded. Metadata is a JSON
     object.
     """
     decoded = _metadata(metadata)
@@ -170,7 +170,10 @@ def get_record(
 def versions(
     service: Served, request: Asked, organisation: Name, record: Name, before: At = None, limit: Count = 100
 ) -> Response[RecordVersionPage]:
-    """Newest first, including deletions. With ``before`` only versions below that version. No body is read."""
+    """Lists versions, newest first, including deletions.
+
+    With ``before``, lists only lower versions. No body is read.
+    """
     stored = service.store.records(organisation).versions(record, reverse=True, before=before)
     page = page_of(request, stored, limit, _info)
     following = page.last.version if page.last and page.has_more else None

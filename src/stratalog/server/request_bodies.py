@@ -18,11 +18,11 @@ __all__ = ["body_pieces"]
 def body_pieces(
     receive: Receive, encoding: str, announced: int, bytes_max: int, limits: ServerLimits
 ) -> AsyncGenerator[bytes, None]:
-    """Return the pieces of a body as they arrive, unpacked. ``announced`` is its Content-Length, or 0 without one.
+    """Return the pieces of a body as they arrive, unpacked. ``announced`` is the body's Content-Length, or 0.
 
     The call raises Refused for an announced length that is too large and for an unknown encoding. Iteration raises
-    Refused for a body that is too large, packed or unpacked, and when the caller disconnects; Invalid for a body that
-    does not unpack.
+    Refused for a body that is too large, packed or unpacked, and when the caller disconnects. Iteration raises Invalid
+    for a body that cannot be unpacked.
     """
     # A generator adds a tenth to the time that a small body takes. So this is a plain function, and most bodies pass
     # through one generator only.
@@ -64,7 +64,8 @@ async def _unpacked(packed: AsyncIterator[bytes], encoding: str) -> AsyncIterato
     body = PackedBody(encoding)
     async for received in packed:
         unpacked = body.unpack(received)
-        # Unpack on a thread, since it takes processor time; one piece at a time, since a small body may become large.
+        # Unpack on a thread, since unpacking takes processor time. Unpack one piece at a time, since a small body may
+        # become large.
         while piece := await sync_to_thread(next, unpacked, b""):
             yield piece
     body.finish()

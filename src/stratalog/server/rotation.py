@@ -23,7 +23,7 @@ class Rotation(Generic[T]):
         self._groups.setdefault(group, deque()).append(item)
 
     def take(self, may: Callable[[T], bool] = lambda item: True) -> T | None:
-        """Remove and return the next item for which ``may`` is true, or None. It is the first item of its group."""
+        """Remove and return the next item for which ``may`` is true, or None. The item is the first of its group."""
         for group, items in self._groups.items():
             if may(items[0]):
                 return self._take(group, items)
@@ -32,7 +32,7 @@ class Rotation(Generic[T]):
     def take_cheapest(self, cost: Callable[[Hashable], float], among: int) -> T | None:
         """Remove and return the first item of the group with the least ``cost``, or None if nothing waits.
 
-        Looks only at the last ``among`` groups of the order. A new group is one of these.
+        Looks only at the last ``among`` groups of the order. A new group begins as the last group.
         """
         last = [*islice(reversed(self._groups), among)]
         if not last:

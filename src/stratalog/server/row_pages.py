@@ -1,7 +1,7 @@
 """Row pages: a list response ends after a limit of rows or bytes, and names the row at which the next page begins.
 
-Each row is encoded as soon as it is read. A request therefore holds one row and the bytes of its page, however many
-rows the store has. The page's bytes are taken from the budget of responses before the first row is read.
+Each row is encoded as soon as it is read. So a request needs memory for one row and for the bytes of its page, even if
+the store has many rows. The page's bytes are taken from the budget of responses before the first row is read.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class RowPage(Generic[Row]):
         """The last row of the page; None for an empty page."""
 
         self.following: Row | None = None
-        """The first row after the page; None where no row follows."""
+        """The first row after the page; None if no row follows."""
 
     @property
     def has_more(self) -> bool:
@@ -66,7 +66,8 @@ def page_of(
         if len(page.rows) == limit or (page.rows and row_bytes > left):
             page.following = row
             break
-        # Return the first row whatever its size, if the budget has room. Otherwise no listing could get past this row.
+        # Return the first row even if it is large, if the budget has room. Otherwise no listing could get past this
+        # row.
         taken.cover_answer(row_bytes)
         with taken.room_for_row(row_bytes):
             body = encode_body(shape(row), kind)
@@ -88,7 +89,7 @@ def answer_page(request: Asked, shape: type[Shape], **fields: Any) -> Response[S
     names: tuple[str, ...] = shape.__struct_fields__  # type: ignore[attr-defined]
     assert set(names) == set(fields), f"{shape.__name__} has {names}"
     kind = accepted(request.headers.get("accept", ""))
-    # In the order of the struct, as if the struct itself were encoded.
+    # Keep the order of the struct's fields, as if the struct itself were encoded.
     ordered = {name: fields[name] for name in names}
     body: Any
     if kind == MSGPACK:
@@ -100,6 +101,9 @@ def answer_page(request: Asked, shape: type[Shape], **fields: Any) -> Response[S
 
 
 def page_bytes_max(request: Asked) -> int:
-    """Return the limit of a page in bytes. It never exceeds one caller's share of all response bytes in flight."""
+    """Return the limit of a page in bytes.
+
+    This limit never exceeds one caller's share of all response bytes in flight.
+    """
     limits: ServerLimits = request.app.state.service.application.limits
     return min(limits.page_bytes_max, limits.answer_bytes_of_principal_max, limits.answer_bytes_in_flight_max)

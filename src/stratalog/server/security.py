@@ -50,7 +50,7 @@ class Principal(msgspec.Struct, frozen=True, kw_only=True):
     name: str = ""
     read_only: bool = False
     expires_ms: int | None = None
-    """When the token expires; a live connection ends then. None for a token without an end."""
+    """The time at which the token expires and its live connections end. None for a token without an end."""
 
     claims: Mapping[str, Any] = {}
     """Further facts about the principal, for `authorize`."""
@@ -73,8 +73,8 @@ A synchronous function is called on a thread, since it may block, unless its att
 Authorize = Callable[[Principal, Action, str, str], bool | Awaitable[bool]]
 """Returns whether a principal may do an action on (organisation, name). The name is empty for lists.
 
-Organisation and name are empty for the list of organisations that have a name. That list then contains only the
-organisations where the principal may ``read`` the document or log of that name.
+Organisation and name are empty for the list of organisations that have a name. That list then contains only
+organisations in which the principal may ``read`` the document or log of that name.
 """
 
 
@@ -125,7 +125,7 @@ def is_expired(principal: Principal, now_ms: int) -> bool:
 async def permit(
     authorize: Authorize | None, principal: Principal, action: Action, organisation: str, name: str, pool: Pool
 ) -> None:
-    """Raise Forbidden unless the principal may do this.
+    """Raise Forbidden unless the principal may do the action.
 
     A synchronous ``authorize`` runs on ``pool``. Raises Refused when the pool is full.
     """
@@ -139,7 +139,7 @@ async def permit(
 
 
 async def _settled(pool: Pool, caller: Holder | None, function: Callable[..., T | Awaitable[T]], *arguments: Any) -> T:
-    """Return the result of an application's function, which may be a coroutine function or a synchronous one."""
+    """Return the result of an application's function, which may be a coroutine function or a synchronous function."""
     if inspect.iscoroutinefunction(function):
         return await function(*arguments)  # type: ignore[no-any-return]
     if getattr(function, "blocks", True):

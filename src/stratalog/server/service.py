@@ -103,8 +103,8 @@ class Service:
         self.spool = BodySpool()
         self.hub = Hub(store, limits, self.metrics, self.pools, poked)
         self.health = HealthCheck(store, self.pools.health)
-        # The part of its first wait that each live connection skips (`LiveRight`). The parts are multiples of the
-        # golden ratio modulo 1: any number of consecutive multiples is spread evenly between 0 and 1.
+        # Each live connection skips a part of its first wait; see `LiveRight`. The parts are multiples of the golden
+        # ratio modulo 1: any number of consecutive multiples is spread evenly between 0 and 1.
         self.phases = (number * GOLDEN_RATIO % 1 for number in count())
 
     def document(self, organisation: str, document: str) -> Document:
@@ -129,13 +129,18 @@ class Service:
         return opened
 
     async def permit(self, principal: Principal, action: Action, organisation: str, name: str = "") -> None:
-        """Check that the principal may do this, and does not create too fast. Raises Forbidden, Refused."""
+        """Check that the principal may do the action, and does not create documents or logs too fast.
+
+        Raises Forbidden, Refused.
+        """
         await permit(self.application.authorize, principal, action, organisation, name, self.pools.identity)
         if action == "create" and principal.id:
             self._creations.take(("principal", principal.id))
 
     def enter(self, scope: Scope, organisation: str) -> None:
-        """Count a request for the organisation to which its principal was admitted: its connection, then its rate.
+        """Count a request for the organisation to which its principal was admitted.
+
+        Count the connection first, then the rate.
 
         Raises Refused. Without authentication an organisation has no rate: all callers are one user.
         """
@@ -155,7 +160,10 @@ class Service:
         return await self.pools.in_turn(organisation, name, function)
 
     def may(self, principal: Principal, action: Action, organisation: str, name: str) -> bool:
-        """Whether the principal may do this. For code that `run` runs on a thread: blocks that thread meanwhile."""
+        """Return whether the principal may do the action.
+
+        Only code on a thread of `run` may call this method, which blocks the thread.
+        """
         work = present_work()
         assert work is not None
         try:
@@ -169,11 +177,11 @@ class Service:
         if self.admission.quotas(organisation).stored_bytes_max is None:
             return UNBOUND
         reserve = partial(self.admission.reserve, organisation, Amounts(stored_bytes=amount))
-        # When a measurement is due, a reservation reads the store. That must not block the event loop.
+        # When a measurement is due, a reservation reads the store. This read must not block the event loop.
         return await self.run(reserve) if self.admission.is_due(organisation) else reserve()
 
     def _note_creation(self, principal: str, amounts: Amounts) -> None:
-        """Count the records and clients that are about to be created. Raises Refused when they come too fast."""
+        """Count the records and clients that a write is about to create. Raises Refused when they come too fast."""
         for rates, amount in ((self._record_creations, amounts.records), (self._client_creations, amounts.clients)):
             if amount:
                 rates.take(("principal", principal), amount)

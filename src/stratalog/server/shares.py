@@ -1,4 +1,4 @@
-"""Shares: limits on how much of a server process one caller holds at once.
+"""Shares: limits on the part of a server process's capacity that one caller uses at once.
 
 A process has a limited number of connections, requests and bytes in flight. Without shares one principal or
 organisation could take all of them and lock out all others. Each of these resources is a `Budget`.
@@ -19,13 +19,15 @@ __all__ = ["Allocation", "Budget", "Holder", "HolderKind"]
 
 HolderKind = Literal["organisation", "principal", "address", "document"]
 Holder = tuple[HolderKind, str]
-"""A party that allocations count for, for example ``("principal", "ada")``."""
+"""A party for which allocations count, for example ``("principal", "ada")``."""
 
 
 class Budget:
-    """One resource of the process: at most ``limit`` for all callers together, and for each holder its kind's share.
+    """One limited resource of the process.
 
-    ``resource`` names it in errors, in the plural: "live connections". Safe to use from many threads.
+    All callers together get at most ``limit``, each holder the share of its kind.
+
+    ``resource`` names the resource in errors, in the plural: "live connections". Safe to use from many threads.
     """
 
     def __init__(self, resource: str, limit: int, shares: Mapping[HolderKind, int]) -> None:
@@ -49,7 +51,7 @@ class Budget:
         return allocation
 
     def used_by(self, holder: Holder) -> int:
-        """Return how much the holder has now."""
+        """Return the amount that the holder has now."""
         return self._used_by[holder]
 
     def _add(self, holders: tuple[Holder, ...], amount: int) -> None:
@@ -74,7 +76,7 @@ class Budget:
             self._change(holders, -amount)
 
     def _check(self, holders: tuple[Holder, ...], amount: int) -> None:
-        # Shares first: a caller at its share gets 429, even while the process is full (503).
+        # Check shares first: a caller at its share gets 429, even while the process is full (503).
         for holder in holders:
             share, wanted = self.shares[holder[0]], self._used_by[holder] + amount
             if wanted > share:
@@ -97,7 +99,7 @@ class Budget:
 
 
 class Allocation:
-    """The amount that one caller has taken from a budget. A context manager that releases it at the end."""
+    """The amount that one caller has taken from a budget. As a context manager, it releases the amount at the end."""
 
     def __init__(self, budget: Budget, holders: tuple[Holder, ...]) -> None:
         self._budget = budget
@@ -110,7 +112,7 @@ class Allocation:
         return self._holders
 
     def add(self, amount: int) -> None:
-        """Take more. Raises Refused as `Budget.take` does; the amount taken before stays taken."""
+        """Take ``amount`` more. Raises Refused as `Budget.take` does, and then keeps the earlier amount."""
         self._budget._add(self._holders, amount)
         self.amount += amount
 
@@ -127,7 +129,7 @@ class Allocation:
         return min([self._budget.limit, *(self._budget.shares[kind] for kind, _ in self._holders)])
 
     def assign(self, *holders: Holder) -> None:
-        """Count the amount for these holders from now on. Raises Refused and keeps the present holders."""
+        """Count the amount for these holders from now on. After Refused, the present holders stay."""
         wanted = tuple(holder for holder in holders if holder[0] in self._budget.shares)
         self._budget._move(self._holders, wanted, self.amount)
         self._holders = wanted

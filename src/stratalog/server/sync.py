@@ -1,4 +1,4 @@
-"""Push and pull over HTTP, in our own protocol and in Replicache's."""
+"""Push and pull over HTTP, in Stratalog's own protocol and in Replicache's protocol."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ async def push_mutations(
 async def pull_news(
     service: Served, request: Asked, organisation: Name, document: Name, data: JSONBody[Pull]
 ) -> Response[Pulled]:
-    """The changed keys and the last mutation of each client of the group, both of one version.
+    """Returns the changed keys and the last mutation of each client of the group, all of one version.
 
     A large patch is streamed. If the store fails during the stream, the response is cut short.
     """
@@ -94,7 +94,7 @@ async def pull_news(
 async def replicache_push(
     service: Served, request: Asked, organisation: Name, document: Name, data: JSONBody[dict[str, Any]]
 ) -> Response[dict[str, Any]]:
-    """Answers 200 if every mutation is applied, rejected or queued, by this push or an earlier one."""
+    """Answers 200 if every mutation is applied, rejected or queued, by this push or an earlier push."""
     wanted = read_push(data)
     if isinstance(wanted, ReplicacheAnswer):
         return _answer(wanted)
@@ -112,7 +112,7 @@ async def replicache_push(
 async def replicache_pull(
     service: Served, request: Asked, organisation: Name, document: Name, data: JSONBody[dict[str, Any]]
 ) -> Response[dict[str, Any]]:
-    """The patch since the request's cookie. A large patch is streamed."""
+    """Returns the patch since the request's cookie. A large patch is streamed."""
     who = request.user
 
     def run() -> Response[dict[str, Any]]:
@@ -145,7 +145,7 @@ async def _pushed(
         def apply(part: Push) -> Pushed:
             return service.push(opened, part, who.id, author)
 
-        # Not a loop: its variable would keep one part in memory while the next part is decoded.
+        # Do not use a loop: its variable would keep one part in memory while the next part is decoded.
         return _joined(map(apply, parts_of(data, read)))
 
     def run() -> Pushed:

@@ -17,7 +17,7 @@ NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 @contextmanager
 def temporary_folder_errors(body: str) -> Iterator[None]:
-    """Raise an OSError of the block as Refused: 507 where the folder is full, 503 for another error.
+    """Raise an OSError of the block as Refused: 507 if the folder is full, 503 for another error.
 
     In the error's message ``body`` names the bytes that the server had to store, as in "the body that it sends".
     """
@@ -38,6 +38,7 @@ def spooled_body(memory_bytes_max: int) -> Iterator[IO[bytes]]:
     try:
         yield file
     finally:
-        # Closing writes the bytes that are still buffered. On a full disk that fails again, but nobody needs the bytes.
+        # Closing writes the bytes that are still buffered. On a full disk this write fails again, but nobody needs the
+        # bytes.
         with suppress(OSError):
             file.close()

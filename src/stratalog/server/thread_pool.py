@@ -1,4 +1,4 @@
-"""Thread pool: threads on which synchronous functions run for the event loop, shared fairly by its callers.
+"""Thread pool: threads on which synchronous functions run for the event loop. Callers share the threads fairly.
 
 A waiting call occupies no thread. Callers take turns for threads, so a caller with many calls delays a caller with few
 calls by one call per turn. No caller and no document gets all threads. While other callers are active, no caller gets
@@ -64,8 +64,8 @@ class Pool:
     Used from the event loop only. Pools of one process should share ``paces``, since they share one interpreter.
     ``thread_seconds`` returns the computing time of the calling thread so far.
 
-    A call passes these states: *waiting for its key* (in a `_Line`), *ready* (its key, if any, granted it a thread),
-    *running*, *ended*. A ready call still waits for a free thread and for its caller's turn and pace.
+    A call passes these states: *waiting for its key* (in a `_Line`), *ready* (the key, if any, has granted the call a
+    thread), *running*, *ended*. A ready call still waits for a free thread and for its caller's turn and pace.
     """
 
     def __init__(
@@ -85,8 +85,8 @@ class Pool:
         shares = {"document": settings.calls_of_key_max or half, "principal": of_caller, "address": of_caller}
         self._calls = Budget(f"calls of {name}", calls_max, shares)  # type: ignore[arg-type]
         self._threads_of_key_max = settings.threads_of_key_max or max(1, settings.threads // 2)
-        # A single caller leaves a quarter of the threads to the next one. Once there are two callers, each has at most
-        # a quarter: computing threads compete for one interpreter, and the event loop waits behind each of them.
+        # A single caller leaves a quarter of the threads free for the next caller. Once there are two callers, each has
+        # at most a quarter: computing threads compete for one interpreter, and the event loop waits for each of them.
         quarter = max(1, settings.threads // 4)
         self._threads_of_caller_max = max(1, settings.threads - quarter)
         self._threads_when_shared_max = quarter
@@ -110,11 +110,11 @@ class Pool:
         """Call ``function`` on a thread of the pool and return its result.
 
         Calls of one ``key`` have at most ``threads_of_key_max`` threads. Calls of one key and one caller begin in their
-        order of arrival. Raises Refused when there are too many calls, in all or of the caller or the key, and when no
-        thread was available within ``wait_seconds_max``. The function was not called then.
+        order of arrival. Raises Refused for too many calls in all, of the caller or of the key. Also raises Refused if
+        no thread was available within ``wait_seconds_max``. After Refused, the function was not called.
 
-        Cancellation withdraws a call that waits. It does not stop a running function: the cancelled task waits for the
-        function's end first.
+        Cancellation withdraws a call that waits. Cancellation does not stop a running function: the cancelled task
+        first waits for the function's end.
         """
         call = self.submit(function, key, caller)
         try:
@@ -146,7 +146,10 @@ class Pool:
         return call
 
     def close(self) -> None:
-        """Wait for the running calls, and end the threads. Not for the event loop, which the calls may need."""
+        """Wait for the running calls, and end the threads.
+
+        Do not call this method on the event loop, which the calls may need.
+        """
         for _ in self._threads:
             self._given.put(None)
         while self._threads:
@@ -165,7 +168,7 @@ class Pool:
 
     def _give_threads(self) -> None:
         while self._busy < self.settings.threads and (call := self._ready.take(self._may_run)) is not None:
-            # The future was cancelled without `_withdraw`, as asyncio does to a call of `LoopThreads`.
+            # The future was cancelled without `_withdraw`, as asyncio cancels a call of `LoopThreads`.
             if call.future.done():
                 self._leave(call)
             else:
@@ -183,7 +186,10 @@ class Pool:
         return begins_at <= now
 
     def _threads_of_caller(self, now: float) -> int:
-        """Return how many threads one caller may have now. In a loaded process a second thread saves no time."""
+        """Return the number of threads that one caller may have now.
+
+        In a loaded process a second thread saves no time.
+        """
         if self._callers.count(now) < 2:
             return self._threads_of_caller_max
         return 1 if self._paces.is_loaded(now) else self._threads_when_shared_max
@@ -215,7 +221,7 @@ class Pool:
         self._given.put(call)
 
     def _add_thread(self) -> None:
-        # Not `ThreadPoolExecutor`: for each call it makes a future and takes three locks, a tenth of a push's time.
+        # Do not use `ThreadPoolExecutor`: its future and its three locks for each call take a tenth of a push's time.
         thread = Thread(target=self._run, name=f"stratalog-{self.name}-{len(self._threads)}", daemon=True)
         self._threads.append(thread)
         thread.start()
@@ -225,7 +231,7 @@ class Pool:
         _give_way()
         while (call := self._given.get()) is not None:
             self._work(call)
-            # Drop the reference: a thread that waits for its next call must not keep the last one's objects alive.
+            # Drop the reference: a thread that waits for its next call must not keep the last call's objects in memory.
             del call
 
     def _work(self, call: Call) -> None:
@@ -267,7 +273,7 @@ class Pool:
             return
         heir = line.waiting.take()
         if heir is not None:
-            # `granted` stays: the heir takes over the grant.
+            # `granted` does not change: the heir takes over the grant.
             self._ready.add(heir.group, heir)
             return
         line.granted -= 1
@@ -300,10 +306,11 @@ class Pool:
 
 
 def _give_way() -> None:
-    """Let the event loop's thread have the processor before the calling thread, where the system can tell them apart.
+    """Give the calling thread a lower priority than the event loop's thread, if the system has priorities of threads.
 
-    A thread that unpacks or hashes runs beside the loop without the interpreter. Several of these on one core would
-    leave the loop a small share of it. Only on Linux does a priority belong to a thread.
+    A thread that unpacks or hashes does not need the interpreter, so it competes with the loop for the processor.
+    Several such threads on one core would leave the loop a small share of the core. Only Linux has a priority for each
+    thread.
     """
     if sys.platform == "linux":
         with suppress(OSError):
@@ -312,7 +319,7 @@ def _give_way() -> None:
 
 
 class Call:
-    """A function that waits for a thread, or runs on one."""
+    """A function that waits for a thread, or runs on a thread."""
 
     def __init__(
         self, function: Callable[[], Any], key: Hashable, caller: Holder | None, allocation: Allocation
@@ -345,7 +352,7 @@ class Call:
             error = RuntimeError("the function raised StopIteration")
             error.__cause__ = exc
             return None, error
-        except BaseException as exc:  # noqa: BLE001 - the caller gets it
+        except BaseException as exc:  # noqa: BLE001 - the caller gets the exception
             return None, exc
 
     def settle(self, answer: Any, error: BaseException | None) -> None:
@@ -353,7 +360,7 @@ class Call:
         self._has_ended = True
         if self._ended is not None:
             self._ended.set_result(None)
-        # The caller cancelled the call meanwhile.
+        # If the caller cancelled the call meanwhile, nobody needs the result.
         if self.future.done():
             return
         if error is None:
@@ -362,25 +369,25 @@ class Call:
             self.future.set_exception(error)
 
     async def end(self) -> None:
-        """Wait for the function's end despite cancellation: the function may use what the caller holds open."""
+        """Wait for the function's end despite cancellation: the function may use objects that the caller keeps open."""
         if self._has_ended:
             return
         self._ended = self.loop.create_future()
-        # The shield blocks anyio's cancellation. asyncio's own cancellation may come repeatedly, hence the loop.
+        # The shield blocks anyio's cancellation. asyncio's own cancellation may come repeatedly, so wait in a loop.
         with anyio.CancelScope(shield=True):
             while not self._ended.done():
                 with suppress(asyncio.CancelledError):
                     await asyncio.wait([self._ended])
 
     def stop_timer(self) -> None:
-        """Cancel the limit of the wait."""
+        """Cancel the timer that limits the wait."""
         if self.timer is not None:
             self.timer.cancel()
             self.timer = None
 
 
 class _Line:
-    """The calls of one key: how many may have a thread now, and the calls that wait until one of these ends."""
+    """The calls of one key: the number of calls with a grant of a thread, and the calls that wait for a grant."""
 
     def __init__(self) -> None:
         self.granted = 0

@@ -1,8 +1,8 @@
 """Trusted proxies: the peers whose `X-Forwarded-For` names the caller. The header of any other peer is ignored.
 
-Each proxy appends its caller's address at the right of the header. The list is therefore read from the right, as long
-as the address that added an entry is trusted. `Forwarded` (RFC 7239) is not read: a proxy that writes one of the two
-headers passes the other on as its caller wrote it. See `docs/decisions/0047-*`.
+Each proxy appends its caller's address at the right of the header. So the server reads the list from the right, as long
+as the address that added an entry is trusted. The server does not read `Forwarded` (RFC 7239): a proxy that writes one
+of the two headers forwards the other header as its caller wrote it. See `docs/decisions/0047-*`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,10 @@ Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 
 class TrustedProxies:
-    """The addresses and networks of trusted proxies. Raises Invalid for text that is neither."""
+    """The addresses and networks of trusted proxies.
+
+    Raises Invalid for text that is neither an address nor a network.
+    """
 
     def __init__(self, proxies: Iterable[str]) -> None:
         self._networks = [_network(proxy) for proxy in proxies]
@@ -79,7 +82,10 @@ def _parse(text: str) -> Address | None:
 
 
 def _host(entry: bytes) -> str:
-    """Return an entry without the port that some proxies add: `192.0.2.1:80`, `[2001:db8::1]:80`. Empty if too long."""
+    """Return an entry without the port that some proxies add: `192.0.2.1:80`, `[2001:db8::1]:80`.
+
+    Returns an empty text for an entry that is too long.
+    """
     text = entry.strip().decode("latin-1")
     if len(text) > ADDRESS_BYTES_MAX:
         return ""

@@ -1,7 +1,8 @@
-"""Turns: how many ready sockets of one caller the event loop serves before it looks for ready sockets again.
+"""Turns: limits on the ready sockets of one caller that the event loop serves in one turn.
 
-By default the event loop serves all ready sockets in one turn. When a caller sends on hundreds of sockets in the same
-instant, the turn lasts as long as all of them, and the next request of every other caller waits for its end.
+A turn is one iteration of the event loop. By default the loop serves all ready sockets in one turn. When a caller sends
+on hundreds of sockets in the same instant, the turn serves all of these sockets. The next request of every other caller
+waits until this turn ends.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from stratalog.server.shares import Allocation, Holder
 __all__ = ["RecentlyServed", "TurnSelector"]
 
 READY_PER_SERVED_MAX = 64
-"""A turn serves at least one in this many of the ready sockets of a principal, and of all addresses together.
+"""A turn serves at least one in this number of the ready sockets of a principal, and of all addresses together.
 
 Each turn looks at all ready sockets, so too many turns would cost too much time."""
 
@@ -28,9 +29,11 @@ _Ready = tuple[selectors.SelectorKey, int]
 
 
 class RecentlyServed:
-    """How often each address was served lately: a count that halves in each `SERVED_HALF_LIFE_SECONDS`.
+    """A count for each address of the sockets that were served lately.
 
-    Knows the `RATE_HOLDERS_MAX` addresses that were served last.
+    The count halves in each `SERVED_HALF_LIFE_SECONDS`.
+
+    Remembers the `RATE_HOLDERS_MAX` addresses that were served last.
     """
 
     def __init__(self, clock: Clock) -> None:
@@ -43,7 +46,7 @@ class RecentlyServed:
         return count and count * 0.5 ** ((self._clock.boot_ms() - then_ms) / 1000 / SERVED_HALF_LIFE_SECONDS)
 
     def add(self, address: Holder) -> None:
-        """Count the address once more."""
+        """Add one to the count of the address."""
         self._counts[address] = (self.count(address) + 1, self._clock.boot_ms())
         self._counts.move_to_end(address)
         if len(self._counts) > RATE_HOLDERS_MAX:
@@ -51,14 +54,14 @@ class RecentlyServed:
 
 
 class TurnSelector(selectors.DefaultSelector):
-    """A selector that reports a few ready sockets of each caller, and holds back the others for later turns.
+    """A selector that reports a few ready sockets of each caller, and holds back the other sockets for later turns.
 
     A turn has `PRINCIPAL_SOCKETS_PER_TURN_MAX` sockets of each principal. Callers who are not authenticated share
     `ADDRESS_SOCKETS_PER_TURN_MAX` sockets, because one attacker may have many addresses. These addresses take turns:
-    one half of the sockets are those that were held back longest, the other half are of the addresses that were served
-    least lately. So a caller who sends little does not wait for a round of all addresses, and no caller waits for ever.
-    With very many ready sockets both numbers grow; see `READY_PER_SERVED_MAX`. The bytes of a socket that is held back
-    stay in the system's buffers. Sockets that count for nobody, and all other files, are always reported.
+    one half of the sockets were held back longest, and the other half belong to the addresses with the lowest counts in
+    `RecentlyServed`. So a caller who sends little does not wait for a round of all addresses, and no caller waits for
+    ever. With very many ready sockets both limits grow; see `READY_PER_SERVED_MAX`. The bytes of a socket that is held
+    back stay in the system's buffers. Sockets without a holder, and all other files, are always reported.
 
     Used from the event loop only.
     """
@@ -70,11 +73,11 @@ class TurnSelector(selectors.DefaultSelector):
         self._held_back: dict[int, None] = {}
 
     def watch(self, descriptor: int, allocation: Allocation) -> None:
-        """Count the socket for the first holder of ``allocation``, who may change, until `forget`."""
+        """Count the socket for the first holder of ``allocation`` until `forget`. This holder may change."""
         self._allocations[descriptor] = allocation
 
     def forget(self, descriptor: int) -> None:
-        """End `watch`. Call this before the socket is closed: the system may reuse its descriptor at once."""
+        """End `watch`. Call this method before the socket is closed: the system may reuse its descriptor at once."""
         self._allocations.pop(descriptor, None)
         self._held_back.pop(descriptor, None)
 
@@ -107,7 +110,7 @@ class TurnSelector(selectors.DefaultSelector):
         return {descriptor: None for descriptor in in_order if descriptor in beyond}
 
     def _beyond_addresses(self, sockets: list[_AddressSocket]) -> list[int]:
-        """Return the ready sockets of addresses that wait for a later turn, and count the others as served."""
+        """Return the ready sockets of addresses that wait for a later turn, and count the other sockets as served."""
         sockets.sort()
         served = _count(len(sockets), ADDRESS_SOCKETS_PER_TURN_MAX)
         longest, others = sockets[: -(-served // 2)], sockets[-(-served // 2) :]
@@ -120,9 +123,10 @@ class TurnSelector(selectors.DefaultSelector):
 
 
 class _AddressSocket(NamedTuple):
-    """A ready socket of an address. In the order of the fields, addresses take turns.
+    """A ready socket of an address. If sockets are sorted by these fields, addresses take turns.
 
-    ``earlier`` is the number of sockets of the address that have waited longer. ``position`` is the place among all.
+    ``earlier`` is the number of sockets of the address that have waited longer. ``position`` is the place among all
+    ready sockets.
     """
 
     earlier: int
@@ -132,7 +136,7 @@ class _AddressSocket(NamedTuple):
 
 
 def _count(ready: int, per_turn: int) -> int:
-    """Return how many of the ``ready`` sockets a turn serves."""
+    """Return the number of the ``ready`` sockets that a turn serves."""
     return min(ready, max(per_turn, -(-ready // READY_PER_SERVED_MAX)))
 
 

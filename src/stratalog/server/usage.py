@@ -13,7 +13,7 @@ __all__ = ["USAGE"]
 
 
 class UsageInfo(msgspec.Struct, frozen=True):
-    """The stored ``amounts`` of an organisation: the measured ones, plus the amounts ``admitted`` since.
+    """The stored ``amounts`` of an organisation: the measured amounts, plus the amounts ``admitted`` since.
 
     ``measured_ms`` is the time at which the last measurement began; None if there was no measurement. ``admitted`` are
     the amounts that this process has admitted and that the measurement does not cover. ``document_clients`` is the
@@ -28,9 +28,9 @@ class UsageInfo(msgspec.Struct, frozen=True):
     quotas: Quotas
 
 
-@reading("/usage", opt={"action": "usage"}, summary="What an organisation stores, and its quotas")
+@reading("/usage", opt={"action": "usage"}, summary="The stored amounts of an organisation, and its quotas")
 def show(service: Served, organisation: Name) -> UsageInfo:
-    """The last measurement, and the amounts that this process admitted since."""
+    """Returns the last measurement, and the amounts that this process admitted since."""
     usage = service.admission.usage(organisation)
     measured = usage.measured
     return UsageInfo(

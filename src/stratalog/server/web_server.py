@@ -30,19 +30,21 @@ __all__ = ["WebServer", "serve"]
 SHUTDOWN_SECONDS = 5
 DEADLINE_CHECK_SECONDS_MAX = 1.0
 THREAD_SWITCH_SECONDS = 0.0005
-"""The interpreter's switch interval. A request changes threads several times. Each time it waits up to this long for
-every computing thread. With Python's default of 5 ms a few computing threads delay it by a quarter of a second."""
+"""The interpreter's switch interval. A request changes threads several times. Each time the request waits up to this
+long for every computing thread. With Python's default of 5 ms a few computing threads delay a request by a quarter of a
+second."""
 
 COLLECTION_THRESHOLDS = (500, 5, 400)
-"""Python's garbage collector examines the youngest objects after 500 net allocations, the young ones after 2,500, and
-all objects after at least a million. No thread runs Python code meanwhile, so each run must be short. With the default
-thresholds all objects were examined after 70,000, which repeatedly stopped a loaded server for a tenth of a second."""
+"""Python's garbage collector examines the youngest objects after 500 net allocations, the young objects after 2,500,
+and all objects after at least a million. No thread runs Python code during an examination, so each must be short. With
+the default thresholds, Python examined all objects after 70,000 allocations. These examinations repeatedly stopped a
+loaded server for a tenth of a second."""
 
 _log = logging.getLogger("stratalog.server")
 
 
 def serve(app: Litestar, listening: socket.socket) -> None:
-    """Serve until a signal, then finish running requests. Must be called in the main thread."""
+    """Serve until a signal, then finish running requests. Call this function in the main thread."""
     give_memory_back()
     server = WebServer(app, listening, _connections_max(app.state.service.application.limits.connections_max))
     # Uvicorn raises the signal again after its own end. The default handler would end the process before the store
@@ -63,7 +65,7 @@ def _tuned_process(app: Litestar) -> Iterator[None]:
     before = sys.getswitchinterval(), gc.get_threshold()
     sys.setswitchinterval(THREAD_SWITCH_SECONDS)
     gc.set_threshold(*COLLECTION_THRESHOLDS)
-    # The objects of the start-up live as long as the process. Collect garbage once, then exclude them from later runs.
+    # The objects of the start-up exist as long as the process. Collect garbage once, then exclude them from later runs.
     gc.collect()
     gc.freeze()
     try:
@@ -75,7 +77,7 @@ def _tuned_process(app: Litestar) -> Iterator[None]:
 
 
 class WebServer(uvicorn.Server):
-    """Uvicorn with our own accept loop, connection deadlines and log throttle."""
+    """Uvicorn with Stratalog's own accept loop, connection deadlines and log throttle."""
 
     def __init__(self, app: Litestar, listening: socket.socket, connections_max: int) -> None:
         self._service: Service = app.state.service
@@ -156,7 +158,7 @@ class WebServer(uvicorn.Server):
 
 
 def _connections_max(wanted: int) -> int:
-    """Return the limit of connections: the ``wanted`` one, or with a warning as many as file descriptors allow."""
+    """Return the ``wanted`` limit of connections. If file descriptors allow fewer, log a warning and return fewer."""
     descriptors = raise_descriptor_limit()
     fitting = connections_within(descriptors, wanted)
     if fitting < wanted:
@@ -167,7 +169,8 @@ def _connections_max(wanted: int) -> int:
 def _bound_unsent(listening: socket.socket) -> None:
     """Bound the bytes of a response that the system buffers unsent; each accepted connection inherits the option.
 
-    Without this bound the system buffers megabytes for a caller that reads nothing, and the server counts them as read.
+    Without this bound the system buffers megabytes for a caller that reads nothing, and the server counts these bytes
+    as read.
     """
     option = getattr(socket, "TCP_NOTSENT_LOWAT", None)
     if option is not None:

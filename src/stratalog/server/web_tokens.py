@@ -1,7 +1,7 @@
 """Web tokens: JSON Web Tokens of a trusted issuer, whose public keys are fetched from a JWKS address.
 
-The server's operator pins the algorithms; they are never taken from the token. Symmetric algorithms and ``none`` cannot
-be chosen, so a public key can never serve as a shared secret (RFC 8725, sections 2.1 and 3.1).
+The server's operator sets the algorithms, and the server never takes them from a token. Symmetric algorithms and
+``none`` cannot be chosen, so a public key can never serve as a shared secret (RFC 8725, sections 2.1 and 3.1).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Fetch = Callable[[], Mapping[str, Any]]
 
 
 def principal_from_claims(claims: Mapping[str, Any]) -> Principal | None:
-    """Return the principal of claims. Return None if ``sub`` is missing, empty or no text, or ``name`` is no text.
+    """Return the principal of claims. Return None if ``sub`` is missing, empty or no text, or if ``name`` is no text.
 
     Any ``read_only`` claim other than false makes the principal read-only.
     """
@@ -48,8 +48,8 @@ def principal_from_claims(claims: Mapping[str, Any]) -> Principal | None:
 class WebTokens:
     """An `authenticate` for tokens of one issuer, meant for one audience. Safe to call from many threads.
 
-    ``keys`` is the https address of a JWKS document, or a function that fetches one. Keys are cached for an hour. A
-    token that names an unknown key causes a new fetch, at most once a minute for all such tokens.
+    ``keys`` is the https address of a JWKS document, or a function that fetches such a document. Keys are cached for an
+    hour. A token that names an unknown key causes a new fetch, at most once a minute for all such tokens.
     """
 
     def __init__(
@@ -108,10 +108,13 @@ class _Keys:
         self._fetched_ms: int | None = None
 
     def find(self, id: object, algorithm: object) -> jwt.PyJWK | None:
-        """Return the key of that id if it is for that algorithm, else None. Raises Unavailable as `_refresh` does."""
+        """Return the key of that id if the key is for that algorithm, else None.
+
+        Raises Unavailable as `_refresh` does.
+        """
         if not isinstance(id, str):
             return None
-        # Check again under the lock: another thread may have fetched the keys while this one waited for the lock.
+        # Check again under the lock: another thread may have fetched the keys while this thread waited for the lock.
         if self._is_due(id):
             with self._lock:
                 if self._is_due(id):
@@ -124,7 +127,7 @@ class _Keys:
         return self._fetched_ms is None or self._clock.boot_ms() - self._fetched_ms >= seconds * 1000
 
     def _refresh(self) -> None:
-        """Fetch the keys. If that fails, the known keys stay valid, and the next fetch waits as after a success.
+        """Fetch the keys. If the fetch fails, the known keys stay valid, and the next fetch waits as after a success.
 
         Without known keys a failure raises Unavailable, and the next call fetches again at once.
         """
@@ -139,7 +142,10 @@ class _Keys:
 
 
 def _fetch_from(address: str) -> Fetch:
-    """Return a function that fetches from the address. Raises Invalid unless it is https or on this machine."""
+    """Return a function that fetches from the address.
+
+    Raises Invalid unless the address is https or on this machine.
+    """
     parts = urlsplit(address)
     if parts.scheme != "https" and not (parts.scheme == "http" and parts.hostname in ("localhost", "127.0.0.1")):
         raise Invalid("keys must be fetched over https", value=address)
@@ -154,7 +160,7 @@ def _fetch_from(address: str) -> Fetch:
 
 
 class _Straight(urllib.request.HTTPRedirectHandler):
-    """Follows no redirection: a redirection could lead to an address where a third party can change the keys."""
+    """Follows no redirection: a redirection could lead to an address at which a third party can change the keys."""
 
     def redirect_request(self, *_: Any) -> None:
         return None

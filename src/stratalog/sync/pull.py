@@ -43,13 +43,13 @@ def always() -> bool:
 def pull(document: Document, request: Pull, owner: str = "", may_write: MayWrite = always) -> Pulled:
     """Return the changes from the request's cookie to the head, and the last numbers of the group's clients.
 
-    For a cookie of another history, or of a forgotten version, the result is the whole state. If the cookie holds
-    higher numbers than this history has, and the caller ``may_write``, the pull first commits the higher numbers; see
+    For a cookie of another history, or of a forgotten version, the result is the whole state. If the cookie has higher
+    numbers than this history, and the caller ``may_write``, the pull first commits the higher numbers; see
     `stratalog.documents.resumption`. A client must apply the result only to the state of the cookie that it sent.
 
-    Raises Invalid for an invalid group or cookie, and LimitExceeded for a cookie with too many clients; Collected where
-    the group's clients were collected; Forbidden where a client in the result belongs to another owner; NotFound,
-    ContentionError, Unavailable, Corrupt, and OutcomeUnknown.
+    Raises Invalid for an invalid group or cookie, and LimitExceeded for a cookie with too many clients. Raises
+    Collected if the group's clients were collected, and Forbidden if a client in the result belongs to another owner.
+    Also raises NotFound, ContentionError, Unavailable, Corrupt and OutcomeUnknown.
     """
     return open_pull(document, request, owner, may_write, start_bytes_max=sys.maxsize).start
 
@@ -82,7 +82,8 @@ class OpenPull(msgspec.Struct, frozen=True):
     """The result with the first operations of the patch."""
 
     rest: Iterator[tuple[int, Callable[[], Operation]]] | None
-    """The remaining operations, each as (the number of bytes it reads, the call that reads it); None if none remain."""
+    """The remaining operations, or None if none remain. Each operation is (the number of bytes to read, the function
+    that reads the operation)."""
 
     count: Callable[[], int]
     """Returns the number of operations in the whole patch. Reads keys again, but no large values."""
@@ -141,7 +142,7 @@ class _Answer:
         return (state.hash if version == state.version else self._document.log.hash_at(version)).hex()
 
     def _resume(self, state: State, cookie: Cookie, *, is_lost: bool) -> OpenPull:
-        """Return the whole state, after raising the group's numbers and the orders past those of the lost branch.
+        """Return the whole state. First raise the group's numbers and the order above those of the lost branch.
 
         The hash of a forgotten version cannot be compared. A cookie of such a version counts as a cookie of a lost
         branch if its order is not below the order of ``state``.
@@ -156,7 +157,7 @@ class _Answer:
 
     def _complete(self, state: State) -> OpenPull:
         """Return the whole state, with an order greater than the order of the request's cookie."""
-        self._check_not_collected(state)  # again, since this state may be newer than the first
+        self._check_not_collected(state)  # check again: this state may be newer than the first state
         group_members = members(state, self._group)
         last = self._last_ids(group_members)
         lost = {client: list(numbers) for client in last if (numbers := state.lost(client))}
@@ -202,7 +203,10 @@ class _Answer:
         return DeleteKey(key) if slot is None else PutKey(key, decode(self._document.values.load(slot.value)))
 
     def _rejected(self, state: State, since: int, clients: set[str]) -> list[Rejection]:
-        """Return these clients' rejections since a version; [] beyond `REJECTIONS_SHOWN_VERSIONS` versions."""
+        """Return these clients' rejections since a version.
+
+        The result is [] after `REJECTIONS_SHOWN_VERSIONS` versions.
+        """
         if not clients or state.version - since > REJECTIONS_SHOWN_VERSIONS:
             return []
         rejected = rejections(self._document.log, since, state.version, clients)
@@ -215,14 +219,15 @@ class _Answer:
         # A client that orders its pulls by their cookies ignores a pull whose cookie has no higher order.
         assert self._cookie is None or order > self._cookie.order, "each cookie has a higher order than the one before"
         hash = state.hash.hex()
-        # The next pull with this cookie compares the hash; a remembered hash costs no read.
+        # The next pull with this cookie compares the hash. The log remembers the hash, so that pull needs no read for
+        # it.
         self._document.log.note_hash(state.version, state.hash)
         return Cookie(order, self._origin, state.version, hash, self._group, _newest({**self._reported, **last}, last))
 
     def _order_passed(self, state: State) -> int:
         """Return the order of the request's cookie plus the number of versions since it, at least 1.
 
-        The result may be above the document's own order. It is 0 without a cookie.
+        The result may be above the document's own order. Without a cookie, the result is 0.
         """
         if self._cookie is None:
             return 0

@@ -20,14 +20,14 @@ __all__ = ["check_push", "push", "refusal", "reject"]
 def push(document: Document, request: Push, owner: str = "", author: str = "", *, admitted: bool = False) -> Pushed:
     """Apply a push, in batches; return the outcome of each mutation, in order.
 
-    A mutation that no entry could hold is committed as a rejection, so that it does not block its client for ever. A
-    client is bound to the group and to ``owner`` when first seen. Clients of a group with another owner are refused. If
-    the push names another origin than the document's, its clients are unknown. ``admitted`` means that the push was
-    acknowledged earlier, so no quota refuses it.
+    A mutation that no entry could hold is committed as a rejection, so that the mutation does not block its client for
+    ever. A client's first mutation binds the client to the group and to ``owner``. The document refuses clients of a
+    group with another owner. If the push names another origin than the document's, every outcome is "unknown-client".
+    ``admitted`` means that the push was acknowledged earlier, so no quota refuses it.
 
     Raises Invalid or LimitExceeded for an invalid group, client or number, and ReservedName: nothing is applied. Also
-    raises the errors of `Document.apply`. Mutations from the start of the push may then have been applied: send the
-    whole push again.
+    raises the errors of `Document.apply`. After such an error, mutations from the start of the push may have been
+    applied: send the whole push again.
     """
     request = check_push(request)
     refused = refusal(document, request)
@@ -66,7 +66,7 @@ def _checked(mutation: Mutation) -> Mutation:
 
 
 def _none(mutations: Sequence[Mutation], status: Status) -> Pushed:
-    """Return the result of a push without an applied mutation: each outcome has ``status``."""
+    """Return the result of a push that applies no mutation: each outcome has ``status``."""
     return Pushed([Outcome(client=mutation.client, id=mutation.id, status=status) for mutation in mutations])
 
 
@@ -82,7 +82,8 @@ def reject(
 ) -> Outcome:
     """Commit a mutation as rejected for ``reason``, without running it, if its number is next; return its outcome.
 
-    Use it for a mutation that no entry can hold, or that keeps failing: otherwise the mutation would block its client.
+    Use this function for a mutation that no entry can hold, or that keeps failing. Otherwise the mutation would block
+    its client.
     """
 
     def refuse(draft: Draft, args: Any) -> None:

@@ -71,7 +71,9 @@ def pull_replicache(document: Document, body: Any, owner: str = "", may_write: M
 def open_replicache_pull(
     document: Document, body: Any, owner: str = "", may_write: MayWrite = always, *, start_bytes_max: int
 ) -> tuple[ReplicacheAnswer, OpenPull | None]:
-    """Return the response to a pull as `pull_replicache` does, and the pull, whose rest the caller may read.
+    """Return the response to a pull as `pull_replicache` does, and the open pull.
+
+    The caller may read the rest of that pull.
 
     The pull is None if the response has no patch. Else the response's body has the start of the patch, with at most
     ``start_bytes_max`` bytes of values.
@@ -115,7 +117,7 @@ def answer_push(pushed: Pushed) -> ReplicacheAnswer:
         return ReplicacheAnswer(403, {"code": "forbidden", "message": "a client or its group is bound to others"})
     if "collected" in statuses:
         return client_state_not_found()
-    # A client that is unknown after a restore becomes known again by a pull. ClientStateNotFound would make it drop its
+    # After a restore, a pull makes an unknown client known again. ClientStateNotFound would make the client drop its
     # mutations.
     if unapplied := [outcome for outcome in pushed.outcomes if outcome.status in UNAPPLIED]:
         return ReplicacheAnswer(409, {"code": "conflict", "message": _why(unapplied[0])})
@@ -128,7 +130,7 @@ def answer_pull(pulled: Pulled) -> ReplicacheAnswer:
 
 
 def client_state_not_found() -> ReplicacheAnswer:
-    """Return the response that tells a client to begin again as a new group.
+    """Return the response after which a client begins again as a new group.
 
     The client keeps its cookie in the new group. So the reason for this response must lie in the group, not in the
     cookie: otherwise the new group would get the same response.
@@ -137,9 +139,9 @@ def client_state_not_found() -> ReplicacheAnswer:
 
 
 def _is_foreign(request: Pull, pulled: Pulled) -> bool:
-    """Return whether the whole state is sent, and the document knows no client that the cookie names.
+    """Return whether the response is the whole state, and the document has no client that the cookie names.
 
-    No client of such a group could push again.
+    No client of the cookie's group could push again.
     """
     cookie = request.cookie
     if cookie is None or cookie.group != request.group or not cookie.last:
@@ -165,9 +167,9 @@ def _converted(body: Any, shape: type[Shape]) -> Shape:
 
 
 def _cookie(cookie: Any) -> Cookie | None:
-    """Return the cookie that this server gave out.
+    """Return the cookie of a request.
 
-    A cookie of another backend has no version here, only an order that the next cookie must exceed.
+    Of a cookie from another backend only the order counts: the next cookie must exceed this order.
     """
     if cookie is None:
         return None

@@ -11,7 +11,7 @@ export class Alarm {
   #ring = null;
   #rung = false;
 
-  /** End the wait under way, or the next one before it begins. */
+  /** End the current wait. If there is none, the next wait ends before it begins. */
   ring() {
     this.#rung = true;
     this.#ring?.();

@@ -1,5 +1,6 @@
 // Confirmed: mutations that the server has confirmed, remembered for a while. A server that is restored from an older
-// backup, or replaced by another copy, has lost some of them. The client then reports these as lost.
+// backup, or replaced by another copy, has lost some of them. The client then reports the mutations that the server
+// lost.
 
 import { encode } from "./values.js";
 
@@ -15,7 +16,7 @@ export class Confirmed {
     this.rows = rows;
   }
 
-  /** Remember more mutations. Returns the oldest ones that no longer fit within COUNT_MAX or BYTES_MAX. */
+  /** Remember more mutations. Returns the oldest mutations that no longer fit within COUNT_MAX or BYTES_MAX. */
   add(added) {
     this.rows.push(...added);
     const dropped = this.rows.splice(0, Math.max(0, this.rows.length - COUNT_MAX));

@@ -20,7 +20,7 @@ export class Database {
     if (!globalThis.indexedDB || !globalThis.navigator?.locks) {
       throw new StratalogError(
         "unsupported",
-        "a page that keeps data needs IndexedDB and Web Locks: https or localhost",
+        "a page that stores data needs IndexedDB and Web Locks: use https or localhost",
       );
     }
     const request = indexedDB.open(name, FORMAT);
@@ -53,8 +53,8 @@ export class Database {
   }
 
   /**
-   * Run requests in one transaction and return their results. `questions` returns the requests. Its argument is a
-   * function that returns a store by name.
+   * Run requests in one transaction and return their results. `questions` returns the requests. The argument of
+   * `questions` is a function that returns a store by name.
    */
   async read(questions) {
     const transaction = this.#connection.transaction(Object.keys(STORES));
@@ -78,7 +78,7 @@ export class Database {
     const leases = (await this.tabLeases()).sort((left, right) => order(right) - order(left));
     const known = leases.map(({ tabLease }) => tabLease);
     for (const tabLease of [...known, crypto.randomUUID()]) {
-      // During a reload the old page may still hold its lock, so wait a moment for the lock.
+      // During a reload the old page may still have this tab's lock, so wait a moment for the lock.
       const signal = tabLease === mine && isReload() ? AbortSignal.timeout(RELOAD_MS_MAX) : null;
       const release = await this.hold(tabLease, signal);
       if (release) {

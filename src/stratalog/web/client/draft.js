@@ -1,5 +1,5 @@
-// Draft: the object that a mutator reads and writes. It keeps its changes apart from the state below it. The caller
-// applies or drops all changes together.
+// Draft: the object that a mutator reads and writes. The draft keeps its changes apart from the state below the draft.
+// The caller applies or drops all changes together.
 
 import { exceeded, invalid } from "./errors.js";
 import { canonical, compare } from "./values.js";
@@ -66,7 +66,7 @@ export class Draft {
     this.changes.set(checkKey(key), frozen);
   }
 
-  /** Remove `key`. Returns whether it existed. */
+  /** Remove `key`. Returns whether the key existed. */
   delete(key) {
     const was = this.has(checkKey(key));
     if (was) this.changes.set(key, undefined);

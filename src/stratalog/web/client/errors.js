@@ -1,4 +1,4 @@
-// Errors: one class, with a `code` for each kind, the same as on the wire. A mutator throws Rejected.
+// Errors: one class, with a `code` for each kind. The server's responses use the same codes. A mutator throws Rejected.
 
 export class StratalogError extends Error {
   constructor(code, message, details = {}) {
@@ -9,7 +9,7 @@ export class StratalogError extends Error {
   }
 }
 
-/** Thrown by a mutator. The mutation then has no effect; `reason` says why. */
+/** Thrown by a mutator. The mutation then has no effect, for `reason`. */
 export class Rejected extends StratalogError {
   constructor(reason) {
     super("rejected", reason);

@@ -11,7 +11,7 @@ export class Http {
   #token;
   #create;
   #live;
-  /** The token that the server refused with 401, and the error. A request with it is not sent, and throws the error.
+  /** The token that the server refused with 401, and the error. A request with this token throws the error unsent.
    * @type {{token: string, error: StratalogError} | null} */
   #refused = null;
 
@@ -26,15 +26,15 @@ export class Http {
     return this.#token();
   }
 
-  /** Forget the refused token, so that the next request sends it again. */
+  /** Forget the refused token, so that the next request sends the token again. */
   retry() {
     this.#refused = null;
   }
 
-  /** Return the URL for live connections, and the document to name in their first message.
+  /** Return the URL for live connections, and the document that the first message must name.
    *
-   * At first the URL is the document's own with `/live`, and no document is named. The header `Stratalog-Live` of a
-   * successful response replaces both. */
+   * At first the URL is the document's own with `/live`, and there is no document. The header `Stratalog-Live` of a
+   * successful response replaces the URL and the document. */
   live() {
     return this.#live;
   }
@@ -56,7 +56,7 @@ export class Http {
     const token = await this.#token();
     if (this.#refused && this.#refused.token === token) throw this.#refused.error;
     if (token) headers.Authorization = `Bearer ${token}`;
-    // A gateway may unescape the path; the header keeps it as it was sent.
+    // A gateway may unescape the path, but not this header.
     const path = new URL(url).pathname;
     if (path.includes("%")) headers["Stratalog-Path"] = path;
     /** @type {RequestInit} */
@@ -96,9 +96,9 @@ export class Http {
   }
 }
 
-// The code is taken from the server's error body. Without a code the response may be a proxy's, which does not show
-// whether the request took effect: 500 and above, and 408, are then "outcome-unknown". With any body, 429 is
-// "unreached" and 401 "forbidden".
+// The code comes from the server's error body. A response without a code may come from a proxy, so it does not show
+// whether the request took effect. Without a code, 408, 500 and above give "outcome-unknown", 404 gives "not-found",
+// and any other status gives "invalid". With any body, 429 gives "unreached" and 401 gives "forbidden".
 function problem(response, answer) {
   const { status } = response;
   const guess = status >= 500 || status === 408 ? "outcome-unknown" : status === 404 ? "not-found" : "invalid";

@@ -1,5 +1,5 @@
-// Live updates: a WebSocket that carries the server's pokes and the presence of all connections. When the connection
-// ends, `Live` reconnects with back-off. The token is sent in the first message, never in the URL.
+// Live updates: a WebSocket for the server's pokes and the presence of all connections. When the connection ends,
+// `Live` reconnects with back-off. The token is sent in the first message, never in the URL.
 
 import { Alarm, pauseMs } from "./backoff.js";
 
@@ -9,11 +9,11 @@ const SILENCE_SECONDS_MAX = 60;
 const BACKOFF = { firstMs: 200, limitMs: 30_000 };
 
 export class Live {
-  /** The id of this connection in `present` and `principals`; null while it is not ready. */
+  /** The id of this connection in `present` and `principals`; null while the connection is not ready. */
   id = null;
-  /** The presence of each connection that shows one, by the connection's id. */
+  /** The presence of each connection that shows a presence, by the connection's id. */
   present = {};
-  /** The principal of each connection, by the connection's id, as the server knows it: `{id, name}`. */
+  /** The principal of each connection, by the connection's id, as the server authenticated it: `{id, name}`. */
   principals = {};
   #address;
   #token;
@@ -28,11 +28,11 @@ export class Live {
   #hangUp = null;
   #shown = null;
   #failures = 0;
-  /** The last token that the server refused. It is not sent again before `hurry`. */
+  /** The last token that the server refused. This token is not sent again before `hurry`. */
   #refusedToken = null;
   #silenceSeconds = SILENCE_SECONDS_MAX;
 
-  /** `address` returns the URL, and the document if the URL does not name it. Both may change between connections. */
+  /** `address` returns the URL, and the document if the URL does not name it. Each connection calls it again. */
   constructor(address, token, { onPoke, onPresence }) {
     this.#address = address;
     this.#token = token;
@@ -90,7 +90,7 @@ export class Live {
     const { url, document } = this.#address();
     const socket = (this.#socket = new WebSocket(url, SUBPROTOCOLS));
     let silence;
-    // End at once. A close event may come late, or never, if the server cannot be reached.
+    // End at once. If the server cannot be reached, a close event may come late or never.
     const hangUp = (this.#hangUp = () => {
       clearTimeout(silence);
       Object.assign(socket, { onopen: null, onmessage: null, onclose: null });

@@ -12,14 +12,13 @@ import { canonical } from "./values.js";
 const PENDING_MAX = 10_000;
 const FAILURES_MAX = 1000;
 const REJECTIONS_SHOWN_VERSIONS = 1000;
-const UNKNOWN =
-  "it was sent, its answer was lost, and the server no longer knows this client: it may have been applied";
-const LOST = "it was confirmed, but the server has gone back to a history without it";
-const UNTOLD = "it was committed, but too long ago: the server no longer reports whether it was rejected";
+const UNKNOWN = "the answer was lost, and the client had to change its id: the mutation may have been applied";
+const LOST = "the server has gone back to a history without this confirmed mutation";
+const UNTOLD = "the commit is so old that the server no longer reports whether it rejected the mutation";
 
 export class Local {
   state = new State();
-  /** In order: {tabLease, sequence, id, name, args, sent, answer, reason, isDurable}. `isDurable`: it is stored. */
+  /** In order: {tabLease, sequence, id, name, args, sent, answer, reason, isDurable}. `isDurable` means stored. */
   pending = [];
   failures = [];
   #confirmed = new Confirmed();
@@ -62,7 +61,7 @@ export class Local {
     return this.#facts.cookie;
   }
 
-  /** Add a mutation under the next id. Returns it, and a promise that resolves when it is durable. */
+  /** Add a mutation under the next id. Returns the mutation, and a promise that resolves when it is durable. */
   add(name, args) {
     if (this.pending.length >= PENDING_MAX) {
       throw new StratalogError("limit-exceeded", "too many mutations are pending", { limit: PENDING_MAX });
@@ -81,8 +80,8 @@ export class Local {
   }
 
   /**
-   * Return the mutations to send next: durable ones, from the oldest unanswered one on, at most `countMax`. Their text
-   * stays within `textTarget`, unless the first alone is longer.
+   * Return the mutations to send next: at most `countMax` durable mutations, from the oldest unanswered mutation on.
+   * Their text stays within `textTarget`, unless the first mutation alone is longer.
    */
   batch(countMax, textTarget) {
     const start = this.pending.findIndex(({ answer }) => !answer);
@@ -96,7 +95,7 @@ export class Local {
     return batch;
   }
 
-  /** Call this before sending `batch`: from now on the server may commit each mutation. */
+  /** Call this method before sending `batch`: from then on the server may commit each mutation. */
   async noteSending(batch) {
     await this.#note(
       batch.filter(({ sent }) => sent !== OPEN),
@@ -152,8 +151,8 @@ export class Local {
 
   /**
    * Continue as another client. A mutation is numbered anew if it was certainly not committed: it was never sent, all
-   * its pushes were refused, or `uncommitted` says so. A mutation with a committed outcome is settled. Any other may
-   * have been committed: it is not sent again, and is settled as unknown.
+   * its pushes were refused, or `uncommitted` is true for it. A mutation with a committed outcome is settled. Any other
+   * mutation may have been committed, so it is not sent again and is settled as unknown.
    */
   reset(uncommitted = () => false) {
     return this.#reset([], uncommitted);
@@ -169,7 +168,8 @@ export class Local {
     }
     for (const operation of pulled.patch) applyTo(this.state, operation);
     this.#facts.cookie = cookie;
-    // A copy of the former document may contain this client's mutations without knowing the client.
+    // The pull comes from another document: perhaps a copy that has this client's mutations, but not the client's
+    // number.
     if (elsewhere && !Object.hasOwn(pulled.last, this.client)) return this.#reset([], () => false, pulled.patch);
     return this.#confirm(pulled, asked !== null && reportsRejections(asked, pulled));
   }
@@ -214,8 +214,8 @@ export class Local {
       ...lost.map((row) => ({ waiting: row, status: "lost", reason: LOST })),
       ...confirmed.map((waiting) => settle(waiting, reasons.get(waiting.id), areRejectionsKnown)),
     ];
-    // A pull follows the pushes of its sync cycle. A mutation that it does not confirm is not in the document, even if
-    // its push was answered, so it is sent again.
+    // A pull follows the pushes of its sync cycle. A mutation that the pull does not confirm is not in the document,
+    // even if the answer to a push confirmed the mutation. So the client sends it again.
     const open = this.pending.filter(({ id, answer }) => id > last && answer && answer !== "queued");
     for (const waiting of open) Object.assign(waiting, { answer: "", reason: null });
     return this.#settle(settled, open, pulled.patch, this.#remember(settled));
@@ -275,7 +275,7 @@ export class Local {
     return { settled, durable };
   }
 
-  // Add failures, and drop the oldest beyond FAILURES_MAX. Returns the dropped ones.
+  // Add failures, and drop the oldest beyond FAILURES_MAX. Returns the dropped failures.
   #fail(failed) {
     this.failures.push(...failed);
     return this.failures.splice(0, Math.max(0, this.failures.length - FAILURES_MAX));
@@ -341,8 +341,8 @@ function applyTo(state, { op, key, value }) {
   else state.remove(key);
 }
 
-// Whether a committed mutation that the pull does not list as rejected was applied. The server lists rejections only
-// over a limited number of versions, and not with the full state.
+// Whether the pull lists every rejection since `asked`. The server lists rejections only over a limited number of
+// versions, and not with the full state.
 const reportsRejections = (asked, pulled) =>
   !hasFullState(pulled) && pulled.cookie.version - asked.version <= REJECTIONS_SHOWN_VERSIONS;
 

@@ -1,5 +1,6 @@
-// The built-in mutators. They behave like the server's (`stratalog.protocol.mutators`): one table of cases tests both.
-// A mutator depends only on its draft and its arguments: it uses no clock, no random numbers and no network.
+// The built-in mutators behave like the server's mutators (`stratalog.protocol.mutators`): one table of cases tests
+// both implementations. A mutator depends only on its draft and its arguments: it uses no clock, no random numbers and
+// no network.
 
 import { Draft } from "./draft.js";
 import { Rejected, invalid } from "./errors.js";
@@ -31,7 +32,7 @@ function inc(draft, args) {
   draft.put(key, sum(present, by));
 }
 
-/** `{key, item}`: add to the end of the key's list; a missing key counts as an empty list. */
+/** `{key, item}`: add the item to the end of the key's list; a missing key counts as an empty list. */
 function append(draft, args) {
   const [key, item] = take(args, ["key", "item"]);
   const present = draft.get(key, []);
@@ -42,8 +43,8 @@ function append(draft, args) {
 export const BUILT_IN_MUTATORS = Object.freeze({ put, del, patch, inc, append });
 
 /**
- * Run one mutation on a draft. Returns its effect: the values of the changed keys, before and after.
- * Throws the mutator's error, and `invalid` for an unknown name. The draft is then unchanged.
+ * Run one mutation on a draft. Returns the mutation's effect: the values of the changed keys, before and after.
+ * Throws the mutator's error, and `invalid` for an unknown name. After an error the draft is unchanged.
  */
 export function run(draft, mutators, name, args) {
   if (!Object.hasOwn(mutators, name)) throw invalid("no such mutator", { name });

@@ -1,8 +1,8 @@
-// Interpretation of the server's answer to a push: pure decisions. formats/sync.md has the rules.
+// Interpretation of the server's answer to a push, by pure functions. formats/sync.md has the rules.
 
 import { StratalogError } from "./errors.js";
 
-/** A mutation's `sent`: NEVER before its first push; REFUSED if every push of it certainly wrote nothing; else OPEN. */
+/** A mutation's `sent`: NEVER before its first push; REFUSED if certainly no push committed it; else OPEN. */
 export const NEVER = 0;
 export const REFUSED = 1;
 export const OPEN = 2;
@@ -26,7 +26,7 @@ const REFUSALS = new Set(["collected", "wrong-group"]);
  *
  * `committed` has pairs of mutation and outcome, and is empty if the server `queued` the push. At most one of these
  * three is set:
- * - `resendFrom`: the server has no mutation from this id on. The client sends again from there.
+ * - `resendFrom`: the server has no mutation from this id on. The client sends its mutations again from this id on.
  * - `isBehind`: the server has fewer mutations than it had confirmed, as after a restore, or is another server. The
  *   client pulls, which raises the server's numbers, and pushes again. If the server is then still behind, the client
  *   continues under another id.
@@ -54,8 +54,8 @@ export function interpretPush(client, batch, before, pushed, first) {
   return { committed, resendFrom: gap.expected };
 }
 
-// Whether a mutation is certainly not committed. A mismatch proves it: its number has another payload. A refusal proves
-// it only if no earlier push of the mutation is in doubt.
+// Whether a mutation is certainly not committed. A mismatch proves this, because the number has another payload. A
+// refusal proves this only if no earlier push of the mutation is in doubt.
 const isFree = ([, { status }, sent]) =>
   status === "mismatch" || ((REFUSALS.has(status) || status === UNKNOWN) && sent !== OPEN);
 

@@ -1,5 +1,5 @@
-// Replica: a local copy of a document, which needs no network. Its optimistic state is the newest pulled state with the
-// pending mutations run on it.
+// Replica: a local copy of a document, which needs no network. A replica's optimistic state is the newest pulled state
+// with the pending mutations run on it.
 
 import { Draft } from "./draft.js";
 import { invalid } from "./errors.js";
@@ -21,7 +21,7 @@ export class Pending {
   constructor({ sequence, name, args }) {
     Object.assign(this, { sequence, name, args });
     this.effect = { before: new Map(), after: new Map(), reason: null };
-    /** Resolves to the status once it is settled. If the mutation is lost later, only `status` changes. */
+    /** Resolves to the status when the mutation is settled. If the mutation is lost later, only `status` changes. */
     this.settled = new Promise((resolve) => (this.#settle = resolve));
   }
 
@@ -30,7 +30,7 @@ export class Pending {
     return [...this.effect.after.keys()];
   }
 
-  /** Why the mutation's last run here had no effect; null if it had one. The server decides whether to reject it. */
+  /** Why the mutation's last run here had no effect; null if it had an effect. The server decides independently. */
   get predictedRejection() {
     return this.effect.reason;
   }
@@ -75,9 +75,9 @@ export class Replica {
   }
 
   /**
-   * Run a mutation on the optimistic state, and store it for the server. Readers see it at once. The promise resolves
-   * to its handle when the mutation is durable. If the mutator throws, the promise rejects with that error, and nothing
-   * is changed or stored.
+   * Run a mutation on the optimistic state, and store it for the server. Readers see the effect at once. The promise
+   * resolves to the mutation's handle when the mutation is durable. If the mutator throws, the promise rejects with the
+   * mutator's error, and nothing is changed or stored.
    */
   async mutate(name, /** @type {any} */ args = null) {
     if (typeof name !== "string" || !name) throw invalid("a mutator's name must be a text");
@@ -91,21 +91,21 @@ export class Replica {
     return handle;
   }
 
-  /** Undo a mutation of this client with new built-in mutations, one for each key it changed. */
+  /** Undo a mutation of this client with new built-in mutations, one for each changed key. */
   async undo(handle) {
     const counts = this.#mutators.inc === BUILT_IN_MUTATORS.inc;
     const steps = inverse(handle, (key) => this.#draft.value(key), counts);
     return Promise.all(steps.map(([name, args]) => this.mutate(name, args)));
   }
 
-  /** The handles of the mutations that the server has not confirmed, in order, with those from before a reload. */
+  /** The handles of the mutations that the server has not confirmed, in order, also from before a reload. */
   pending() {
     return this.local.pending.map((waiting) => this.#handle(waiting));
   }
 
   /**
-   * Call `callback` with the changed keys that start with `prefix`, whenever there are any. Returns a function that
-   * ends the subscription.
+   * Call `callback` after each change, with the changed keys that start with `prefix`, if there are any. Returns a
+   * function that ends the subscription.
    */
   subscribe(callback, prefix = "") {
     const subscriber = { callback, prefix };
@@ -114,8 +114,8 @@ export class Replica {
   }
 
   /**
-   * Call `callback` whenever the pending mutations, the failures or the client's knowledge of the server may have
-   * changed. Returns a function that ends these calls.
+   * Call `callback` whenever the pending mutations, the failures or the properties of the client may have changed.
+   * Returns a function that ends these calls.
    */
   watch(callback) {
     this.#watchers.add(callback);
@@ -123,8 +123,8 @@ export class Replica {
   }
 
   /**
-   * For the sync cycle: change the local data with `change`, then the optimistic state and the handles, and notify.
-   * `patch` has the changes of the canonical state.
+   * For the sync cycle: change the local data with `change`. Then update the optimistic state and the handles, and
+   * notify the callbacks. `patch` has the changes of the canonical state.
    */
   async settle(change, patch = []) {
     const was = this.#optimisticValues(patch);
@@ -165,8 +165,8 @@ export class Replica {
     return handle;
   }
 
-  // The server may lose an applied mutation, and its handle must then report that. So the replica keeps weak references
-  // to the newest SETTLED_HANDLES_MAX applied handles.
+  // The server may lose an applied mutation, and the mutation's handle must then report the loss. So the replica keeps
+  // weak references to the newest SETTLED_HANDLES_MAX applied handles.
   #end(sequence, status, reason) {
     const handle = this.#handles.get(sequence) ?? this.#applied.get(sequence)?.deref();
     handle?.end(status, reason);
@@ -183,7 +183,7 @@ export class Replica {
     return new Map([...keys].map((key) => [key, this.#draft.value(key)]));
   }
 
-  // For a key that only the new draft changes, the old optimistic value is the one that the canonical state still has.
+  // For a key that only the new draft changes, the canonical state still has the old optimistic value.
   #changedSince(was) {
     for (const key of this.#draft.changes.keys()) {
       if (!was.has(key)) was.set(key, this.local.state.value(key));
@@ -191,7 +191,8 @@ export class Replica {
     return [...was].filter(([key, value]) => !same(value, this.#draft.value(key))).map(([key]) => key);
   }
 
-  // Run the callbacks one after another, after the change. An error of a callback is reported and stops no other one.
+  // Run the callbacks one after another, after the change. An error of a callback is reported and stops no other
+  // callback.
   #notify(changed) {
     const calls = [...this.#watchers].map((callback) => () => callback());
     for (const { callback, prefix } of changed.length ? this.#subscribers : []) {

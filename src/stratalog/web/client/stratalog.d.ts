@@ -7,7 +7,7 @@ export interface Draft {
   get(key: string, fallback?: Value): Value;
   has(key: string): boolean;
   put(key: string, value: Value): void;
-  /** Remove `key`. Returns whether it existed. */
+  /** Remove `key`. Returns whether the key existed. */
   delete(key: string): boolean;
   /** Keys that start with `prefix` and their values, in order of code points. */
   scan(prefix?: string): [key: string, value: Value][];
@@ -18,25 +18,26 @@ export interface Draft {
 export type Mutator = (draft: Draft, args: any) => void;
 export type Mutators = Readonly<Record<string, Mutator>>;
 
-/** put, del, patch, inc, append: the same as the server's. */
+/** The mutators put, del, patch, inc and append. The server has the same mutators. */
 export const BUILT_IN_MUTATORS: Mutators;
 
 export class StratalogError extends Error {
-  /** The kind, as on the wire: "invalid", "limit-exceeded", "forbidden", "outcome-unknown" … */
+  /** The kind of error, with the server's names: "invalid", "limit-exceeded", "forbidden", "outcome-unknown" … */
   readonly code: string;
   readonly details: Readonly<Record<string, unknown>>;
 }
 
-/** Thrown by a mutator. The mutation then has no effect; `reason` says why. */
+/** Thrown by a mutator. The mutation then has no effect, for `reason`. */
 export class Rejected extends StratalogError {
   constructor(reason: string);
   readonly reason: string;
 }
 
 /**
- * pending: stored in the browser, and not yet confirmed. queued: the server will apply it later. applied: part of the
- * document. rejected: recorded without effect. unknown: it may have been applied; the client cannot find out. lost: it
- * was applied, and the server has gone back to a history without it, as after a restore.
+ * pending: the mutation is stored in the browser, and not yet confirmed. queued: the server will apply the mutation
+ * later. applied: the mutation is part of the document. rejected: the server recorded the mutation without effect.
+ * unknown: the mutation may have been applied, and the client cannot find out. lost: the mutation was applied, and the
+ * server has gone back to a history without it, as after a restore.
  */
 export type Status = "pending" | "queued" | "applied" | "rejected" | "unknown" | "lost";
 
@@ -48,11 +49,14 @@ export interface Pending {
   readonly status: Status;
   /** Why the status is rejected, lost or unknown; otherwise null. */
   readonly reason: string | null;
-  /** Why the mutation's last run in this page had no effect; null if it had one. */
+  /** Why the mutation's last run in this page had no effect; null if it had an effect. */
   readonly predictedRejection: string | null;
   /** The keys that the mutation changed when it was last run. */
   readonly keys: string[];
-  /** The status once it is settled: applied, rejected or unknown. An applied mutation may be lost later. */
+  /**
+   * Resolves to the status when the mutation is settled: applied, rejected or unknown. An applied mutation may be lost
+   * later.
+   */
   readonly settled: Promise<Status>;
 }
 
@@ -66,9 +70,9 @@ export interface Failure {
 }
 
 export interface Options {
-  /** A bearer token, or a function that returns the current one on each call. */
+  /** A bearer token, or a function that returns the current token on each call. */
   token?: string | (() => string | Promise<string>);
-  /** The same mutators as the server's. The default are the built-in ones. */
+  /** The mutators, which must be the server's mutators. The default is `BUILT_IN_MUTATORS`. */
   mutators?: Mutators;
   /** Create the document if it is missing. */
   create?: boolean;
@@ -82,13 +86,13 @@ export interface Options {
 export function connect(url: string | URL, options?: Options): Promise<Client>;
 
 export interface Client {
-  /** The current client id, as in the history. It changes when the client has to continue under another id. */
+  /** The current client id, as in the history. The id changes when the client has to continue under another id. */
   readonly id: string;
   /** The version of the canonical state; 0 before the first pull. */
   readonly version: number;
   /** Whether the client synchronises in the background. */
   readonly running: boolean;
-  /** The error of the last sync cycle in the background; null if it succeeded. */
+  /** The error of the last sync cycle in the background; null if the cycle succeeded. */
   readonly lastError: Error | null;
   /** The newest thousand mutations that were rejected, lost or of unknown outcome, oldest first. */
   readonly failures: Failure[];
@@ -106,13 +110,13 @@ export interface Client {
   keys(prefix?: string): string[];
 
   /**
-   * Run a mutation. Readers see it at once. The promise resolves when the mutation is durable in the browser, and
-   * rejects with the mutator's error.
+   * Run a mutation. Readers see the effect at once. The promise resolves when the mutation is durable in the browser,
+   * and rejects with the mutator's error.
    */
   mutate(name: string, args?: Value): Promise<Pending>;
-  /** Undo a mutation, and no later change, with new mutations. Rejects with Rejected if that is impossible. */
+  /** Undo a mutation, and no later change, with new mutations. Rejects with Rejected if this is impossible. */
   undo(mutation: Pending): Promise<Pending[]>;
-  /** The mutations that the server has not confirmed, in order, with those from before a reload. */
+  /** The mutations that the server has not confirmed, in order, also from before a reload. */
   pending(): Pending[];
 
   /** Remove a failure from `failures`, for example after the user has seen it. */
@@ -124,20 +128,20 @@ export interface Client {
    */
   subscribe(callback: (keys: string[]) => void, prefix?: string): () => void;
   /**
-   * Call `callback` whenever the pending mutations, the failures or the client's knowledge of the server may have
-   * changed. Returns a function that ends these calls.
+   * Call `callback` whenever the pending mutations, the failures or the properties of the client may have changed.
+   * Returns a function that ends these calls.
    */
   watch(callback: () => void): () => void;
 
-  /** Set this client's presence state, such as its cursor, which other clients see: up to a KiB; null for none. */
+  /** Set this client's presence state, such as its cursor, for other clients. The limit is 1 KiB; null means none. */
   show(state: Value): void;
 
   /** Run one sync cycle now: push, then pull. Rejects with the cycle's error. */
   sync(): Promise<void>;
   start(): void;
-  /** Stop synchronising until `start`. Mutations made meanwhile stay pending. */
+  /** Stop synchronising until `start`. New mutations stay pending. */
   stop(): void;
-  /** Try again now, without the rest of the back-off; also with a token that the server refused. */
+  /** Try again now, without the rest of the back-off, and even with a token that the server refused. */
   hurry(): void;
   /** Stop, and release the tab's lease. The next tab can take over the stored data. */
   close(): void;

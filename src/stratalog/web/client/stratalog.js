@@ -1,5 +1,6 @@
-// The local-first client of a document in a browser. It works offline. After `mutate` has resolved, its mutation is not
-// lost. The client needs no build step: import this file as it is. docs/guides/browser-client.md explains its use.
+// The local-first client of a document in a browser. This client works offline. After `mutate` has resolved, the
+// browser has stored the mutation durably. The client needs no build step: import this file as it is.
+// docs/guides/browser-client.md explains its use.
 //
 // stratalog      `connect`, the client and its background sync loop
 // replica        reads, mutations, subscriptions and handles
@@ -30,8 +31,8 @@ const DOCUMENT = /\/organisations\/[^/?#]+\/documents\/[^/?#]+$/;
 
 /**
  * Return a client of the document at `url`, `http://host/v1/organisations/{organisation}/documents/{document}`. Unless
- * `start` is false, it synchronises in the background. The server need not be reachable. `name` separates the stored
- * data of several people who use one browser.
+ * `start` is false, the client synchronises in the background. The server need not be reachable. `name` separates the
+ * stored data of several people who use one browser.
  */
 export async function connect(url, options = {}) {
   const { token, mutators = BUILT_IN_MUTATORS, create = false, name = "", start = true } = options;
@@ -52,7 +53,7 @@ export async function connect(url, options = {}) {
 }
 
 export class Client extends Replica {
-  /** The error of the last sync cycle in the background; null if it succeeded. @type {any} */
+  /** The error of the last sync cycle in the background; null if the cycle succeeded. @type {any} */
   lastError = null;
   #parts;
   #syncCycle;
@@ -62,7 +63,7 @@ export class Client extends Replica {
   #running = false;
   #closed = false;
   #failures = 0;
-  /** The number of cycles in a row in which the mutations of an ended tab could not all be sent. */
+  /** The number of consecutive cycles that could not send all mutations of the ended tabs. */
   #adoptFailures = 0;
   #hurry = () => this.hurry();
 
@@ -84,7 +85,7 @@ export class Client extends Replica {
     return this.#running;
   }
 
-  /** The current client id, as in the document's history. It changes when the client must continue under another id. */
+  /** The client id, as in the document's history. The id changes when the client must continue under another id. */
   get id() {
     return this.local.client;
   }
@@ -111,7 +112,7 @@ export class Client extends Replica {
     return Object.fromEntries(Object.entries(this.#live.principals).filter(([id]) => id !== this.#live.id));
   }
 
-  /** Set this client's presence state, such as its cursor, which other clients see: up to a KiB; null for none. */
+  /** Set this client's presence state, such as its cursor, for other clients. The limit is 1 KiB; null means none. */
   show(state) {
     this.#live.show(state);
   }
@@ -134,12 +135,12 @@ export class Client extends Replica {
     this.#running = true;
     globalThis.addEventListener("online", this.#hurry);
     this.#live.start();
-    // If the old loop has not noticed `stop`, it continues. The new loop starts after the old one has ended.
+    // If the old loop has not noticed `stop`, it continues. The new loop starts after the old loop has ended.
     this.#loop = this.#loop.then(() => this.#run());
     this.hurry();
   }
 
-  /** Stop synchronising until `start`. Mutations made meanwhile stay pending. */
+  /** Stop synchronising until `start`. New mutations stay pending. */
   stop() {
     this.#running = false;
     globalThis.removeEventListener("online", this.#hurry);
@@ -148,7 +149,7 @@ export class Client extends Replica {
     this.note();
   }
 
-  /** Try again now, without the rest of the back-off; also with a token that the server refused. */
+  /** Try again now, without the rest of the back-off, and even with a token that the server refused. */
   hurry() {
     this.#failures = 0;
     this.#parts.http.retry();
@@ -179,7 +180,7 @@ export class Client extends Replica {
     }
   }
 
-  // Run one sync cycle. Returns how long to wait after it.
+  // Run one sync cycle. Returns the time to wait before the next cycle, in milliseconds.
   async #attempt() {
     try {
       await this.sync();
@@ -197,8 +198,8 @@ export class Client extends Replica {
     return pauseMs(this.#failures, { ...BACKOFF, retryAfter: this.lastError.details?.retryAfter });
   }
 
-  // Send the mutations that ended tabs left, each under its tab's own client id, so that none is applied twice. Returns
-  // whether a tab's mutations could not be sent.
+  // Send the mutations that ended tabs left, each under its tab's own client id, so that the server applies no mutation
+  // twice. Returns whether some tab's mutations could not be sent.
   async #adopt() {
     const { database, http, tabLease } = this.#parts;
     const others = (await database.tabLeases()).filter((other) => other.tabLease !== tabLease);
@@ -211,7 +212,7 @@ export class Client extends Replica {
         if (left.local.pending.length) await new SyncCycle(left, http).run();
         if (!left.local.pending.length) await this.local.inherit(left.local);
       } catch {
-        // The tab's mutations stay stored, and are tried again after the next sync cycle.
+        // The tab's mutations stay stored. The client tries again to send them after its next sync cycle.
         stays = true;
       } finally {
         release();

@@ -1,4 +1,5 @@
-// Sync cycle: one push and one pull between a replica and a server. It recovers from data loss on either side.
+// Sync cycle: one push and one pull between a replica and a server. A sync cycle recovers from data loss on either
+// side.
 
 import { NEVER, interpretPush } from "./pushDecision.js";
 
@@ -46,8 +47,8 @@ export class SyncCycle {
 
   async #runOnce() {
     const { local } = this.#replica;
-    // Pull before the first push. A client's first pull cannot list rejections, so no push may come before it. And if
-    // the browser's data were copied, a pull shows that the other copy commits under the same client id.
+    // Pull before the first push. A client's first pull cannot list rejections, so no push may come before the first
+    // pull. If the browser's data were copied, a pull also shows that the other copy commits under the same client id.
     if (!local.cookie || (!this.#met && local.pending.some(({ sent }) => sent === NEVER))) await this.#pull();
     this.#met = true;
     await this.#resendQueued();
@@ -94,8 +95,8 @@ export class SyncCycle {
   }
 
   /**
-   * Handle a server that has lost confirmed mutations. The first time, pull, which raises the server's numbers. If the
-   * server is still behind after that (`again`), continue as another client.
+   * Handle a server that has lost confirmed mutations. The first time, the client pulls, because a pull raises the
+   * server's numbers. If the server is still behind after this pull (`again`), the client continues under another id.
    */
   async #catchUp(batch, before, again) {
     if (again) return this.#replica.settle((local) => local.reset(again.uncommitted));
@@ -139,8 +140,8 @@ export class SyncCycle {
     try {
       pulled = await this.#http.request("pull", { group, cookie });
     } catch (error) {
-      // The group may now belong to another principal, and is then useless. If mutations are pending, their push
-      // detects that. Otherwise there is no push, so continue as another group here.
+      // Another principal may now own the group, and the client then needs another group. If mutations are pending,
+      // their push detects this. Otherwise there is no push, so begin with another group here.
       if (error.code === "forbidden" && !local.pending.length) await this.#replica.settle(() => local.reset());
       throw error;
     }

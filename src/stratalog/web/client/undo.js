@@ -4,9 +4,10 @@ import { Rejected } from "./errors.js";
 import { isObject, same } from "./values.js";
 
 /**
- * Return [name, arguments] of the mutations that undo a mutation with `effect`, one for each changed key. If `counts`,
- * `inc` is the built-in mutator, and the opposite `inc` undoes it. Of an object, only the changed members are restored.
- * Throws Rejected if the mutation is lost or had no effect, or if the undo would overwrite a later change.
+ * Return [name, arguments] of the mutations that undo a mutation with `effect`, one for each changed key. `counts`
+ * means that `inc` is the built-in mutator: the opposite `inc` then undoes an `inc`. If an object has changed since the
+ * mutation, the undo restores only the members that the mutation changed. Throws Rejected if the mutation is lost or
+ * had no effect, or if the undo would overwrite a later change.
  */
 export function inverse({ name, args, effect, status }, optimisticValue, counts) {
   if (status === "lost") throw new Rejected("the mutation is lost");
@@ -23,7 +24,8 @@ function restore(key, before, after, current) {
   return ["patch", { key, merge }];
 }
 
-// A merge patch (RFC 7396) that restores the changed members; null if none can, or if it would undo a later change.
+// Return a merge patch (RFC 7396) that restores the changed members. Return null if the patch would undo a later
+// change. Return null also for an old member that is null or an object: a merge patch may not restore it exactly.
 function mergeBack(before, after, current) {
   if (![before, after, current].every(isObject)) return null;
   const member = (value, name) => (Object.hasOwn(value, name) ? value[name] : undefined);

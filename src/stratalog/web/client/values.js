@@ -1,6 +1,5 @@
-// Values: JSON values, and bytes (Uint8Array). They have one canonical form, so that a page and the server agree on
-// which values are equal. Whole numbers are integers, -0 is 0, and names are ordered by code point. A canonical value
-// is frozen.
+// Values: JSON values, and bytes (Uint8Array). Each value has one canonical form, so that a page and the server agree
+// on equality. Whole numbers are integers, -0 is 0, and names are ordered by code point. A canonical value is frozen.
 
 import { exceeded, invalid } from "./errors.js";
 
@@ -80,7 +79,7 @@ function checkNumber(value, what) {
   return value === 0 ? 0 : value;
 }
 
-// Other readers treat a whole number beyond the safe integers as a float. Its exponent form marks it as a float.
+// A whole number beyond the safe integers is a float. Its exponent form makes other readers decode it as a float.
 function encodeNumber(value) {
   return Number.isInteger(value) && !Number.isSafeInteger(value) ? value.toExponential() : String(value);
 }

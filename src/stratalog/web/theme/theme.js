@@ -1,6 +1,6 @@
-// The theme: light or dark, as the user chose, else as the system says. This is a classic script in the head, so that
-// it runs before the browser paints. A click on `#scheme` changes the theme of every page in this browser. The window
-// gets the event “stratalog-scheme” after each change.
+// The theme: light or dark, by the user's choice, or else by the system's setting. This is a classic script in the
+// head, so that it runs before the browser paints. A click on `#scheme` changes the theme of all pages of this server
+// in this browser. The window gets the event “stratalog-scheme” after each change.
 {
   const CHOSEN = "stratalog scheme";
   const root = document.documentElement;
@@ -18,7 +18,7 @@
   };
   const toggle = () => {
     const other = root.dataset.scheme === "dark" ? "light" : "dark";
-    // If the user's choice equals the system's, forget it, so that the page follows the system again.
+    // If the user's choice equals the system's setting, forget the choice, so that the page follows the system again.
     if (other === system()) localStorage.removeItem(CHOSEN);
     else localStorage.setItem(CHOSEN, other);
     show();
