@@ -1,6 +1,7 @@
 """A store on AWS: its address, `aws://NAME?…`, and the table, bucket, queue and dead-letter queue behind it.
 
-Endpoints and credentials come from the sources that AWS's own tools use. So does the region if the address names none.
+Endpoints and credentials come from the sources that AWS's own tools use. If the address names no region, the region
+comes from these sources too.
 """
 
 from __future__ import annotations
@@ -94,7 +95,7 @@ class AwsStore:
     def open_queue(self) -> SqsQueue:
         """Find the queue and its dead-letter queue, and return a client of both.
 
-        Raises Unavailable where one of them does not exist.
+        Raises Unavailable if either queue does not exist.
         """
         client = self._service("sqs")
         try:
@@ -107,8 +108,8 @@ class AwsStore:
     def create(self) -> list[str]:
         """Create the missing table, bucket and queues, and return their kinds and names, such as ``table plans``.
 
-        Existing ones are only read, so a role without the right to create can open an existing store. Several processes
-        may call this at once. Raises Invalid. After Unavailable or OutcomeUnknown, call this again.
+        `create` only reads existing resources, so a role without the right to create can open an existing store.
+        Several processes may call `create` at once. Raises Invalid. After Unavailable or OutcomeUnknown, call it again.
         """
         table, bucket, queue = self._address.table, self._address.bucket, self._address.queue
         made = []
@@ -148,9 +149,10 @@ def open_bucket(url: str, clock: Clock) -> ObjectBlobs:
 
 
 def configured_endpoint(session: Any, service: str) -> str:
-    """Return the endpoint URL configured for a service in the environment or the profile; empty without one.
+    """Return the endpoint URL configured for a service in the environment or the profile; empty if none is.
 
-    The order is that of AWS's own tools: “Service-specific endpoints”, AWS SDKs and Tools Reference Guide.
+    The sources have the same precedence as in AWS's own tools: “Service-specific endpoints”, AWS SDKs and Tools
+    Reference Guide.
     """
     if session.get_config_variable("ignore_configured_endpoint_urls"):
         return ""
@@ -166,8 +168,8 @@ def configured_endpoint(session: Any, service: str) -> str:
 
 
 # For each part of an address: a pattern of the names that its service accepts, and the rule in words. The table's name
-# is the default name of bucket and queue, and must then match their rules too. SQS accepts 80 characters, and
-# `-dead.fifo` takes ten of them.
+# is the default name of bucket and queue. If it is used for them, it must match their rules too. SQS accepts 80
+# characters, and `-dead.fifo` takes ten of them.
 SHAPES: dict[str, tuple[re.Pattern[str], str]] = {
     "table": (re.compile(r"[A-Za-z0-9_.-]{3,255}"), "3 to 255 letters, digits, underscores, dots and hyphens"),
     "bucket": (re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]"), "3 to 63 lower-case letters, digits and hyphens"),

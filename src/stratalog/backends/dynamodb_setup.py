@@ -50,8 +50,8 @@ def open_client(
 ) -> DynamoClient:
     """Return a client with the region, endpoint and credentials that AWS's own tools would use.
 
-    ``region`` and ``endpoint`` take precedence where given. ``session`` is a botocore session; by default a new one.
-    Raises Invalid without credentials or a region.
+    ``region`` and ``endpoint`` take precedence if given. ``session`` is a botocore session; the default is a new
+    session. Raises Invalid without credentials or a region.
     """
     session = session or Session()
     try:
@@ -110,8 +110,8 @@ def _request_table(client: DynamoClient, table: str) -> bool:
         "BillingMode": "PAY_PER_REQUEST",
     }
     try:
-        # Retried like a read, since a second creation changes nothing. If an answer was lost, the result may be False
-        # although this call created the table.
+        # The client retries this call like a read, since a second creation changes nothing. If an answer was lost, the
+        # result may be False although this call created the table.
         client.call("CreateTable", request, _anything, CallEffect.READ)
     except Unavailable as exc:
         if exc.details.get("code") != "ResourceInUseException":
