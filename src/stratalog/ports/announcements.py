@@ -11,7 +11,7 @@ from typing import Protocol
 __all__ = ["Announcements", "Heard"]
 
 Heard = Callable[[str, str], None]
-"""A thread of the backend calls it for each hint of another process, with the organisation and name of the log."""
+"""A function that a thread of the backend calls for each hint, with the organisation and name of the log."""
 
 
 class Announcements(Protocol):

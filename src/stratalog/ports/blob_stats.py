@@ -21,7 +21,7 @@ PAGE_WANTED_MIN = 10
 def stats_of(blobs: Blobs, folder: str, wanted: Iterator[tuple[str, T]]) -> Iterator[tuple[T, BlobStat | None]]:
     """Yield (the caller's value, the blob's metadata) for each wanted blob, with None for a blob that is not stored.
 
-    ``wanted`` holds (key of a blob in ``folder``, the caller's value) in order of key. Raises Unavailable.
+    ``wanted`` yields (key of a blob in ``folder``, the caller's value) in order of key. Raises Unavailable.
     """
     row = next(wanted, None)
     matched = 0

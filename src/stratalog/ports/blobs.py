@@ -15,7 +15,10 @@ __all__ = ["BlobStat", "Blobs", "check_put", "key_hash", "verified"]
 
 
 class BlobStat(msgspec.Struct, frozen=True):
-    """The metadata of a blob. Each put makes a generation: ``stamp`` names it, ``modified_ms`` starts its age."""
+    """The metadata of a blob.
+
+    Each put makes a new generation of the blob. ``stamp`` names the generation, whose age starts at ``modified_ms``.
+    """
 
     key: str
     stored_bytes: int

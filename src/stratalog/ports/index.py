@@ -152,11 +152,10 @@ class Index(Protocol):
         A reader that sees a write of the commit finds its blobs. A blob has at most `blob_bytes_max` bytes, and all
         blobs together have at most `COMMIT_BLOB_BYTES_MAX`. A commit may consist of blobs alone.
 
-        Raises these errors. Each error states what was written:
-        ConditionFailed: nothing written. The error contains the item at the key of each failed condition, as stored at
-        the time of the commit.
-        Unavailable: nothing written. OutcomeUnknown: either all writes or none took effect.
-        LimitExceeded, Invalid, Closed: nothing written.
+        Raises ConditionFailed: nothing was written. The error contains the item at the key of each failed condition, as
+        stored at the time of the commit.
+        Raises Unavailable, LimitExceeded, Invalid, Closed: nothing was written.
+        Raises OutcomeUnknown: either all writes or none took effect.
         """
         ...
 
@@ -237,7 +236,7 @@ def check_commit(
 ) -> None:
     """Raise LimitExceeded or Invalid for a commit over the port's limits. Every backend calls this first.
 
-    ``encoded`` holds the attributes of each write's item as a MessagePack map, if the backend has these maps. Their
+    ``encoded`` contains the attributes of each write's item as a MessagePack map, if the backend has these maps. Their
     sizes can prove that a small commit is within the limits. Such a proof takes a third of the time of `item_bytes`,
     and most commits are small.
     """

@@ -63,7 +63,7 @@ class Queue(Protocol):
         ...
 
     def release(self, message: Message, *, after_seconds: float = 0) -> bool:
-        """Make the message visible again ``after_seconds`` from now. This may be later than the visibility timeout.
+        """Make the message visible again ``after_seconds`` from now, even after the present timeout.
 
         Return False, and change nothing, if the receipt is no longer valid.
         """
