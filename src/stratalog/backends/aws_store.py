@@ -172,9 +172,12 @@ def configured_endpoint(session: Any, service: str) -> str:
 # characters, and `-dead.fifo` takes ten of them.
 SHAPES: dict[str, tuple[re.Pattern[str], str]] = {
     "table": (re.compile(r"[A-Za-z0-9_.-]{3,255}"), "3 to 255 letters, digits, underscores, dots and hyphens"),
-    "bucket": (re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]"), "3 to 63 lower-case letters, digits and hyphens"),
+    "bucket": (re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]"), "3 to 63 lower-case letters, digits, dots and hyphens"),
     "queue": (re.compile(r"[A-Za-z0-9_-]{1,70}"), "up to 70 letters, digits, underscores and hyphens"),
     "freed": (re.compile(r"(retain)?"), "retain, or omitted"),
     "region": (re.compile(r"[a-z0-9-]*"), "lower-case letters, digits and hyphens"),
-    "prefix": (re.compile(r"([A-Za-z0-9_-][A-Za-z0-9._-]*(/[A-Za-z0-9_-][A-Za-z0-9._-]*)*)?"), "a path of plain names"),
+    "prefix": (
+        re.compile(r"([A-Za-z0-9_-][A-Za-z0-9._-]*(/[A-Za-z0-9_-][A-Za-z0-9._-]*)*)?"),
+        "a path of names of letters, digits, dots, underscores and hyphens",
+    ),
 }

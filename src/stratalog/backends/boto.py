@@ -55,7 +55,7 @@ class RequestRefused(Unavailable):
 
 
 def aws_client(service: str, session: Any, endpoint: str, policy: RequestPolicy) -> Any:
-    """Return a boto3 client that tries each request once. It is safe for threads.
+    """Return a boto3 client that tries each request once. The client is safe for threads.
 
     ``endpoint`` is the URL of a compatible service; empty for Amazon's own service.
     """

@@ -220,7 +220,9 @@ class FileBlobs:
                 break
             self._clock.sleep(LOCK_POLL_MS / 1000)
         else:
-            raise Unavailable("another process holds a blob's file", path=file.name, limit_ms=FILE_LOCK_WAIT_MS_MAX)
+            raise Unavailable(
+                "another process keeps a blob's file locked", path=file.name, limit_ms=FILE_LOCK_WAIT_MS_MAX
+            )
         try:
             yield
         finally:
@@ -267,7 +269,7 @@ class FileBlobs:
 def _walk(folder: str, base: str, prefix: str, after: str) -> Iterator[tuple[str, str]]:
     """Yield keys and paths in order of key. A folder's name sorts with a slash at its end, as within keys.
 
-    If a blob has two files, the file of format 1 is left out: this file sorts first, and the file with suffixes
+    If a blob has two files, the file of format 1 is left out. This file sorts first, and the file with suffixes
     replaces it in the `dict`.
     """
     with file_errors():

@@ -91,7 +91,7 @@ class PostgresAnnouncements:
                     connection.close()
             except (psycopg.Error, StratalogError) as exc:
                 if not self._closed:
-                    _log.warning("hints of other processes cannot be heard: %s", exc)
+                    _log.warning("hints of other processes cannot be received: %s", exc)
                     self._clock.sleep(RETRY_SECONDS)
 
     def _hear(self, connection: Connection, heard: Heard) -> None:

@@ -1,6 +1,6 @@
 """The queue in PostgreSQL.
 
-Each group with messages has a row, with the time from which the group can be received. A transaction that changes the
+Each group with messages has a row with the time from which its messages can be received. A transaction that changes the
 messages of a group first locks this row. So the messages have the order in which their senders committed.
 """
 

@@ -33,7 +33,7 @@ class S3Versions:
     """The versions of the objects in ``bucket`` whose key starts with ``base``.
 
     ``make_client`` returns a boto3 client that tries each request once. `S3Versions` calls ``make_client`` when a
-    client is first needed: few processes list or delete, and a Lambda function must not wait for a client in a cold
+    client is first needed. Few processes list or delete, and a Lambda function must not wait for a client in a cold
     start.
 
     If the current version is removed, the previous version becomes current. So a delete removes the oldest version
@@ -235,7 +235,7 @@ def create_bucket(client: Any, bucket: str) -> bool:
         except RequestRefused as exc:
             if exc.reason == "BucketAlreadyExists":
                 error = Invalid(
-                    "another AWS account owns a bucket of that name; choose another with ?bucket=", bucket=bucket
+                    "another AWS account owns a bucket of that name; choose another name with ?bucket=", bucket=bucket
                 )
                 raise error from exc
             if exc.reason != "BucketAlreadyOwnedByYou":

@@ -333,7 +333,7 @@ def _nothing(_: apsw.Connection) -> None:
 
 
 def _all_rows(group: Sequence[_Ticket[Any]]) -> tuple[Sequence[Row], Sequence[BlobRow]]:
-    """Return the rows of all tickets if one statement can insert them and does all the jobs; otherwise no rows."""
+    """Return the rows of all tickets if all tickets only insert, and one statement can insert all; else no rows."""
     rows = list(chain.from_iterable(ticket.rows for ticket in group))
     blobs = list(chain.from_iterable(ticket.blobs for ticket in group))
     insert = len(rows) <= INSERT_ROWS_MAX and all(ticket.rows or ticket.blobs for ticket in group)

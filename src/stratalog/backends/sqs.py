@@ -186,7 +186,7 @@ class SqsQueue:
         failed = {failure["Id"]: failure for failure in answer.get("Failed", [])}
         sent = list(itertools.takewhile(lambda entry: entry["Id"] not in failed, entries))
         if len(sent) + len(failed) < len(entries):
-            raise OutcomeUnknown("a message was sent although an earlier one failed", failed=len(failed))
+            raise OutcomeUnknown("a message was sent although an earlier message failed", failed=len(failed))
         del entries[: len(sent)]
         if not failed:
             return
@@ -238,7 +238,7 @@ class SqsQueue:
         return True
 
     def _remember(self, receipt: str, timeout: _VisibilityTimeout) -> None:
-        """Remember how long a receipt is valid. Over `TIMEOUTS_MAX`, forget the oldest; SQS still checks it."""
+        """Remember how long a receipt is valid. Over `TIMEOUTS_MAX`, forget the oldest, which SQS still checks."""
         with self._lock:
             self._timeouts[receipt] = timeout
             if len(self._timeouts) > TIMEOUTS_MAX:

@@ -104,7 +104,9 @@ class Turnstile:
                 self._owner.release()
 
     def _wait(self, locks: _Locks, ended: Callable[[], bool]) -> bool:
-        """Lock the door, lock the room, unlock the door. False if ``ended()`` is true, or after `TURN_WAIT_MS_MAX`.
+        """Lock the door, lock the room, and unlock the door.
+
+        Return False, without the lock of the room, if ``ended()`` is true, or after `TURN_WAIT_MS_MAX`.
 
         A process that waited in vain is probably behind a stopped process. Such a process does not wait again until it
         finds the locks free. Otherwise each of its commits would wait for `TURN_WAIT_MS_MAX`.
