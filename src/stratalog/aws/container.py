@@ -65,7 +65,7 @@ class Container:
         self.sockets: str = environment.get("STRATALOG_SOCKETS", "").rstrip("/")
         own = "ws" + self.sockets.removeprefix("http") if self.sockets else ""
         self.live_address: str = environment.get("STRATALOG_LIVE", "") or own
-        """The address where clients connect for live hints; empty if there is none."""
+        """The address where clients connect for live hints; empty without a WebSocket API."""
 
         self._news: dict[tuple[str, str], int] = {}
 

@@ -107,7 +107,10 @@ class Listeners:
         self._put((organisation, name), GatewayListener(id, min(latest_ms, expires_ms or latest_ms)))
 
     def leave(self, id: str) -> None:
-        """Remove a connection. If it showed a state, send the remaining states to the rest. Raises errors of ports."""
+        """Remove a connection. If it showed a state, send the other listeners the states that remain.
+
+        Raises the errors of ports.
+        """
         name = self.name_of(id)
         if name is None:
             return
@@ -117,7 +120,7 @@ class Listeners:
             self._send_shown(name)
 
     def show(self, id: str, state: Value) -> None:
-        """Show a connection's state to the other listeners, or with None no state. Raises LimitExceeded, Forbidden."""
+        """Show a connection's state to the other listeners; None shows no state. Raises LimitExceeded, Forbidden."""
         size = len(encode(state))
         if size > PRESENCE_BYTES_MAX:
             raise LimitExceeded("the presence of a client is too large", value=size, limit=PRESENCE_BYTES_MAX)
@@ -155,7 +158,7 @@ class Listeners:
         self._send(name, _shown(living), living)
 
     def _send(self, name: Name, message: FromServer, living: list[GatewayListener]) -> None:
-        """Send a message to the listeners. If a closed listener showed a state, send the new states to the rest."""
+        """Send a message to the listeners. If a closed listener showed a state, send the others the new states."""
         begun = Observation(self._clock)
         send = partial(self._send_to, name, message, begun)
         if len(living) < 2:
@@ -185,7 +188,7 @@ class Listeners:
         now_ms, begun = self._clock.wall_ms(), Observation(self._clock)
         listeners = list(self._all(name, consistent))
         for listener in listeners:
-            # Close expired connections while there is time. The next call closes the rest, which get no messages.
+            # Close expired connections until the time is over. The next call closes the other expired connections.
             if listener.expires_ms <= now_ms and begun.age_seconds() <= ANNOUNCE_SECONDS_MAX:
                 self._end(name, listener)
         return [listener for listener in listeners if listener.expires_ms > now_ms]

@@ -26,7 +26,7 @@ from stratalog.worker.settlement import Settlement, Settler, again_seconds
 __all__ = ["Processor", "handler"]
 
 END_SECONDS = 3.0
-"""With less time left, the handler begins no other message: it must still release and report the rest."""
+"""With less time left, the handler begins no other message: it must release and report the remaining messages."""
 
 Remaining = Callable[[], float]
 """Returns the seconds that are left of this call."""
@@ -80,7 +80,7 @@ class Processor:
         return [ids[message.receipt] for message in again]
 
     def _take(self, messages: Sequence[Message], remaining: Remaining) -> Sequence[Message]:
-        """Settle the messages of one group in order, and return those to redeliver."""
+        """Settle the messages of one group in order, and return the messages to redeliver."""
         left = messages
         while left:
             if remaining() < END_SECONDS:
