@@ -39,7 +39,7 @@ from stratalog.worker.messages import open_push, read_message
 __all__ = ["RejectedPush", "edit_letter", "list_letters", "redrive"]
 
 OPERATOR = "redrive"
-UNKNOWN = "its worker ended without a report"
+UNKNOWN = "the worker ended without a report"
 
 
 class RejectedPush(msgspec.Struct, frozen=True):
@@ -73,8 +73,8 @@ def list_letters(store: Store, *, after: str = "") -> Iterator[RejectedPush]:
 def redrive(store: Store, letter: str, author: str = OPERATOR) -> list[Outcome]:
     """Run the mutations of a dead letter again; return their outcomes. After a crash, another call resumes.
 
-    Raises NotFound if the letter or its document does not exist, and the errors of `Document.apply`. Raises Corrupt if
-    the letter is damaged or its arguments were changed. After these errors, except those of `apply`, no mutation ran.
+    Raises NotFound if the letter or its document does not exist, and the errors of `Document.apply`. Raises Corrupt,
+    and runs no mutation, if the letter is damaged or its arguments were changed.
     """
     if "/" in letter:
         return [_redrive_rejection(store, letter, author)]

@@ -160,7 +160,7 @@ def claim_check_exists(blobs: Blobs, envelope: Envelope) -> bool:
 
 
 def remove_claim_check(blobs: Blobs, envelope: Envelope) -> None:
-    """Delete the blobs of a settled push, first the blob that `claim_check_exists` looks for. May be repeated."""
+    """Delete the blobs of a settled push, first the blob that `claim_check_exists` reads. Calling twice is harmless."""
     if envelope.claim_check is None:
         return
     first = _claim_check_key(envelope, envelope.claim_check)

@@ -98,7 +98,7 @@ class Settler:
         return [self.settle(messages[0])]
 
     def drop_claim_check(self, settled: Settlement) -> None:
-        """Delete the blobs of a push that was too large for its message. May be repeated."""
+        """Delete the blobs of a push that was too large for its message. Calling twice is harmless."""
         remove_claim_check(self._store.environment.blobs, settled.envelope)
 
     def finish(self, settled: Settlement) -> None:

@@ -47,7 +47,7 @@ class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True):
     """How often the queue delivers a message: at most the queue's own limit."""
 
     messages_max: int = WORKER_MESSAGES_MAX
-    """The maximum number of received and unsettled messages, with those that wait for an unreachable document."""
+    """The maximum number of received, unsettled messages. Messages for an unreachable document count too."""
 
     retry_seconds_first: float = 0.1
     retry_seconds_max: float = 30
