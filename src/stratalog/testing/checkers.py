@@ -145,7 +145,7 @@ def check_real_time(appends: Iterable[CheckedAppend], reads: Iterable[HeadRead])
         if version < established:
             raise Violation(
                 "real-time",
-                "a call returned an older state than a call that was answered before it was sent",
+                "a call returned an older state than a call that was answered before the first call was sent",
                 step=moment,
                 version=version,
                 established=established,

@@ -1,7 +1,7 @@
 """A simulated disk: real files in a folder, and a power failure that may undo everything that was not synced.
 
-A `Disk` is one life of the machine's disk, between two failures. It remembers the content of each file and folder at
-its last sync. After a failure the next life begins in a new folder. In the new folder each sector and each name has
+A `Disk` is one life of the machine's disk, between two failures. A `Disk` stores the content of each file and folder
+at its last sync. After a failure the next life begins in a new folder. In the new folder each sector and each name has
 either its synced or its latest state. A rename is atomic, as on file systems with a journal. Programs of the previous
 life end in the old folder, where their writes have no effect.
 """
@@ -135,7 +135,7 @@ class Disk:
     def _restore(self, source: str, folder: int, target: str, share: float, moved: dict[int, bool]) -> None:
         """Restore in ``target`` the folder with inode ``folder``, whose path was ``source``.
 
-        That folder may have been removed since, or another folder may have its path.
+        The folder may have been removed since, or another folder may have its path.
         """
         present = _names(source) if _is_folder(source, folder) else {}
         durable = self._names.get(folder, {})

@@ -1,7 +1,7 @@
 """A deterministic scheduler of many actors in one thread. A seed decides which actor runs after each port call.
 
 An actor is plain synchronous code on a greenlet. Its code between two calls of :meth:`Scheduler.switch` is one atomic
-step, so code under simulation must do its I/O through the simulated ports only, and must not start threads.
+step. So code under simulation must do its I/O only through the simulated ports, and must not start threads.
 """
 
 from __future__ import annotations
@@ -281,7 +281,7 @@ class Scheduler:
             self._awaited -= not actor.background
 
     def _end_all(self) -> None:
-        """End the remaining actors without further steps. Each gets GreenletExit now and at each later call."""
+        """End the remaining actors without further steps. Each actor gets GreenletExit now and at each later call."""
         self._closing = True
         for actor in sorted(self._live, key=lambda actor: actor.number):
             self.current = actor
