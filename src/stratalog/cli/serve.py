@@ -1,4 +1,4 @@
-"""The command that serves a store over HTTP. It imports the server's packages only when it runs."""
+"""The command that serves a store over HTTP. The command imports the server's packages only when it runs."""
 
 from __future__ import annotations
 

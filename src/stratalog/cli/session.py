@@ -91,7 +91,7 @@ def of_every_command(function: F, *, reads_environment: bool = False) -> F:
         envvar=ENVIRONMENT if reads_environment else None,
         expose_value=False,
         callback=_set_store,
-        help=f"The store: a folder, or an aws:// URL.  [default: ${ENVIRONMENT}, else {STORE_DEFAULT}]",
+        help=f"The store: a folder, or a postgresql:// or aws:// URL.  [default: ${ENVIRONMENT}, else {STORE_DEFAULT}]",
     )
     settings = click.option(
         "--settings",

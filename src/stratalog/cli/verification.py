@@ -135,9 +135,7 @@ def repair(session: Session, names: tuple[str, ...], records: tuple[str, ...], d
 @click.argument("names", metavar="[ORGANISATION/NAME]", nargs=-1)
 @record_option
 @click.option("--all", "of_store", is_flag=True, help="Sign all logs, documents and records; needs --lines.")
-@click.option(
-    "--lines", type=NEW_FILE, metavar="FILE", help="Where to write the list of histories that --all needs: a new file."
-)
+@click.option("--lines", type=NEW_FILE, metavar="FILE", help="A new file for the list of histories, which --all needs.")
 @click.option("--key", type=FILE, required=True, metavar="FILE", help="The signing key; see checkpoint-key.")
 def checkpoint(
     session: Session, names: tuple[str, ...], records: tuple[str, ...], of_store: bool, lines: Path | None, key: Path
