@@ -56,7 +56,7 @@ class Blobs(Protocol):
         ...
 
     def delete(self, key: str, stamp: str) -> bool:
-        """Delete the generation that ``stamp`` names. If another one is stored, delete nothing and return False.
+        """Delete the generation that ``stamp`` names. If another generation is stored, delete nothing, return False.
 
         Return True if the generation was deleted or no blob is stored. Raises Unavailable if the backend cannot
         distinguish generations.

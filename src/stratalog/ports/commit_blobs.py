@@ -1,4 +1,7 @@
-"""Storage of a commit's blobs: the index stores small blobs in the commit, if it can. Other blobs are put before."""
+"""Storage of a commit's blobs.
+
+The index stores small blobs in the commit, if it can. Other blobs are put before the commit.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ __all__ = ["commit_with_blobs", "put_all", "put_first", "put_together"]
 
 # The number of threads that put blobs in parallel. A put mostly waits for the storage.
 TOGETHER = 16
-# `put_together` starts threads only for at least so many blobs. Most commits have fewer blobs.
+# `put_together` starts threads only for this number of blobs or more. Most commits have fewer blobs.
 TOGETHER_MIN = 64
 
 

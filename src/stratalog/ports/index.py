@@ -146,7 +146,7 @@ class Index(Protocol):
         ...
 
     def commit(self, writes: Sequence[Write], blobs: Mapping[str, bytes] = NO_BLOBS) -> None:
-        """Do all writes or none. On return they are durable and every consistent read sees them.
+        """Do all writes or none. On return the writes are durable, and every consistent read sees them.
 
         ``blobs`` are stored in the same transaction, as `Blobs.put` stores them: the age of a stored blob restarts.
         A reader that sees a write of the commit finds its blobs. A blob has at most `blob_bytes_max` bytes, and all

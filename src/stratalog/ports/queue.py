@@ -63,9 +63,10 @@ class Queue(Protocol):
         ...
 
     def release(self, message: Message, *, after_seconds: float = 0) -> bool:
-        """Make the message visible again ``after_seconds`` from now, even after the present timeout.
+        """Make the message visible again ``after_seconds`` from now.
 
-        Return False, and change nothing, if the receipt is no longer valid.
+        This time may be later than the end of the present visibility timeout. Return False, and change nothing, if the
+        receipt is no longer valid.
         """
         ...
 
