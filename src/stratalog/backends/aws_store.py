@@ -30,7 +30,7 @@ from stratalog.ports.meter import Meter
 
 __all__ = ["Address", "AwsStore", "configured_endpoint", "open_bucket", "parse_address"]
 
-# How long one receive waits for a message. An idle worker sends one billed request per wait.
+# The time for which one receive waits for a message. An idle worker sends one billed request per wait.
 QUEUE_WAIT_SECONDS = 2
 MAY_NAME = {"bucket", "queue", "region", "prefix", "freed"}
 
@@ -168,7 +168,7 @@ def configured_endpoint(session: Any, service: str) -> str:
 
 
 # For each part of an address: a pattern of the names that its service accepts, and the rule in words. The table's name
-# is the default name of bucket and queue. If it is used for them, it must match their rules too. SQS accepts 80
+# is the default name of bucket and queue, and as such it must match the rules of S3 and SQS too. SQS accepts 80
 # characters, and `-dead.fifo` takes ten of them.
 SHAPES: dict[str, tuple[re.Pattern[str], str]] = {
     "table": (re.compile(r"[A-Za-z0-9_.-]{3,255}"), "3 to 255 letters, digits, underscores, dots and hyphens"),

@@ -49,7 +49,7 @@ def read_units(read_bytes: int, *, consistent: bool) -> float:
 
 
 def commit_operation(writes: Sequence[Write]) -> str:
-    """Return DynamoDB's name for a commit of these writes. Do not pass a lone check: `DynamoIndex` reads it."""
+    """Return DynamoDB's name for a commit of these writes. For a lone check, `DynamoIndex` sends a read instead."""
     if len(writes) > 1:
         return "TransactWriteItems"
     return "PutItem" if isinstance(writes[0], Put) else "DeleteItem"

@@ -56,7 +56,7 @@ Attributes = dict[str, DynamoValue]
 
 
 class Reason(msgspec.Struct, frozen=True):
-    """Why one write of a transaction failed. ``Code`` is the text ``None`` for a write that did not fail."""
+    """The reason why one write of a transaction failed. ``Code`` is the text ``None`` for a write that did not fail."""
 
     Code: str = "None"
     Message: str | None = None

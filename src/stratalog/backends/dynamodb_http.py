@@ -82,7 +82,7 @@ class Endpoint:
         try:
             reply = connection.exchange(request)
         except BaseException:
-            connection.close()  # the rest of this reply would be read as the reply to the next request
+            connection.close()  # otherwise the next exchange would read the rest of this reply
             raise
         if self._closed or reply.headers.get(b"connection", b"").lower() == b"close":
             connection.close()

@@ -1,7 +1,7 @@
 """Blobs as files of a folder: one file per blob, written under a temporary name and linked into place.
 
 A file's path is the blob's key plus the suffixes of its kind and codec, so that a person can open it. In format 1 the
-path is the key alone. A file of format 1 can still be read. The next put of its blob writes a file with suffixes and
+path is the key alone. A file of format 1 can still be read. The next put of such a blob writes a file with suffixes and
 removes the old file.
 """
 
@@ -39,7 +39,7 @@ NEW = ".new"
 ASIDE = ".aside"
 DIGITS = 64
 KINDS = frozenset(kind.suffix for kind in (JSON, MSGPACK, OCTETS))
-# How often a reader looks at all possible paths. A put may replace a file of format 1 by a file with suffixes, just
+# A reader looks so often at all possible paths. A put may replace a file of format 1 by a file with suffixes, just
 # after the reader looked for the file with suffixes. The reader then finds the new file at the second look.
 LOOKS = 2
 FILES_LOOKED_AT_MAX = 10_000

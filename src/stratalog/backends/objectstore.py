@@ -39,8 +39,8 @@ __all__ = ["ObjectBlobs", "Versions", "open_object_blobs"]
 
 T = TypeVar("T")
 
-# How long obstore may reuse credentials. botocore renews credentials that expire within ten minutes, so its credentials
-# are valid for longer than CREDENTIALS_TTL.
+# The time for which obstore may reuse credentials. botocore renews credentials that expire within ten minutes, so its
+# credentials are valid for longer than CREDENTIALS_TTL.
 CREDENTIALS_TTL = timedelta(minutes=9)
 CONTENT_TYPE, CONTENT_ENCODING = "Content-Type", "Content-Encoding"
 CODE = re.compile(r"<Code>(\w+)</Code>")

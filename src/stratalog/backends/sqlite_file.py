@@ -389,7 +389,7 @@ def _error(exc: apsw.Error) -> StratalogError:
 
 @contextmanager
 def _opening(path: str) -> Iterator[None]:
-    """Let one process at a time open the file, which may create it. Translates SQLite's errors to Stratalog's."""
+    """Let one process at a time open the file, since the open may create it. Translates SQLite's errors."""
     lock_file = open_lock_file(path + ".lock")
     try:
         fcntl.flock(lock_file, fcntl.LOCK_EX)

@@ -112,7 +112,8 @@ class SqsQueue:
 
         Messages received too often become dead letters, as in `receive`. SQS delivers a failing message together with
         the messages behind it, and increases their counts too. So only the first message of a group was tried as often
-        as its count says. For the other messages ``receives`` is lowered, so that each has at least one more try.
+        as its count states. The method lowers ``receives`` of the other messages, so that each has one more try or
+        more.
         """
         self._check_open()
         messages = [_message_of_event(record) for record in records]
