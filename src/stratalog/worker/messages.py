@@ -126,7 +126,7 @@ def write_message(
 
 
 def read_message(message: bytes) -> Envelope:
-    """Return the envelope of a message. Raises Corrupt; Unsupported for a newer format."""
+    """Return the envelope of a message. Raises Corrupt, and Unsupported for a newer format."""
     if message[:1] > bytes([FORMAT]):
         raise Unsupported("a message is of a newer format", value=message[0], limit=FORMAT)
     try:
@@ -138,8 +138,8 @@ def read_message(message: bytes) -> Envelope:
 def open_push(blobs: Blobs, envelope: Envelope) -> QueuedPush:
     """Return the push that a message contains or refers to.
 
-    Raises Corrupt, Unavailable; ReservedName for a push that no server queues; Unsupported for a codec of a newer
-    program.
+    Raises Corrupt and Unavailable, ReservedName for a push that no server queues, and Unsupported for a codec of a
+    newer program.
     """
     if envelope.claim_check is None:
         body = unpack(codec_named(envelope.codec, envelope.claim_check_owner), envelope.inline, QUEUED_BYTES_MAX)

@@ -134,7 +134,10 @@ class _Sent:
             return any(not clients.isdisjoint(push.last) for push in self._waiting)
 
     def check_room(self, state: State, pushes_max: int, owner: str) -> None:
-        """Raise QueueFull if too many pushes wait, in all or of ``owner``. ``state`` is the document's latest state."""
+        """Raise QueueFull if too many pushes wait, of all owners together or of ``owner``.
+
+        ``state`` is the document's latest state, which shows the applied pushes.
+        """
         with self._lock:
             while self._waiting and self._is_settled(0, state):
                 self._waiting.popleft()

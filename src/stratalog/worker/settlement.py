@@ -93,7 +93,7 @@ class Settler:
                 return self._settle_joined(joined)
             except TRANSIENT:
                 raise
-            except Exception:  # noqa: BLE001 - settling each message alone shows which one fails
+            except Exception:  # noqa: BLE001 - settling each message alone shows the faulty message
                 self.counts["parted"] += 1
         return [self.settle(messages[0])]
 

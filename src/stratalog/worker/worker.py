@@ -44,7 +44,7 @@ class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True):
     """The time for which a message is hidden from other workers. The worker's heartbeats extend this time."""
 
     receives_max: int = QUEUE_RECEIVES_MAX
-    """How often the queue delivers a message: at most the queue's own limit."""
+    """The number of the delivery that the worker treats as a message's last: at most the queue's own limit."""
 
     messages_max: int = WORKER_MESSAGES_MAX
     """The maximum number of received, unsettled messages. Messages for an unreachable document count too."""
@@ -204,7 +204,7 @@ class Worker:
         self._size = min(2 * self._size, RECEIVE_MESSAGES_MAX)
 
     def _settle(self, messages: Sequence[Message]) -> int:
-        """Apply and acknowledge the first messages; return their number. After an error it can be called again."""
+        """Apply and acknowledge the first messages; return their number. After an error, call `_settle` again."""
         settled = self._settler.settle_some(messages)
         for settlement in settled:
             self._finish(settlement)
