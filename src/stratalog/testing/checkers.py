@@ -128,7 +128,7 @@ def check_writer_order(log: Iterable[LoggedEntry]) -> None:
 
 
 def check_real_time(appends: Iterable[CheckedAppend], reads: Iterable[HeadRead]) -> None:
-    """Check real-time order: no call returns an older state than a call whose answer came before the first was sent.
+    """Check real-time order: if call A was answered before call B was sent, B returns no older state than A.
 
     An acknowledged append at version n counts as a read of version n - 1 that was sent at the same time. The check
     ignores other appends.
@@ -145,7 +145,7 @@ def check_real_time(appends: Iterable[CheckedAppend], reads: Iterable[HeadRead])
         if version < established:
             raise Violation(
                 "real-time",
-                "a call returned an older state than a call that was answered before the first call was sent",
+                "a call returned an older state than a call that had already been answered",
                 step=moment,
                 version=version,
                 established=established,

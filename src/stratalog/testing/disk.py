@@ -40,7 +40,7 @@ class DiskWeather(msgspec.Struct, frozen=True):
 
 
 def draw_disk_weather(random: Random) -> DiskWeather:
-    """Draw the rates of one seed: a tenth of the seeds have no faults, most others a few."""
+    """Draw the rates of one seed: a tenth of the seeds have no faults, most other seeds have a few."""
     if random.random() < 0.1:
         return DiskWeather()
     return DiskWeather(

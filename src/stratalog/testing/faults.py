@@ -88,7 +88,7 @@ class Weather(msgspec.Struct, frozen=True):
 
 
 def draw_weather(random: Random) -> Weather:
-    """Draw the weather of a seed: a tenth of the seeds have no faults, the others have few or many."""
+    """Draw the weather of a seed: a tenth of the seeds have no faults, the other seeds have few or many."""
     if random.random() < 0.1:
         return Weather(page_items_max=random.choice((2, 10, 100)))
     force = 0.1 * random.random() ** 2
