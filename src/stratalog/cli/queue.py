@@ -28,7 +28,7 @@ __all__ = ["COMMANDS"]
 
 HEARTBEATS_PER_TIMEOUT = 4
 THREADS_ASIDE = RECEIVE_MESSAGES_MAX
-"""One thread for each coalesced message. The threads commit their acknowledgements together, in one transaction."""
+"""One thread for each coalesced message. Acknowledgements at the same time can share a transaction."""
 
 
 @command("work", example="stratalog work myapp:app --store ./data")

@@ -166,7 +166,10 @@ def checkpoint_key(session: Session, name: str, file: Path) -> None:
 
 
 def _refuse(options: Mapping[str, object], why: str) -> None:
-    """Raise UsageError for a given option that the command would ignore. A user would believe that it had an effect."""
+    """Raise UsageError for a given option that the command would ignore.
+
+    Otherwise a user would believe that the option had an effect.
+    """
     for name, value in options.items():
         if value is not None:
             raise click.UsageError(f"{name} {why}")
