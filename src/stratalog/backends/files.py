@@ -39,8 +39,9 @@ NEW = ".new"
 ASIDE = ".aside"
 DIGITS = 64
 KINDS = frozenset(kind.suffix for kind in (JSON, MSGPACK, OCTETS))
-# A reader looks so often at all possible paths. A put may replace a file of format 1 by a file with suffixes, just
-# after the reader looked for the file with suffixes. The reader then finds the new file at the second look.
+# The number of times that a reader looks at all possible paths. A put may replace a file of format 1 by a file with
+# suffixes, just after the reader looked for the file with suffixes. The reader then finds the new file at its second
+# look.
 LOOKS = 2
 FILES_LOOKED_AT_MAX = 10_000
 PUT_TRIES_MAX = 100
