@@ -1,4 +1,4 @@
-"""Handlers for AWS Lambda functions that share a store. Each cold start imports them, so they must import quickly.
+"""Handlers for AWS Lambda functions that share a store. Each cold start imports these modules, which must import fast.
 
 Modules
 -------

@@ -1,8 +1,8 @@
 """Responses in the form that Lambda passes to a gateway: one JSON object of at most 6 MB with the body in base64.
 
 A body that would be too large is compressed if the client accepts zstd or gzip. Every other body is sent uncompressed,
-as the server sends all bodies. If a body holds a secret beside text that an attacker chose, its compressed length can
-reveal the secret.
+as the server sends all bodies. If a body contains a secret and also text that an attacker chose, the compressed length
+of the body can reveal the secret.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ class GatewayAnswer:
             if name == "set-cookie":
                 cookies.append(value)
             elif name == "content-security-policy" and live_address:
-                # Live hints come from another host here, so allow the page to connect to that host too.
+                # Behind a gateway, live hints come from another host, so allow the page to connect to that host too.
                 headers[name] = value.replace(OWN_CONNECTIONS, f"{OWN_CONNECTIONS} {_origin(live_address)}")
             elif name != "content-length":
                 headers[name] = f"{headers[name]}, {value}" if name in headers else value
@@ -125,7 +125,7 @@ def _is_accepted(weight: str | None) -> bool:
 
 
 def _of_packed(headers: Headers) -> Headers:
-    """Return the headers for the compressed body: the entity tag becomes weak, and ranges are no longer offered."""
+    """Return the headers for the compressed body: with a weak entity tag, and without an offer of ranges."""
     remaining = [(name.lower(), value) for name, value in headers if name.lower() != b"accept-ranges"]
     weak = [
         (name, b"W/" + value if not value.startswith(b"W/") else value) for name, value in remaining if name == b"etag"

@@ -3,7 +3,7 @@
 The application runs without its lifespan, which would start a watch over live connections: a function has no live
 connections. A function returns a response in one piece (`answers.py`), so event streams are refused.
 
-The fields are described in “AWS Lambda proxy integrations for HTTP APIs”, Amazon API Gateway Developer Guide.
+“AWS Lambda proxy integrations for HTTP APIs” in the Amazon API Gateway Developer Guide describes the event's fields.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Api:
     def answer(self, event: Mapping[str, Any]) -> dict[str, Any]:
         """Answer one request, and notify the listeners of its commits."""
         answer = self._runner.run(self._answer(event))
-        # Announce before the return: Lambda may freeze the process right after it.
+        # Announce before the return: Lambda may freeze the process right after the return.
         self._container.announce()
         return answer.event(self._container.live_address)
 
@@ -142,8 +142,8 @@ def _raw_path(event: Mapping[str, Any], headers: Mapping[str, str]) -> str:
     """Return the escaped path as the client sent it.
 
     An HTTP API unescapes the path, so an escaped slash in a name becomes a separator. A client may therefore repeat its
-    escaped path in a header. The header is used only if it unescapes to the gateway's path. So it can only change how
-    the path is split into names. It cannot lead to a path that the gateway did not authorise.
+    escaped path in a header. The function uses the header only if it unescapes to the gateway's path. So the header can
+    only change how the path is split into names. The header cannot lead to a path that the gateway did not authorise.
     """
     path: str = event["rawPath"]
     stage = f"/{event['requestContext'].get('stage', '')}"

@@ -35,7 +35,7 @@ class Container:
     the WebSocket API's stage, ``https://…``. ``STRATALOG_LIVE`` is the address to which clients connect, ``wss://…``,
     if it differs from that stage's address.
     ``STRATALOG_ORIGINS`` lists web origins, separated by spaces, that may call in addition to the application's own.
-    ``STRATALOG_SETTINGS`` holds settings of the log, the server, the worker and quotas, as JSON.
+    ``STRATALOG_SETTINGS`` contains settings of the log, the server, the worker and quotas, as JSON.
 
     Raises Invalid if a variable is missing or invalid, and the errors of `open_store`.
     """
@@ -65,7 +65,7 @@ class Container:
         self.sockets: str = environment.get("STRATALOG_SOCKETS", "").rstrip("/")
         own = "ws" + self.sockets.removeprefix("http") if self.sockets else ""
         self.live_address: str = environment.get("STRATALOG_LIVE", "") or own
-        """The address where clients connect for live hints; empty if there is none."""
+        """The address where clients connect for live hints; empty without a WebSocket API."""
 
         self._news: dict[tuple[str, str], int] = {}
 
@@ -80,7 +80,7 @@ class Container:
             self._news[organisation, name] = max(version, self._news.get((organisation, name), 0))
 
     def announce(self) -> None:
-        """Poke the listeners of each document that `note` was called for. Raises nothing: pokes are only hints."""
+        """Poke the listeners of each document that `note` has noted. Raises nothing: pokes are only hints."""
         while self._news:
             (organisation, name), version = self._news.popitem()
             self.listeners.announce(organisation, name, Poke(version))

@@ -1,8 +1,8 @@
-"""Listeners: the live connections that API Gateway holds, stored in the index, and the messages to them.
+"""Listeners: the live connections of API Gateway, stored in the index, and the messages to these connections.
 
-All messages are hints. A client that misses a message pulls by itself within a minute. A connection is removed when it
-disconnects. If the disconnect event is lost, the connection is removed when the next message to it fails, or when the
-connection expires.
+All messages are hints. A client that misses a message pulls by itself within a minute. `Listeners` removes a connection
+that disconnects. If the disconnect event is lost, `Listeners` removes the connection when the next message to it fails,
+or when the connection expires.
 """
 
 from __future__ import annotations
@@ -107,7 +107,10 @@ class Listeners:
         self._put((organisation, name), GatewayListener(id, min(latest_ms, expires_ms or latest_ms)))
 
     def leave(self, id: str) -> None:
-        """Remove a connection. If it showed a state, send the others the remaining states. Raises errors of ports."""
+        """Remove a connection. If it showed a state, send the other listeners the states that remain.
+
+        Raises the errors of ports.
+        """
         name = self.name_of(id)
         if name is None:
             return
@@ -117,7 +120,7 @@ class Listeners:
             self._send_shown(name)
 
     def show(self, id: str, state: Value) -> None:
-        """Show a connection's state to the others; None removes the state. Raises LimitExceeded, Forbidden."""
+        """Show a connection's state to the other listeners; None shows no state. Raises LimitExceeded, Forbidden."""
         size = len(encode(state))
         if size > PRESENCE_BYTES_MAX:
             raise LimitExceeded("the presence of a client is too large", value=size, limit=PRESENCE_BYTES_MAX)
@@ -143,9 +146,9 @@ class Listeners:
         return None if item is None else (str(item.attributes["o"]), str(item.attributes["d"]))
 
     def announce(self, organisation: str, name: str, message: FromServer) -> None:
-        """Send a message to all listeners that can be reached, and remove closed ones. Raises no StratalogError."""
+        """Send a message to all listeners in reach, and remove the closed listeners. Raises no StratalogError."""
         try:
-            # An eventually consistent read costs half as much. A missed listener has just joined, and pulls anyway.
+            # An eventually consistent read costs half as much. A listener that it misses has just joined, and pulls.
             self._send((organisation, name), message, self._living((organisation, name), consistent=False))
         except StratalogError as exc:
             _log.warning("the listeners of %s/%s were not notified: %s", organisation, name, exc)
@@ -168,7 +171,7 @@ class Listeners:
             self._send(name, _shown(left), left)
 
     def _send_to(self, name: Name, message: FromServer, begun: Observation, listener: GatewayListener) -> bool:
-        """Send a message to one listener. Return False if its connection was closed, and remove it."""
+        """Send a message to one listener. If its connection is closed, remove it and return False."""
         if begun.age_seconds() > ANNOUNCE_SECONDS_MAX:
             return True
         try:
@@ -181,11 +184,11 @@ class Listeners:
             return True
 
     def _living(self, name: Name, *, consistent: bool) -> list[GatewayListener]:
-        """Return the listeners that have not expired, and close the connections of the others."""
+        """Return the listeners that have not expired, and close the connections of the expired listeners."""
         now_ms, begun = self._clock.wall_ms(), Observation(self._clock)
         listeners = list(self._all(name, consistent))
         for listener in listeners:
-            # Close expired connections only while there is time; the next call closes the rest. None gets messages.
+            # Close expired connections until the time is over. The next call closes the other expired connections.
             if listener.expires_ms <= now_ms and begun.age_seconds() <= ANNOUNCE_SECONDS_MAX:
                 self._end(name, listener)
         return [listener for listener in listeners if listener.expires_ms > now_ms]

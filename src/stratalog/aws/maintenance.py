@@ -16,7 +16,7 @@ from stratalog.maintenance.store_pass import MaintenanceReport, maintain
 __all__ = ["handler", "maintained"]
 
 END_SECONDS = 60.0
-"""The time that the pass leaves unused at the end of the function's time: it begins no new part then."""
+"""In these last seconds of the function's time, the pass begins no new part."""
 
 _log = logging.getLogger("stratalog.aws")
 
@@ -24,8 +24,8 @@ _log = logging.getLogger("stratalog.aws")
 def handler(event: object, context: Any) -> dict[str, Any]:
     """Run one maintenance pass: the entry point for Lambda.
 
-    ``STRATALOG_POLICY`` is the policy as JSON; without it only unreachable data is deleted. Raises Unavailable after
-    the pass if any part of it failed, so that the function's alarm goes off.
+    ``STRATALOG_POLICY`` is the policy as JSON. Without a policy, the pass deletes only unreachable data. Raises
+    Unavailable after the pass if any part of it failed, so that the function's alarm goes off.
     """
     policy = read_policy(os.environ.get("STRATALOG_POLICY") or "{}")
     seconds = max(0.0, context.get_remaining_time_in_millis() / 1000 - END_SECONDS)

@@ -1,9 +1,9 @@
 """The handler of the FIFO queue: the worker's own code settles a batch of messages, in the order of each group.
 
 SQS deletes the messages that the handler does not report. The handler stops a group at its first message that cannot be
-settled, or when its time ends. The handler then reports and releases this message and all later messages of the group.
-After a failure these messages return with a delay. So no message overtakes another of its group. The event source must
-have ``ReportBatchItemFailures``.
+settled, or when the time of the call ends. The handler then reports and releases this message and all later messages of
+the group. After a failure these messages return with a delay. So no message overtakes another message of its group. The
+event source must have ``ReportBatchItemFailures``.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from stratalog.worker.settlement import Settlement, Settler, again_seconds
 __all__ = ["Processor", "handler"]
 
 END_SECONDS = 3.0
-"""With less time left, the handler begins no message: it must still release and report the remaining messages."""
+"""With less time left, the handler begins no other message: it must release and report the remaining messages."""
 
 Remaining = Callable[[], float]
 """Returns the seconds that are left of this call."""
@@ -88,7 +88,7 @@ class Processor:
         return [ids[message.receipt] for message in again]
 
     def _take(self, messages: Sequence[Message], remaining: Remaining) -> Sequence[Message]:
-        """Settle the messages of one group in order, and return those to redeliver."""
+        """Settle the messages of one group in order, and return the messages to redeliver."""
         left = messages
         while left:
             if remaining() < END_SECONDS:
@@ -103,7 +103,7 @@ class Processor:
     def _settle(self, messages: Sequence[Message], remaining: Remaining) -> int:
         """Settle the first message, possibly with messages after it, and return how many were settled.
 
-        Errors of ports are retried while there is time: a redelivery instead would count towards the limit of receives.
+        After an error of a port, try again while there is time. A redelivery would count towards the limit of receives.
         """
         retry = Retry(self._clock, self._retry_policy)
         while True:
@@ -123,8 +123,8 @@ class Processor:
 
     def _finish(self, settled: Settlement) -> None:
         """Finish a settled message. A redelivered message is acknowledged at once."""
-        # SQS deletes the messages of a batch only when the call ends. If another message of the batch crashes the
-        # process each time, a redelivered message would otherwise be redelivered with it each time.
+        # SQS deletes the messages of a batch only when the call ends. If a message of the batch crashes the process
+        # again and again, SQS delivers the other messages again each time, unless the process acknowledges them.
         finish = self._settler.finish if settled.message.receives > 1 else self._settler.drop_claim_check
         finish(settled)
 

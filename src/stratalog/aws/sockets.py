@@ -1,8 +1,10 @@
-"""The handler of a WebSocket API: connections, the documents they listen to, and the states they show.
+"""The handler of a WebSocket API: connections, the documents that they listen to, and the states that they show.
 
-A connection receives messages only after its client has sent hello. Until then nothing is stored about it.
+A connection receives messages only after its client has sent hello. Before hello, the index has no item about the
+connection.
 
-The fields are described in “Integrating backend resources with WebSocket APIs”, Amazon API Gateway Developer Guide.
+“Integrating backend resources with WebSocket APIs” in the Amazon API Gateway Developer Guide describes the event's
+fields.
 """
 
 from __future__ import annotations
@@ -82,7 +84,7 @@ class Sockets:
         self._runner.close()
 
     async def _connect(self, event: Mapping[str, Any]) -> dict[str, Any]:
-        """Accept the connection if the server's middleware does."""
+        """Accept the connection if the server's middleware accepts it."""
         sent: list[str] = []
 
         async def send(message: Mapping[str, Any]) -> None:
@@ -107,7 +109,7 @@ class Sockets:
             self._container.listeners.show(id, message.state)
 
     def _greet(self, id: str, hello: Hello) -> None:
-        """Add the connection to a document's listeners, and send it the head's version and the states of the others."""
+        """Add the connection to a document's listeners, and send it the head's version and the listeners' states."""
         organisation, _, name = hello.document.partition("/")
         if not name or "/" in name:
             raise Invalid("hello must name organisation/document", value=hello.document)

@@ -4,7 +4,7 @@ Modules
 -------
 memory                  all three ports in memory: the strict reference
 item_rows               rows of items, for an index in SQL
-row_blobs               blobs of which the small ones are rows of the index's database
+row_blobs               blobs; the small blobs are rows of the index's database
 sqlite                  index, small blobs and queue in one SQLite file
 sqlite_file             connections to the file: group commit, readers, turns of processes
 sqlite_blobs            blobs as rows of the file
@@ -30,6 +30,6 @@ sqs                     the queue on SQS FIFO
 aws_store               the index, blobs and queue behind an AWS URL
 boto                    clients and errors of boto3
 service_request         retries of requests to a hosted service
-metered_ports           wrappers that count what a backend would be billed on AWS
+metered_ports           wrappers that count the units that AWS would bill for the same calls
 billed_units            the rules by which AWS counts billed units
 """

@@ -21,8 +21,8 @@ from stratalog.errors import Unavailable
 
 __all__ = ["AwsAccess", "EnvironmentAccess", "SessionAccess", "configured_endpoint", "find_access"]
 
-# How long obstore may reuse credentials. botocore renews credentials that expire within ten minutes, so it returns only
-# credentials that are valid for longer than this.
+# The time for which obstore may reuse credentials. botocore renews credentials that expire within ten minutes, so its
+# credentials are valid for longer than CREDENTIALS_TTL.
 CREDENTIALS_TTL = timedelta(minutes=9)
 # With one of these variables the region, an endpoint or the credentials may come from elsewhere, or may change.
 NEEDS_BOTOCORE = frozenset(
@@ -175,9 +175,10 @@ class SessionAccess:
 
 
 def configured_endpoint(session: Any, service: str) -> str:
-    """Return the endpoint URL that the environment or the profile of a botocore session has for a service, or "".
+    """Return the endpoint URL that the environment or the profile of a botocore session has for a service; "" if none is.
 
-    The order is that of AWS's own tools: “Service-specific endpoints”, AWS SDKs and Tools Reference Guide.
+    The sources have the same precedence as in AWS's own tools: “Service-specific endpoints”, AWS SDKs and Tools
+    Reference Guide.
     """
     if session.get_config_variable("ignore_configured_endpoint_urls"):
         return ""

@@ -1,6 +1,7 @@
 """A store on AWS: its address, `aws://NAME?…`, and the table, bucket, queue and dead-letter queue behind it.
 
-Endpoints and credentials come from the sources that AWS's own tools use. So does the region if the address names none.
+Endpoints and credentials come from the sources that AWS's own tools use. If the address names no region, the region
+comes from these sources too.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from stratalog.ports.meter import Meter
 
 __all__ = ["Address", "AwsStore", "open_bucket", "parse_address"]
 
-# How long one receive waits for a message. An idle worker sends one billed request per wait.
+# The time for which one receive waits for a message. An idle worker sends one billed request per wait.
 QUEUE_WAIT_SECONDS = 2
 MAY_NAME = {"bucket", "queue", "region", "prefix", "freed"}
 
@@ -88,7 +89,7 @@ class AwsStore:
     def open_queue(self) -> SqsQueue:
         """Find the queue and its dead-letter queue, and return a client of both.
 
-        Raises Unavailable where one of them does not exist.
+        Raises Unavailable if either queue does not exist.
         """
         client = self._service("sqs")
         try:
@@ -101,8 +102,8 @@ class AwsStore:
     def create(self) -> list[str]:
         """Create the missing table, bucket and queues, and return their kinds and names, such as ``table plans``.
 
-        Existing ones are only read, so a role without the right to create can open an existing store. Several processes
-        may call this at once. Raises Invalid. After Unavailable or OutcomeUnknown, call this again.
+        `create` only reads existing resources, so a role without the right to create can open an existing store.
+        Several processes may call `create` at once. Raises Invalid. After Unavailable or OutcomeUnknown, call it again.
         """
         table, bucket, queue = self._address.table, self._address.bucket, self._address.queue
         made = []
@@ -140,13 +141,16 @@ def open_bucket(url: str, clock: Clock) -> ObjectBlobs:
 
 
 # For each part of an address: a pattern of the names that its service accepts, and the rule in words. The table's name
-# is the default name of bucket and queue, and must then match their rules too. SQS accepts 80 characters, and
-# `-dead.fifo` takes ten of them.
+# is the default name of bucket and queue, and as such it must match the rules of S3 and SQS too. SQS accepts 80
+# characters, and `-dead.fifo` takes ten of them.
 SHAPES: dict[str, tuple[re.Pattern[str], str]] = {
     "table": (re.compile(r"[A-Za-z0-9_.-]{3,255}"), "3 to 255 letters, digits, underscores, dots and hyphens"),
-    "bucket": (re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]"), "3 to 63 lower-case letters, digits and hyphens"),
+    "bucket": (re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]"), "3 to 63 lower-case letters, digits, dots and hyphens"),
     "queue": (re.compile(r"[A-Za-z0-9_-]{1,70}"), "up to 70 letters, digits, underscores and hyphens"),
     "freed": (re.compile(r"(retain)?"), "retain, or omitted"),
     "region": (re.compile(r"[a-z0-9-]*"), "lower-case letters, digits and hyphens"),
-    "prefix": (re.compile(r"([A-Za-z0-9_-][A-Za-z0-9._-]*(/[A-Za-z0-9_-][A-Za-z0-9._-]*)*)?"), "a path of plain names"),
+    "prefix": (
+        re.compile(r"([A-Za-z0-9_-][A-Za-z0-9._-]*(/[A-Za-z0-9_-][A-Za-z0-9._-]*)*)?"),
+        "a path of names of letters, digits, dots, underscores and hyphens",
+    ),
 }

@@ -49,7 +49,7 @@ def read_units(read_bytes: int, *, consistent: bool) -> float:
 
 
 def commit_operation(writes: Sequence[Write]) -> str:
-    """Return DynamoDB's name for a commit of these writes. Do not pass a lone check, which is made as a read."""
+    """Return DynamoDB's name for a commit of these writes. For a lone check, `DynamoIndex` sends a read instead."""
     if len(writes) > 1:
         return "TransactWriteItems"
     return "PutItem" if isinstance(writes[0], Put) else "DeleteItem"
@@ -78,7 +78,7 @@ def count_commit(
 ) -> None:
     """Count a commit that succeeded, or whose condition failed (``wasted``), in write units.
 
-    The units are those of `commit_units`, or ``reported`` if that is more.
+    The units are the result of `commit_units`, or ``reported`` if ``reported`` is larger.
     """
     operation, units = commit_operation(writes), max(reported, commit_units(writes, standing))
     meter.add(operation, "write units", units)

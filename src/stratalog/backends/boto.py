@@ -1,4 +1,4 @@
-"""Clients of boto3 without retries, and one mapping of boto3's errors to ours, for all backends on boto3.
+"""Clients of boto3 without retries, and one mapping of boto3's errors to Stratalog's, for all backends on boto3.
 
 boto3's own retries are off, since they hide that an earlier try may have taken effect. Callers use `send_request` to
 retry.
@@ -40,9 +40,9 @@ THROTTLES = frozenset(
 
 
 class RequestRefused(Unavailable):
-    """The service refused the request, and another try would not help. ``reason`` is the service's error code.
+    """The service refused the request, and another try would not help.
 
-    A prefix of the code that names the service is removed.
+    ``reason`` is the service's error code, without the prefix that names the service.
     """
 
     def __init__(self, message: str, reason: str, explanation: str) -> None:
@@ -51,9 +51,9 @@ class RequestRefused(Unavailable):
 
 
 def aws_client(service: str, session: Any, endpoint: str, policy: RequestPolicy) -> Any:
-    """Return a boto3 client that tries each request once. It is safe for threads.
+    """Return a boto3 client that tries each request once. The client is safe for threads.
 
-    ``endpoint`` is the URL of a compatible service; empty for Amazon's own.
+    ``endpoint`` is the URL of a compatible service; empty for Amazon's own service.
     """
     import boto3  # type: ignore[import-untyped]
     from botocore.config import Config  # type: ignore[import-untyped]
@@ -74,8 +74,8 @@ def aws_client(service: str, session: Any, endpoint: str, policy: RequestPolicy)
 def once(service: str, call: Callable[[], T], *, writes: bool) -> T:
     """Make one request and return its response.
 
-    Raises Retryable where another try may succeed, and RequestRefused where it would not. The error in Retryable is
-    OutcomeUnknown if the request is a write and may have taken effect; otherwise it is Unavailable.
+    Raises Retryable if another try may succeed, else RequestRefused. The error in Retryable is OutcomeUnknown if the
+    request is a write and may have taken effect. Otherwise the error in Retryable is Unavailable.
     """
     from botocore import exceptions  # type: ignore[import-untyped]
     from botocore.parsers import ResponseParserError  # type: ignore[import-untyped]

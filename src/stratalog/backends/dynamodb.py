@@ -69,8 +69,8 @@ class DynamoIndex:
     is a transaction with a request token. A commit raises Invalid for an attribute called ``P`` or ``S``, and for an
     integer of more than 64 bits.
 
-    The client's meter counts units by the published rules. For a write it counts DynamoDB's own figure if that is
-    higher: an overwrite of a larger item is billed by the old size, which only DynamoDB knows.
+    The client's meter counts units by the published rules. For a write the meter counts DynamoDB's own figure if this
+    figure is higher. DynamoDB bills an overwrite of a larger item by the old size, which the client does not have.
     """
 
     joint_commits = False
@@ -159,7 +159,7 @@ class DynamoIndex:
 
     def _settle(self, writes: Sequence[Write], answer: DynamoAnswer[_Written]) -> None:
         if answer.kind is Kind.DONE:
-            # Pass no old items: only DynamoDB knows the size of an item that it overwrote or removed.
+            # Pass no old items: the answer does not contain the items that were overwritten or removed.
             count_commit(self.meter, writes, {}, reported=_reported_units(answer.value))
             return
         failed = {
@@ -203,11 +203,11 @@ def _reported_units(written: _Written | None) -> float:
 
 
 def _bounds(partition: str, after: str | None, before: str | None, reverse: bool) -> Request:
-    """Return the part of a query request that holds its bounds.
+    """Return the part of a query request that contains its bounds.
 
-    DynamoDB accepts one condition on the sort key. With two bounds, the bound where the query ends is that condition,
-    and the bound where it starts is the exclusive start key. `BETWEEN` would include the items at both bounds, which
-    would be read, billed and dropped.
+    DynamoDB accepts one condition on the sort key. With two bounds, the condition is the bound where the query ends,
+    and the exclusive start key is the bound where the query starts. `BETWEEN` would include the items at both bounds.
+    DynamoDB would read and bill these two items, and the index would drop them.
     """
     values = {":p": DynamoValue(S=partition)}
     near, far = (before, after) if reverse else (after, before)

@@ -1,4 +1,4 @@
-"""Calls to DynamoDB: signed, checked, and retried where that is safe and within a time budget."""
+"""Calls to DynamoDB. The client signs each request, checks each reply, and retries safe calls within a time budget."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ Attributes = dict[str, DynamoValue]
 
 
 class Reason(msgspec.Struct, frozen=True):
-    """Why one write of a transaction failed. ``Code`` is the text ``None`` for a write that did not fail."""
+    """The reason why one write of a transaction failed. ``Code`` is the text ``None`` for a write that did not fail."""
 
     Code: str = "None"
     Message: str | None = None
@@ -64,7 +64,7 @@ class Reason(msgspec.Struct, frozen=True):
 
 
 class DynamoRetryPolicy(RetryPolicy, frozen=True, kw_only=True):
-    """How long a call is retried: ``seconds_max`` for lost and unsent requests, other budgets for other failures.
+    """The time budgets for a call's retries: ``seconds_max`` for lost and unsent requests, others for other failures.
 
     The budgets are separate. So waiting for a throttled table does not use up the time for conflicts, and conflicts do
     not use up the time for a throttled table.
@@ -114,7 +114,7 @@ class Kind(enum.Enum):
 
 
 class DynamoAnswer(msgspec.Struct, Generic[T], frozen=True):
-    """The outcome of one attempt: a value if DONE. If DynamoDB refused it: reasons, one for each write."""
+    """The outcome of one attempt. A DONE answer has a value. A refusal has one reason for each write."""
 
     kind: Kind
     value: T | None = None
@@ -137,7 +137,7 @@ _error_decoder = msgspec.json.Decoder(_Error)
 class DynamoClient:
     """DynamoDB's JSON protocol at one endpoint. Safe for threads.
 
-    ``credentials`` is called for every attempt, and raises Unavailable while there are none.
+    Every attempt calls ``credentials``, which raises Unavailable while no credentials are available.
     """
 
     def __init__(
@@ -160,8 +160,8 @@ class DynamoClient:
     def call(self, operation: str, request: Any, decoder: msgspec.json.Decoder[T], kind: CallEffect) -> DynamoAnswer[T]:
         """Send ``request``, with retries, and return its answer: DONE, or CONDITION where a condition does not hold.
 
-        Raises Unavailable, Invalid, LimitExceeded: nothing was written. Raises OutcomeUnknown: the write may have been
-        done. Raises Corrupt: the data read are not of a form that this package writes.
+        Raises Unavailable, Invalid, LimitExceeded: nothing was written. Raises OutcomeUnknown: the write may have taken
+        effect. Raises Corrupt: the reply has data of a form that this package does not write.
         """
         body = msgspec.json.encode(request)
         policy = self._retry_policy
@@ -197,7 +197,7 @@ class DynamoClient:
 class Signer:
     """Signature version 4 for requests of one kind: a POST of JSON to the root of one host.
 
-    It follows “Create a signed AWS API request” in AWS's documentation. The signing key of a day is cached.
+    The code follows “Create a signed AWS API request” in AWS's documentation. It caches the signing key of the day.
     """
 
     def __init__(self, host: str, region: str) -> None:
@@ -241,7 +241,7 @@ class Signer:
 def _read(reply: Reply, decoder: msgspec.json.Decoder[T]) -> DynamoAnswer[T]:
     """Return the answer in ``reply``: LOST if the reply is incomplete or the server failed.
 
-    Raises Corrupt for a complete reply whose data are not of a form that this package writes.
+    Raises Corrupt for a complete reply with data of a form that this package does not write.
     """
     checksum = reply.headers.get(b"x-amz-crc32")
     if checksum is not None and checksum != b"%d" % zlib.crc32(reply.body):

@@ -58,7 +58,8 @@ class HttpExchange(Protocol):
 class Endpoint:
     """The server behind an ``http`` or ``https`` URL. Safe for threads: each exchange has a connection to itself.
 
-    A forked child that inherits this object opens connections of its own. Raises Invalid for any other URL.
+    A forked child that inherits this object opens connections of its own. The constructor raises Invalid for a URL of
+    another scheme.
     """
 
     def __init__(
@@ -81,7 +82,7 @@ class Endpoint:
         try:
             reply = connection.exchange(request)
         except BaseException:
-            connection.close()  # the rest of this reply would be read as the reply to the next request
+            connection.close()  # otherwise the next exchange would read the rest of this reply
             raise
         if self._closed or reply.headers.get(b"connection", b"").lower() == b"close":
             connection.close()
@@ -96,10 +97,10 @@ class Endpoint:
     def _idle_connection(self) -> _Connection | None:
         """Return the idle connection that was used last and is still open, or None.
 
-        The connection used last is reused first. So after a burst other connections stay idle, and the server closes
-        them.
+        The connection that was used last is reused first. So after a burst the other connections stay idle, and the
+        server closes them.
         """
-        # A forked child must not share its parent's streams: the replies of both would mix.
+        # A forked child must not share its parent's streams: the replies to the two processes would mix.
         if self._process != os.getpid():
             self._drop_idle()
             self._process = os.getpid()

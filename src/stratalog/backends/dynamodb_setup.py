@@ -96,8 +96,8 @@ def _request_table(client: DynamoClient, table: str) -> bool:
         "BillingMode": "PAY_PER_REQUEST",
     }
     try:
-        # Retried like a read, since a second creation changes nothing. If an answer was lost, the result may be False
-        # although this call created the table.
+        # The client retries this call like a read, since a second creation changes nothing. If an answer was lost, the
+        # result may be False although this call created the table.
         client.call("CreateTable", request, _anything, CallEffect.READ)
     except Unavailable as exc:
         if exc.details.get("code") != "ResourceInUseException":

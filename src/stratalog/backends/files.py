@@ -1,7 +1,7 @@
 """Blobs as files of a folder: one file per blob, written under a temporary name and linked into place.
 
 A file's path is the blob's key plus the suffixes of its kind and codec, so that a person can open it. In format 1 the
-path is the key alone. A file of format 1 can still be read. The next put of its blob writes a file with suffixes and
+path is the key alone. A file of format 1 can still be read. The next put of such a blob writes a file with suffixes and
 removes the old file.
 """
 
@@ -33,14 +33,15 @@ from stratalog.recent_reads import RecentReads
 
 __all__ = ["FileBlobs"]
 
-# No key component starts with a dot, so neither folder clashes with a key.
+# No key component starts with a dot, so the folders `NEW` and `ASIDE` never clash with a key.
 NEW = ".new"
 # To delete a blob, earlier versions of Stratalog moved its file to this folder, and then compared the stamp.
 ASIDE = ".aside"
 DIGITS = 64
 KINDS = frozenset(kind.suffix for kind in (JSON, MSGPACK, OCTETS))
-# How often a reader looks at all possible paths. A put may replace a file of format 1 by a file with suffixes, just
-# after the reader looked for the file with suffixes. The reader then finds it at the second look.
+# The number of times that a reader looks at all possible paths. A put may replace a file of format 1 by a file with
+# suffixes, just after the reader looked for the file with suffixes. The reader then finds the new file at its second
+# look.
 LOOKS = 2
 FILES_LOOKED_AT_MAX = 10_000
 PUT_TRIES_MAX = 100
@@ -48,13 +49,13 @@ LOCK_POLL_MS = 1
 
 
 class FileBlobs:
-    """Blobs under ``folder``, which several processes may share. Needs POSIX renames and hard links.
+    """Blobs under ``folder``, which several processes may share. Needs hard links and `flock`.
 
     A blob's age starts at its file's modification time, set by ``clock`` with random digits below the millisecond.
     Inode and modification time together are the stamp of one generation. A process holds the lock of a blob's file
     while it renews or deletes the blob. So a blob is at its path from its first put to its deletion, and a reader never
-    waits. A crash may leave an unfinished file in ``.new``: the next process that opens the folder removes it. ``sync``
-    makes the file or folder behind a descriptor durable; the default is `sync_descriptor`.
+    waits. A crash may leave an unfinished file in ``.new``. The next process that opens the folder removes this file.
+    ``sync`` makes the file or folder behind a descriptor durable. The default is `sync_descriptor`.
     """
 
     def __init__(self, folder: str | Path, clock: Clock, *, sync: Callable[[int], None] | None = None) -> None:
@@ -101,7 +102,7 @@ class FileBlobs:
                 yield _stat(key, os.stat(path))
 
     def delete(self, key: str, stamp: str) -> bool:
-        """Compare the stamp and unlink the file while its lock is held, so that no put renews it in between."""
+        """Lock the file to compare its stamp and unlink it, so that no put renews the file in between."""
         path, stat = self._find(key)
         if stat is None or stat.stamp != stamp:
             return stat is None
@@ -117,7 +118,7 @@ class FileBlobs:
         self._closed = True
 
     def _find(self, key: str) -> tuple[str, BlobStat | None]:
-        """Return the path of a blob's file and its stat; an empty path and None where there is no file."""
+        """Return the path of a blob's file and its stat; an empty path and None if there is no file."""
         for path in self._paths(key) * LOOKS:
             with file_errors(), suppress(FileNotFoundError):
                 return path, _stat(key, os.stat(path))
@@ -126,9 +127,9 @@ class FileBlobs:
     def _refresh(self, path: str) -> bool:
         """Renew the modification time of an existing file, durably, and return True.
 
-        False if there is no file, or if another process removed or replaced the file meanwhile. The file's bytes are
-        read once per observation window, since presence does not prove integrity. A damaged file is removed, and the
-        result is False.
+        Return False if there is no file, or if another process removed or replaced the file meanwhile. Read the file's
+        bytes once per observation window, since presence does not prove integrity. Remove a damaged file, and return
+        False.
         """
         looked = Observation(self._clock)
         with file_errors(), suppress(FileNotFoundError), open(path, "rb", buffering=0) as file:
@@ -138,8 +139,8 @@ class FileBlobs:
                     if _is_at(path, file):
                         os.unlink(path)
                 return False
-            # Hold the lock from reading the clock to setting the time. Otherwise a process suspended between the two
-            # could replace the newer time of a later put by an old time, or a delete could unlink the file in between.
+            # Hold the lock from reading the clock to setting the time. Otherwise a process that is suspended between
+            # these steps could replace the time of a later put by an older time. A delete could also unlink the file.
             with self._locked(file):
                 os.utime(file.fileno(), ns=self._times())
                 renewed = os.fstat(file.fileno())
@@ -155,8 +156,9 @@ class FileBlobs:
     def _write(self, path: str, data: bytes) -> bool:
         """Write a new file and link it to ``path``, durably, and return True.
 
-        False if another put was first: a link does not replace the file of that put, which may be younger. False also
-        if another process removed the temporary file, which it took for an unfinished one, or the empty folder.
+        Return False if another put was first. A link does not replace that put's file, which may be younger. Return
+        False also if another process removed the empty folder, or took the temporary file for an unfinished file and
+        removed it.
         """
         temporary = os.path.join(self._folder, NEW, new_id(self._clock, 26))
         try:
@@ -170,7 +172,7 @@ class FileBlobs:
         return False
 
     def _make_durable(self, path: str) -> bool:
-        """Sync the folders above a new file. False if the file's folder has been removed. Raises OutcomeUnknown."""
+        """Sync the folders above a new file. Return False if the file's folder was removed. Raises OutcomeUnknown."""
         try:
             self._folders.sync_up(os.path.dirname(path))
         except FileNotFoundError:
@@ -200,7 +202,7 @@ class FileBlobs:
         return now_ns, now_ns
 
     def _unlink_generation(self, path: str, stamp: str) -> bool:
-        """Unlink the file and return True. False if the file has another stamp than ``stamp``, or is gone."""
+        """Unlink the file and return True. Return False if the file has another stamp than ``stamp``, or is gone."""
         with suppress(FileNotFoundError), open(path, "rb", buffering=0) as file, self._locked(file):
             if _is_at(path, file) and _stamp(os.fstat(file.fileno())) == stamp:
                 os.unlink(path)
@@ -219,7 +221,9 @@ class FileBlobs:
                 break
             self._clock.sleep(LOCK_POLL_MS / 1000)
         else:
-            raise Unavailable("another process holds a blob's file", path=file.name, limit_ms=FILE_LOCK_WAIT_MS_MAX)
+            raise Unavailable(
+                "another process keeps a blob's file locked", path=file.name, limit_ms=FILE_LOCK_WAIT_MS_MAX
+            )
         try:
             yield
         finally:
@@ -264,9 +268,10 @@ class FileBlobs:
 
 
 def _walk(folder: str, base: str, prefix: str, after: str) -> Iterator[tuple[str, str]]:
-    """Yield keys and paths in order of key. A folder sorts as its name plus a slash, as it does within keys.
+    """Yield keys and paths in order of key. A folder's name sorts with a slash at its end, as within keys.
 
-    If a blob has two files, the file of format 1 is left out: it sorts first, and the other replaces it in the `dict`.
+    If a blob has two files, the file of format 1 is left out. This file sorts first, and the file with suffixes
+    replaces it in the `dict`.
     """
     with file_errors():
         try:
@@ -305,7 +310,7 @@ def _digest_of(name: str) -> str:
 
 
 def _refuse_unknown_codec(key: str, base: str) -> None:
-    """Raise Unsupported if the blob's file exists with a codec that this program does not know.
+    """Raise Unsupported if the blob's file exists with a codec that this program does not support.
 
     Only the first `FILES_LOOKED_AT_MAX` names of the folder are read, so that a large folder costs little time.
     """
@@ -323,7 +328,7 @@ def _unlink_if_there(path: str) -> None:
 
 
 def _link(source: str, target: str) -> bool:
-    """Link ``source`` to ``target``. False, and nothing changed, where ``target`` exists."""
+    """Link ``source`` to ``target``. Return False, and change nothing, if ``target`` exists."""
     try:
         os.link(source, target)
     except FileExistsError:

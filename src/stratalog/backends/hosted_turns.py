@@ -1,15 +1,15 @@
-"""Turns at a hosted index: a waiting mark that busy writers read rarely. It is a hint and never a fence.
+"""Turns at a hosted index: a waiting mark that busy writers read rarely. The mark is a hint and never a fence.
 
 Without turns a busy process commits between another process's read of the head and its put. So the other process
 loses every race. With turns each writer follows three rules:
 
-- A writer that *keeps losing* writes the mark: one item for each log or record, with a random id. A mark holds no time
-  and names no order. Each id stops a process at most once, so no writer waits long for a waiter that crashed.
+- A writer that *keeps losing* writes the mark: one item for each log or record, with a random id. A mark contains no
+  time and no order. Each id stops a process at most once, so no writer waits long for a waiter that crashed.
   Maintenance deletes the marks of records; a writer that still waits writes a new mark.
 - A process that *commits without pause* reads the mark in parallel with its commits. When it finds a new id, it stops
   once, for at most `STOP_MS_MAX`. The stop ends as soon as another writer has written the item that the process was
   about to write.
-- A writer that *lost* waits a random time of up to two round trips, then reads and puts.
+- A writer that *lost a race* waits a random time of up to two round trips, then reads and puts.
 
 A lone writer pays only for reads of the mark. Each read is eventually consistent and costs a tenth of a write. There is
 at most one read for `LOOK_COMMITS` commits. The measurements behind the constants are in
@@ -31,23 +31,23 @@ from stratalog.process_fork import close_in_child
 
 __all__ = ["HostedTurns"]
 
-# When a process reads the mark: in a run of commits, after LOOK_COMMITS commits and LOOK_MS. A pause of PAUSE_MS ends
-# the run, since it lets other writers commit.
+# During a run of commits, a process reads the mark after LOOK_COMMITS commits, but not within LOOK_MS of its last read.
+# A pause of PAUSE_MS ends the run, since other writers can commit during the pause.
 LOOK_MS = 50
 LOOK_COMMITS = 3
 PAUSE_MS = 100
 IDS_KNOWN_MAX = 4
 
-# How long a new mark stops a process whose last win is at most RECENT_MS old. Meanwhile the process polls the key
-# of its append, at intervals of POLL_ROUND_TRIPS but at least POLL_MS_MIN.
+# A new mark stops a process for at most STOP_MS_MAX, if the process won a race within the last RECENT_MS. Meanwhile the
+# process polls the key of its append, at intervals of POLL_ROUND_TRIPS but at least POLL_MS_MIN.
 STOP_MS_MAX = 100
 RECENT_MS = 50
 POLL_ROUND_TRIPS = 0.4
 POLL_MS_MIN = 2
 
-# When a losing writer writes the mark: after LOSSES_MIN losses, and MARK_AFTER_MS after its first loss or MARK_AGAIN_MS
-# after its last mark. If its process won WINS_SATED times within SATED_MS, its first mark is MARK_SATED_AFTER_MS after
-# the first loss.
+# A losing writer writes the mark after LOSSES_MIN losses, and MARK_AFTER_MS after its first loss. It writes another
+# mark MARK_AGAIN_MS after its last mark. If its process won WINS_SATED times within SATED_MS, the writer writes its
+# first mark MARK_SATED_AFTER_MS after the first loss.
 LOSSES_MIN = 2
 MARK_AFTER_MS = 40
 MARK_AGAIN_MS = 150
@@ -68,7 +68,7 @@ LONG_AGO_MS = -(10**9)
 
 
 class _Traffic:
-    """Recent commits of the process to one log or record, and the marks that it has seen there."""
+    """Recent commits of the process to one log or record, and the marks of this log or record that it has read."""
 
     __slots__ = ("author", "ended_ms", "known", "looked_ms", "looking", "mark_partition", "run", "stop", "wins_ms")
 
@@ -162,8 +162,8 @@ class HostedTurns:
     def commit(self, writes: Sequence[Write], blobs: Mapping[str, bytes] = NO_BLOBS) -> None:
         """Commit on the wrapped index.
 
-        A mark may stop the commit for a while. If another writer puts the appended item meanwhile, the commit is not
-        sent, and raises ConditionFailed with that item.
+        A mark may stop the commit for a while. If another writer puts an item at the key of the append meanwhile, the
+        commit is not sent, and raises ConditionFailed with the other writer's item.
         """
         first = _appended(writes)
         partition = turn_partition(first.partition) if first is not None else None
@@ -199,30 +199,30 @@ class HostedTurns:
         self._looks.close()
 
     def pause(self, wait: _Wait) -> None:
-        """Write the mark if it is due, else wait before the next try. Called by `turn`."""
+        """Write the mark if it is due, else wait before the next try. `_Turn` calls this method."""
         assert wait.due is not None, "a writer waits once for each lost race"
         low, high = wait.due
         wait.due = None
         waited_ms = self._clock.boot_ms() - wait.waits_since_ms
         if wait.losses >= LOSSES_MIN and waited_ms >= wait.mark_after_ms():
-            self._mark(wait)  # takes a read and a put, about as long as the wait
+            self._mark(wait)  # its read and its put take about as long as the wait
             return
         self._clock.sleep((low + (high - low) * self._clock.random()) * self._round_trip_ms / 1000)
 
     def _mark(self, wait: _Wait) -> None:
-        """Write a mark with a new id, unless there is a mark of another writer that this process does not know yet."""
+        """Write a mark with a new id, unless another writer has written a mark that this process has not read yet."""
         traffic = wait.traffic
         with suppress(StratalogError):  # the mark is only a hint: if it cannot be written, the writer continues
             item = self._index.get(traffic.mark_partition, MARK_SORT)
             wait.marked = item is None or not traffic.learn(_id_of(item))
             if wait.marked:
                 id = new_id(self._clock)
-                # Note the mark before the put, whatever the outcome. Then other threads of this process stop for the
-                # mark, and this writer does not stop when a later read returns its own mark.
+                # Note the mark before the put, whatever the outcome of the put. Then other threads of this process stop
+                # for the mark, and this writer does not stop when a later read returns its own mark.
                 traffic.learn(id, wait)
                 condition: Condition = Absent() if item is None else Equals("i", _id_of(item))
                 self._index.commit([Put(Item(traffic.mark_partition, MARK_SORT, {"i": id}), condition)])
-        wait.waits_since_ms = self._clock.boot_ms()  # from the end of the put, since that may have taken long
+        wait.waits_since_ms = self._clock.boot_ms()  # from the end of the put, since the put may take long
 
     def _stop(self, traffic: _Traffic, item: Item) -> None:
         """Let a waiter commit first: poll ``item``'s key until another writer's item is there or the time is over.
@@ -254,7 +254,7 @@ class HostedTurns:
         traffic.run, traffic.looked_ms, traffic.looking = 0, now_ms, True
         try:
             self._run_look(lambda: self._look(traffic))
-        except RuntimeError:  # the process can start no more threads; the commit must not fail for that
+        except RuntimeError:  # the process can start no more threads; the commit must not fail for this
             traffic.looking = False
 
     def _look(self, traffic: _Traffic) -> None:
@@ -325,7 +325,7 @@ class _Turn(AbstractContextManager[bool]):
 
 
 class _Looks:
-    """Threads that read marks, one read for each thread. `close` waits for all threads."""
+    """Threads that read marks, one thread for each read. `close` waits for all threads."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -334,7 +334,7 @@ class _Looks:
         self._closed = False
 
     def start(self, look: Callable[[], None]) -> None:
-        """Start a thread for ``look``; do nothing once closed. Raises RuntimeError where no thread can be started."""
+        """Start a thread for ``look``; do nothing once closed. Raises RuntimeError if no thread can be started."""
         thread = threading.Thread(target=look, name="stratalog-look")
         with self._lock:
             if not self._closed:
@@ -353,7 +353,7 @@ class _Looks:
 def _appended(writes: Sequence[Write]) -> Item | None:
     """Return the item that a commit appends: its first write, if that is a put on condition that the key is absent.
 
-    Commits of logs and records have this form. None for any other commit.
+    Commits of logs and records have this form. Return None for any other commit.
     """
     first = writes[0] if writes else None
     return first.item if type(first) is Put and type(first.condition) is Absent else None

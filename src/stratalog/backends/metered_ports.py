@@ -35,9 +35,9 @@ LETTERS_A_REQUEST = 10
 class MeteredIndex:
     """An index that counts as DynamoDB bills.
 
-    Before a commit, the item that a write may replace is read without being counted, since its size may decide the
-    price. A query reads a page of 1 MB ahead, as DynamoDB does: the whole page is billed, even if its reader stops
-    midway.
+    Before a commit, the index reads each item that a write may replace, since the item's size may decide the price. The
+    meter does not count these reads. A query reads a page of 1 MB ahead, as DynamoDB does. The meter counts the whole
+    page, even if the caller stops midway.
     """
 
     joint_commits = False
@@ -99,7 +99,7 @@ class MeteredIndex:
     def _count_commit(
         self, writes: Sequence[Write], standing: dict[int, Item | None], alone: bool, *, wasted: bool
     ) -> None:
-        """Count a commit. A lone check counts as a read, since `DynamoIndex` makes it as one."""
+        """Count a commit. A lone check counts as a read, since `DynamoIndex` sends it as a read."""
         if alone:
             self._count_read("GetItem", [item for item in standing.values() if item], consistent=True)
         else:

@@ -1,6 +1,7 @@
 """Blobs as objects of a bucket: in Amazon S3 and compatible stores, and by URL in Google's and Azure's.
 
-obstore reads and writes the bytes. It cannot list or delete single versions, so `s3_versions.py` does that.
+obstore reads and writes the bytes. obstore cannot list or delete single versions, so `s3_versions.py` lists and deletes
+them.
 """
 
 from __future__ import annotations
@@ -42,8 +43,8 @@ CODE = re.compile(r"<Code>(\w+)</Code>")
 # After these statuses nothing was done: request timeout, conflict with another request at the key, too many requests.
 BUSY = (408, 409, 429)
 STATUS = re.compile(r"status code: (\d{3})")
-# The rule for the oldest buckets, which allows more than today's rule. It is needed since obstore panics at a name that
-# does not fit in a URL.
+# The rule for the oldest buckets, which allows more than today's rule. The check is needed since obstore panics at a
+# name that does not fit in a URL.
 BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{2,254}")
 
 
@@ -62,7 +63,7 @@ class Versions(Protocol):
         ...
 
     def delete(self, key: str, stamp: str) -> bool:
-        """Delete as `Blobs.delete` does. May also raise OutcomeUnknown: call it again, which is safe."""
+        """Delete as `Blobs.delete` does. May also raise OutcomeUnknown: a second call is safe."""
         ...
 
     def close(self) -> None:
@@ -74,9 +75,9 @@ class ObjectBlobs:
     """Blobs in ``store``, which several processes may share. ``store`` must not retry requests itself.
 
     The store's clock measures a blob's age, in whole seconds. Every put writes the whole object again, which restarts
-    its age and repairs a damaged object. In a bucket with versioning a put makes a version, whose id is the stamp.
-    Elsewhere the stamp is ETag and time. Two puts of a blob in the same second have the same stamp, so a delete there
-    raises Unavailable.
+    its age and repairs a damaged object. In a bucket with versioning a put makes a version, whose id is the stamp. In
+    other buckets the stamp is ETag and time. Two puts of a blob in the same second then have the same stamp, so a
+    delete in such a bucket raises Unavailable.
     """
 
     def __init__(
@@ -188,7 +189,7 @@ def open_object_blobs(
     and the region for S3; other stores find their credentials in the environment. With ``retains_freed`` a copy of each
     deleted blob stays below `!freed/` until the bucket's lifecycle removes it.
 
-    Raises Invalid for a URL or bucket name that no store accepts, and Unavailable where S3's credentials are missing.
+    Raises Invalid for a URL or bucket name that no store accepts, and Unavailable if S3's credentials are missing.
     """
     policy, meter = policy or RequestPolicy(), meter or Meter()
     options: ClientConfig = {
@@ -231,7 +232,7 @@ def open_object_blobs(
 def _get(store: ObjectStore, key: str) -> tuple[bytes, str]:
     """Return the bytes of an object and its content encoding.
 
-    The encoding is zstd if the header is missing, since a copy by another tool may have lost it.
+    The encoding is zstd if the header is missing, since a copy by another tool may have lost the header.
     """
     answer = obstore.get(store, key)
     return bytes(answer.bytes()), answer.attributes.get(CONTENT_ENCODING) or ZSTD.encoding
@@ -258,7 +259,7 @@ def _once(bucket: str, key: str, call: Callable[[], T], writes: bool) -> T:
 
 
 def _raise_ours(exc: Exception, writes: bool) -> NoReturn:
-    """Raise our error for an error of obstore: Retryable if another try may succeed.
+    """Raise Stratalog's error for an error of obstore: Retryable if another try may succeed.
 
     obstore reports the HTTP status and failed connections only in the error's text. If the text is unknown, the request
     may have taken effect, so the outcome of a write is unknown.

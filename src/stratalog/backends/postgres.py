@@ -34,7 +34,7 @@ DELETE_BLOB = "DELETE FROM blobs WHERE key = %s AND stamp = %s"
 class PostgresStore:
     """The three ports in one schema. The constructor sends nothing.
 
-    ``larger`` holds the blobs of more than `BLOB_ROW_BYTES_MAX` bytes. Without ``larger``, these blobs are rows too.
+    ``larger`` stores the blobs of more than `BLOB_ROW_BYTES_MAX` bytes. Without ``larger``, these blobs are rows too.
     """
 
     def __init__(

@@ -29,7 +29,7 @@ class PostgresAddress(msgspec.Struct, frozen=True):
 
 
 def parse_address(url: str) -> PostgresAddress:
-    """Return the address in `postgresql://…?schema=…&blobs=…`; libpq gets all other parts. Raises Invalid."""
+    """Return the address in `postgresql://…?schema=…&blobs=…`. libpq gets all other parts. Raises Invalid."""
     try:
         parts = urlsplit(url)
     except ValueError as exc:
@@ -44,13 +44,13 @@ def parse_address(url: str) -> PostgresAddress:
         raise Invalid("a schema's name must have 1 to 63 bytes and not begin with pg_", schema=schema)
     # libpq decodes `%20`, but not `+`.
     query = urlencode([pair for pair in pairs if pair[0] not in OWN_PARTS], quote_via=quote)
-    # Not `urlunsplit`, which drops the slashes before an empty host.
+    # Do not use `urlunsplit`: it drops the slashes before an empty host.
     conninfo = f"postgresql://{parts.netloc}{parts.path}{'?' if query else ''}{query}"
     return PostgresAddress(conninfo, schema, given.get("blobs", ""), without_password(url))
 
 
 def without_password(url: str) -> str:
-    """Return the URL without its password, even if the URL is malformed, such as one whose password is not encoded."""
+    """Return the URL without its password, even if the URL is malformed, for example if the password is not encoded."""
     scheme, separator, rest = url.partition("://")
     credentials, at, target = rest.rpartition("@")
     target, mark, query = target.partition("?")

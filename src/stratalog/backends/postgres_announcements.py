@@ -30,12 +30,12 @@ _log = logging.getLogger("stratalog.postgres")
 
 
 class PostgresAnnouncements:
-    """Hints on a channel of the store's schema. One thread sends, another thread listens; each starts when needed."""
+    """Hints on a channel of the store's schema. One thread sends, another thread listens. Each starts when needed."""
 
     def __init__(self, connections: PostgresConnections, schema: str, clock: Clock) -> None:
         self._connections = connections
         self._clock = clock
-        # A channel's name has at most 63 bytes, like the schema's.
+        # A channel's name has at most 63 bytes, and so has the schema's name. So the channel's name contains a hash.
         self._channel = f"stratalog_{sha256(schema.encode()).hex()[:32]}"
         self._own = new_id(clock)
         self._waiting: SimpleQueue[tuple[str, str] | None] = SimpleQueue()
@@ -58,7 +58,7 @@ class PostgresAnnouncements:
             threads, self._threads = self._threads, []
         self._waiting.put(None)
         for thread in threads:
-            # The threads are daemons. One that cannot reach the server ends later.
+            # The threads are daemons. A thread that cannot reach the server ends later.
             thread.join(CLOSE_SECONDS_MAX)
 
     def _start(self, what: str, work: Callable[[], None]) -> None:
@@ -91,7 +91,7 @@ class PostgresAnnouncements:
                     connection.close()
             except (psycopg.Error, StratalogError) as exc:
                 if not self._closed:
-                    _log.warning("hints of other processes cannot be heard: %s", exc)
+                    _log.warning("hints of other processes cannot be received: %s", exc)
                     self._clock.sleep(RETRY_SECONDS)
 
     def _hear(self, connection: Connection, heard: Heard) -> None:

@@ -1,8 +1,9 @@
 """Commits to the index in PostgreSQL. Threads that commit at the same time share one transaction.
 
-A commit locks the rows that it writes or checks until it is durable. So commits are strictly serializable at
-PostgreSQL's usual isolation level. PostgreSQL cannot lock an absent row. So the transaction inserts the row, and other
-transactions that insert the same key wait. If the commit does not put the item, the transaction deletes the row again.
+A commit locks the rows that it writes or checks until the commit is durable. So commits are strictly serializable at
+PostgreSQL's default isolation level. PostgreSQL cannot lock an absent row. So the transaction inserts the row, and
+other transactions that insert the same key wait. If the commit does not put the item, the transaction deletes the row
+again.
 """
 
 from __future__ import annotations
@@ -84,7 +85,7 @@ Key = tuple[bytes, bytes]
 
 
 class PostgresCommit(PendingCommit[None]):
-    """A commit that waits, and later its outcome.
+    """A commit that waits for the leader, and later its outcome.
 
     ``bodies`` are the encoded items of the writes. ``rows`` are the rows of a commit that only inserts; see
     `encoded_commit`.
@@ -107,7 +108,7 @@ class PostgresCommit(PendingCommit[None]):
 
 
 class PostgresWriter:
-    """The connection for the commits of a process. The leader of the waiting threads commits for all of them."""
+    """The connection for the commits of a process. One waiting thread, the leader, commits for all waiting threads."""
 
     def __init__(self, connections: PostgresConnections, clock: Clock) -> None:
         self._connections = connections
@@ -127,7 +128,7 @@ class PostgresWriter:
     def close(self) -> None:
         """Wait for commits in flight, and close the connection. Closing twice is fine."""
         while not self._group_commit.enter(PostgresCommit((), ())):
-            pass  # a leader has answered the empty commit; closing needs the leadership itself
+            pass  # a leader has answered the empty commit, but `close` must be the leader itself
         try:
             self._closed = True
             self._disconnect()
@@ -137,7 +138,7 @@ class PostgresWriter:
     def _run_group(self, group: list[PostgresCommit]) -> None:
         self._fill(group)
         for commit in group:
-            commit.send()  # before the transaction: after this an interrupt leaves the outcome unknown
+            commit.send()  # before the transaction: after `send`, an interrupt leaves the outcome unknown
         try:
             outcomes = self._transact(group)
         except StratalogError as exc:
@@ -157,7 +158,7 @@ class PostgresWriter:
             writes, blob_bytes = writes + len(group[-1].writes), blob_bytes + group[-1].blob_bytes
 
     def _transact(self, group: Sequence[PostgresCommit]) -> Sequence[Any]:
-        """Commit the group and return the outcome of each commit. Raises the errors that concern all of them."""
+        """Commit the group and return the outcome of each commit. Raises the errors that concern all commits."""
         if self._closed:
             raise Closed("the database is closed")
         if not any(commit.writes or commit.blobs for commit in group):
@@ -238,7 +239,7 @@ class PostgresWriter:
         raise error
 
     def _error_of(self, connection: Connection, error: psycopg.Error, *, sent: bool) -> StratalogError:
-        """Return the error of a commit, after the end of its transaction. ``sent``: the commit itself was sent."""
+        """End the transaction and return the error of its commits. ``sent``: the COMMIT was already sent."""
         lost = is_lost(connection, error)
         if not lost:
             try:
@@ -253,7 +254,7 @@ class PostgresWriter:
     def _blobs_of(self, group: Iterable[PostgresCommit]) -> list[BlobRow]:
         """Return the blobs of all commits, each key once, in order of key, so that transactions do not deadlock.
 
-        The rows get the present time. A row may be older, if its process was suspended after it had made the row.
+        The rows get the present time. The time in a row may be old, if the process was suspended after it made the row.
         """
         now_ms = self._clock.wall_ms()
         rows = {row[1]: row for commit in group for row in commit.blobs}
@@ -308,7 +309,8 @@ def _locked(connection: Connection, group: Sequence[PostgresCommit]) -> _Changes
 
     Return None if another transaction deleted a row between these two steps. The caller then begins again.
 
-    An inserted row has the body of the first put with its key; empty if there is no put. Usually this body stays.
+    An inserted row has the body of the first put with its key, or an empty body if there is no put. Usually this body
+    is not changed again.
     """
     proposed: dict[Key, bytes] = {}
     for commit in group:
@@ -339,7 +341,7 @@ def _locked(connection: Connection, group: Sequence[PostgresCommit]) -> _Changes
 def _insert_rows(connection: Connection, rows: Sequence[Row]) -> None:
     if len(rows) > 1 or connection.pgconn.pipeline_status:
         padded = ((*map(_bytes, row), *NO_CHECK[len(row) :]) for row in rows)
-        # In order of key, so that two transactions do not wait for each other.
+        # Insert in order of key, so that two transactions do not wait for each other.
         connection.execute(INSERT_MANY, _columns(sorted(padded, key=itemgetter(0, 1))))
         return
     (row,) = rows

@@ -201,7 +201,7 @@ class PostgresConnections:
 
 
 def idle_end(connection: Connection) -> select.poll:
-    """Return a poll on an idle connection. It reports an event once the server has ended the connection."""
+    """Return a poll on an idle connection. The poll reports an event once the server has ended the connection."""
     poll = select.poll()
     poll.register(connection.fileno(), select.POLLIN)
     return poll
@@ -212,7 +212,7 @@ def _is_stale(connection: Connection) -> bool:
 
 
 def is_lost(connection: Connection, error: psycopg.Error) -> bool:
-    """Return whether the connection broke with this error. Then the answer to the last request never arrives.
+    """Return whether the connection broke with this error. If so, the answer to the last request never arrives.
 
     An error without an SQLSTATE comes from libpq, not from the server. SQLSTATEs that begin with 08 are errors of the
     connection. SQLSTATEs that begin with 57P mean that the server ended or refused the session.

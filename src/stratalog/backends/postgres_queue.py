@@ -1,6 +1,6 @@
 """The queue in PostgreSQL.
 
-Each group with messages has a row, with the time from which the group can be received. A transaction that changes the
+Each group with messages has a row with the time from which its messages can be received. A transaction that changes the
 messages of a group first locks this row. So the messages have the order in which their senders committed.
 """
 
@@ -23,7 +23,7 @@ SEND = "INSERT INTO messages(name, body) SELECT %s, unnest(%s::bytea[]) RETURNIN
 SET_FIRST = "UPDATE message_groups SET first = %s WHERE name = %s"
 
 READY = "SELECT 1 FROM message_groups WHERE visible_ms <= %s LIMIT 1"
-# `SKIP LOCKED` skips a group that another transaction has locked, for example another receiver's.
+# `SKIP LOCKED` skips a group that another transaction has locked, for example the transaction of another receiver.
 NEVER_HIDDEN = """
 SELECT name FROM message_groups WHERE visible_ms = 0 ORDER BY first LIMIT %s FOR UPDATE SKIP LOCKED"""
 VISIBLE_AGAIN = """

@@ -46,8 +46,8 @@ EXISTS = (
 def create_tables(connections: PostgresConnections, schema: str) -> list[str]:
     """Create the schema and its tables if they do not exist. Return the names of the created objects.
 
-    Several processes may call this at once. A role without the right to create can open an existing store. Raises
-    Unsupported for a newer format, Unavailable.
+    Several processes may call this function at once. A role without the right to create can open an existing store.
+    Raises Unsupported for a newer format, Unavailable.
     """
     connection = connections.connect()
     try:

@@ -26,7 +26,7 @@ class BlobTable(Protocol):
     """The rows of a database's blobs. All methods raise the errors of `Blobs`."""
 
     def body(self, key: str) -> tuple[bytes | None, str] | None:
-        """Return the blob's frame and its codec's tag; None if there is no row. A missing frame is None."""
+        """Return the blob's frame and its codec's tag; None if there is no row. The frame is None if it is missing."""
         ...
 
     def stat(self, key: str) -> tuple[int, int, int] | None:
@@ -34,7 +34,7 @@ class BlobTable(Protocol):
         ...
 
     def page(self, prefix: str, after: str, rows_max: int) -> Sequence[tuple[str, int, int, int]]:
-        """Return up to ``rows_max`` keys from ``prefix`` on and above ``after``, in order, each with its stat."""
+        """Return up to ``rows_max`` keys at or above ``prefix`` and above ``after``, in order, each with its stat."""
         ...
 
     def put(self, rows: Sequence[BlobRow]) -> None:
@@ -42,15 +42,15 @@ class BlobTable(Protocol):
         ...
 
     def delete(self, key: str, stamp: int) -> bool:
-        """Delete one generation of a blob. Return False where this generation is not stored."""
+        """Delete one generation of a blob. Return False if this generation is not stored."""
         ...
 
 
 class RowBlobs:
-    """Blobs of up to ``row_bytes_max`` bytes as rows of ``table``, and larger ones in ``larger``.
+    """Blobs of up to ``row_bytes_max`` bytes as rows of ``table``, and larger blobs in ``larger``.
 
     Without ``larger`` all blobs are rows. A blob may be a row and also be in ``larger``, as in a folder of the older
-    format. The row then takes precedence, and deleting the blob deletes both copies.
+    format. The row then takes precedence, and a delete of the blob deletes both copies.
     """
 
     def __init__(self, table: BlobTable, clock: Clock, larger: Blobs | None, row_bytes_max: int) -> None:
@@ -86,7 +86,7 @@ class RowBlobs:
     def list(self, prefix: str, *, after: str = "") -> Iterator[BlobStat]:
         self._check_open()
         last = None
-        # `merge` is stable: of two stats with the same key the row's comes first.
+        # `merge` is stable: of two stats with the same key, the stat of the row comes first.
         for stat in merge(self._list_rows(prefix, after), self._larger.list(prefix, after=after), key=_key_of):
             if stat.key != last:
                 yield stat
@@ -171,7 +171,7 @@ def rows_bytes(rows: Sequence[BlobRow]) -> int:
 
 
 def is_intact(key: str, body: bytes | None, tag: str) -> bool:
-    """Return whether a stored body is intact. Raises Unsupported for a codec that this program does not know."""
+    """Return whether a stored body is intact. Raises Unsupported for a codec that this program lacks."""
     try:
         return body is not None and sha256(unpack(codec_named(tag, key), body, BLOB_BYTES_MAX)) == key_hash(key)
     except Corrupt:

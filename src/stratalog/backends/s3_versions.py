@@ -31,10 +31,11 @@ NO_BUCKET = "NoSuchBucket"
 class S3Versions:
     """The versions of the objects in ``bucket`` whose key starts with ``base``.
 
-    ``make_client`` returns a boto3 client that tries each request once. `S3Versions` calls it when a client is first
-    needed: few processes list or delete, and a Lambda function must not wait for a client in a cold start.
+    ``make_client`` returns a boto3 client that tries each request once. `S3Versions` calls ``make_client`` when a
+    client is first needed. Few processes list or delete, and a Lambda function must not wait for a client in a cold
+    start.
 
-    If the current version is removed, the version before it becomes current. So a delete removes the oldest version
+    If the current version is removed, the previous version becomes current. So a delete removes the oldest version
     first and the current version last. If the delete ends midway, a reader sees no change. With ``retains_freed`` a
     delete first copies the object below `FREED`.
     """
@@ -64,7 +65,7 @@ class S3Versions:
         return self._make_client()
 
     def enabled(self) -> bool:
-        """Return whether the bucket has versioning. The first call asks the bucket; later calls repeat the result.
+        """Return whether the bucket has versioning. Only the first call sends a request. Later calls repeat the result.
 
         If versioning is suspended later, new puts have the version `NULL`, and `delete` refuses to delete them.
         """
@@ -90,9 +91,9 @@ class S3Versions:
         return [], ""
 
     def delete(self, key: str, stamp: str) -> bool:
-        """Delete as `Blobs.delete` does. May also raise OutcomeUnknown: call it again, which is safe.
+        """Delete as `Blobs.delete` does. May also raise OutcomeUnknown: a second call is safe.
 
-        Raises Unavailable for an object with a version `NULL`, and where this machine's clock differs from the store's.
+        Raises Unavailable for an object with a version `NULL`, and if this machine's clock differs from the store's.
         """
         key_hash(key)
         versions = []
@@ -102,15 +103,15 @@ class S3Versions:
         current = next((version for version in versions if version["IsLatest"]), None)
         if current is None or self._stat(current).stamp != stamp:
             return current is None
-        # While versioning is suspended, a put replaces the version `NULL` under the same id, so this delete could
-        # remove a later put.
+        # While versioning is suspended, each put replaces the version `NULL`, and the new version has the same id. So
+        # this delete could remove a later put.
         if any(version["VersionId"] == NULL for version in versions):
             raise Unavailable(
                 "an object written before versioning was on cannot be distinguished from a later put", key=key
             )
         if self._retains_freed:
             self._copy_freed(key)
-        for version in reversed(versions):  # oldest first: removing the current one makes the one before it current
+        for version in reversed(versions):  # oldest first, so that no older version becomes current
             self._remove(version["Key"], version["VersionId"])
         return True
 
@@ -146,10 +147,10 @@ class S3Versions:
                 raise
 
     def _check_clock(self, answer: Any) -> None:
-        """Raise Unavailable where this machine's clock differs from the store's by more than `SKEW_SECONDS_MAX`.
+        """Raise Unavailable if this machine's clock differs from the store's by more than `SKEW_SECONDS_MAX`.
 
         The store dates a blob, and the collector compares the date with its own clock. With a fast clock the collector
-        would delete too early.
+        would delete the blob too early.
         """
         from email.utils import parsedate_to_datetime  # slow to import, and few processes list a bucket
 
@@ -189,7 +190,7 @@ def bucket_is_ready(client: Any, bucket: str) -> bool:
 
 
 def _versioning(client: Any, bucket: str) -> str | None:
-    """Return the status of the bucket's versioning, empty if it was never set; None if there is no bucket."""
+    """Return the status of the bucket's versioning: "" if it was never set, None if the bucket does not exist."""
     try:
         answer = once("the object store", partial(client.get_bucket_versioning, Bucket=bucket), writes=False)
     except Retryable as exc:
@@ -206,14 +207,14 @@ def create_bucket(client: Any, bucket: str) -> bool:
 
     Old versions and aborted uploads expire after a day, copies of deleted blobs after `FREED_DAYS`.
 
-    Raises Invalid where another account owns a bucket of that name. After Unavailable or OutcomeUnknown, call it again.
+    Raises Invalid if another account owns a bucket of that name. After Unavailable or OutcomeUnknown, call it again.
     """
     region = client.meta.region_name
     location = {} if region == "us-east-1" else {"CreateBucketConfiguration": {"LocationConstraint": region}}
     rules = {"Rules": [EXPIRY, FREED_EXPIRY]}
-    # Ask first whether the bucket exists: in us-east-1, S3 accepts the creation of a bucket that the account already
-    # has, and resets its access control list. For another account's bucket S3 refuses the question, and the creation
-    # then fails with BucketAlreadyExists.
+    # Ask first whether the bucket exists. In us-east-1, S3 accepts the creation of a bucket that the account already
+    # has, and resets its access control list. For another account's bucket S3 refuses the first request, and the
+    # creation then fails with BucketAlreadyExists.
     try:
         made = _versioning(client, bucket) is None
     except RequestRefused:
@@ -235,7 +236,7 @@ def create_bucket(client: Any, bucket: str) -> bool:
         except RequestRefused as exc:
             if exc.reason == "BucketAlreadyExists":
                 error = Invalid(
-                    "another AWS account owns a bucket of that name; choose another with ?bucket=", bucket=bucket
+                    "another AWS account owns a bucket of that name; choose another name with ?bucket=", bucket=bucket
                 )
                 raise error from exc
             if exc.reason != "BucketAlreadyOwnedByYou":

@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 class RequestPolicy(RetryPolicy, frozen=True, kw_only=True):
-    """How long a request is retried, and how long one try may take.
+    """The limits on the time of a request with its retries, and on the time of one try.
 
     A try that fails later than ``seconds_max`` after the start is the last try. Each try may take
     ``request_seconds_max``.
@@ -27,7 +27,7 @@ class RequestPolicy(RetryPolicy, frozen=True, kw_only=True):
 
 
 class Retryable(Exception):
-    """One try failed, and another may succeed. ``error`` is the error to raise if there is no further try."""
+    """One try failed, and another try may succeed. ``error`` is the error to raise if there is no further try."""
 
     def __init__(self, error: StratalogError) -> None:
         super().__init__(str(error))
@@ -37,8 +37,8 @@ class Retryable(Exception):
 def send_request(clock: Clock, policy: RequestPolicy, call: Callable[[], T]) -> T:
     """Return the result of ``call``, which is retried on `Retryable` until the policy's time is used up.
 
-    Raises the error of the last try. If the outcome of any try is unknown, raises OutcomeUnknown instead: the error of
-    a later try says nothing about the effect of an earlier try.
+    Raises the error of the last try. If the outcome of any try is unknown, raises OutcomeUnknown instead. The error of
+    a later try does not show whether an earlier try took effect.
     """
     retry = Retry(clock, policy)
     unknown = False

@@ -36,13 +36,14 @@ class SqliteDatabase:
 
     Blobs of up to ``blob_bytes_max`` bytes are rows of the file, which the index commits with its items.
 
-    ``synchronous`` is SQLite's own setting; with anything below ``FULL`` a power failure may undo acknowledged commits.
-    ``file_bytes_max`` limits the file: a write over it raises StorageFull. ``vfs`` names a VFS that is registered with
-    SQLite; the simulation has one. A connection that commits often grows SQLite's write-ahead log to ``log_bytes``
-    ahead of time. In a forked child every call raises Closed; open the file again there.
+    ``synchronous`` is SQLite's own setting. With a value below ``FULL`` a power failure may undo acknowledged commits.
+    ``file_bytes_max`` limits the file: a write over the limit raises StorageFull. ``vfs`` names a VFS that is
+    registered with SQLite; the simulation registers its own VFS. A connection that commits often grows SQLite's
+    write-ahead log to ``log_bytes`` ahead of time. In a forked child every call raises Closed, so the child must open
+    the file again.
 
-    Raises Corrupt (the file is no intact SQLite database), Unsupported (a newer format), Invalid (another program's
-    database), Unavailable.
+    The constructor raises Corrupt (the file is not an intact SQLite database), Unsupported (a newer format), Invalid
+    (another program's database), Unavailable.
     """
 
     def __init__(
@@ -65,10 +66,10 @@ class SqliteDatabase:
         self.queue = SqliteQueue(self._file, clock, receives_max)
 
     def blobs(self, files: Blobs) -> RowBlobs:
-        """Return the blobs of the file and the larger ones in ``files`` as one store.
+        """Return the blobs of the file and the larger blobs in ``files`` as one store.
 
-        The index accepts blobs in a commit only after this call. Without this call, the store has its blobs elsewhere
-        and would not find the blobs in the file.
+        The index accepts blobs in a commit only after this call. Without this call, the store does not read blobs from
+        the file.
         """
         self.index.blob_bytes_max = self._blob_bytes_max
         return RowBlobs(SqliteBlobTable(self._file, self._clock), self._clock, files, self._blob_bytes_max)
@@ -130,8 +131,8 @@ class SqliteIndex:
 def _write_all(writes: Sequence[Write], bodies: Sequence[bytes], connection: apsw.Connection) -> None:
     """Make a commit inside a transaction, or raise ConditionFailed.
 
-    All conditions are evaluated before the first write. So a commit that fails has written nothing, and a transaction
-    of several commits needs no savepoint.
+    The function evaluates all conditions before the first write. So a commit that fails has written nothing, and a
+    transaction of several commits needs no savepoint.
     """
     failed = {}
     for position, write in enumerate(writes):

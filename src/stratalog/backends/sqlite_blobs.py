@@ -1,7 +1,7 @@
-"""Blobs as rows of the SQLite file. `RowBlobs` makes a blob store of them.
+"""Blobs as rows of the SQLite file. `RowBlobs` makes a blob store of these rows.
 
-Bodies are rows of one table. Key, size, time and stamp are rows of another, so that putting a blob again writes a short
-row instead of its body.
+Bodies are rows of one table. Keys, sizes, times and stamps are rows of another table, so that a repeated put of a blob
+writes a short row instead of the body.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class SqliteBlobTable:
 
 
 def store_blobs(rows: Sequence[BlobRow], clock: Clock, connection: apsw.Connection) -> None:
-    """Store each blob inside a transaction. An existing blob is renewed, and its body replaced if damaged.
+    """Store each blob inside a transaction. Renew an existing blob, and replace its body if the body is damaged.
 
     A renewal reads the clock here and does not use the row's time. Otherwise a writer that was suspended after it made
     the row could replace the stored time by an older time.
@@ -73,7 +73,7 @@ def store_blobs(rows: Sequence[BlobRow], clock: Clock, connection: apsw.Connecti
 
 
 def _delete(key: str, stamp: int, connection: apsw.Connection) -> bool:
-    """Delete one generation of a blob. False if this generation is not stored."""
+    """Delete one generation of a blob. Return False if this generation is not stored."""
     rows: list[Any] = connection.execute(FORGET, (key, stamp)).fetchall()
     for row in rows:
         connection.execute(FREE, row)

@@ -87,8 +87,8 @@ class SqliteFile:
     ) -> Result:
         """Run ``job`` in a transaction. Return its result, or raise its error, once the transaction is durable.
 
-        The job must read before it writes, and do the same when it runs again. It may raise ConditionFailed before its
-        first write, and other errors at any time. Such an error fails this job and no other job of the transaction.
+        The job must read before it writes, and do the same when it runs again. The job may raise ConditionFailed before
+        its first write, and other errors at any time. Such errors fail this job and no other job of the transaction.
 
         A caller that gives ``rows`` or ``blobs`` states that the job only inserts these if all are absent, so one
         statement may replace the job. ``blob_bytes`` is the size of the blobs that the job writes: jobs share a
@@ -160,7 +160,7 @@ class SqliteFile:
             reader.close()
             return
         self._readers.append(reader)
-        if self._closed:  # tested after the append, since `close` may have emptied the list just before it
+        if self._closed:  # tested after the append, since `close` may have emptied the list just before
             self._close_readers()
 
     def _close_readers(self) -> None:
@@ -200,7 +200,7 @@ class _GroupWriter:
 
     def close(self) -> None:
         while not self._group_commit.enter(_Ticket(_nothing)):
-            pass  # a leader has run the empty job; closing needs the leadership itself
+            pass  # a leader has run the empty job, but `close` must be the leader itself
         try:
             self._closed = True
             self._connection.close()
@@ -212,7 +212,7 @@ class _GroupWriter:
         if self._group_commit.waiting:
             self._fill(group)
         for ticket in group:
-            ticket.send()  # before the transaction: an interrupt from here on leaves the outcome unknown
+            ticket.send()  # before the transaction: after `send`, an interrupt leaves the outcome unknown
         try:
             if self._closed:
                 raise Closed("the database is closed")
@@ -235,18 +235,18 @@ class _GroupWriter:
                 ticket.settle(outcome)
 
     def _fill(self, group: list[_Ticket[Any]]) -> None:
-        """Add waiting tickets until the group's blobs have `BLOB_SLICE_BYTES`; the rest waits for the next group."""
+        """Add waiting tickets until the group's blobs have `BLOB_SLICE_BYTES`. Others wait for the next group."""
         blob_bytes = group[0].blob_bytes
         while blob_bytes < BLOB_SLICE_BYTES and self._group_commit.take(group):
             blob_bytes += group[-1].blob_bytes
 
     def _transact(self, group: Sequence[_Ticket[Any]]) -> list[Any]:
-        """Commit all jobs of ``group`` and return the outcome of each.
+        """Commit all jobs of ``group`` and return the outcome of each job.
 
-        Raises OutcomeUnknown where the commit itself fails; other errors where nothing was written.
+        Raises OutcomeUnknown if the commit itself fails. After any other error, nothing was written.
         """
         if self._connection.in_transaction:
-            # A rollback failed. An insert would join that transaction, and be acknowledged without a commit.
+            # An earlier rollback failed. An insert would join the open transaction, and succeed without a commit.
             self._roll_back()
             if self._connection.in_transaction:
                 raise Unavailable("the last transaction could not be rolled back")
@@ -268,14 +268,14 @@ class _GroupWriter:
     def _insert(self, rows: Sequence[Row], blobs: Sequence[BlobRow]) -> bool:
         """Insert all rows by one call that is its own transaction.
 
-        False if a key is taken or a check fails; nothing is written then.
+        Return False, with nothing written, if a key is taken or a check fails.
 
-        Each call into SQLite releases the interpreter's lock and must then compete for it with the other threads. So
-        one call for many rows makes many writing threads fast.
+        Each call into SQLite releases the interpreter's lock, and must then compete with other threads to get the lock
+        back. So one call for many rows saves time.
 
         Raises Unavailable, StorageFull: nothing was written. SQLite reports a busy or read-only file before it writes
-        anything, and a full disk before the commit frame is complete. Raises OutcomeUnknown for any other error, since
-        it may come from the commit.
+        anything, and a full disk before the commit frame is complete. Raises OutcomeUnknown for any other error, which
+        may come from the commit.
         """
         try:
             if blobs:
@@ -297,7 +297,7 @@ class _GroupWriter:
         return True
 
     def _run_each(self, group: Sequence[_Ticket[Any]]) -> list[Any]:
-        """Run all jobs in an open transaction and return the result or the error of each.
+        """Run all jobs in an open transaction and return the result or the error of each job.
 
         A job that fails with another error than ConditionFailed may have written. The transaction then begins again
         without this job.
@@ -322,7 +322,7 @@ class _GroupWriter:
             return exc
 
     def _roll_back(self) -> None:
-        """Roll back after an error. If that fails, `_transact` tries again before the next commit."""
+        """Roll back after an error. If the rollback fails, `_transact` tries again before the next commit."""
         with suppress(apsw.Error):
             if self._connection.in_transaction:
                 self._connection.execute("ROLLBACK")
@@ -333,7 +333,7 @@ def _nothing(_: apsw.Connection) -> None:
 
 
 def _all_rows(group: Sequence[_Ticket[Any]]) -> tuple[Sequence[Row], Sequence[BlobRow]]:
-    """Return the rows of all tickets if all tickets only insert and one statement can hold all rows; else no rows."""
+    """Return the rows of all tickets if all tickets only insert, and one statement can insert all; else no rows."""
     rows = list(chain.from_iterable(ticket.rows for ticket in group))
     blobs = list(chain.from_iterable(ticket.blobs for ticket in group))
     insert = len(rows) <= INSERT_ROWS_MAX and all(ticket.rows or ticket.blobs for ticket in group)
@@ -360,7 +360,7 @@ def _prepare(connection: apsw.Connection, synchronous: str, file_bytes_max: int 
     """Set up the writing connection and make missing tables.
 
     A process that was killed during a commit may have left that commit unsynced in the write-ahead log. The checkpoint
-    syncs it before any reader sees it.
+    syncs this commit before any reader sees it.
     """
     connection.set_busy_timeout(BUSY_MS)
     connection.pragma("synchronous", synchronous)
@@ -372,14 +372,14 @@ def _prepare(connection: apsw.Connection, synchronous: str, file_bytes_max: int 
 
 
 def _leave_to_parent(reference: weakref.ref[SqliteFile]) -> None:
-    """In a forked child, close the lock files. Otherwise a lock would stay if the parent died while holding it."""
+    """In a forked child, close the lock files. Otherwise a lock of the parent would outlive the parent."""
     file = reference()
     if file is not None:
         file.leave_to_parent()
 
 
 def _error(exc: apsw.Error) -> StratalogError:
-    """Return our error for an error of SQLite after which certainly nothing was written."""
+    """Return Stratalog's error for an error of SQLite after which certainly nothing was written."""
     if isinstance(exc, apsw.FullError):
         return StorageFull("no disk space for the transaction", reason=str(exc))
     if isinstance(exc, apsw.CorruptError | apsw.NotADBError):
@@ -389,7 +389,7 @@ def _error(exc: apsw.Error) -> StratalogError:
 
 @contextmanager
 def _opening(path: str) -> Iterator[None]:
-    """Let one process at a time open the file, since opening may create it. Raises SQLite's errors as ours."""
+    """Let one process at a time open the file, since the open may create it. Translates SQLite's errors."""
     lock_file = open_lock_file(path + ".lock")
     try:
         fcntl.flock(lock_file, fcntl.LOCK_EX)

@@ -1,6 +1,6 @@
 """The queue in the SQLite file.
 
-A row for each group holds the time when the group is ready. So a poll that finds no group ready reads no messages.
+Each group has a row with the time when the group is ready. So a poll that finds no group ready reads no messages.
 """
 
 from __future__ import annotations
@@ -49,9 +49,10 @@ class SqliteQueue:
 
     The cost of a poll does not grow with the queue. A poll that finds no group ready takes no write lock.
 
-    Visibility is measured by the wall clock, since several processes share the file and the machine may restart while
-    messages are in flight. If the clock is set back by an hour, messages in flight are hidden for an hour longer. If it
-    is set forward, they are delivered again early. Both keep the promise *at least once*.
+    The queue measures visibility by the wall clock, since several processes share the file and the machine may restart
+    while messages are in flight. If the clock is set back by an hour, messages in flight are hidden for an hour longer.
+    If the clock is set forward, the queue delivers messages in flight again early. Both effects keep the promise *at
+    least once*.
     """
 
     def __init__(self, file: SqliteFile, clock: Clock, receives_max: int) -> None:
@@ -92,9 +93,9 @@ class SqliteQueue:
     def _receive(self, limit: int, now: int, hidden_until_ms: int, connection: apsw.Connection) -> list[Message]:
         """Receive up to ``limit`` messages inside a transaction.
 
-        It reads up to ``limit`` groups whose messages in flight are visible again, the earliest visible first. It also
-        reads up to ``limit`` groups with nothing in flight, the oldest message first. These groups are enough, since
-        each has at least one message. If all messages read become dead letters, it reads the next groups.
+        Read up to ``limit`` groups whose delivered messages are visible again, the earliest visible first. Also read up
+        to ``limit`` groups whose messages were never delivered, the oldest message first. These groups are enough,
+        since each has at least one message. If all messages of these groups become dead letters, read the next groups.
         """
         while True:
             again = _names(connection, VISIBLE_AGAIN, (now, limit))
@@ -134,7 +135,7 @@ def _settle(statement: str, parameters: tuple[Any, ...], connection: apsw.Connec
 
 
 def _refresh_group(name: str, connection: apsw.Connection) -> None:
-    """Store when the group is ready, and its oldest message. Call this after each change of its messages in flight."""
+    """Update or delete the row of the group. Call this after each change of the group's delivered messages."""
     oldest = connection.execute(OLDEST, (name, 1)).fetchall()
     hidden = connection.execute(LAST_HIDDEN, (name,)).fetchall()
     if not oldest:

@@ -1,4 +1,4 @@
-"""The tables of the SQLite file, and the statements that fill them. `formats/folder.md` describes them."""
+"""The tables of the SQLite file, and the statements that fill them. `formats/folder.md` describes the tables."""
 
 from __future__ import annotations
 
@@ -63,8 +63,8 @@ CHECKED_ROW = (
 )
 """A row with a check: if the check fails, the body is null, and the column's NOT NULL makes the statement fail.
 
-The check compares the encoded name and value of an item's first attribute. They follow the one byte that starts a
-MessagePack map of up to 15 pairs. A hash of 32 bytes under a name of one letter takes 36 bytes.
+The check compares the encoded name and value of an item's first attribute. This name and value follow the one byte
+that starts a MessagePack map of up to 15 pairs. A hash of 32 bytes under a name of one letter takes 36 bytes.
 """
 
 SHAPES_MAX = 1024
@@ -76,7 +76,7 @@ BLOB_INSERTS = (
 
 @lru_cache(SHAPES_MAX)
 def insert_items(lengths: tuple[int, ...]) -> str:
-    """Return the statement that inserts rows of these lengths, and fails where a key is taken or a check fails."""
+    """Return the statement that inserts rows of these lengths, and fails if a key is taken or a check fails."""
     rows = (CHECKED_ROW if length == CHECKED_LENGTH else PLAIN_ROW for length in lengths)
     return f"INSERT INTO items VALUES {', '.join(rows)}"
 

@@ -1,11 +1,11 @@
 """The queue on Amazon SQS: a FIFO queue whose message groups are the port's groups, and a FIFO queue for dead letters.
 
-SQS accepts only text, so a body is sent as base64. A message's id in the port is its deduplication id. `SqsQueue` makes
-these ids, in order of time. A retried send has the same id, so SQS accepts the message once.
+SQS accepts only text, so `SqsQueue` sends a body as base64. A message's id in the port is its deduplication id.
+`SqsQueue` makes these ids, in order of time. A retried send has the same id, so SQS accepts the message once.
 
-A receive moves a message that was received too often to the dead-letter queue; SQS's own redrive policy is not used.
-Each dead letter is a message group of its own. Otherwise they could not all be listed: SQS returns at most ten messages
-of one group until these are deleted.
+A receive moves a message that was received too often to the dead-letter queue. `SqsQueue` does not use SQS's own
+redrive policy. Each dead letter is a message group of its own. Otherwise `SqsQueue` could not list all dead letters:
+SQS returns at most ten messages of one group until these messages are deleted.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ LISTING_SECONDS_MIN = 60
 TIMEOUTS_MAX = 10_000
 WAIT_SECONDS_MAX = 20
 RETENTION_SECONDS = 14 * 24 * 3600
-# SQS accepts these names of message groups. A group with another name is sent under a hash of it. The name is always an
-# attribute of the message too.
+# SQS accepts these names of message groups. For a group with another name, the message group is a hash of the name. The
+# name is always an attribute of the message too.
 GROUP = re.compile(r"[!-~]{1,128}")
 EMPTY = "-"
 MISSING = frozenset({"NonExistentQueue", "QueueDoesNotExist"})
@@ -54,9 +54,9 @@ ATTRIBUTES = ("ApproximateReceiveCount", "MessageDeduplicationId", "MessageGroup
 class SqsQueue:
     """The queue at ``url`` with its dead letters at ``dead_url``. ``client`` must try each request once.
 
-    SQS measures visibility by its own clock, in whole seconds, rounded up. If a receipt's time is over by ``clock``,
-    the receipt is stale, and no request is sent. SQS retains messages and dead letters for 14 days. A receive waits up
-    to ``wait_seconds`` for a message, 20 at most.
+    SQS measures visibility by its own clock, in whole seconds, rounded up. A receipt whose time is over by
+    ``clock`` is stale, and `SqsQueue` sends no request for it. SQS retains messages and dead letters for 14 days. A
+    receive waits up to ``wait_seconds`` for a message, 20 at most.
     """
 
     def __init__(
@@ -110,8 +110,8 @@ class SqsQueue:
     def move_dead(self, messages: Sequence[Message]) -> list[Message]:
         """Move the messages that were received too often to the dead letters, and return the others.
 
-        A move has two steps. If a crash interrupts it, the next receive repeats it: the letter has the same id and is
-        listed once.
+        A move has two steps. If a crash interrupts the move, the next receive repeats it. The second letter then has
+        the same id, and a listing returns one letter.
         """
         self._check_open()
         for message in messages:
@@ -129,11 +129,12 @@ class SqsQueue:
         return self._settle("ChangeMessageVisibility", message, call, after_seconds)
 
     def dead_letters(self, *, after: str = "") -> Iterator[DeadMessage]:
-        """List the dead letters, sorted by id. All of them are held in memory.
+        """List the dead letters, sorted by id. The whole list is in memory.
 
         The letters are hidden from other readers until all are received, so two listings at the same time each get a
-        part. The listing ends when SQS returns no letter. In a long listing a letter may become visible and be received
-        again. So the longer the listing runs, the longer it hides further letters: each is received only a few times.
+        part of the letters. The listing ends when SQS returns no letter. In a long listing a letter may become visible
+        and be received again. So the listing hides further letters longer, the longer it runs. Each letter is then
+        received only a few times.
         """
         self._check_open()
         letters: dict[str, DeadMessage] = {}
@@ -161,14 +162,14 @@ class SqsQueue:
     def _send_rest(self, url: str, entries: list[dict[str, Any]]) -> None:
         """Send ``entries``, and remove the sent entries from the list, so that a retry sends the rest in order.
 
-        Raises Retryable for the rest. If a later message was sent although an earlier one failed, raises OutcomeUnknown
-        without a retry: a retry would send the messages in the wrong order.
+        Raises Retryable for the rest. If a later message was sent although an earlier message failed, raises
+        OutcomeUnknown without a retry: a retry would send the messages in the wrong order.
         """
         answer = self._client.send_message_batch(QueueUrl=url, Entries=entries)
         failed = {failure["Id"]: failure for failure in answer.get("Failed", [])}
         sent = list(itertools.takewhile(lambda entry: entry["Id"] not in failed, entries))
         if len(sent) + len(failed) < len(entries):
-            raise OutcomeUnknown("a message was sent although an earlier one failed", failed=len(failed))
+            raise OutcomeUnknown("a message was sent although an earlier message failed", failed=len(failed))
         del entries[: len(sent)]
         if not failed:
             return
@@ -200,7 +201,9 @@ class SqsQueue:
         return records
 
     def _settle(self, operation: str, message: Message, call: Callable[..., Any], seconds: float) -> bool:
-        """Make a request for one receipt. False if the receipt is stale by our clock (no request is made) or for SQS.
+        """Send a request for one receipt. Return False if the receipt is stale by this machine's clock or for SQS.
+
+        In the first case no request is sent.
 
         On success the receipt is valid for ``seconds`` from now on.
         """
@@ -218,7 +221,7 @@ class SqsQueue:
         return True
 
     def _remember(self, receipt: str, timeout: _VisibilityTimeout) -> None:
-        """Remember how long a receipt is valid. Over `TIMEOUTS_MAX` the oldest is forgotten here, but not by SQS."""
+        """Remember how long a receipt is valid. Over `TIMEOUTS_MAX`, forget the oldest, which SQS still checks."""
         with self._lock:
             self._timeouts[receipt] = timeout
             if len(self._timeouts) > TIMEOUTS_MAX:
@@ -290,9 +293,9 @@ def missing_queues(client: Any, name: str) -> list[str]:
 
 
 def create_queues(client: Any, name: str) -> tuple[str, str]:
-    """Create the FIFO queue ``name`` and its dead-letter queue where they are missing, and return their URLs.
+    """Create the FIFO queue ``name`` and its dead-letter queue if they are missing, and return their URLs.
 
-    After Unavailable or OutcomeUnknown, call it again.
+    After Unavailable or OutcomeUnknown, call `create_queues` again.
     """
     attributes = {
         "FifoQueue": "true",
@@ -315,7 +318,7 @@ def _names(name: str) -> tuple[str, str]:
 
 
 def _url(client: Any, full_name: str) -> str:
-    """Return the URL of a queue; empty where it does not exist."""
+    """Return the URL of a queue; empty if the queue does not exist."""
     try:
         return str(once("SQS", partial(client.get_queue_url, QueueName=full_name), writes=False)["QueueUrl"])
     except Retryable as exc:
@@ -354,8 +357,8 @@ def messages_of_event(records: Sequence[Mapping[str, Any]], receives_max: int = 
     """Return the messages in an event with which SQS called a Lambda function. `SqsQueue.move_dead` must follow.
 
     SQS delivers a failing message together with the messages behind it, and increases their counts too. So only the
-    first message of a group was tried as often as its count says. For the other messages ``receives`` is lowered to
-    below ``receives_max``, so that each has at least one more try.
+    first message of a group was tried as often as its count states. The function lowers ``receives`` of the other
+    messages below ``receives_max``, so that each has one more try or more.
     """
     messages = [_message_of_event(record) for record in records]
     first = {message.group: message for message in reversed(messages)}
@@ -377,7 +380,7 @@ def _message_of_event(record: Mapping[str, Any]) -> Message:
 def _body(text: str) -> bytes:
     """Return the decoded body. If the text is not base64, another program sent it. Then return the text unchanged.
 
-    The reader of the message refuses it.
+    The reader of the message refuses such a body.
     """
     try:
         return b"" if text == EMPTY else b64decode(text, validate=True)

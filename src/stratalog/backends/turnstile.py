@@ -1,9 +1,9 @@
 """Turns between the processes that share a file: a fair hand-over, but never a fence.
 
-Each shared file has two lock files. A process holds the *room* while it works. To get the room, a process takes the
-*door*, waits for the room while it holds the door, and then frees the door. With a single lock, the process that frees
-the lock would take it again before a waiting process wakes. With two locks, it finds that the waiting process holds the
-door, and waits behind that process.
+Each shared file has two lock files, named *door* and *room*. A process locks the room while it works. To lock the room,
+a process first locks the door, then waits for the room, and then unlocks the door. With a single lock, the process that
+frees the lock would take it again before a waiting process wakes. With two locks, this process finds that the waiting
+process has locked the door, and waits behind that process.
 
 Every wait polls and is bounded. With a blocking lock, one stopped process would stop all others.
 """
@@ -30,8 +30,8 @@ _TRY = LOCK_EX | LOCK_NB
 class Turnstile:
     """The turns of one process at the file ``path``. Safe for threads.
 
-    The room is held for one transaction (`enter`, `leave`), or for a `turn` of several reads and commits. While a
-    thread has a turn, the transactions of its process run inside it.
+    A process locks the room for one transaction (`enter`, `leave`), or for a `turn` of several reads and commits. While
+    a thread has a turn, the transactions of its process run inside that turn.
 
     A file lock belongs to the descriptor that took it. Transactions and turns have descriptors of their own, so a turn
     waits for a transaction of its own process as well.
@@ -48,22 +48,22 @@ class Turnstile:
         self._closed = False
 
     def enter(self) -> bool:
-        """Wait for the room. Return whether the caller must `leave` it.
+        """Wait for the room and lock it. Return whether the caller must `leave` it.
 
-        False inside a turn of this process. Also False after `TURN_WAIT_MS_MAX`: the caller then works without the
-        room.
+        Return False inside a turn of this process. Return False also after `TURN_WAIT_MS_MAX`: the caller then works
+        without the lock.
         """
         return not self._in_turn and self._wait(self._transaction, self._has_turn)
 
     def leave(self) -> None:
-        """Free the room for the next process."""
+        """Unlock the room for the next process."""
         flock(self._transaction.room, LOCK_UN)
 
     @contextmanager
     def turn(self) -> Iterator[bool]:
-        """Keep other processes out of the room until the end of the block. The value is False if that failed.
+        """Keep other processes out of the room until the end of the block. The value is False if the wait failed.
 
-        A second thread shares the turn of the first, so it may lose the turn in the middle of its block.
+        A second thread shares the turn of the first, so the second thread may lose the turn in the middle of its block.
         """
         if self._in_turn or not self._owner.acquire(blocking=False):
             yield self._in_turn
@@ -82,8 +82,8 @@ class Turnstile:
     def close(self) -> None:
         """Close the lock files, which frees their locks. No transaction may be in flight.
 
-        If a thread has a turn or waits for a turn, this thread closes the turn's files itself at the end. Otherwise it
-        could use descriptors that already belong to other files. A thread that waits gets no turn.
+        If a thread has a turn or waits for a turn, this thread closes the turn's files itself at the end. Otherwise the
+        thread could use descriptors that already belong to other files. A thread that waits gets no turn.
         """
         self._closed = True
         self._transaction.close()
@@ -96,7 +96,7 @@ class Turnstile:
         self._turn.close()
 
     def _close_turn(self) -> None:
-        """Close the turn's files, unless a thread has the turn: that thread calls this at the end of its turn."""
+        """Close the turn's files, unless a thread has the turn: that thread closes them at the end of its turn."""
         if self._owner.acquire(blocking=False):
             try:
                 self._turn.close()
@@ -104,10 +104,12 @@ class Turnstile:
                 self._owner.release()
 
     def _wait(self, locks: _Locks, ended: Callable[[], bool]) -> bool:
-        """Pass the door and take the room. False where ``ended()`` is true, or after `TURN_WAIT_MS_MAX`.
+        """Lock the door, lock the room, and unlock the door.
 
-        A process that waited in vain is probably behind a stopped process. It does not wait again until it finds the
-        locks free. Otherwise each of its commits would wait for `TURN_WAIT_MS_MAX`.
+        Return False, without the lock of the room, if ``ended()`` is true, or after `TURN_WAIT_MS_MAX`.
+
+        A process that waited in vain is probably behind a stopped process. Such a process does not wait again until it
+        finds the locks free. Otherwise each of its commits would wait for `TURN_WAIT_MS_MAX`.
         """
         deadline = None
         try:

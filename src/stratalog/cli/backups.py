@@ -31,7 +31,7 @@ id_option = click.option("--backup", "id", metavar="ID", help="The id of the bac
 
 
 class _Backups(click.Group):
-    """The group of backup commands. It reads `backup TO` as `backup make TO`."""
+    """The group of backup commands. The group reads `backup TO` as `backup make TO`."""
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -50,10 +50,10 @@ def backup() -> None:
     "--anew", is_flag=True, help="Read and write every object. This replaces damaged objects in the repository."
 )
 def make(session: Session, to: str, anew: bool) -> None:
-    """Back up the whole store to a folder or to s3://BUCKET/PREFIX. `make` may be left out.
+    """Back up the whole store to a folder or to s3://BUCKET/PREFIX. The word `make` may be left out.
 
-    Writers are not blocked. Objects that the last backup in that place already holds are not written again. An
-    interrupted backup resumes. Queued pushes are not backed up.
+    The backup does not block writers. It writes no object that the last backup in that place contains. An interrupted
+    backup resumes. The backup contains no queued pushes.
     """
     with _repository(to, create=True) as repository, progress(f"backing up to {to}", None) as step:
         report = back_up(session.open(), repository, step, anew=anew)
@@ -101,7 +101,7 @@ def verify(session: Session, to: str, id: str | None) -> None:
 def prune(session: Session, to: str, retain: int, dry_run: bool) -> None:
     """Remove old backups, and the objects that no other backup in the repository needs.
 
-    Objects younger than seven days stay, since a backup may be running. The command reads and removes only backups.
+    Objects younger than seven days stay, since a backup may be running. The command does not open a store.
     """
     with _repository(to) as repository, progress(f"pruning {to}", None) as step:
         pruned = prune_backups(repository, retain, dry_run=dry_run, progress=step)
@@ -128,8 +128,9 @@ def restore(
 ) -> None:
     """Restore a backup into a new store, or one log or document into an existing store.
 
-    With --time and without --backup, the first backup that began after that time is used, since it holds the entire
-    state. A whole store is restored only into an empty one. After an interruption, the same command resumes.
+    With --time and without --backup, the command uses the first backup that began after that time, since this backup
+    contains the entire state. Only an empty store can receive a whole store. After an interruption, the same command
+    resumes.
     """
     if name is None and (version is not None or new_name is not None):
         raise click.UsageError("--version and --as need --name, the name of one log or document")

@@ -58,7 +58,8 @@ def mutate(
 ) -> None:
     """Apply one mutation: put, del, patch, inc, append.
 
-    ARGUMENTS are one JSON text, or pairs name=value. A value that is valid JSON is read as JSON, any other as text.
+    ARGUMENTS are one JSON text, or pairs name=value. A value that is valid JSON is read as JSON, any other value as
+    text.
     """
     args = parse_arguments(arguments)
     outcome = session.document(document).mutate(name, args, client=client, id=number, author=author)

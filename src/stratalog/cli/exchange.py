@@ -48,7 +48,7 @@ def export(session: Session, document: str, file: str, state: bool, at: str | No
 @click.argument("document", metavar="ORGANISATION/DOCUMENT")
 @click.argument("file", metavar="FILE|-", type=click.Path(exists=True, dir_okay=False, allow_dash=True))
 def import_(session: Session, document: str, file: str) -> None:
-    """Create a document from an export, or put a file of {"key", "value"} lines into a new or existing one."""
+    """Create a document from an export, or put {"key", "value"} lines into a new or existing document."""
     store = session.open()
     with _reading(file) as source, progress("importing", None) as step:
         if is_export(source):

@@ -108,7 +108,7 @@ def _print_difference(difference: Difference, width: int) -> None:
 
 
 def _shown(before: Any, after: Any) -> tuple[str, str]:
-    """Return two values as text. If both are objects, the texts hold only the fields that differ."""
+    """Return two values as text. If both are objects, the texts contain only the fields that differ."""
     if isinstance(before, dict) and isinstance(after, dict):
         changed = {name for name in before.keys() | after.keys() if before.get(name) != after.get(name)}
         before = {name: value for name, value in before.items() if name in changed}

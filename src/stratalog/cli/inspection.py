@@ -33,8 +33,9 @@ def inspect_histories(
 ) -> None:
     """Inspect the histories in order. With ``of_store`` inspect also the items outside histories.
 
-    ``resume`` is a file of finished histories. The command skips these histories and reports their damage again. It
-    appends each history that it finishes. Raises Failed with the exit code DAMAGED if there is damage.
+    ``resume`` is a file of finished histories. The command skips these histories and reports their damage again. The
+    command appends each newly finished history to the file. Raises Failed with the exit code DAMAGED if there is
+    damage.
     """
     finished = _read_finished(resume)
     damages = [damage for line in finished for damage in line.damages]

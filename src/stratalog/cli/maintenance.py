@@ -59,7 +59,7 @@ def archive(session: Session, document: str, upto: str | None) -> None:
 @click.argument("document", metavar="ORGANISATION/DOCUMENT")
 @click.option("--below", metavar="VERSION|TIME", required=True, help="The oldest version to keep.")
 def forget(session: Session, document: str, below: str) -> None:
-    """Forget the versions below a given one, unless a fork needs them. The oldest kept state is verified first."""
+    """Forget the versions below a given version, unless a fork needs them. First verify the oldest state to keep."""
     opened = session.document(document)
     version = version_of(opened, below) or 0
     with progress(f"verifying {document}", max(0, version - opened.log.first)) as step:
@@ -139,8 +139,8 @@ def maintain(
 ) -> None:
     """Run a maintenance pass: due snapshots, retention, archives, sweeping, collecting, measuring.
 
-    Run it as often as you like. With APPLICATION, a short name or MODULE:NAME, the application's own steps run too.
-    Organisations are measured if the application or the settings have quotas.
+    Run the command as often as you like. With APPLICATION, a short name or MODULE:NAME, the application's own steps run
+    too. The pass measures organisations if the application or the settings have quotas.
     """
     store, steps, measures = _opened(session, application)
     chosen = read_policy(policy.read_bytes()) if policy else MaintenancePolicy()

@@ -26,7 +26,7 @@ def print_json(value: Any) -> None:
 
 
 def print_table(rows: Sequence[Sequence[str]], right: Sequence[int] = ()) -> None:
-    """Print rows in columns. A column is as wide as its widest cell without colour codes; the last is not padded."""
+    """Print rows in columns. A column is as wide as its widest cell without colour codes. The last has no padding."""
     widths = [max(len(click.unstyle(cell)) for cell in column) for column in zip(*rows, strict=True)]
     for row in rows:
         cells = [
@@ -71,7 +71,7 @@ def size_text(size: int) -> str:
 def progress(label: str, length: int | None) -> Iterator[Callable[[int], None]]:
     """Show a progress bar if the error stream is a terminal. Yield a function to call with the number of new steps.
 
-    If ``length``, the number of steps, is None, the bar counts them.
+    ``length`` is the number of steps. If ``length`` is None, the bar counts the steps.
     """
     if not sys.stderr.isatty():
         yield lambda steps: None

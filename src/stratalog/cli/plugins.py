@@ -12,7 +12,7 @@ GROUP = "stratalog.commands"
 
 
 class BrokenCommand(click.Command):
-    """A command that could not be loaded. The help shows the reason, and a run of the command fails with it."""
+    """A command that could not be loaded. The help shows the reason, and a run of the command reports it."""
 
     def __init__(self, point: EntryPoint, reason: str) -> None:
         owner = point.dist.name if point.dist else "an unknown distribution"
@@ -29,12 +29,12 @@ class BrokenCommand(click.Command):
 
 
 def plugin_names() -> list[str]:
-    """Return the names of all plugin commands, sorted, without loading any."""
+    """Return the names of all plugin commands, sorted, without loading a plugin."""
     return sorted({point.name for point in entry_points(group=GROUP)})
 
 
 def plugin_command(name: str) -> click.Command | None:
-    """Return the command of that name, a BrokenCommand if it fails to load, or None if there is none."""
+    """Return the command of that name, a BrokenCommand if it fails to load, or None if no plugin has it."""
     point = next(iter(entry_points(group=GROUP, name=name)), None)
     if point is None:
         return None

@@ -28,7 +28,7 @@ __all__ = ["COMMANDS"]
 
 HEARTBEATS_PER_TIMEOUT = 4
 THREADS_ASIDE = RECEIVE_MESSAGES_MAX
-"""One thread for each coalesced message. They acknowledge the messages together, so the commits share a transaction."""
+"""One thread for each coalesced message. Acknowledgements at the same time can share a transaction."""
 
 
 @command("work", example="stratalog work myapp:app --store ./data")
@@ -51,8 +51,8 @@ def work(
 ) -> None:
     """Apply the pushes that `stratalog serve --queued` has queued, until a signal; then finish the message in flight.
 
-    APPLICATION is the served application: a short name, or MODULE:NAME. Several workers may share a store, each a
-    process of its own.
+    APPLICATION is the served application: a short name, or MODULE:NAME. Several workers may share a store. Each worker
+    is a process of its own.
     """
     server = _module("worker.worker")
     store = _opened(session, application)
@@ -148,7 +148,7 @@ def _announce(session: Session, metrics_port: int | None) -> None:
 
 
 def _serve_metrics(store: Store, port: int) -> int:
-    """Start a thread that serves metrics on this machine until the program ends, and return its port.
+    """Start a thread that serves metrics on this machine until the program ends, and return the port.
 
     Raises ClickException.
     """

@@ -1,4 +1,4 @@
-"""The command that serves a store over HTTP. It imports the server's packages only when it runs."""
+"""The command that serves a store over HTTP. The command imports the server's packages only when it runs."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def serve(
     """Serve the store over HTTP; a missing store is created.
 
     APPLICATION has mutators and rules of its own: the short name of an installed application, or MODULE:NAME. Without
-    it the server has the built-in mutators and serves this machine only.
+    APPLICATION the server has the built-in mutators and serves this machine only.
     """
     loaded = load_application(application)
     if queued:
@@ -116,7 +116,7 @@ def serve_application(
 
 @contextmanager
 def _audit(server: _Modules, store: Store, logs: Mapping[str, str | None]) -> Iterator[Audit]:
-    """Open the requested logs, and close them after the block. Raises ClickException if one cannot be opened."""
+    """Open the requested logs, and close them after the block. Raises ClickException if a log cannot be opened."""
     clock, rates = store.environment.clock, {"access": ACCESS_LINES_PER_SECOND, "security": SECURITY_LINES_PER_SECOND}
     opened: dict[str, LineLog] = {}
     try:
@@ -156,9 +156,10 @@ def _server_modules() -> _Modules:
 
 
 def load_application(text: str | None) -> Application:
-    """Return the application named ``text``, also from the current folder. Without a name, one of built-in mutators.
+    """Return the application named ``text``, also from the current folder.
 
-    Raises Invalid for an unknown name, ClickException where the server's packages are not installed.
+    Without a name, return an application with the built-in mutators. Raises Invalid for an unknown name, and
+    ClickException if the server's packages are not installed.
     """
     server = _server_modules()
     application: Application = server.find_application(text, os.getcwd()) if text else server.Application()

@@ -38,7 +38,7 @@ class Session:
         return shown_url(self.url)
 
     def open(self, *, create: bool = False, meter: Meter | None = None, settings: LogSettings | None = None) -> Store:
-        """Return the store, opened once and closed when the command ends. ``settings`` are an application's."""
+        """Return the store, opened once and closed when the command ends. The user's settings override ``settings``."""
         if self._store is None:
             chosen = self.settings.over("log", settings or LogSettings())
             opened = open_store(self.url, create=create, meter=meter, settings=chosen)
@@ -81,14 +81,17 @@ pass_session = click.make_pass_decorator(Session, ensure=True)
 
 
 def of_every_command(function: F, *, reads_environment: bool = False) -> F:
-    """Add ``--store``, ``--settings`` and ``--json`` to a command or to the program. A user may give them at either."""
+    """Add ``--store``, ``--settings`` and ``--json`` to a command or to the program.
+
+    A user may give these options before or after the command's name.
+    """
     store = click.option(
         "--store",
         metavar="URL",
         envvar=ENVIRONMENT if reads_environment else None,
         expose_value=False,
         callback=_set_store,
-        help=f"The store: a folder, or an aws:// URL.  [default: ${ENVIRONMENT}, else {STORE_DEFAULT}]",
+        help=f"The store: a folder, or a postgresql:// or aws:// URL.  [default: ${ENVIRONMENT}, else {STORE_DEFAULT}]",
     )
     settings = click.option(
         "--settings",

@@ -79,13 +79,14 @@ def verify(
 ) -> None:
     """Read and hash everything that the named logs, documents and records refer to; without names, the whole store.
 
-    Every entry, value, argument, body, archive and chunk is read from storage and hashed. Documents are rebuilt from
-    their logs and compared with every snapshot. Each damaged object is printed with the history that needs it, and
-    whether `repair` can restore it.
+    The command reads and hashes every entry, value, argument, body, archive and chunk. It rebuilds documents from their
+    logs, and compares the documents with every snapshot. It prints each damaged object with the history that needs the
+    object, and states whether `repair` can restore the object.
 
-    With --quick the hash chains are computed and documents are rebuilt. A snapshot is trusted if its root is right and
-    none of its chunks is missing.
-    With --against only the histories of the checkpoint are verified. If a history has a new name, give that name.
+    With --quick the command computes the hash chains and rebuilds documents. It trusts a snapshot if the snapshot's
+    root is right and no chunk is missing.
+    With --against the command verifies only the histories of the checkpoint. If a history has a new name, give that
+    name.
     """
     if against is not None:
         _refuse({"--upto": upto, "--quick": quick or None, "--resume": resume}, "has no effect with --against")
@@ -122,8 +123,9 @@ def verify(
 def repair(session: Session, names: tuple[str, ...], records: tuple[str, ...], dry_run: bool) -> None:
     """Restore damaged objects from intact ones, and name the rest. Nothing is deleted.
 
-    Snapshots and their chunks are made from entries, archives from entries that are not freed yet, values from other
-    copies of the same bytes, lists of names from name records. You may repeat the command, and run it beside writers.
+    The command makes snapshots and their chunks from entries, and archives from entries that are not freed yet. It
+    restores values from other copies of the same bytes, and lists of names from name records. You may repeat the
+    command, and run it beside writers.
     """
     named = chosen_histories(session.open(), names, records) if names or records else None
     show_repair(session, named, dry_run)
@@ -133,14 +135,12 @@ def repair(session: Session, names: tuple[str, ...], records: tuple[str, ...], d
 @click.argument("names", metavar="[ORGANISATION/NAME]", nargs=-1)
 @record_option
 @click.option("--all", "of_store", is_flag=True, help="Sign all logs, documents and records; needs --lines.")
-@click.option(
-    "--lines", type=NEW_FILE, metavar="FILE", help="Where to write the list of histories that --all needs: a new file."
-)
+@click.option("--lines", type=NEW_FILE, metavar="FILE", help="A new file for the list of histories, which --all needs.")
 @click.option("--key", type=FILE, required=True, metavar="FILE", help="The signing key; see checkpoint-key.")
 def checkpoint(
     session: Session, names: tuple[str, ...], records: tuple[str, ...], of_store: bool, lines: Path | None, key: Path
 ) -> None:
-    """Print origin, version and hash of a history as a signed note. Keep it where it cannot be changed.
+    """Print origin, version and hash of a history as a signed note. Store the note where nobody can change it.
 
     `verify --against` proves later that the store still holds that history.
     """
@@ -166,7 +166,10 @@ def checkpoint_key(session: Session, name: str, file: Path) -> None:
 
 
 def _refuse(options: Mapping[str, object], why: str) -> None:
-    """Raise UsageError for a given option that would be ignored. A user would believe that it was respected."""
+    """Raise UsageError for a given option that the command would ignore.
+
+    Otherwise a user would believe that the option had an effect.
+    """
     for name, value in options.items():
         if value is not None:
             raise click.UsageError(f"{name} {why}")
@@ -184,7 +187,7 @@ def _store_checkpoint(session: Session, lines: Path | None) -> str:
         raise click.UsageError("--all needs --lines FILE: the list cannot be derived from the checkpoint later")
     listed = [checkpoint.line() for checkpoint in checkpoints_of(session.open())]
     try:
-        # An existing file may be the list of an earlier checkpoint, which cannot be verified without it.
+        # Never overwrite a file: it may be the list of an earlier checkpoint, which nobody can verify without the list.
         with lines.open("x", encoding="utf-8") as out:
             out.writelines(f"{line}\n" for line in listed)
     except FileExistsError as exc:

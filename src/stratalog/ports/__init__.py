@@ -1,4 +1,4 @@
-"""The contracts that all other packages depend on. They name no vendor; backends implement them.
+"""The contracts that all other packages depend on. The contracts name no vendor. Backends implement the contracts.
 
 Modules
 -------

@@ -11,7 +11,7 @@ from typing import Protocol
 __all__ = ["Announcements", "Heard"]
 
 Heard = Callable[[str, str], None]
-"""Called with an organisation and a name for each hint of another process, on a thread of the backend."""
+"""A function that a thread of the backend calls for each hint, with the organisation and name of the log."""
 
 
 class Announcements(Protocol):
@@ -22,7 +22,7 @@ class Announcements(Protocol):
         ...
 
     def listen(self, heard: Heard) -> None:
-        """Call ``heard`` for each hint of another process, from now until `close`. May be called once."""
+        """Call ``heard`` for each hint of another process, from now until `close`. Call `listen` at most once."""
         ...
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""The kind of a blob's content, for file names and object headers. People and their tools use it; decoders do not.
+"""The kind of a blob's content, for file names and headers. People and their tools use the kind, and decoders do not.
 
 The kind depends only on the key and the content, so the same content under the same key always has the same name.
 """
@@ -24,7 +24,7 @@ JSON = BlobKind(".json", "application/json")
 OCTETS = BlobKind(".bin", "application/octet-stream")
 
 MSGPACK_FOLDERS = frozenset({"archive", "arguments", "bodies", "chunks", "collecting", "fields", "items"})
-"""The folders of a family's owner that hold only Stratalog's own formats; `formats/keys.md` lists them."""
+"""The folders of a family's owner that contain only Stratalog's own formats. `formats/keys.md` lists these folders."""
 
 
 def kinds_of(key: str) -> tuple[BlobKind, ...]:

@@ -1,4 +1,4 @@
-"""The metadata of many blobs of one folder, read from a listing in pages, or one by one where that costs less."""
+"""The metadata of many blobs of one folder, read from a listing in pages, or blob by blob if single reads cost less."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PAGE_WANTED_MIN = 10
 def stats_of(blobs: Blobs, folder: str, wanted: Iterator[tuple[str, T]]) -> Iterator[tuple[T, BlobStat | None]]:
     """Yield (the caller's value, the blob's metadata) for each wanted blob, with None for a blob that is not stored.
 
-    ``wanted`` holds (key of a blob in ``folder``, the caller's value) in order of key. Raises Unavailable.
+    ``wanted`` yields (key of a blob in ``folder``, the caller's value) in order of key. Raises Unavailable.
     """
     row = next(wanted, None)
     matched = 0
@@ -37,7 +37,8 @@ def stats_of(blobs: Blobs, folder: str, wanted: Iterator[tuple[str, T]]) -> Iter
             yield row[1], stat
             row, matched = next(wanted, None), matched + 1
         if listed % PAGE_BLOBS == 0:
-            # Keys are hashes, so the next pages are like this one. With few matches, look up the rest one by one.
+            # Keys end in hashes, so the next pages will match about as many blobs as this page. If a page matches few
+            # blobs, read the metadata of each remaining blob by one request.
             if matched < PAGE_WANTED_MIN:
                 break
             matched = 0

@@ -15,7 +15,10 @@ __all__ = ["BlobStat", "Blobs", "check_put", "key_hash", "verified"]
 
 
 class BlobStat(msgspec.Struct, frozen=True):
-    """The metadata of a blob. Each put makes a generation, named by ``stamp``; its age starts at ``modified_ms``."""
+    """The metadata of a blob.
+
+    Each put makes a new generation of the blob. ``stamp`` names the generation, whose age starts at ``modified_ms``.
+    """
 
     key: str
     stored_bytes: int
@@ -27,16 +30,16 @@ class Blobs(Protocol):
     """The contract. Safe to call from many threads and processes. A key is `/`-separated text ending in 64 hex digits.
 
     *Atomicity*: a blob exists completely or not at all, also after a crash. *Limits*: `BLOB_BYTES_MAX` of content; a
-    larger body is stored as several blobs and a manifest. *Stored form*: one zstd frame, except in memory; the backend
-    records the codec. Where people can browse the blobs, the name or a header states the codec and the kind of content
+    larger body is stored as several blobs and a manifest. *Stored form*: one zstd frame, except in memory. The backend
+    records the codec. If people can browse the blobs, the name or a header states the codec and the kind of content
     (`blob_kinds.py`).
     """
 
     def put(self, key: str, body: bytes) -> None:
-        """Store ``body``, durably. A put of a stored blob restarts its age, and replaces its content if damaged.
+        """Store ``body``, durably. A put of a stored blob restarts its age, and replaces damaged content.
 
         Raises Invalid (the key does not end in the body's hash), LimitExceeded, Unavailable: nothing written.
-        OutcomeUnknown: put it again, which is always safe.
+        OutcomeUnknown: the blob may be stored. A second put of the blob is always safe.
         """
         ...
 
@@ -45,7 +48,7 @@ class Blobs(Protocol):
         ...
 
     def stat(self, key: str) -> BlobStat | None:
-        """Return the blob's metadata, or None where there is none. Its content is not verified. Raises Unavailable."""
+        """Return the blob's metadata, or None if no blob is stored. The content is not verified. Raises Unavailable."""
         ...
 
     def list(self, prefix: str, *, after: str = "") -> Iterator[BlobStat]:
@@ -53,20 +56,20 @@ class Blobs(Protocol):
         ...
 
     def delete(self, key: str, stamp: str) -> bool:
-        """Delete the generation that ``stamp`` names. Return False, and delete nothing, where another one is stored.
+        """Delete the generation that ``stamp`` names. If another generation is stored, delete nothing, return False.
 
-        Return True where the generation was deleted or no blob is stored. Raises Unavailable where the backend cannot
+        Return True if the generation was deleted or no blob is stored. Raises Unavailable if the backend cannot
         distinguish generations.
         """
         ...
 
     def close(self) -> None:
-        """Release connections. Later calls raise Closed; closing twice is harmless."""
+        """Release connections. Later calls raise Closed. Closing twice is harmless."""
         ...
 
 
 def key_hash(key: str) -> bytes:
-    """Return the hash at the end of a key. Raises Invalid where there is none."""
+    """Return the hash at the end of a key. Raises Invalid for a malformed key."""
     tail = key.rpartition("/")[2]
     try:
         digest = bytes.fromhex(tail)
@@ -89,7 +92,7 @@ def check_put(key: str, body: bytes) -> None:
 
 
 def verified(key: str, body: bytes) -> bytes:
-    """Return ``body`` if its hash is the key's, else raise Corrupt. The last step of every backend's get."""
+    """Return ``body`` if ``key`` ends in its hash, else raise Corrupt. Every backend's `get` ends with this check."""
     if sha256(body) != key_hash(key):
         raise Corrupt("a blob's bytes do not have the hash in its key", key=key)
     return body

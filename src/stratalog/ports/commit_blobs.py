@@ -1,4 +1,7 @@
-"""Storage of a commit's blobs: the index stores small blobs in the commit, if it can; others are put before."""
+"""Storage of a commit's blobs.
+
+The index stores small blobs in the commit, if it can. Other blobs are put before the commit.
+"""
 
 from __future__ import annotations
 
@@ -12,9 +15,9 @@ from stratalog.ports.index import Index, Write
 
 __all__ = ["commit_with_blobs", "put_all", "put_first", "put_together"]
 
-# The number of threads that put blobs in parallel: a single put mostly waits.
+# The number of threads that put blobs in parallel. A put mostly waits for the storage.
 TOGETHER = 16
-# With fewer blobs than this, as in most commits, no threads are started.
+# `put_together` starts threads only for this number of blobs or more. Most commits have fewer blobs.
 TOGETHER_MIN = 64
 
 
@@ -27,7 +30,7 @@ def commit_with_blobs(index: Index, blobs: Blobs, writes: Sequence[Write], bodie
     try:
         taken = put_first(index, blobs, bodies)
     except OutcomeUnknown as exc:
-        # Only the blob is in doubt. The commit was not sent, so nothing of it was written.
+        # Only the put of the blob is in doubt. The commit was not sent, so no write of the commit took effect.
         raise Unavailable("a blob of an unsent commit could not be put") from exc
     index.commit(writes, taken)
 
@@ -46,7 +49,7 @@ def put_first(index: Index, blobs: Blobs, bodies: Mapping[str, bytes]) -> dict[s
 
 
 def put_all(index: Index, blobs: Blobs, bodies: Mapping[str, bytes]) -> None:
-    """Put many blobs before the commit that names them. All are durable on return. Raises the errors of `Blobs.put`.
+    """Put many blobs before the commit that names them. All blobs are durable on return. Raises the errors of `put`.
 
     Blobs that ``index`` can store are committed in slices of `BLOB_SLICE_BYTES`, so that other commits wait for one
     slice only.
@@ -56,7 +59,7 @@ def put_all(index: Index, blobs: Blobs, bodies: Mapping[str, bytes]) -> None:
 
 
 def put_together(blobs: Blobs, bodies: Mapping[str, bytes]) -> None:
-    """Put blobs, in parallel from `TOGETHER_MIN` blobs on. All are durable on return. Raises the errors of `put`."""
+    """Put blobs, in parallel from `TOGETHER_MIN` blobs on. All blobs are durable on return. Raises `put`'s errors."""
     if len(bodies) < TOGETHER_MIN:
         for key, body in bodies.items():
             blobs.put(key, body)

@@ -1,4 +1,4 @@
-"""Index: an ordered table of small items with conditional, atomic commits. Only their conditions stop an old writer."""
+"""Index: an ordered table of small items with conditional, atomic commits. Only the conditions stop an old writer."""
 
 from __future__ import annotations
 
@@ -112,7 +112,8 @@ class Index(Protocol):
     joint_commits: bool
     """Whether a commit of several puts costs no more than a commit for each of them.
 
-    True where a commit is a local transaction; False where it is a transaction of a hosted service at twice the price.
+    True for a backend whose commits are local transactions. False for a hosted service, which charges twice the price
+    for a transaction.
     """
 
     blob_bytes_max: int
@@ -145,35 +146,34 @@ class Index(Protocol):
         ...
 
     def commit(self, writes: Sequence[Write], blobs: Mapping[str, bytes] = NO_BLOBS) -> None:
-        """Do all writes or none. On return they are durable and every consistent read sees them.
+        """Do all writes or none. On return the writes are durable, and every consistent read sees them.
 
         ``blobs`` are stored in the same transaction, as `Blobs.put` stores them: the age of a stored blob restarts.
         A reader that sees a write of the commit finds its blobs. A blob has at most `blob_bytes_max` bytes, and all
         blobs together have at most `COMMIT_BLOB_BYTES_MAX`. A commit may consist of blobs alone.
 
-        Raises, with the state after it:
-        ConditionFailed: nothing written; the error holds the item at the key of each failed condition, as of the
-        commit.
-        Unavailable: nothing written. OutcomeUnknown: all or nothing was written; nobody knows which.
-        LimitExceeded, Invalid, Closed: nothing written.
+        Raises ConditionFailed: nothing was written. The error contains the item at the key of each failed condition, as
+        stored at the time of the commit.
+        Raises Unavailable, LimitExceeded, Invalid, Closed: nothing was written.
+        Raises OutcomeUnknown: either all writes or none took effect.
         """
         ...
 
     def turn(self, partition: str) -> AbstractContextManager[bool]:
-        """Hold off other writers of ``partition`` until the end of the block: a hint for fairness, never a fence.
+        """Hold off other writers of ``partition`` until the end of the block. A turn is a hint, never a fence.
 
         A writer that lost a race reads and commits inside the block, so it does not lose to the same busy writer again.
-        The block's value is True where the index holds other writers off, or makes the caller wait at the start of the
-        block. Otherwise the value is False and the call costs nothing; the caller then backs off. A condition of a
-        commit inside the block may still fail. Where the index holds other writers off, the call waits at most
-        `TURN_WAIT_MS_MAX`, and they wait at most as long for the end of the block. A nested turn is harmless.
+        The block's value is True if the index holds other writers off, or makes the caller wait at the start of the
+        block. Otherwise the value is False and the call costs nothing. The caller then backs off. A condition of a
+        commit inside the block may still fail. An index that holds other writers off waits at most `TURN_WAIT_MS_MAX`
+        for the turn. The other writers wait at most as long for the end of the block. A nested turn is harmless.
 
         Raises Closed.
         """
         ...
 
     def close(self) -> None:
-        """Release files and connections. Later calls raise Closed; closing twice is harmless."""
+        """Release files and connections. Later calls raise Closed. Closing twice is harmless."""
         ...
 
 
@@ -184,7 +184,7 @@ _NO_TURN = nullcontext(False)
 
 
 def no_turn() -> AbstractContextManager[bool]:
-    """Return the result of `Index.turn` on a backend that cannot hold others off."""
+    """Return the result of `Index.turn` on a backend that cannot hold other writers off."""
     return _NO_TURN
 
 
@@ -205,14 +205,14 @@ def holds(condition: Condition | None, item: Item | None) -> bool:
 def item_bytes(item: Item) -> int:
     """Return the item's size as DynamoDB counts it.
 
-    Names and texts count their bytes in UTF-8. A number counts one byte for two digits, two bytes more, and another one
-    if it is negative. DynamoDB drops trailing zeros of a number, so DynamoDB may count fewer bytes, never more.
+    Names and texts count their bytes in UTF-8. A number counts one byte for two digits, two bytes more, and one more
+    byte if the number is negative. DynamoDB drops trailing zeros, so DynamoDB may count fewer bytes, never more.
 
     Raises Invalid for an attribute of another type.
     """
     size = _text_bytes(item.partition + item.sort) + 2
     for name, value in item.attributes.items():
-        # Test the types in the order of their frequency: every commit of every entry runs this.
+        # Test the types in the order of their frequency. This loop runs for every entry.
         if isinstance(value, bytes):
             size += len(name) + len(value)
         elif isinstance(value, str):
@@ -236,9 +236,9 @@ def check_commit(
 ) -> None:
     """Raise LimitExceeded or Invalid for a commit over the port's limits. Every backend calls this first.
 
-    ``encoded`` holds the attributes of each write's item as a MessagePack map, if the backend has these maps. Their
-    sizes can prove that a small commit is within the limits. This takes a third of the time of DynamoDB's count, and
-    most commits are small.
+    ``encoded`` contains the attributes of each write's item as a MessagePack map, if the backend has these maps. Their
+    sizes can prove that a small commit is within the limits. Such a proof takes a third of the time of `item_bytes`,
+    and most commits are small.
     """
     if blobs:
         check_blobs(blobs, blob_bytes_max)

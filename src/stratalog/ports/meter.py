@@ -13,9 +13,10 @@ __all__ = ["Meter"]
 class Meter:
     """Sums by operation and unit. Safe to call from many threads; the backends of one store may share one meter.
 
-    Operations have the service's own names (`PutItem`, `PutObject`). Units are plain words. `requests` are those sent,
-    whatever their outcome. `write units` and `read units` are billed; `wasted write units` are billed for failed
-    conditions. `throttled`, `conflicts`, `lost` and `unsent` are the numbers of failed attempts by cause.
+    Operations have the service's own names (`PutItem`, `PutObject`). Units are English words. `requests` counts all
+    requests that were sent, whatever their outcome. `write units` and `read units` count the billed units.
+    `wasted write units` counts the units billed for failed conditions. `throttled`, `conflicts`, `lost` and `unsent`
+    are the numbers of failed attempts by cause.
     """
 
     def __init__(self) -> None:

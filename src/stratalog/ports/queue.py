@@ -14,7 +14,7 @@ __all__ = ["DeadMessage", "Message", "Queue", "check_receive", "check_send"]
 
 
 class Message(msgspec.Struct, frozen=True):
-    """One delivery of a message. ``receipt`` is valid only for this delivery; ``receives`` counts all, from 1."""
+    """One delivery of a message. ``receipt`` is valid only for this delivery. ``receives`` counts all deliveries."""
 
     id: str
     group: str
@@ -43,14 +43,14 @@ class Queue(Protocol):
     """
 
     def send(self, group: str, bodies: Sequence[bytes]) -> None:
-        """Append ``bodies`` to the group, in order. On return all are sent, durably.
+        """Append ``bodies`` to the group, in order. On return all bodies are durable.
 
         Raises LimitExceeded, Invalid, Unavailable: nothing sent. OutcomeUnknown: some or all may have been sent.
         """
         ...
 
     def receive(self, limit: int = 10, *, visibility_seconds: float = 30) -> list[Message]:
-        """Return up to ``limit`` messages, in order within each group; [] when there are none.
+        """Return up to ``limit`` messages, in order within each group; [] if no message is available.
 
         The messages are hidden from other receivers for ``visibility_seconds``. A receive may return several messages
         of one group. Later messages of the group are delivered only when all these messages are acknowledged or
@@ -59,13 +59,14 @@ class Queue(Protocol):
         ...
 
     def acknowledge(self, message: Message) -> bool:
-        """Remove the message for good. Return False, and change nothing, where the receipt is no longer valid."""
+        """Remove the message for good. Return False, and change nothing, if the receipt is no longer valid."""
         ...
 
     def release(self, message: Message, *, after_seconds: float = 0) -> bool:
-        """Make the message visible again ``after_seconds`` from now, which may be later than its timeout.
+        """Make the message visible again ``after_seconds`` from now.
 
-        Return False, and change nothing, where the receipt is no longer valid.
+        This time may be later than the end of the present visibility timeout. Return False, and change nothing, if the
+        receipt is no longer valid.
         """
         ...
 
@@ -74,7 +75,7 @@ class Queue(Protocol):
         ...
 
     def close(self) -> None:
-        """Release files and connections. Later calls raise Closed; closing twice is harmless."""
+        """Release files and connections. Later calls raise Closed. Closing twice is harmless."""
         ...
 
 

@@ -20,7 +20,7 @@ class BlobDamage(msgspec.Struct, frozen=True):
     """A blob that is missing, or whose content contradicts its key or its parent."""
 
     key: str
-    """The key of the blob. Empty for a chunk that a snapshot record holds inline."""
+    """The key of the blob; empty for a chunk that is part of a snapshot record."""
 
     is_missing: bool
     reason: str
@@ -31,7 +31,7 @@ class BlobReading(msgspec.Struct, frozen=True):
 
     key: str
     size: int
-    """The number of bytes of the content; 0 where it could not be read."""
+    """The number of bytes of the content; 0 if the content could not be read."""
 
     damage: BlobDamage | None = None
 

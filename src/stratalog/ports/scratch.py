@@ -38,7 +38,7 @@ class Scratch:
 
 
 class ScratchBlobs:
-    """Blobs whose puts go to a scratch file. A blob that was put is read from there, and any other from ``blobs``.
+    """Blobs whose puts go to a scratch file. `get` reads these blobs from the file, and all other blobs from ``blobs``.
 
     A check reads only blobs that it needs, so `get` raises Corrupt for a missing blob.
     """
@@ -64,7 +64,7 @@ class ScratchBlobs:
         return self._blobs.stat(key)
 
     def list(self, prefix: str, *, after: str = "") -> Iterator[BlobStat]:
-        """Yield the blobs in the store, without those put to the scratch file."""
+        """Yield the blobs in the store, without the blobs in the scratch file."""
         return self._blobs.list(prefix, after=after)
 
     def delete(self, key: str, stamp: str) -> NoReturn:

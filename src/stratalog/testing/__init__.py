@@ -18,9 +18,9 @@ fixtures         fixtures for pytest: a store, a server, two clients
 loopback_server  a server in a thread
 emulators        emulators of AWS's services as child processes
 postgres_server  a PostgreSQL server as a child process
-postgres_local   a command that runs one program beside such a server
-local_services   a program that runs beside services, which end with it
-aws_local        a command that runs one program on the emulators
+postgres_local   a command that runs one program beside a PostgreSQL server
+local_services   a program that runs beside services, which end with the program
+aws_local        a command that runs one program beside the emulators
 
 Only tests import this package.
 """

@@ -1,8 +1,8 @@
 """AWS on this machine, for one program: ``python -m stratalog.testing.aws_local COMMAND …``.
 
-ministack serves DynamoDB and SQS, and SeaweedFS serves S3, all on loopback. Their data are deleted when the program
-ends. The program finds the services by environment variables, as it would find AWS. ``STRATALOG_STORE`` names a store
-on these services.
+ministack serves DynamoDB and SQS, and SeaweedFS serves S3, all on loopback. When the program ends, the command deletes
+the services' data. The program finds the services by environment variables, as it would find AWS. ``STRATALOG_STORE``
+names a store on these services.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ USERS = {"AWS_PROFILE", "AWS_DEFAULT_PROFILE", "AWS_SESSION_TOKEN", "AWS_SECURIT
 def aws_local(folder: Path) -> Iterator[dict[str, str]]:
     """Run the services until the end of the block, with their files in ``folder``. Yield the variables for clients.
 
-    Raises RuntimeError where a service is not installed or does not start.
+    Raises RuntimeError if a service is not installed or does not start.
     """
     with ministack(folder / "ministack") as services, seaweed(folder / "seaweed") as objects:
         yield aws_environment(services, objects)

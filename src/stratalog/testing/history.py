@@ -19,7 +19,7 @@ APPEND_COLUMNS = (
     "given up unknown",
     *(fault for fault in FAULTS if fault != "torn"),
 )
-"""The counts of every world whose actors append over faulty lines. "torn" concerns only queues."""
+"""The counts of every simulation whose actors append over faulty lines. The fault "torn" concerns only queues."""
 
 
 class History:

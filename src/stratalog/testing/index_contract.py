@@ -28,7 +28,7 @@ class IndexContract(ABC):
 
     @abstractmethod
     def make(self) -> Index:
-        """Return a new, empty index. Every test calls this once."""
+        """Return a new, empty index. Every test calls `make` once."""
 
     def test_an_item_reads_back_as_it_was_put(self) -> None:
         index = self.make()

@@ -27,7 +27,7 @@ def run_with_services(
     """Run ``services`` and, with their variables, the command in ``arguments``. Return its exit code.
 
     Messages call the services ``names``. The command gets ``store`` as ``STRATALOG_STORE``, and does not get the
-    variables in ``without``. By default the arguments are those of this process, which runs ``module``.
+    variables in ``without``. By default, ``arguments`` are the arguments of this process, which runs ``module``.
     """
     command = sys.argv[1:] if arguments is None else arguments
     if not command:

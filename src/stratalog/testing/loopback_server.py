@@ -31,7 +31,7 @@ class LoopbackServer:
 def serve_on_loopback(app: Any, port: int = 0, **options: Any) -> Iterator[LoopbackServer]:
     """Serve an ASGI application on 127.0.0.1 until the end of the block. Port 0 means any free port.
 
-    ``options`` are uvicorn's. The end of the block waits until the server has shut down.
+    ``options`` are options of uvicorn. The end of the block waits until the server has shut down.
     """
     with socket.socket() as listening:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -25,7 +25,8 @@ class PostgresServer:
         self._programs = programs
         self._folder = folder
         self._options = options
-        # PostgreSQL refuses to run as root. For root it runs as `postgres`, a user that Debian's package creates.
+        # PostgreSQL refuses to run as root. If this process runs as root, PostgreSQL runs as `postgres`, a user that
+        # Debian's package creates.
         self._user = "postgres" if os.geteuid() == 0 else None
         self._data = folder / "data"
 
@@ -83,10 +84,10 @@ class PostgresServer:
 def postgres_server(options: Sequence[str] = ()) -> Iterator[PostgresServer]:
     """Run a server with a new, empty database until the end of the block.
 
-    ``options`` are arguments of the server, such as ``-c fsync=off``. Raises RuntimeError where PostgreSQL is not
+    ``options`` are arguments of the server, such as ``-c fsync=off``. Raises RuntimeError if PostgreSQL is not
     installed or does not start.
     """
-    # A folder of the caller may not do: a socket's path has at most 107 bytes, and the server's user must reach it.
+    # Do not use a folder of the caller: a socket's path has at most 107 bytes, and the server's user must reach it.
     with TemporaryDirectory(prefix="stratalog-") as folder:
         Path(folder).chmod(0o755)
         server = PostgresServer(_programs(), Path(folder), options)
@@ -100,7 +101,7 @@ def postgres_server(options: Sequence[str] = ()) -> Iterator[PostgresServer]:
 
 
 def _programs() -> Path:
-    """Return the folder of PostgreSQL's programs: that of the newest Debian package, else that of `initdb` on PATH."""
+    """Return the folder of PostgreSQL's programs, from the newest Debian package, else from `initdb` on PATH."""
     installed = sorted(glob("/usr/lib/postgresql/*/bin/initdb"), key=lambda path: float(Path(path).parts[4]))
     initdb = installed[-1] if installed else shutil.which("initdb")
     if initdb is None:

@@ -23,7 +23,7 @@ class QueueContract(ABC):
     def make(self, clock: Clock, receives_max: int) -> Queue:
         """Return a new, empty queue that delivers a message at most ``receives_max`` times.
 
-        The queue must measure visibility timeouts by ``clock``. Every test calls this once.
+        The queue must measure visibility timeouts by ``clock``. Every test calls `make` once.
         """
 
     def test_an_empty_queue_gives_none(self) -> None:

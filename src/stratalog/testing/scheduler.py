@@ -1,7 +1,7 @@
 """A deterministic scheduler of many actors in one thread. A seed decides which actor runs after each port call.
 
 An actor is plain synchronous code on a greenlet. Its code between two calls of :meth:`Scheduler.switch` is one atomic
-step, so code under simulation must do its I/O through the simulated ports only, and must not start threads.
+step. So code under simulation must do its I/O only through the simulated ports, and must not start threads.
 """
 
 from __future__ import annotations
@@ -70,9 +70,9 @@ class Actor:
 class Scheduler:
     """Runs actors until all foreground actors have ended and all functions given to `later` have been called.
 
-    ``report`` is called with a line for every step, for debugging a failing seed. Time is simulated: a step takes up to
-    `STEP_MS_MAX` milliseconds, and when every actor sleeps, time jumps to the first wake-up. ``calls`` counts port
-    calls; while ``stormy`` is True, faults may happen; ``yield_rate`` is the probability of a switch in a call of
+    The scheduler calls ``report`` with a line for every step, for debugging a failing seed. Time is simulated: a step
+    takes up to `STEP_MS_MAX` milliseconds. When every actor sleeps, time jumps to the first wake-up. ``calls`` counts
+    port calls. While ``stormy`` is True, faults may happen. ``yield_rate`` is the probability of a switch in a call of
     `yield_here`.
     """
 
@@ -101,7 +101,7 @@ class Scheduler:
         self._pick = (self._uniform, self._stay, self._lockstep, self._priorities)[int(self._draw() * 4)]
 
     def spawn(self, name: str, function: Callable[[], None], *, background: bool = False) -> Actor:
-        """Start an actor. The run does not wait for a background actor; at its end it ends the actor."""
+        """Start an actor. The run does not wait for a background actor. The end of the run ends the actor."""
         self._made += 1
         actor = Actor(name, self._made, self._draw(), background)
         actor.greenlet = greenlet(lambda: self._main(actor, function), self._hub)
@@ -111,15 +111,18 @@ class Scheduler:
         return actor
 
     def later(self, delay_ms: int, function: Callable[[], None]) -> None:
-        """Call ``function`` after ``delay_ms``, outside any actor. It must not `switch`. The run waits for the call."""
+        """Call ``function`` after ``delay_ms``, outside any actor. The run waits for the call.
+
+        ``function`` must not call `switch`.
+        """
         self._awaited += 1
         self._wait(delay_ms, function)
 
     def run(self) -> None:
         """Run until the foreground actors and the calls of `later` are done.
 
-        Raises an actor's exception; the violation given to `fail`; Violation("progress") where all actors wait for each
-        other, or after `STEPS_MAX` steps.
+        Raises an actor's exception, or the violation given to `fail`. Raises Violation("progress") if all actors wait
+        for each other, or after `STEPS_MAX` steps.
         """
         try:
             while (actor := self._next()) is not None:
@@ -150,7 +153,7 @@ class Scheduler:
             self._go(actor)
 
     def interrupt(self, actor: Actor) -> None:
-        """Raise an Interrupt in an actor at its next step. This wakes a parked actor, but not a sleeping one."""
+        """Raise an Interrupt in an actor at its next step. This wakes a parked actor, but no sleeping actor."""
         actor.interrupt = Interrupt(actor)
         if actor.parked:
             self.wake(actor)
@@ -278,7 +281,7 @@ class Scheduler:
             self._awaited -= not actor.background
 
     def _end_all(self) -> None:
-        """End the remaining actors without further steps. Each gets GreenletExit now and at each later call."""
+        """End the remaining actors without further steps. Each actor gets GreenletExit now and at each later call."""
         self._closing = True
         for actor in sorted(self._live, key=lambda actor: actor.number):
             self.current = actor
@@ -295,14 +298,17 @@ class Scheduler:
         return self._ready[int(self._draw() * len(self._ready))]
 
     def _stay(self) -> Actor:
-        """Run one actor for many steps, then another. Finds faults that need many steps between two of one actor."""
+        """Run one actor for many steps, then another actor.
+
+        This finds faults that need many steps of other actors between two steps of one actor.
+        """
         actor = self.current
         if actor is not None and self._draw() < self._stay_rate and actor in self._ready:
             return actor
         return self._uniform()
 
     def _lockstep(self) -> Actor:
-        """Run all actors in turn. Finds faults that need all actors to do the same at the same time."""
+        """Run all actors in turn. This finds faults that need all actors to take the same step at the same time."""
         self._ready.append(self._ready.pop(0))
         return self._ready[-1]
 

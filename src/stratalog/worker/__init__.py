@@ -4,11 +4,11 @@ Modules
 -------
 worker          a long-lived process that receives and settles messages
 messages        a queued push as bytes
-queued_pushes   pushes put into the queue, and their bound
+queued_pushes   puts pushes into the queue, and limits their number
 coalescing      queued pushes of one document as one batch
 execution       running a batch, or one mutation at a time
 settlement      acknowledgement, retry or rejection of a message
-attempt_record  earlier failures of a message, kept in the index
+attempt_record  earlier failures of a message, stored in the index
 dead_letters    failed messages and mutations, listed and redriven
 """
 

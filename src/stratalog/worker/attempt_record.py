@@ -1,4 +1,4 @@
-"""The attempt record of a queued message that failed. The index holds it until the message is settled."""
+"""The attempt record of a queued message that failed. The index stores the record until the message is settled."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ __all__ = ["AttemptRecord", "drop_attempts", "read_attempts", "write_attempts"]
 
 
 class AttemptRecord(msgspec.Struct, frozen=True):
-    """Why and when a message failed, which of its mutations last ran alone, and how often that mutation ran alone.
+    """The reason and time of a message's last failure, and the mutation of the message that last ran alone.
 
-    ``receives`` is the number of receives of the message when the mutation last began to run alone. ``redriven_ms`` is
-    when the dead letter was redriven.
+    ``client`` and ``id`` name this mutation. ``tries`` is the number of its runs alone. ``receives`` is the number of
+    receives of the message when the last of these runs began. ``redriven_ms`` is the time of the last redrive of the
+    dead letter.
     """
 
     reason: str = ""

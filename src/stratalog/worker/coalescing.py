@@ -1,4 +1,4 @@
-"""Coalescing: combine queued pushes of one document into one batch, so that they are written as one entry.
+"""Coalescing: combine queued pushes of one document into one batch, which the log stores as one entry.
 
 Each push must have the same outcome in the batch as alone. So a batch fulfils these conditions:
 

@@ -1,15 +1,15 @@
-"""Dead letters: failed messages and mutations, the reasons, and how they are redriven.
+"""Dead letters: failed messages and mutations, with the reasons. An operator can list, edit and redrive dead letters.
 
 There are two kinds of dead letters:
 
-- A message that the queue moved aside. Redriving it pushes its mutations under their original numbers. If the client
-  has sent a mutation again meanwhile, the mutation is not applied twice.
+- A message that the queue moved aside. A redrive pushes the message's mutations under their original numbers. If the
+  client has sent a mutation again meanwhile, the mutation is not applied twice.
 - A mutation that was rejected for an unexpected exception of its mutator, or by a worker after its last attempt. This
-  rejection is committed under the mutation's number. So redriving runs the mutation as a new mutation of an operator's
-  client, which names the original as its origin.
+  rejection is committed under the mutation's number. So a redrive runs a new mutation of an operator's client. The new
+  mutation names the original mutation as its origin.
 
-Redriving a letter twice has no further effect. A number is bound to its arguments, so a mutation with edited arguments
-is a separate letter.
+A second redrive of a letter has no further effect. A number is bound to its arguments, so a mutation with edited
+arguments is a separate letter.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ from stratalog.worker.messages import open_push, read_message
 __all__ = ["RejectedPush", "edit_letter", "list_letters", "redrive"]
 
 OPERATOR = "redrive"
-UNKNOWN = "its worker ended without a report"
+UNKNOWN = "the worker ended without a report"
 
 
 class RejectedPush(msgspec.Struct, frozen=True):
-    """A dead letter as shown to people. ``document`` is empty if the message cannot be read.
+    """A dead letter in a listing. ``document`` is empty if the message cannot be read.
 
-    For a message, which may hold many mutations, ``client`` is empty and ``mutation`` is 0.
+    For a message, which may contain many mutations, ``client`` is empty and ``mutation`` is 0.
     """
 
     id: str
@@ -73,8 +73,8 @@ def list_letters(store: Store, *, after: str = "") -> Iterator[RejectedPush]:
 def redrive(store: Store, letter: str, author: str = OPERATOR) -> list[Outcome]:
     """Run the mutations of a dead letter again; return their outcomes. After a crash, another call resumes.
 
-    Raises NotFound if the letter or its document does not exist, and the errors of `Document.apply`. Raises Corrupt if
-    the letter is damaged or its arguments were changed; no mutation is run then.
+    Raises NotFound if the letter or its document does not exist, and the errors of `Document.apply`. Raises Corrupt,
+    and runs no mutation, if the letter is damaged or its arguments were changed.
     """
     if "/" in letter:
         return [_redrive_rejection(store, letter, author)]

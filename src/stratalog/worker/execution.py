@@ -1,9 +1,9 @@
-"""Applying a queued push: all of it at once, or, after repeated failures, one mutation at a time.
+"""The execution of a queued push: all mutations at once, or, after repeated failures, one mutation at a time.
 
 If a mutation ends the worker's process, the queue only delivers the message again. So before a worker runs a suspect
 mutation, it names the mutation in an attempt record in the index. The next worker finds the record. After enough
-failures it rejects the mutation without running it. The client then continues, long before the queue would move the
-message aside.
+failures the next worker rejects the mutation without running it. The client then continues, long before the queue would
+move the message aside.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ __all__ = [
 ]
 
 TRANSIENT = (Unavailable, OutcomeUnknown, ContentionError)
-"""Errors that are not a mutation's fault: a retry may succeed. They never count as failures of a mutation."""
+"""Errors that are not a mutation's fault: a retry may succeed. These errors never count as failures of a mutation."""
 
 SUSPECT_RECEIVES = 5
 """From this delivery on, a message's mutations run one by one."""
@@ -45,12 +45,12 @@ WORKER_REJECTION = "rejected after the last attempt"
 """The beginning of the reason of a worker's own rejection."""
 
 
-class NotRun(Exception):  # no StratalogError: it never leaves the worker
+class NotRun(Exception):  # not a StratalogError, since it never leaves the worker
     """Raised on a message's last delivery for mutations that were not run: no further delivery could follow a crash."""
 
 
 def apply(document: Document, queued: QueuedPush, mutations: Sequence[Carried] | None = None) -> list[Outcome]:
-    """Run a queued push, or only ``mutations`` of it, like a push that was not queued. Raises the errors of `push`."""
+    """Run a queued push, or only ``mutations`` of it, as if it had not been queued. Raises the errors of `push`."""
     chosen = queued.mutations if mutations is None else mutations
     refused = refusal(document, queued.push(chosen))
     if refused is not None:
@@ -60,7 +60,7 @@ def apply(document: Document, queued: QueuedPush, mutations: Sequence[Carried] |
         if unstorable:
             outcomes += [_reject(document, queued, carried, UNSTORABLE, carried.refused) for carried in run]
         else:
-            # The push was acknowledged when it was queued: no quota refuses it now.
+            # The server acknowledged the push when it queued the push. So no quota may refuse the push now.
             outcomes += push(document, queued.push(list(run)), queued.owner, queued.author, admitted=True).outcomes
     return outcomes
 

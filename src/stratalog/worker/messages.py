@@ -1,8 +1,8 @@
 """Queued pushes: the content of a queue message, in bytes that later versions still read.
 
-A push too large for a message is put into blobs first, and the message holds a reference to them (a *claim check*). The
-message alone owns these blobs, so they can be deleted once the message is settled. `formats/queue.md` describes the
-bytes.
+A push that is too large for a message is first put into blobs. The message then contains a reference to these blobs (a
+*claim check*). No other message refers to them, so the worker deletes them once the message is settled.
+`formats/queue.md` describes the bytes.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ TOKEN_CHARACTERS = 16
 
 
 class Carried(msgspec.Struct, frozen=True, array_like=True):
-    """One mutation. If no entry can hold the mutation, ``refused`` is the reason, and the arguments are left out."""
+    """One mutation. If no entry can contain the mutation, ``refused`` is the reason, and there are no arguments."""
 
     client: str
     id: int
@@ -53,8 +53,8 @@ class Carried(msgspec.Struct, frozen=True, array_like=True):
 class QueuedPush(msgspec.Struct, frozen=True, array_like=True):
     """A push and its principal. ``origin`` is the document's origin that the client named, or empty.
 
-    ``known`` holds the names of those mutators of the push that the queueing process had. A worker that lacks one of
-    them does not run the push.
+    ``known`` contains the names of those mutators of the push that the queueing process had. A worker that lacks one of
+    these mutators does not run the push.
     """
 
     group: str
@@ -83,7 +83,7 @@ class Envelope(msgspec.Struct, frozen=True, array_like=True):
 
     inline: bytes
     claim_check: BodyRef | None = None
-    """The reference to the blobs of the push; None if ``inline`` holds the push."""
+    """The reference to the blobs of the push; None if ``inline`` contains the push."""
 
     @property
     def claim_check_owner(self) -> str:
@@ -107,7 +107,7 @@ def write_message(
 ) -> bytes:
     """Return the message for a checked push. If it would exceed ``bytes_max``, the push is put into blobs, durably.
 
-    ``known`` holds the names of the mutators that the document has in this process. Raises LimitExceeded, Unavailable,
+    ``known`` contains the names of the document's mutators in this process. Raises LimitExceeded, Unavailable,
     OutcomeUnknown.
     """
     mutations = [_carried(mutation) for mutation in push.mutations]
@@ -126,7 +126,7 @@ def write_message(
 
 
 def read_message(message: bytes) -> Envelope:
-    """Return the envelope of a message. Raises Corrupt; Unsupported for a newer format."""
+    """Return the envelope of a message. Raises Corrupt, and Unsupported for a newer format."""
     if message[:1] > bytes([FORMAT]):
         raise Unsupported("a message is of a newer format", value=message[0], limit=FORMAT)
     try:
@@ -136,10 +136,10 @@ def read_message(message: bytes) -> Envelope:
 
 
 def open_push(blobs: Blobs, envelope: Envelope) -> QueuedPush:
-    """Return the push that a message holds or refers to.
+    """Return the push that a message contains or refers to.
 
-    Raises Corrupt, Unavailable; ReservedName for a push that no server queues; Unsupported for a codec of a newer
-    program.
+    Raises Corrupt and Unavailable, ReservedName for a push that no server queues, and Unsupported for a codec of a
+    newer program.
     """
     if envelope.claim_check is None:
         body = unpack(codec_named(envelope.codec, envelope.claim_check_owner), envelope.inline, QUEUED_BYTES_MAX)
@@ -160,7 +160,7 @@ def claim_check_exists(blobs: Blobs, envelope: Envelope) -> bool:
 
 
 def remove_claim_check(blobs: Blobs, envelope: Envelope) -> None:
-    """Delete the blobs of a settled push, first the blob that `claim_check_exists` looks for. Can be called again."""
+    """Delete the blobs of a settled push, first the blob that `claim_check_exists` reads. Calling twice is harmless."""
     if envelope.claim_check is None:
         return
     first = _claim_check_key(envelope, envelope.claim_check)
@@ -173,7 +173,7 @@ def _known(push: Push, known: Container[str]) -> tuple[str, ...]:
 
 
 def _body(queued: QueuedPush) -> bytes:
-    """Return the encoded fields of a push. Older versions wrote no ``known``, so it is left out if it is empty."""
+    """Return the encoded fields of a push. As in older versions, an empty ``known`` is left out."""
     fields = [queued.group, queued.origin, queued.owner, queued.author, queued.mutations]
     return encode(queued if queued.known else fields)
 

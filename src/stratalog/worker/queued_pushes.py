@@ -1,4 +1,4 @@
-"""Queued pushes: put pushes into the queue, and limit how many pushes of a document wait there.
+"""Queued pushes: put pushes into the queue, and limit how many pushes of a document wait in it.
 
 No queue reports the length of one of its groups. So each process remembers the pushes it sent, and reads the worker's
 progress from the document. Messages of a group are settled in order. So an applied message proves that all messages
@@ -37,11 +37,11 @@ __all__ = ["QueuedPushes"]
 RETRY_SECONDS = 5
 RUNNABLE = frozenset({"rejected"})
 OPEN = frozenset({"rejected", "gap", "unknown-client"})
-"""Outcomes of a trial run that may change once earlier messages in the queue are applied. All others are final.
+"""Outcomes of a trial run that may change once earlier messages in the queue are applied. Other outcomes are final.
 
 If a push names no origin, and this process has queued no push of its clients, only `RUNNABLE` outcomes may change. A
-push without an origin holds all mutations that no pull has confirmed (`formats/sync.md`). So no queued mutation would
-fill a gap of the push, or make a client of the push known.
+push without an origin contains all mutations that no pull has confirmed (`formats/sync.md`). So no queued mutation
+would fill a gap of the push, or make a client of the push known.
 """
 
 
@@ -49,7 +49,7 @@ class QueuedPushes:
     """Queues the pushes of one server process. Safe for threads.
 
     At most ``pushes_max`` pushes of a document wait. At most half of that number belong to one owner. A message is at
-    most ``message_bytes_max`` bytes; larger pushes go to blobs.
+    most ``message_bytes_max`` bytes. Larger pushes are stored in blobs.
     """
 
     def __init__(
@@ -103,7 +103,7 @@ class QueuedPushes:
         )
 
     def _sent_to(self, prefix: str) -> _Sent:
-        """Return the pushes sent for an incarnation. Over the limit, the least recently used entry is forgotten."""
+        """Return the pushes sent for an incarnation. Over the limit, forget the least recently used entry."""
         with self._lock:
             sent = self._sent.setdefault(prefix, _Sent(self._store.environment.clock))
             self._sent.move_to_end(prefix)
@@ -113,7 +113,7 @@ class QueuedPushes:
 
 
 class _Sent:
-    """The pushes of one document that this process sent and has not seen settled, oldest first."""
+    """The pushes of one document that this process sent and that may still wait, oldest first."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -128,13 +128,16 @@ class _Sent:
             self._waiting.append(_Waiting(Observation(self._clock), last, owner))
 
     def holds_any(self, mutations: Sequence[Mutation]) -> bool:
-        """Return whether a push of one of these clients was sent and not seen settled."""
+        """Return whether a push that may still wait has a mutation of one of these clients."""
         clients = {mutation.client for mutation in mutations}
         with self._lock:
             return any(not clients.isdisjoint(push.last) for push in self._waiting)
 
     def check_room(self, state: State, pushes_max: int, owner: str) -> None:
-        """Raise QueueFull if too many pushes wait, of all owners or of ``owner``. ``state`` shows which are settled."""
+        """Raise QueueFull if too many pushes wait, of all owners together or of ``owner``.
+
+        ``state`` is the document's latest state, which shows the applied pushes.
+        """
         with self._lock:
             while self._waiting and self._is_settled(0, state):
                 self._waiting.popleft()

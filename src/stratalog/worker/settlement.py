@@ -1,16 +1,16 @@
-"""Settlement: the handling of a queued push that a worker received, or that was passed to a function.
+"""Settlement: the handling of a queued push that a worker received, or that SQS passed to a function.
 
     =========================================  ==========================
     applied, rejected, seen                    settled
     behind a gap, of an unknown client         settled and dropped: the client pushes the mutation again
     of another incarnation, of no document     settled and dropped: the push is not for a new document of that name
     an error of a port                         raised: a retry may succeed
-    of an application that the worker lacks    raised, never rejected: another worker may have it
+    of an application that the worker lacks    raised, never rejected: another worker may have the application
     any other error, a damaged document        raised: `Settler.note_failure` stores the reason
     =========================================  ==========================
 
-The mutations of a message that was delivered often run one at a time (`execution.py`). New messages that wait for the
-same document become one entry if each has the same outcome as alone (`coalescing.py`).
+If a message was delivered `SUSPECT_RECEIVES` times, its mutations run one at a time (`execution.py`). New messages that
+wait for the same document become one entry if each message has the same outcome as alone (`coalescing.py`).
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class Settler:
         self._receives_max = receives_max
 
     def settle(self, message: Message) -> Settlement:
-        """Apply a message, which the caller may then acknowledge. After any error this can be called again."""
+        """Apply a message, which the caller may then acknowledge. After any error, `settle` can be called again."""
         envelope = read_message(message.body)
         outcomes: Sequence[Outcome] = ()
         document = self._document(envelope)
@@ -93,23 +93,23 @@ class Settler:
                 return self._settle_joined(joined)
             except TRANSIENT:
                 raise
-            except Exception:  # noqa: BLE001 - each by itself tells whose fault it is
+            except Exception:  # noqa: BLE001 - settling each message alone shows the faulty message
                 self.counts["parted"] += 1
         return [self.settle(messages[0])]
 
     def drop_claim_check(self, settled: Settlement) -> None:
-        """Delete the blobs of a push that was too large for its message. Can be called again."""
+        """Delete the blobs of a push that was too large for its message. Calling twice is harmless."""
         remove_claim_check(self._store.environment.blobs, settled.envelope)
 
     def finish(self, settled: Settlement) -> None:
-        """Acknowledge a settled message. If that fails, the message is delivered again, which changes nothing."""
+        """Acknowledge a settled message. If this fails, the queue delivers the message again, without effect."""
         self.drop_claim_check(settled)
         self._store.queue.acknowledge(settled.message)
         if settled.message.receives > 1:
             drop_attempts(self._store.environment.index, settled.message.id)
 
     def note_failure(self, message: Message, error: Exception) -> str:
-        """Store why a message could not be settled, if the store can be reached; return the reason."""
+        """Store the reason why a message could not be settled, if the store can be reached. Return the reason."""
         reason = f"{type(error).__name__}: {error}"[:FAILURE_REASON_CHARACTERS_MAX]
         self.counts["failures"] += 1
         index = self._store.environment.index
@@ -131,7 +131,7 @@ class Settler:
         outcomes = apply(document, first.push, [mutation for each in joined for mutation in each.push.mutations])
         self.counts.update(outcome.status for outcome in outcomes)
         self.counts["joined"] += len(joined)
-        # Otherwise the slices below would end early without an error, and a message would lose its outcomes.
+        # With fewer outcomes, the slices below would end early without an error, and a message would lose its outcomes.
         assert len(outcomes) == sum(len(each.push.mutations) for each in joined), "each mutation has one outcome"
         left = iter(outcomes)
         return [
@@ -169,7 +169,7 @@ class Settler:
 def _require_application(document: Document, pushes: Sequence[QueuedPush]) -> None:
     """Raise Unsupported if the queueing process had a mutator that this worker lacks.
 
-    Running it would commit a rejection for good, although a worker with the application would apply it.
+    This worker would commit a rejection for good, although a worker with the application would apply the mutation.
     """
     for queued in pushes:
         for name in queued.known:
@@ -179,5 +179,5 @@ def _require_application(document: Document, pushes: Sequence[QueuedPush]) -> No
 
 
 def again_seconds(message: Message, seconds_max: float) -> float:
-    """Return how many seconds to release a failed message for: twice as long after each delivery."""
+    """Return the seconds until a failed message becomes visible again: twice as many after each delivery."""
     return float(min(seconds_max, 2.0 ** (message.receives - 1)))

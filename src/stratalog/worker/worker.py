@@ -41,13 +41,13 @@ class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Settings of a worker."""
 
     visibility_seconds: float = 30
-    """How long a message is hidden from other workers; extended while the worker lives."""
+    """The time for which a message is hidden from other workers. The worker's heartbeats extend this time."""
 
     receives_max: int = QUEUE_RECEIVES_MAX
-    """How often the queue delivers a message: at most the queue's own limit."""
+    """The number of the delivery that the worker treats as a message's last: at most the queue's own limit."""
 
     messages_max: int = WORKER_MESSAGES_MAX
-    """The maximum number of messages held at once. Messages that wait for an unreachable document count too."""
+    """The maximum number of received, unsettled messages. Messages for an unreachable document count too."""
 
     retry_seconds_first: float = 0.1
     retry_seconds_max: float = 30
@@ -59,10 +59,11 @@ class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True):
 class Worker:
     """Applies queued pushes. Pushes that wait together for one document become one entry if they can be combined.
 
-    Several processes may work on one store; each runs one worker. ``stop`` and ``heartbeat`` may be called from other
-    threads. ``report_failure`` is called with a message that failed and the reason. The threads of the executor
-    ``aside`` acknowledge applied messages while the worker applies further messages. The commits of both can then share
-    a transaction of the store. Without ``aside``, the worker acknowledges applied messages before it applies others.
+    Several processes may work on one store. Each process runs one worker. Other threads may call ``stop`` and
+    ``heartbeat``. The worker calls ``report_failure`` with each failed message and the reason. The threads of the
+    executor ``aside`` acknowledge applied messages while the worker applies further messages. The acknowledgements and
+    the applied pushes can then share a transaction of the store. Without ``aside``, the worker acknowledges applied
+    messages before it applies other messages.
     """
 
     def __init__(
@@ -97,10 +98,10 @@ class Worker:
         return self._settler.counts
 
     def run(self, *, drain: bool = False) -> None:
-        """Work until `stop` is called; with ``drain`` until the queue delivers nothing more. Raises Closed."""
+        """Work until `stop` is called; with ``drain`` until the queue delivers no message. Raises Closed."""
         idle = 0
         while not self._stopping:
-            # Read this before `step`: a message that is still being acknowledged may hold back the rest of its group.
+            # Read the list before `step`: until a message is acknowledged, the queue may not deliver its group's rest.
             finishing = self._unfinished()
             if self.step():
                 idle = 0
@@ -117,7 +118,7 @@ class Worker:
         wait(self._finishing)
 
     def stop(self) -> None:
-        """Make `run` end after the current step, and release the messages that the worker still holds."""
+        """Make `run` end after the current step, and release the unsettled messages."""
         self._stopping = True
 
     def step(self) -> bool:
@@ -126,7 +127,7 @@ class Worker:
         now = self._clock.boot_ms()
         due = [hand for hand in self._hands.values() if hand.due_ms <= now]
         hand = next((hand for hand in due if not hand.retry.attempts), None)
-        # Alternate between retries of unreachable documents and new messages: neither may delay the other without end.
+        # Alternate between retries of unreachable documents and new messages, so that neither kind waits for ever.
         self._is_news_turn = not self._is_news_turn
         if hand is None and (self._is_news_turn or not due) and self._receive():
             return True
@@ -136,7 +137,7 @@ class Worker:
         return hand is not None
 
     def heartbeat(self) -> None:
-        """Extend the visibility of held messages after a third of their timeout. Another thread may call this."""
+        """Extend the visibility of unsettled messages after a third of their timeout. Any thread may call this."""
         with self._lock:
             hands = list(self._hands.values())
         for hand in hands:
@@ -145,7 +146,7 @@ class Worker:
                     self._extend(hand)
 
     def _extend(self, hand: _Hand) -> None:
-        # Take the observation before the requests: the queue may count the visibility from any time after this.
+        # Take the observation before the requests: the queue may start the timeouts at any time after the observation.
         seen = Observation(self._clock)
         extended = [self._extend_visibility(message) for message in list(hand.messages)]
         if extended and all(extended):
@@ -158,7 +159,7 @@ class Worker:
         room = self._settings.messages_max - sum(len(hand.messages) for hand in self._hands.values())
         if room < 1:
             return False
-        # Take the observation before the request: the queue may count the visibility from any time after this.
+        # Take the observation before the request: the queue may start the timeouts at any time after the observation.
         seen = Observation(self._clock)
         try:
             limit = min(self._size, room)
@@ -203,7 +204,7 @@ class Worker:
         self._size = min(2 * self._size, RECEIVE_MESSAGES_MAX)
 
     def _settle(self, messages: Sequence[Message]) -> int:
-        """Apply and acknowledge the first messages; return their number. After any error this can be called again."""
+        """Apply and acknowledge the first messages; return their number. After an error, call `_settle` again."""
         settled = self._settler.settle_some(messages)
         for settlement in settled:
             self._finish(settlement)
@@ -230,7 +231,7 @@ class Worker:
             self._give_back(group, 0)
 
     def _give_back(self, group: str, after_seconds: float) -> None:
-        """Release the held messages of a group in reverse order, so that no message overtakes an earlier one."""
+        """Release the unsettled messages of a group, the last first, so that no message overtakes another."""
         for message in reversed(self._drop(group)):
             with suppress(*TRANSIENT):
                 self._store.queue.release(message, after_seconds=after_seconds)
@@ -241,7 +242,7 @@ class Worker:
 
 
 class _Hand:
-    """The messages of one group that this worker holds, in order, and the time of the next try of the first message."""
+    """The unsettled messages of one group in this worker, in order, and the time of the first message's next try."""
 
     def __init__(self, seen: Observation, retry: Retry) -> None:
         self.messages: list[Message] = []
@@ -252,7 +253,7 @@ class _Hand:
 
 @contextmanager
 def heartbeats(worker: Worker, seconds: float) -> Iterator[None]:
-    """Run a thread that sends the worker's heartbeats every ``seconds``, so that a long mutation keeps its message."""
+    """Run a thread that sends the worker's heartbeats every ``seconds``, so that messages stay hidden."""
     ending = threading.Event()
 
     def send_heartbeats() -> None:
