@@ -86,8 +86,8 @@ REMOVALS: tuple[Removal, ...] = (
         (
             Edit(
                 "src/stratalog/backends/sqs.py",
-                "self._living([self._behind(message, first[message.group]) for message in messages])",
-                "self._living(messages)",
+                "        if message is first[message.group]\n",
+                "        if message\n",
             ),
         ),
         (

@@ -27,6 +27,7 @@ hosted_turns            turns of processes at a hosted index
 objectstore             blobs in S3, or another object store
 s3_versions             conditional deletes in S3 by object version
 sqs                     the queue on SQS FIFO
+aws_access              region, endpoints and credentials of AWS
 aws_store               the index, blobs and queue behind an AWS URL
 boto                    clients and errors of boto3
 service_request         retries of requests to a hosted service

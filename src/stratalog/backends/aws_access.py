@@ -175,7 +175,7 @@ class SessionAccess:
 
 
 def configured_endpoint(session: Any, service: str) -> str:
-    """Return the endpoint URL that the environment or the profile of a botocore session has for a service; "" if none is.
+    """Return the endpoint URL that the environment or the profile of a botocore session has for a service, or "".
 
     The sources have the same precedence as in AWS's own tools: “Service-specific endpoints”, AWS SDKs and Tools
     Reference Guide.

@@ -2,7 +2,7 @@
 
 A type is Arrow's name, or a list for a nested type: ``["list", T]``, ``["fixed_size_list", T, length]``,
 ``["map", K, V]``, ``["struct", [[name, T], …]]``. A type that Parquet cannot store is not allowed. Columns are only
-added and widened. So a reader with newer columns can read every older file, and writers may go on with older columns.
+added and widened. So a reader with newer columns can read every older file, and writers may continue with older columns.
 This module does not import pyarrow.
 """
 
