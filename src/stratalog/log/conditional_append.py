@@ -89,7 +89,7 @@ class ConditionalAppend(ABC, Generic[H, P]):
         self._retry: Retry | None = None
 
     def run(self) -> None:
-        """Try until the append is settled. Raises ContentionError, Unavailable: nothing written. OutcomeUnknown."""
+        """Try until the append is settled. ContentionError, Unavailable: nothing was written. OutcomeUnknown."""
         if not self._reads_first():
             self._try_once()
         while not self._is_settled():
@@ -110,7 +110,7 @@ class ConditionalAppend(ABC, Generic[H, P]):
 
     @abstractmethod
     def _known_head(self) -> H | None:
-        """Return the head as last seen; None where it must be read, since others have appended or probably have."""
+        """Return the head as last seen. None if other writers have appended, or probably have: then read the head."""
 
     @abstractmethod
     def _reread(self) -> H:
@@ -118,7 +118,7 @@ class ConditionalAppend(ABC, Generic[H, P]):
 
     @abstractmethod
     def _resolve_doubts(self, head: H) -> None:
-        """Check each position in doubt. It stays in doubt while it is free: the write may still land there."""
+        """Check each position in doubt. A free position stays in doubt: the write may still land in it."""
 
     @abstractmethod
     def _plan(self, head: H) -> tuple[P, H] | None:
@@ -126,7 +126,7 @@ class ConditionalAppend(ABC, Generic[H, P]):
 
     @abstractmethod
     def _learn(self, plan: P, head: H, conflict: ConditionFailed) -> bool:
-        """Handle a failed condition: another entry, or our own earlier write, is there. Return whether to back off."""
+        """Handle a failed condition: another write, or our own earlier write, landed. Return whether to back off."""
 
     @abstractmethod
     def _land(self, plan: P, head: H) -> None:
@@ -159,7 +159,7 @@ class ConditionalAppend(ABC, Generic[H, P]):
         """Make the next try: inside the turn after a lost race, or if it must read the head before it puts."""
         before, self._state = self._state, IDLE
         if isinstance(before, StoreFailed):
-            self._wait(before.cause)  # outside the turn: other writers would wait with us
+            self._wait(before.cause)  # outside the turn, so that other writers need not wait too
         with self._turn() if isinstance(before, RaceLost) or self._reads_first() else no_turn() as has_turn:
             if isinstance(before, RaceLost):
                 self._wait(before.cause, has_turn=has_turn)
@@ -189,7 +189,7 @@ class ConditionalAppend(ABC, Generic[H, P]):
         head = None if in_doubt else self._known_head()
         if head is None:
             return self._reread()
-        # The commit and its answer have the other half of the window.
+        # The other half of the observation time is for the commit and its answer.
         return head if head.seen.seconds_until(self._sent) <= OBSERVATION_SECONDS_MAX / 2 else self._reread()
 
     def _commit(self, plan: P, head: H) -> None:

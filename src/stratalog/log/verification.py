@@ -1,7 +1,7 @@
 """Verification of a hash chain: recompute every hash, and report each fault by kind and version.
 
-The same walk verifies logs and records. Each supplies its entries or versions as `Link` objects, or as `Damage` where
-they could not be read.
+The same walk verifies logs and records. A log supplies its entries, and a record supplies its versions. Each is a
+`Link`, or a `Damage` if it could not be read.
 """
 
 from __future__ import annotations
@@ -123,8 +123,8 @@ def check_chain(
 ) -> ChainReport:
     """Verify the versions after ``start``, whose hash is ``before``.
 
-    ``links`` yields them in order. It is called once more if the walk must search for misplaced links. ``progress`` is
-    called with 1 after each version.
+    ``links`` yields the versions in order. It is called once more if the walk must search for misplaced links.
+    ``progress`` is called with 1 after each version.
     """
     walk = _Walk(start, before, links)
     for step in links():
@@ -142,7 +142,7 @@ def check_chain(
 
 
 class _Walk:
-    """The walk along one history. After a fault it continues, so it finds later faults too."""
+    """The walk along one history. The walk continues after a fault, so it finds later faults too."""
 
     def __init__(self, start: int, before: bytes, links: Callable[[], Iterable[Link | Damage]]) -> None:
         self.version = start
@@ -182,7 +182,7 @@ class _Walk:
         self._befores = (step.hash, *computed)
 
     def _belonging(self, version: int) -> Link | None:
-        """Return another version's link that continues the history as ``version``. None if no search finds one."""
+        """Return another version's link that continues the history as ``version``; None if the search finds none."""
         self._searches += 1
         if self._searches > SEARCHES_MAX:
             return None
@@ -248,7 +248,7 @@ def _is_forgotten(log: Log, version: int) -> bool:
 
 def _links(log: Log, after: int, upto: int, visit: Callable[[Entry], None]) -> Iterator[Link | Damage]:
     while after < upto:
-        # The read of a range ends at a fault. That version is read by itself, and the next range begins after it.
+        # The read of a range ends at a fault. Read the faulty version by itself. The next range begins after it.
         with suppress(Corrupt, NotFound):
             for entry in log.read(after, upto):
                 visit(entry)

@@ -250,7 +250,7 @@ class _Cursor:
         self._top = top
 
     def seek(self, key: str) -> None:
-        """Move to the node that holds or would hold ``key``; for a key above all keys, to the last node."""
+        """Move to the only node that can contain ``key``; for a key above all keys, move to the last node."""
         while self._path and self._path[-1][0].keys[-1] < key:
             self._path.pop()
         node: Node = self._path.pop()[0] if self._path else self._top
