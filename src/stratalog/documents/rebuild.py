@@ -1,4 +1,4 @@
-"""Rebuilding: compute a document's state again from its log. At each snapshot's version the roots must be equal."""
+"""Rebuilding: compute a document's state again from its log. Its roots must equal the roots of each snapshot."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ BATCH_ENTRIES = 500
 
 
 class _Document(Protocol):
-    """A document as seen here: a log, and the chunks of its owner."""
+    """The parts of a document that this module uses: a log, and the chunks of the log's owner."""
 
     @property
     def log(self) -> Log: ...
@@ -50,7 +50,7 @@ class Verified(msgspec.Struct, frozen=True):
     """The hash of the history up to the version."""
 
     redacted: tuple[int, ...] = ()
-    """Versions whose bodies were erased. Up to the next snapshot only the chain was verified, since no state exists."""
+    """Versions whose bodies were erased. Until the next snapshot no state exists, so only the chain was verified."""
 
 
 def verify(document: _Document, upto: int | None = None, *, progress: Callable[[int], None] | None = None) -> Verified:
@@ -131,7 +131,7 @@ def _require_stored(log: Log, rebuilt: Chunks, verified: Verified, named: NamedC
 
 
 def _snapshots(log: Log, verified: Verified) -> Iterator[tuple[int, Roots]]:
-    """Yield the version and the roots of the snapshot below a verification, and of each that it compared."""
+    """Yield the version and roots of the snapshot at the start of a verification, and of each compared snapshot."""
     base = log.snapshot_at(verified.start)
     if base is not None:
         yield base.version, roots_in(log, base)
@@ -153,9 +153,9 @@ class BaseContradicted(Corrupt):
 class Rebuild:
     """A walk over the entries. ``state`` is None from a redacted entry to the next snapshot.
 
-    The chunks of the first state are read from ``chunks``, and the chunks of later states are written there. Where
-    ``chunks`` are not the store's own chunks, ``stored`` are. A snapshot for which no state was computed is read from
-    ``stored``.
+    The chunks of the first state are read from ``chunks``, and the chunks of later states are written to ``chunks``. If
+    ``chunks`` are not the store's own chunks, ``stored`` are the store's chunks. A snapshot for which no state was
+    computed is read from ``stored``.
     """
 
     def __init__(
@@ -228,7 +228,7 @@ class Rebuild:
             yield entry
 
     def _check_base(self, entry: Entry) -> None:
-        """Raise BaseContradicted if an entry names another base for the start than the one this rebuild began with."""
+        """Raise BaseContradicted if an entry names another base for the start than this rebuild's base."""
         for event in entry.events:
             if event.type == BASE and event.data[0] == self._start and event.data[1] != self._base:
                 raise BaseContradicted("the base contradicts the history", version=self._start)

@@ -1,7 +1,7 @@
-"""Values as a document stores them: small ones as their canonical bytes, large ones as a reference to a blob.
+"""Values as a document stores them: a small value as its canonical bytes, a large value as a reference to a blob.
 
-A reference is a MessagePack extension. No canonical value is one, so the first byte distinguishes the two. An argument
-that is also a value of the patch is an extension of another type, which names that value's row.
+A reference is a MessagePack extension. No canonical value is an extension, so the first byte identifies a reference. An
+argument that is also a value of the patch is an extension of another type, which names that value's row.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class ValueReference(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Values:
-    """Stores and loads the values of one owner. ``metadata_fields`` are kept inline, so listing opens no body."""
+    """Stores and loads the values of one owner. ``metadata_fields`` are kept inline, so a listing reads no body."""
 
     def __init__(self, blobs: Blobs, owner: str, metadata_fields: tuple[str, ...] = ("id", "name")) -> None:
         self._blobs = blobs
@@ -63,7 +63,7 @@ class Values:
         return read_body(self._blobs, self.folder(reference), reference.body)
 
     def read_back(self, stored: bytes) -> Iterator[BlobReading]:
-        """Read the blobs of a large value or argument from storage; a small one has none. Raises Unavailable."""
+        """Read the blobs of a large value or argument from storage; a small value has no blobs. Raises Unavailable."""
         reference = as_reference(stored)
         if reference is not None:
             yield from read_body_back(self._blobs, self.folder(reference), reference.body)
