@@ -10,8 +10,8 @@ from stratalog.folders import file_errors, sync_path
 __all__ = ["create_file"]
 
 UNFINISHED = ".new"
-# SQLite applies the file NAME-wal to the database NAME, even if another database wrote it. The same holds for the
-# other suffixes.
+# SQLite applies the file NAME-wal to the database NAME, even if another database wrote the file. SQLite treats the
+# other suffixes in the same way.
 SUFFIXES = ("-journal", "-wal", "-shm")
 
 

@@ -41,7 +41,7 @@ _owners: WeakKeyDictionary[Any, tuple[str, ...]] = WeakKeyDictionary()
 def close_in_child(owner: object, *attributes: str) -> None:
     """Replace these attributes of ``owner``, above all its locks, by `Inherited` in a forked child.
 
-    Call it once for each owner: a later call replaces the earlier one.
+    Call it once for each owner: a later call replaces the attributes of the earlier call.
     """
     _owners[owner] = attributes
 

@@ -18,7 +18,7 @@ from stratalog.errors import Invalid
 __all__ = ["SETTINGS", "Section", "Settings", "parse_settings", "read_settings"]
 
 SETTINGS = "STRATALOG_SETTINGS"
-"""The environment variable that names a file of settings, or holds them as JSON."""
+"""The environment variable that names a file of settings, or contains the settings as JSON."""
 
 Section = Literal["log", "server", "worker", "quotas"]
 Numbers = Mapping[str, int | float]
