@@ -82,9 +82,9 @@ class RecordBody:
         return bytes(self._attributes["h"])  # type: ignore[arg-type]
 
     def attributes(self) -> dict[str, Attribute]:
-        """Return the item's attributes for the body. If the put of a single blob is half a grace ago, first repeat it.
+        """Return the item's attributes for the body. Raises Unavailable.
 
-        Raises Unavailable.
+        If the last put of a single blob is more than half a grace ago, put the blob again first.
         """
         if not self._attributes.keys() & {PLAIN.tag, ZSTD.tag, "x"} and self.bytes is not None:
             self._inline_or_upload(self.bytes)
