@@ -193,7 +193,7 @@ def unpack(codec: Codec, data: bytes, bytes_max: int) -> bytes:
 
 
 def unpack_item(attributes: Mapping[str, Any], bytes_max: int, key: str) -> bytes | None:
-    """Return the body of an item; None where the item has no body. The codec's tag is the name of the body's attribute.
+    """Return the body of an item; None if the item has no body. The codec's tag is the name of the body's attribute.
 
     The tag of a future codec will be an upper-case letter. No other attribute has such a name. Raises Unsupported
     for an upper-case tag, with the tag and ``key``, and raises like `decompress`.

@@ -25,7 +25,7 @@
     │   ├── QueueFull           too many messages wait; nothing was queued
     │   └── StorageFull         nothing was written; the device has no room
     ├── OutcomeUnknown      the write may or may not have happened: read back before trying again
-    ├── Corrupt             stored bytes differ from those that were written
+    ├── Corrupt             stored bytes differ from the written bytes
     └── Closed              the store was closed
 
 A message begins in lower case, except for names, and ends in ``key=value`` details, which are also in ``details``.
@@ -239,7 +239,7 @@ class OutcomeUnknown(StratalogError):
 
 
 class Corrupt(StratalogError):
-    """Stored bytes differ from those that were written: a hash differs, an entry is missing, a file is cut short."""
+    """Stored bytes differ from the written bytes: a hash differs, an entry is missing, a file is cut short."""
 
     code = "corrupt"
 

@@ -1,4 +1,4 @@
-"""Folders: creation, sync, and removal of empty ones. Errors of the file system become StorageFull or Unavailable."""
+"""Folders: creation, sync, and removal if empty. Errors of the file system become StorageFull or Unavailable."""
 
 from __future__ import annotations
 
@@ -86,8 +86,8 @@ def remove_empty(folder: str, root: str) -> None:
 def make_shared_folder(folder: str) -> None:
     """Make ``folder`` and the missing folders above it while other processes may remove empty folders. Syncs nothing.
 
-    A single `os.makedirs` can fail because another process removes this folder or one above it at the same moment. So
-    the call is retried. Raises OSError.
+    A single `os.makedirs` can fail because another process removes this folder or a folder above it at the same moment.
+    So the call is retried. Raises OSError.
     """
     for _ in range(MAKE_TRIES_MAX):
         try:

@@ -88,7 +88,7 @@ class PendingCommit(Generic[Answer]):
         self._outcome = outcome
 
     def answer(self) -> Answer:
-        """Return the answer, or raise the exception. Raises OutcomeUnknown where the leader was interrupted."""
+        """Return the answer, or raise the exception. Raises OutcomeUnknown if the leader was interrupted."""
         outcome = self._outcome
         if not isinstance(outcome, (Exception, _Open)):
             return outcome

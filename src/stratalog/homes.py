@@ -148,7 +148,7 @@ def _aws_ports(url: str, create: bool, clock: Clock, meter: Meter | None) -> Por
 
 
 def _aws(url: str, clock: Clock, meter: Meter | None) -> AwsStore:
-    """Open the store on AWS. Raises Invalid where its libraries are missing.
+    """Open the store on AWS. Raises Invalid if its libraries are missing.
 
     The function imports these libraries only here, since the base installation does not have them.
     """
@@ -176,7 +176,7 @@ def _postgres_ports(url: str, create: bool, clock: Clock, meter: Meter | None) -
 
 
 def _postgres(url: str, clock: Clock) -> PostgresStore:
-    """Open the store in PostgreSQL. Raises Invalid where its library is missing."""
+    """Open the store in PostgreSQL. Raises Invalid if its library is missing."""
     try:
         from stratalog.backends.postgres import PostgresStore
     except ModuleNotFoundError as exc:

@@ -4,7 +4,7 @@ Ids are escaped, so that distinct ids never share a key, and each key leads back
 ``.``, ``_``, ``-`` and the characters from U+00A0 on, except U+FFFE and U+FFFF, are not changed. Each byte of any other
 character is written as ``%XX``. A leading ``.`` is escaped too, so that no id is a relative path.
 
-There are two exceptions. A record's id may be longer than a component of a path: see `record_key`. Where an id alone
+There are two exceptions. A record's id may be longer than a component of a path: see `record_key`. If an id alone
 identifies an item in a list, the item's sort is the id itself: see `id_sort`.
 """
 

@@ -30,7 +30,7 @@ PATCH_BYTES_MAX = 56 * 1024 * 1024
 PATCH_ROW_BYTES = 24
 METADATA_BYTES_MAX = 1024
 
-# Index: DynamoDB's own limits, enforced on every backend so that a program that runs on one runs on all.
+# Index: DynamoDB's own limits. Every backend enforces them, so a program that runs on one backend runs on all backends.
 ITEM_BYTES_MAX = 400 * 1024
 COMMIT_WRITES_MAX = 100
 COMMIT_BYTES_MAX = 4 * 1024 * 1024
@@ -128,7 +128,8 @@ CLIENT_IDLE_DAYS_MIN = 30
 # Blobs stay this long if the index has no item of their owner. A copy of the owner may be in progress.
 UNKNOWN_OWNER_SECONDS_MAX = 7 * 86_400
 
-# The scrub of a maintenance pass reads at least this many bytes, if the round has as many left and the time allows.
+# The scrub of a maintenance pass reads at least this many bytes, if the round has that many bytes left and the time
+# allows.
 SCRUB_PASS_BYTES_MIN = 256 * 1024 * 1024
 # A complete round of the scrub counts as proof for this long. Before history is forgotten, the blobs that the new base
 # needs are checked. This check only looks up the blobs that a valid round has read, and reads the other blobs.
@@ -294,7 +295,7 @@ AUDITED_PATH_BYTES_MAX = 512
 LIVE_CONNECTIONS_MAX = 5000
 LIVE_MESSAGE_BYTES_MAX = 4096
 LIVE_CLOSE_SECONDS_MAX = 10
-# Where tokens are required, a live connection that opened without a token must send one within this time.
+# If tokens are required, a live connection that opened without a token must send one within this time.
 LIVE_HELLO_SECONDS_MAX = 10
 PRESENCE_BYTES_MAX = 1024
 PRESENCE_CONNECTIONS_MAX = 200

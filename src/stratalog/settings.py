@@ -56,7 +56,7 @@ def parse_settings(text: str | bytes) -> Settings:
 
 
 def read_settings(source: str) -> Settings:
-    """Return the settings in ``source``: a file's path or JSON text. An empty text gives none. Raises Invalid."""
+    """Return the settings in ``source``: a path or JSON text. An empty text gives no settings. Raises Invalid."""
     text = source.strip()
     if not text:
         return Settings()

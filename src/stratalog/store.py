@@ -67,7 +67,7 @@ class Store:
             return self._queue
 
     def create(self, organisation: str, document: str) -> Document:
-        """Create an empty document. Raises Conflict where the organisation has a document or log of that name.
+        """Create an empty document. Raises Conflict if the organisation has a document or log of that name.
 
         Other organisations may have unrelated documents of the same name.
         """
@@ -79,7 +79,7 @@ class Store:
         Raises NotFound, unless ``create``; Invalid for a log of another kind.
 
         The handle is shared within the process, so that its threads share state and commits. The store drops the least
-        recently used handles; a caller that holds one can still use it.
+        recently used handles; a caller can still use a dropped handle.
         """
         known = self._held(organisation, document)
         try:

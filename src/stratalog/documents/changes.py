@@ -44,7 +44,7 @@ class Member(msgspec.Struct, frozen=True):
 def changes_since(log: Log, state: State, version: int) -> Changes:
     """Return the keys and clients touched by the versions after ``version`` up to ``state``.
 
-    Raises VersionForgotten; NotFound where a needed snapshot, chunk or entry is deleted meanwhile.
+    Raises VersionForgotten; NotFound if a needed snapshot, chunk or entry is deleted meanwhile.
     """
     if version >= state.snapshot_version:
         return Changes(set(state.content.changes(version)), _clients(state.clients.changes(version)))

@@ -44,7 +44,7 @@ class Recorded(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """The reason of a rejection; None for an applied mutation."""
 
     payload: bytes | None = None
-    """The payload hash, stored only where the arguments have more than `VALUE_INLINE_BYTES_MAX` bytes together.
+    """The payload hash, stored only if the arguments have more than `VALUE_INLINE_BYTES_MAX` bytes together.
 
     ``args`` may then hold references. The hash cannot be computed from references.
     """
@@ -63,7 +63,7 @@ class PatchRow(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
     key: str
     value: bytes | None
-    """The value as stored in the slot; None where the key was deleted."""
+    """The value as stored in the slot; None if the key was deleted."""
 
     before: int
     """The version that changed the key before; 0 if no such version is known; negative if it deleted the key."""

@@ -44,7 +44,8 @@ class Rules(msgspec.Struct, frozen=True):
 class Document:
     """A log of mutations, and the state derived from it.
 
-    Threads may share a handle. A handle belongs to one incarnation. Once it is deleted, calls raise NotFound.
+    Threads may share a handle. A handle belongs to one incarnation. Once the incarnation is deleted, calls raise
+    NotFound.
     """
 
     def __init__(self, log: Log, rules: Rules | None = None, *, chunks: Chunks | None = None) -> None:
@@ -148,8 +149,7 @@ class Document:
         """Run the mutator ``name`` with ``args`` and commit its changes. Returns the outcome.
 
         ``client`` names the sequence of mutations that this mutation belongs to. The mutation gets the number after the
-        client's last number, unless ``id`` is given. The entry records ``author``, or ``client`` if ``author`` is
-        empty.
+        client's last number, unless ``id`` is given. The entry records ``author``, or else ``client``.
 
         ::
 
@@ -202,7 +202,7 @@ class Document:
         return self._commit(MutationBatch(batch, self.rules.mutators, author=author, approve=approve))
 
     def collect_clients(self, clients: Sequence[str], groups: Sequence[str] = ()) -> Entry:
-        """Forget clients, in one entry. Each of ``groups`` leaves a tombstone, so its late mutations have no effect.
+        """Forget clients, in one entry. Each of ``groups`` leaves a tombstone: the group's late mutations do nothing.
 
         A client without a group leaves no tombstone: its first mutation, if sent again, is applied again. Raises
         Invalid.
@@ -308,7 +308,7 @@ class Document:
     def applied_in(self, client: str, id: int) -> int | None:
         """Return the version that committed a mutation; None if no version did.
 
-        Raises VersionForgotten or Redacted where the mutation was applied in a version that can no longer be
+        Raises VersionForgotten or Redacted if the mutation was applied in a version that can no longer be
         determined.
         """
         return past.applied_in(self.log, self.state(), client, id)
@@ -355,7 +355,7 @@ class Document:
         compares it with the state that the log gives, and reads back its chunks and the values not scrubbed recently.
         ``progress`` is called with the number of entries read since its last call.
 
-        Raises NotFound for a version beyond the head, Corrupt where the snapshot or its log is damaged, Unavailable,
+        Raises NotFound for a version beyond the head, Corrupt if the snapshot or its log is damaged, Unavailable,
         ContentionError: the floor is unchanged. Raises OutcomeUnknown: the floor is unchanged or rose, and the next
         call resumes.
         """

@@ -1,4 +1,4 @@
-"""Queries of the past: versions, the changes of a key, the difference of two versions, the version of a mutation."""
+"""Queries of the past: versions, changes of a key, differences of two versions, the version that has a mutation."""
 
 from __future__ import annotations
 

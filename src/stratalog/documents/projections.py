@@ -41,7 +41,7 @@ class Projection:
 
         A query that needs only ``version_min`` passes it, and so waits no longer than necessary. Several followers may
         run: for each entry only the first commit takes effect. The next call projects the entries that are appended
-        meanwhile. Raises HistoryChanged where the checkpoint belongs to another history than the log's: rebuild the
+        meanwhile. Raises HistoryChanged if the checkpoint belongs to another history than the log's: rebuild the
         projection.
         """
         head = self._log.head()
@@ -77,7 +77,7 @@ class Projection:
         return int(item.attributes["v"]), hash
 
     def _check_continues(self, checkpoint: int, hash: bytes, head_version: int) -> None:
-        """Raise HistoryChanged where the log does not have ``hash`` at the checkpoint.
+        """Raise HistoryChanged if the log does not have ``hash`` at the checkpoint.
 
         A checkpoint below the floor cannot be compared: the next read raises VersionForgotten.
         """

@@ -1,4 +1,4 @@
-"""Rebuilding: compute a document's state again from its log. Its roots must equal the roots of each snapshot."""
+"""Rebuilding: compute a document's state again from its log. The state's roots must equal each snapshot's roots."""
 
 from __future__ import annotations
 
@@ -60,8 +60,8 @@ def verify(document: _Document, upto: int | None = None, *, progress: Callable[[
     must be stored. After a redacted entry the rebuild resumes from the next snapshot, and reads all chunks of it.
     ``progress`` is called with the number of entries read since its last call.
 
-    Raises Corrupt where a root differs, an entry is missing or does not continue the history before it, a chunk of a
-    snapshot is missing, or bytes are damaged; Redacted where no state of ``upto`` can be computed.
+    Raises Corrupt if a root differs, an entry is missing or does not continue the history before it, a chunk of a
+    snapshot is missing, or bytes are damaged; Redacted if no state of ``upto`` can be computed.
     """
     while True:
         floor = document.log.floor()
@@ -77,7 +77,7 @@ def verify_and_put(document: _Document, upto: int, progress: Callable[[int], Non
     """Verify up to ``upto``, and put the rebuilt chunks into the store, which restores lost chunks.
 
     Does not check whether the store had the chunks: the caller reads back the snapshot that it needs. Raises the errors
-    of `verify`, and NotFound where a chunk is missing that no entry above the first state restores.
+    of `verify`, and NotFound if a chunk is missing that no entry above the first state restores.
     """
     return _verified(document.log, Rebuild(document.log, _uncached(document), progress), upto, lambda roots: None)
 
@@ -117,7 +117,7 @@ def _verified(log: Log, rebuild: Rebuild, upto: int | None, compared: Callable[[
 
 
 def _require_stored(log: Log, rebuilt: Chunks, verified: Verified, named: NamedChunks) -> None:
-    """Raise Corrupt where the store lacks a chunk of a snapshot that it still has."""
+    """Raise Corrupt if the store lacks a chunk of a snapshot that it still has."""
     blobs = log.environment.blobs
     for address in named.lost(blobs, log.record.owner):
         key = rebuilt.key(address)
@@ -147,7 +147,7 @@ def _uncached(document: _Document) -> Chunks:
 
 
 class BaseContradicted(Corrupt):
-    """The base that a rebuild began with is not the base named by an entry above it."""
+    """The base that a rebuild began with is not the base that a later entry names."""
 
 
 class Rebuild:
@@ -165,7 +165,7 @@ class Rebuild:
         progress: Callable[[int], None] | None = None,
         stored: Chunks | None = None,
     ) -> None:
-        """Raises Corrupt or VersionForgotten where the first state cannot be loaded."""
+        """Raises Corrupt or VersionForgotten if the first state cannot be loaded."""
         self._log = log
         self._chunks = chunks
         self._stored = chunks if stored is None else stored

@@ -30,7 +30,7 @@ def redact(document: Document, version: int) -> list[int]:
     `Document.history` raises Redacted at the version. `Document.versions` yields the version without mutations.
 
     Raises RedactionRefused: the entry is unchanged, and the message says what to do. Raises NotFound, VersionForgotten.
-    Raises Corrupt where the log or the new snapshot is damaged: the entry is unchanged. Raises ContentionError,
+    Raises Corrupt if the log or the new snapshot is damaged: the entry is unchanged. Raises ContentionError,
     Unavailable or OutcomeUnknown: snapshots may be deleted already, and the next call resumes.
     """
     log = document.log
@@ -67,7 +67,7 @@ def redact(document: Document, version: int) -> list[int]:
 def _proven_base(document: Document, version: int, keys: list[str]) -> Snapshot:
     """Make a snapshot of the newest version that holds no value of ``version``, and prove it.
 
-    The proof rebuilds the state from the log and reads the snapshot back from storage. Raises RedactionRefused where
+    The proof rebuilds the state from the log and reads the snapshot back from storage. Raises RedactionRefused if
     the document still holds a value of ``version``, Corrupt, Unavailable.
     """
     state = document.state()

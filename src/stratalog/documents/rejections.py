@@ -130,7 +130,7 @@ def _digest(letter: str, rejection: RejectedMutation) -> bytes:
 
 
 def read_rejection(item: Item) -> RejectedMutation:
-    """Return the rejected mutation of an item, intact or not. Raises Corrupt where the item is no rejected mutation."""
+    """Return the rejected mutation of an item, intact or not. Raises Corrupt if the item is no rejected mutation."""
     try:
         return msgspec.convert(dict(item.attributes), RejectedMutation)
     except msgspec.ValidationError as exc:

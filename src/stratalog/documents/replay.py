@@ -43,7 +43,7 @@ class Replayed(msgspec.Struct, frozen=True):
     """Whether the outcome, and the values of the touched keys afterwards, were the same as in the fork."""
 
     differences: dict[str, tuple[Any, Any]]
-    """Key → (the value after it in the fork, the value after it on the target); None for an absent key."""
+    """Key → (the value afterwards in the fork, the value afterwards on the target); None for an absent key."""
 
     merged_in: int | None = None
     """After a merge, the version of the target that committed the mutation."""

@@ -1,8 +1,8 @@
 """Values that a scrub has read: a proof looks them up instead of reading them again.
 
 Chunks are small, and a proof always reads them. The values of a state may have many gigabytes together. The entries
-below the floor name the same blob as the state, so they could not restore a damaged value. Reading the value before the
-floor rises would therefore protect nothing.
+below the floor name the same blobs as the state, so they could not restore a damaged value. A read of the values before
+the floor rises would therefore protect nothing.
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ class SnapshotSchedule:
     """Takes the snapshots of one handle: those that are due, and those that a caller requests.
 
     A commit that finds a snapshot due starts it in a background task of the store and returns at once. So neither that
-    commit nor a later one waits for the blob store. Whether a snapshot is due is computed from versions and never
+    commit nor a later commit waits for the blob store. Whether a snapshot is due is computed from versions and never
     stored, so a snapshot that failed, or was lost with its process, is due again.
 
     After a failure no commit of the handle starts a snapshot for the back-off of `BACKOFF`. Meanwhile states are loaded
@@ -43,7 +43,8 @@ class SnapshotSchedule:
     `take` waits for the lock. A commit does not wait: it leaves the snapshot to a later commit. Commits do not need the
     lock, since `StateCache` joins their state with the snapshot.
 
-    This class never deletes a snapshot. `log.retention` deletes snapshots below a floor, and a redaction deletes some.
+    This class never deletes a snapshot. `log.retention` deletes the snapshots below a floor. A redaction deletes the
+    snapshots that hold redacted values.
     """
 
     def __init__(self, log: Log, states: StateCache) -> None:

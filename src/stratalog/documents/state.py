@@ -57,7 +57,7 @@ class ClientState(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Layer:
-    """One tree with changes over it. Adding changes makes another layer and leaves this one unchanged.
+    """One tree with changes over it. Adding changes makes another layer and leaves this layer unchanged.
 
     The changes are stored in runs, newest first. A run is at least `RUN_GROWTH` times as large as the run before it. So
     runs are few, and each change is copied a bounded number of times per run. A commit costs the same after a million
@@ -96,7 +96,7 @@ class Layer:
         return {key: slot for key, slot in changes.items() if slot.version > after} if after else changes
 
     def get(self, chunks: Chunks, key: str) -> Slot | None:
-        """Return the slot of ``key``; None where it is absent."""
+        """Return the slot of ``key``; None if it is absent."""
         for run in self._runs:
             if (slot := run.slots.get(key)) is not None:
                 return slot if slot.value else None
@@ -243,7 +243,7 @@ class State:
         return self.version + self.orders[0]
 
     def slot(self, key: str) -> Slot | None:
-        """Return the slot of a key of the content; None where it is absent."""
+        """Return the slot of a key of the content; None if it is absent."""
         try:
             return self.content.get(self.chunks, key)
         except NotFound as exc:

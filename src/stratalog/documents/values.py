@@ -105,7 +105,7 @@ class Values:
 
 
 def as_reference(stored: bytes) -> ValueReference | None:
-    """Return the reference in ``stored``; None where ``stored`` is the value itself."""
+    """Return the reference in ``stored``; None if ``stored`` is the value itself."""
     if stored[0] not in EXTENSION_HEADS:
         return None
     extension: Any = decode(stored)
@@ -120,7 +120,7 @@ def patch_argument(position: int) -> msgspec.msgpack.Ext:
 def value_of(argument: Any, patch: Sequence[PatchRow]) -> bytes:
     """Return the stored bytes of a committed argument: its own bytes, a reference, or the value of a row of ``patch``.
 
-    Raises Corrupt where the argument names a row that holds no value.
+    Raises Corrupt if the argument names a row that holds no value.
     """
     if isinstance(argument, msgspec.msgpack.Ext) and argument.code == PATCH_EXTENSION:
         return _patch_value(argument.data, patch)

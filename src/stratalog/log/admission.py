@@ -1,7 +1,7 @@
 """Admission: enforces the quotas of organisations on writers, from measured usage plus the writes admitted since.
 
 A process reads an organisation's measurement now and then, and adds the amounts that it has admitted itself since the
-measurement began. It does not know the amounts that other processes admit meanwhile. Writers can therefore exceed a
+measurement began. It does not count the amounts that other processes admit meanwhile. Writers can therefore exceed a
 quota by those amounts until the next measurement. Amounts that the process admits while a measurement runs may be part
 of the measurement and of the process's own sum. These amounts count twice until the next measurement.
 
@@ -34,13 +34,13 @@ from stratalog.process_fork import close_in_child
 __all__ = ["UNBOUND", "Admission", "Reservation", "Usage"]
 
 Creating = Callable[[str, Amounts], None]
-"""`Admission` calls it with a principal and the amounts to be created. It raises if the principal creates too fast."""
+"""Called with a principal and the amounts that it is about to create. Raises if the principal creates too fast."""
 
 _NAMES = {"stored_bytes": "stored bytes", "documents": "documents", "records": "records", "clients": "clients"}
 
 
 class Usage(msgspec.Struct, frozen=True, kw_only=True):
-    """The usage of an organisation as this process knows it.
+    """The usage of an organisation: its measurement, and the amounts that this process has admitted.
 
     ``measured`` is the newest measurement, None if the organisation was never measured. ``admitted`` is the sum of the
     amounts that this process has admitted and that the measurement does not cover.
@@ -57,7 +57,7 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def ratio(self) -> float:
-        """Return the largest used share of any quota; 0 where the organisation has no quota."""
+        """Return the largest used share of any quota; 0 if the organisation has no quota."""
         pairs = [(getattr(self.amounts, name), getattr(self.quotas, f"{name}_max")) for name in _NAMES]
         return max((used / limit for used, limit in pairs if limit), default=0.0)
 
@@ -173,7 +173,7 @@ class Reservation:
         self._amounts = amounts
 
     def check(self, amounts: Amounts) -> None:
-        """Raise QuotaExceeded where the quotas leave no room for ``amounts`` more."""
+        """Raise QuotaExceeded if the quotas leave no room for ``amounts`` more."""
         if self._ledger is not None:
             self._ledger.check(amounts)
 
@@ -245,7 +245,7 @@ class _Ledger:
 
 
 class _Account:
-    """The usage of one organisation as this process knows it."""
+    """This process's count of the usage of one organisation."""
 
     def __init__(self, clock: Clock) -> None:
         self.lock: threading.Lock = threading.Lock()

@@ -63,10 +63,10 @@ def save_app_snapshot(
     hash: bytes,
     parts: Sequence[bytes],
 ) -> bool:
-    """Save the state of ``version`` and return True; return False where a snapshot of that version exists.
+    """Save the state of ``version`` and return True; return False if a snapshot of that version exists.
 
     ``base`` is the newest snapshot at or below ``version``. Raises Invalid or LimitExceeded for parts that may not be
-    stored, VersionForgotten where the floor rose above ``version`` meanwhile, and the errors of the ports.
+    stored, VersionForgotten if the floor rose above ``version`` meanwhile, and the errors of the ports.
     """
     if not parts or max(map(len, parts)) > BODY_PART_BYTES:
         raise LimitExceeded("an app snapshot has no part, or a part that is too large", limit=BODY_PART_BYTES)

@@ -44,7 +44,7 @@ __all__ = ["Appender", "LogAppend"]
 
 JOINT_ENTRIES_MAX = COMMIT_WRITES_MAX - 4  # a roll-over adds three writes, the check of the head adds one
 JOINT_BYTES_MAX = COMMIT_BYTES_MAX // 2
-# An entry may join a commit whose blobs are below this limit. Its own blobs have at most `HELD_BYTES_MAX` bytes.
+# An entry may join a commit whose blobs are below this limit. One entry's blobs have at most `HELD_BYTES_MAX` bytes.
 JOINT_BLOB_BYTES_MAX = COMMIT_BLOB_BYTES_MAX - HELD_BYTES_MAX
 
 _in_doubt_versions = attrgetter("in_doubt")
@@ -303,7 +303,7 @@ class LogAppend(ConditionalAppend[Head, Plan]):
         return ready
 
     def _land(self, plan: Plan, head: Head) -> None:
-        """Settle the plan, or mark it in doubt where the answer came later than the observation rule allows."""
+        """Settle the plan, or mark it in doubt if the answer came later than the observation rule allows."""
         assert plan.first == head.version + 1, "a plan is landed with the head that it follows"
         if head.seen.age_seconds() > OBSERVATION_SECONDS_MAX:
             self._mark_in_doubt(plan)

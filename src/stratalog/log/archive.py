@@ -22,9 +22,9 @@ __all__ = ["open_archive", "pack_archive", "read_archive", "write_archive"]
 def write_archive(
     environment: Environment, prefix: str, owner: str, segment: Segment, last: int, blob_batch: BlobBatch
 ) -> BodyRef:
-    """Store the entries of a segment that ends at ``last``, read them back, and return the reference of the archive.
+    """Store the entries of a segment that ends at ``last``, read the archive back, and return its reference.
 
-    ``blob_batch`` must put blobs at once. Raises Corrupt where an entry is missing, Unavailable where the archive does
+    ``blob_batch`` must put blobs at once. Raises Corrupt if an entry is missing, Unavailable if the archive does
     not read back. After either error no record names the archive.
     """
     items = _indexed(environment, prefix, segment, last)

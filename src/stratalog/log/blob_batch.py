@@ -55,7 +55,7 @@ class BlobBatch:
     def defer(self) -> None:
         """From now on only collect the blobs to put ahead; `put_deferred` puts them.
 
-        A caller that holds a lock calls this. If it put blobs under the lock, other threads would wait for the blob
+        A caller that holds a lock calls `defer`. If it put blobs under the lock, other threads would wait for the blob
         store.
         """
         self._deferred = {}
@@ -65,7 +65,7 @@ class BlobBatch:
         self._held, self.held_bytes = {}, 0
 
     def check_put(self) -> None:
-        """Raise BlobsDeferred where blobs were collected and not put."""
+        """Raise BlobsDeferred if blobs were collected and not put."""
         if self._deferred:
             raise BlobsDeferred
 
@@ -108,7 +108,7 @@ class BlobBatch:
     def refresh(self) -> bool:
         """Before the commit is sent, put again the blobs that may have been collected while the process slept.
 
-        Tries once and returns whether it put them. Raises Unavailable where a put fails: no item names the blobs yet.
+        Tries once and returns whether it put them. Raises Unavailable if a put fails: no item names the blobs yet.
         """
         if self._looked is None or self._looked.age_seconds() <= OBSERVATION_SECONDS_MAX:
             return False
@@ -123,7 +123,7 @@ class BlobBatch:
     def renew(self) -> None:
         """After the answer, put again the blobs that grew too old meanwhile, with retries.
 
-        Without the renewal a committed item could name missing blobs. Raises OutcomeUnknown where the retries fail.
+        Without the renewal a committed item could name missing blobs. Raises OutcomeUnknown if the retries fail.
         """
         if self._looked is None or self._looked.age_seconds() <= GRACE_SECONDS / 2:
             return

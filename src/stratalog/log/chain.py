@@ -18,7 +18,7 @@ from stratalog.log.entries import Entry
 __all__ = ["SALT_BYTES", "body_digest", "checked_entries", "genesis", "link"]
 
 SALT_BYTES = 16
-"""A redaction erases the salt with the body. A salt of this length cannot be guessed, so nor can the body."""
+"""A redaction erases the salt with the body. Nobody can guess a salt of this length, and thereby the body."""
 
 DOMAIN = b"stratalog history 1\0"
 FACTS_FORMAT = 1

@@ -73,7 +73,7 @@ class ConditionalAppend(ABC, Generic[H, P]):
     """One append, from the first try to the last.
 
     Its state is `Idle`, `InFlight`, `RaceLost` or `StoreFailed`. Two more facts outlive a try. The head is *fresh* once
-    it was read during this call; only a fresh head justifies a final answer. A position is *in doubt* where a write of
+    it was read during this call; only a fresh head justifies a final answer. A position is *in doubt* if a write of
     ours may have landed or may still land. While a position is in doubt, each try reads the head and checks that
     position first.
     """
@@ -89,7 +89,10 @@ class ConditionalAppend(ABC, Generic[H, P]):
         self._retry: Retry | None = None
 
     def run(self) -> None:
-        """Try until the append is settled. ContentionError, Unavailable: nothing was written. OutcomeUnknown."""
+        """Try until the append is settled.
+
+        Raises ContentionError, Unavailable: nothing is written. Raises OutcomeUnknown: the entry may be written.
+        """
         if not self._reads_first():
             self._try_once()
         while not self._is_settled():
@@ -122,7 +125,7 @@ class ConditionalAppend(ABC, Generic[H, P]):
 
     @abstractmethod
     def _plan(self, head: H) -> tuple[P, H] | None:
-        """Return the commit to make and the head that it follows; None where there is nothing to write just now."""
+        """Return the commit to make and the head that it follows; None if there is nothing to write just now."""
 
     @abstractmethod
     def _learn(self, plan: P, head: H, conflict: ConditionFailed) -> bool:
@@ -130,7 +133,7 @@ class ConditionalAppend(ABC, Generic[H, P]):
 
     @abstractmethod
     def _land(self, plan: P, head: H) -> None:
-        """Settle the plan, or mark it in doubt where the answer came later than the observation rule allows."""
+        """Settle the plan, or mark it in doubt if the answer came later than the observation rule allows."""
 
     @abstractmethod
     def _mark_in_doubt(self, plan: P) -> None:
@@ -185,7 +188,7 @@ class ConditionalAppend(ABC, Generic[H, P]):
             self._commit(*planned)
 
     def _usable_head(self, in_doubt: bool) -> H:
-        """Return the remembered head, or read it where it is unknown, outdated, or too old for the observation rule."""
+        """Return the remembered head. If it is unknown, outdated, or too old by the observation rule, read the head."""
         head = None if in_doubt else self._known_head()
         if head is None:
             return self._reread()
@@ -223,7 +226,7 @@ class ConditionalAppend(ABC, Generic[H, P]):
         raise error from cause
 
     def _verdict(self, cause: StratalogError) -> StratalogError:
-        """Return ``cause``, or OutcomeUnknown where an earlier try may have landed or may still land."""
+        """Return ``cause``, or OutcomeUnknown if an earlier try may have landed or may still land."""
         if self._in_doubt() or isinstance(cause, OutcomeUnknown):
             return OutcomeUnknown(f"the outcome of {self.what} did not arrive in time", **self._details())
         return cause

@@ -15,7 +15,7 @@ __all__ = ["READ_SHARE", "Contention"]
 READ_SHARE = 0.2
 """The cost of a read relative to a put, in DynamoDB's prices: reading first pays if a larger share of puts loses."""
 
-RETAINED = 7 / 8  # the share of earlier observations that each new one retains
+RETAINED = 7 / 8  # the share of the earlier observations that remains at a new observation
 FORGOTTEN = 1 / 16  # a remainder at or below this many entries is dropped
 BACKOFF_GROWTH = 2.0
 BACKOFF_DECAY = 0.8

@@ -136,7 +136,7 @@ def organisations_of(index: Index, log: str) -> Iterator[NameHolder]:
 
 
 def _end(prefix: str) -> str | None:
-    """Return the smallest text after all ids that begin with ``prefix``; None where there is no upper bound."""
+    """Return the smallest text after all ids that begin with ``prefix``; None if there is no upper bound."""
     start = prefix.rstrip(LAST_CHARACTER)
     if not start:
         return None

@@ -43,7 +43,7 @@ END = "e"
 COMPRESS_BYTES_MIN = 512
 
 Upcasters = Mapping[tuple[str, int], Callable[[Any], Any]]
-"""(type, schema) → the function that turns the data of such an event into the data of schema + 1."""
+"""(type, schema) → the function that turns an event's data of this type and schema into data of schema + 1."""
 
 
 class Event(msgspec.Struct, frozen=True, array_like=True, gc=False):

@@ -117,7 +117,7 @@ class Environment:
         document_clients: Callable[[], int] | None = None,
         principal: str = "",
     ) -> Reservation:
-        """Admit the amounts of a write, where quotas are enforced; see `Admission.reserve`. Raises QuotaExceeded."""
+        """Admit the amounts of a write, if quotas are enforced; see `Admission.reserve`. Raises QuotaExceeded."""
         if self.admission is None:
             return UNBOUND
         return self.admission.reserve(organisation, amounts, document_clients=document_clients, principal=principal)

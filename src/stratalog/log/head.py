@@ -1,4 +1,4 @@
-"""The head: the end of a log, and how a process reads it."""
+"""The head: the end of a log, and the search for it."""
 
 from __future__ import annotations
 

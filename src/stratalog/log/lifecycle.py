@@ -57,7 +57,7 @@ def create_log(
 
     ``origin`` is the origin of the history that an import repeats; without it the log gets a new origin.
 
-    Raises Conflict where the organisation has a log of that name, QuotaExceeded: nothing is created. Does not raise
+    Raises Conflict if the organisation has a log of that name, QuotaExceeded: nothing is created. Does not raise
     NotFound.
     """
     seen = Observation(environment.clock)
@@ -96,8 +96,9 @@ def fork_log(
     The same commit pins ``at``: the log that holds this version cannot raise its floor above the version. The fork
     belongs to the same organisation and shares the blobs of ``log``. For another organisation, copy the log instead.
 
-    ``require_state`` raises if no state of ``at`` can be loaded from storage. If a version was ever redacted, the fork
-    calls it after reading the name record. A later redaction changes that record, so the commit fails and is repeated.
+    ``require_state`` raises if no state of ``at`` can be loaded from storage. It is called only
+    if a version was ever redacted, and after the read of the name record. A later redaction changes that record, so the
+    commit fails and is repeated.
 
     Raises NotFound (no such version), VersionForgotten (below the floor), Conflict (the name is in use), QuotaExceeded,
     Invalid, LimitExceeded (forks nested too deeply), ContentionError (the source kept changing). Nothing is created.

@@ -93,7 +93,7 @@ class Log:
         Redacted: nothing written now; the write id belongs to an entry that was redacted.
         HistoryChanged: the store holds another history than this handle has seen; open the log again.
         ContentionError, Unavailable: nothing written within the time budget. OutcomeUnknown: the entry may be written.
-        Invalid, LimitExceeded: nothing written. BlobsDeferred: nothing written; only where ``blob_batch`` defers.
+        Invalid, LimitExceeded: nothing written. BlobsDeferred: nothing written; only if ``blob_batch`` defers.
         """
         wanted = [events] if isinstance(events, Event) else events
         pending = prepare_entry(
@@ -136,7 +136,7 @@ class Log:
     def turn(self) -> AbstractContextManager[bool]:
         """Hold off other writers of this log while the block reads and appends: a hint, see `Index.turn`.
 
-        Call it where the events are computed from a state, after another process has won the race for a version.
+        Call it if the events are computed from a state, after another process has won the race for a version.
         """
         return self._appender.turn()
 
@@ -198,7 +198,10 @@ class Log:
         return snapshots
 
     def check_redactable(self, version: int) -> None:
-        """Raise RedactionRefused if a fork needs the version or an ancestor stores it. NotFound, VersionForgotten."""
+        """Raise RedactionRefused if a fork needs the version or an ancestor has it.
+
+        Raises NotFound, VersionForgotten.
+        """
         check_redactable(self.environment, self.record, self.floor(), self.head().version, version)
 
     def forget_archived(self) -> None:

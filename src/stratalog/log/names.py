@@ -16,7 +16,7 @@ __all__ = ["NameRecord", "Parent", "name_check", "name_put", "read_name", "requi
 
 
 class Parent(msgspec.Struct, frozen=True, array_like=True):
-    """One ancestor of a fork. It stores the fork's versions after the preceding ancestor's, up to ``version``."""
+    """One ancestor of a fork. It stores the fork's versions from the end of the preceding ancestor to ``version``."""
 
     organisation: str
     name: str

@@ -82,7 +82,7 @@ class PendingEntry:
         return Entry(version, created_ms, self.author, self.write_id, self.events, self.principal, hash, self.salt)
 
     def settle(self, entry: Entry) -> None:
-        """Record the commit as ``entry``. Raises OutcomeUnknown where the blobs could not be renewed."""
+        """Record the commit as ``entry``. Raises OutcomeUnknown if the blobs could not be renewed."""
         if self.blob_batch is not None:
             self.blob_batch.renew()
         self.entry = entry

@@ -62,7 +62,7 @@ def plan_append(
         version += 1
         before = pending.hash_after(before, version, created_ms)
         hashes.append(before)
-        # The hash comes first, where SQLite finds it without decoding the item; see `backends/sqlite.py`.
+        # The hash comes first, so that SQLite finds it without decoding the item; see `backends/sqlite.py`.
         attributes = {"h": before, "c": created_ms, **pending.attributes}
         writes.append(Put(Item(partition, number(version), attributes), _ABSENT))
         if pending.blobs:

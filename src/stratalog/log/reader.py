@@ -57,7 +57,7 @@ class Reader:
         self._archived.store(0, [])
 
     def read(self, after: int, upto: int, head: Head | None = None) -> Iterator[Entry]:
-        """Yield the entries ``after`` + 1 to ``upto``, which the caller knows to exist.
+        """Yield the entries ``after`` + 1 to ``upto``, which must exist.
 
         Raises Corrupt, VersionForgotten, Unavailable.
         """

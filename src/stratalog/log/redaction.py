@@ -57,7 +57,7 @@ def redact_entry(environment: Environment, record: NameRecord, version: int) -> 
 
 
 def check_redactable(environment: Environment, record: NameRecord, floor: int, head: int, version: int) -> None:
-    """Raise RedactionRefused if a fork needs the version or an ancestor stores it. NotFound, VersionForgotten."""
+    """Raise RedactionRefused if a fork needs the version or an ancestor has it. Raises NotFound, VersionForgotten."""
     if not 1 <= version <= head:
         raise NotFound("version not found", log=record.name, version=version)
     if parent := next((parent for parent in record.lineage if version <= parent.version), None):
@@ -72,7 +72,7 @@ def check_redactable(environment: Environment, record: NameRecord, floor: int, h
 
 
 def check_unpinned(environment: Environment, record: NameRecord, version: int) -> None:
-    """Raise RedactionRefused where a fork pins the version or a later one.
+    """Raise RedactionRefused if a fork pins the version or a later one.
 
     While the name record is unchanged, no fork can pin one of these versions later.
     """
@@ -86,7 +86,7 @@ def erase_entry(environment: Environment, record: NameRecord, version: int, chec
     The segment's record changes in the same commit, so no record can name an archive that was made of the old item. The
     name record changes too, as it does for a fork: of an erasure and a concurrent fork only one commit succeeds.
 
-    Raises ConditionFailed where one of the checks does not hold, RedactionRefused for a fork, VersionForgotten,
+    Raises ConditionFailed if one of the checks does not hold, RedactionRefused for a fork, VersionForgotten,
     ContentionError.
     """
     prefix = record.prefix
@@ -127,7 +127,7 @@ def erase_entry(environment: Environment, record: NameRecord, version: int, chec
 def retire_snapshots(environment: Environment, record: NameRecord, snapshots: Sequence[Snapshot]) -> None:
     """Delete snapshots; the collector frees the blobs that only they used.
 
-    Raises ConditionFailed where the name record has changed since ``record`` was read: a snapshot may have become the
+    Raises ConditionFailed if the name record has changed since ``record`` was read: a snapshot may have become the
     base of a floor or of a fork. Some of the snapshots may already be deleted.
     """
     for snapshot in snapshots:

@@ -110,7 +110,7 @@ def raise_floor_onto(log: Log, version: int, prove: Prove | None) -> int:
     """Raise the floor onto a base from ``prove``, as `raise_floor` does. Packages that keep states of a log call it.
 
     ``prove`` makes or finds a snapshot at or below a given version, and reads the snapshot back from storage. The proof
-    is valid while the floor and the pins are unchanged, however often the log rolls over. ``prove`` returns None where
+    is valid while the floor and the pins are unchanged, however often the log rolls over. ``prove`` returns None if
     the floor must stay. If ``prove`` raises Corrupt, NotFound or Unavailable and another process has raised the floor
     meanwhile, the error is dropped. Else it is raised, and the floor stays.
     """
@@ -181,7 +181,7 @@ class _Raising:
         return _Plan(self._floor, self._hash, self._base, segment)
 
     def _commit(self, record: NameRecord, plan: _Plan) -> bool:
-        """Commit the floor. Return False where another process changed the log: read again."""
+        """Commit the floor. Return False if another process changed the log: read again."""
         try:
             _commit_floor(self._log.environment, record, plan)
         except ConditionFailed as exc:
@@ -223,7 +223,7 @@ def free_segments(log: Log, stop: Stop = never) -> int:
     The function first reads the archive, or the base at the floor, back from storage: either may be damaged since the
     mark. It makes a damaged archive anew. ``stop`` is called before each segment.
 
-    Raises Corrupt where the base does not read back or an archive cannot be made anew: no further segment is freed.
+    Raises Corrupt if the base does not read back or an archive cannot be made anew: no further segment is freed.
     Raises Invalid for a document, Unavailable.
     """
     if log.record.kind == "document":
@@ -371,7 +371,7 @@ def _forget_below(environment: Environment, prefix: str, floor: int) -> None:
 
 
 def forget_segment(environment: Environment, prefix: str, segment: Segment) -> bool:
-    """Mark a segment, so that readers report its versions as forgotten. Return False where its record changed."""
+    """Mark a segment, so that readers report its versions as forgotten. Return False if its record changed."""
     return _mark(environment, prefix, msgspec.structs.replace(segment, archive=None))
 
 

@@ -42,7 +42,7 @@ class ScrubRecord(msgspec.Struct, array_like=True):
 
 
 def load_scrub_record(environment: Environment) -> ScrubRecord:
-    """Return the record; an empty one where it does not exist or cannot be read. Raises Unavailable."""
+    """Return the record; an empty record if it does not exist or cannot be read. Raises Unavailable."""
     item = environment.index.get(MAINTENANCE_PARTITION, SCRUB_SORT)
     if item is None or item.attributes.get("f") != FORMAT:
         return ScrubRecord()

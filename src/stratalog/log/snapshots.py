@@ -52,8 +52,8 @@ def put_snapshot(
     forgets entries. Some values of the state may have been named only by these entries. Also, `log.retention` deletes
     the snapshots below a floor only once, after the floor rose.
 
-    Raises VersionForgotten below the floor, NotFound where the log is deleted, ConditionFailed where the base is gone,
-    Unavailable where the name record kept changing, and the errors of ``Index.commit``.
+    Raises VersionForgotten below the floor, NotFound if the log is deleted, ConditionFailed if the base is gone,
+    Unavailable if the name record kept changing, and the errors of ``Index.commit``.
     """
     id = new_id(environment.clock)
     attributes: dict[str, Attribute] = {"c": environment.clock.wall_ms(), "w": id, PLAIN.tag: body, "h": hash}
@@ -99,7 +99,7 @@ def snapshot_check(snapshot: Snapshot) -> Check:
 
 
 def newest_snapshot(index: Index, prefix: str, at: int) -> Snapshot | None:
-    """Return the newest snapshot of version ``at`` or below; None where there is none."""
+    """Return the newest snapshot of version ``at`` or below; None if there is none."""
     items = index.query(snapshots_partition(prefix), before=number(at + 1), reverse=True, limit=1)
     return next((_from_item(prefix, item) for item in items), None)
 

@@ -1,4 +1,4 @@
-"""Background tasks: work outside the callers' threads, or inline where a test must count or observe it."""
+"""Background tasks: work outside the callers' threads, or inline if a test must count or observe it."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Tasks(Protocol):
 
 
 class BackgroundTasks:
-    """Runs work in short-lived threads. The store's `close` waits for all of the work, as the program's end does.
+    """Runs work in short-lived threads. `close` and the end of the program wait for all work.
 
     AWS Lambda freezes a function with its threads between two calls. The threads continue at the next call or never.
     """

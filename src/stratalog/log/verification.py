@@ -38,7 +38,7 @@ class Finding(msgspec.Struct, frozen=True):
 
 
 class Damage(msgspec.Struct, frozen=True):
-    """A version that could not be read. ``hash`` is its stored hash, or empty if that could not be read either."""
+    """A version that could not be read. ``hash`` is its stored hash, or empty if the hash could not be read either."""
 
     version: int
     kind: FindingKind
@@ -74,7 +74,7 @@ class ChainReport(msgspec.Struct, frozen=True, kw_only=True):
 
     origin: str
     start: int
-    """0, the floor, or the version of a fork point where the entries of the ancestors are forgotten."""
+    """0, the floor, or the version of a fork point if some entries of the ancestors are forgotten."""
 
     version: int
     hash: bytes
@@ -182,7 +182,10 @@ class _Walk:
         self._befores = (step.hash, *computed)
 
     def _belonging(self, version: int) -> Link | None:
-        """Return another version's link that continues the history as ``version``; None if the search finds none."""
+        """Return another version's link that continues the history as ``version``.
+
+        Return None if the search finds no such link, or after `SEARCHES_MAX` searches.
+        """
         self._searches += 1
         if self._searches > SEARCHES_MAX:
             return None

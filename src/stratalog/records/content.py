@@ -50,7 +50,7 @@ INLINE_RATIO_MAX = 16
 
 
 class RecordBody:
-    """A body and where it is stored. ``size``, if given, must be the exact size in bytes."""
+    """A body and its place in storage. ``size``, if given, must be the exact size in bytes."""
 
     def __init__(
         self,

@@ -77,7 +77,7 @@ def floor_from_item(item: Item | None) -> Floor:
 def store_floor(environment: Environment, name: Name, floor: Floor) -> Floor:
     """Replace the stored floor, on condition that its revision is still ``floor.revision``; return the new floor.
 
-    Raises ConditionFailed where another process changed the floor: nothing is written. Raises Unavailable,
+    Raises ConditionFailed if another process changed the floor: nothing is written. Raises Unavailable,
     OutcomeUnknown.
     """
     stored = msgspec.structs.replace(floor, revision=floor.revision + 1)

@@ -138,7 +138,10 @@ def is_known(environment: Environment, name: Name) -> bool:
 
 
 def _read_back(environment: Environment, name: Name, floor: Floor, oldest: int) -> bool:
-    """Read back the bodies of ``oldest`` and of the latest version. Return False for damage after a change of floor."""
+    """Read back the bodies of ``oldest`` and of the latest version. Raises Corrupt.
+
+    Return False instead if the floor has changed: the missing body may then be forgotten.
+    """
     items = [environment.index.get(name.partition, number(oldest)), item_of(environment, name, None)]
     refs = [decode_ref(item.attributes["x"]) for item in items if item is not None and "x" in item.attributes]
     try:

@@ -103,7 +103,9 @@ class Records:
         return version_from_item(name, item_of(self.environment, name, version))
 
     def versions(self, id: str, *, reverse: bool = False, before: int | None = None) -> Iterator[RecordVersion]:
-        """Yield all kept versions up to the present latest, or below ``before``, in order, without bodies.
+        """Yield all kept versions up to the version that is now the latest, or below ``before``, in order.
+
+        The versions are yielded without their bodies.
 
         Raises NotFound, Corrupt.
         """
@@ -235,8 +237,8 @@ class Records:
     def prune(self, id: str, *, retain: int | None = None, before_ms: int | None = None) -> int:
         """Forget all but the newest ``retain`` versions, or versions superseded before a time.
 
-        Return the oldest version kept. Reads of forgotten versions raise VersionForgotten at once. `free` deletes them
-        when no writer can rely on them any more.
+        Return the oldest version kept. Reads of forgotten versions raise VersionForgotten at once. `free` deletes these
+        versions when no writer can rely on them any more.
         """
         return prune_versions(self.environment, self._name(id), retain=retain, before_ms=before_ms)
 

@@ -110,7 +110,7 @@ class Root(msgspec.Struct, frozen=True, gc=False):
     """A tree. Roots with equal addresses are the same tree.
 
     ``address`` is the SHA-256 of the topmost chunk. ``digest`` is the hash of the content without versions. ``count``
-    is the number of keys. ``inline`` is the topmost chunk itself where it is a leaf of at most `TREE_INLINE_BYTES_MAX`
+    is the number of keys. ``inline`` is the topmost chunk itself if it is a leaf of at most `TREE_INLINE_BYTES_MAX`
     bytes. An inline chunk need not be stored as a blob.
     """
 

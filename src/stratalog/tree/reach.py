@@ -25,7 +25,7 @@ class ChunkReading(msgspec.Struct, frozen=True):
     """The number of bytes; 0 if the bytes could not be read."""
 
     node: Node | None
-    """The decoded node; None where the chunk is damaged. No chunk below a damaged chunk is read."""
+    """The decoded node; None if the chunk is damaged. No chunk below a damaged chunk is read."""
 
     damage: BlobDamage | None = None
     """The damage. Its key is empty for an inline chunk, and for an intact chunk that contradicts the root."""
