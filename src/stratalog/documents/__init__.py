@@ -17,7 +17,7 @@ commits            the content of an entry
 scrubbed_values    large values that a scrub has read, which a proof only looks up
 values             small values inline, large values by reference
 snapshots          a version's trees as chunks and roots
-snapshot_schedule  when a snapshot is due, and which thread takes it
+snapshot_schedule  a rule for snapshots that are due, and the thread that takes them
 history            versions, the changes of one key, differences
 changes            keys and clients changed by a range of versions
 replay             a fork's mutations on another base
@@ -25,7 +25,7 @@ expiry             the choice of clients to forget
 projections        a second model of the same log, with a checkpoint
 resumption         new numbers for clients of a lost branch
 redaction          erasure of a version's content that no state needs
-named_chunks       the chunks that snapshots name, and the lost ones among these chunks
+named_chunks       the chunks that snapshots name, and a search for lost chunks among them
 rebuild            verification of snapshots by rebuilding from the log
 """
 

@@ -352,7 +352,7 @@ class Document:
         """Forget the versions below ``version`` and return the new floor. The floor never rises above a pinned version.
 
         The snapshot of the floor replaces those versions. Before the floor rises, this method makes that snapshot,
-        compares it with the state that the log gives, and reads back its chunks and the values not scrubbed recently.
+        compares it with the state that the log gives, and reads back its chunks and the not recently scrubbed values.
         ``progress`` is called with the number of entries read since its last call.
 
         Raises NotFound for a version beyond the head, Corrupt if the snapshot or its log is damaged, Unavailable,

@@ -51,7 +51,7 @@ def collection_of_clients(state: State, clients: Sequence[str], groups: Sequence
 def idle_clients(
     state: State, version: int, after: str = "", limit: int = CLIENTS_COLLECTED_PER_ENTRY_MAX
 ) -> IdleClients | None:
-    """Return up to ``limit`` clients of groups that committed nothing after ``version``; None if there are none.
+    """Return up to ``limit`` clients of groups that committed nothing after ``version``; None without such clients.
 
     ``after`` is the position where the previous search ended. The result is valid only as the version after ``state``.
     """

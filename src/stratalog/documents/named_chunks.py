@@ -1,4 +1,4 @@
-"""The chunks that the snapshots of a verification name, and a search for those that the store has lost."""
+"""The chunks that the snapshots of a verification name, and a search for lost chunks among them."""
 
 from __future__ import annotations
 

@@ -60,8 +60,8 @@ def verify(document: _Document, upto: int | None = None, *, progress: Callable[[
     must be stored. After a redacted entry the rebuild resumes from the next snapshot, and reads all chunks of it.
     ``progress`` is called with the number of entries read since its last call.
 
-    Raises Corrupt if a root differs, an entry is missing or does not continue the history before it, a chunk of a
-    snapshot is missing, or bytes are damaged; Redacted if no state of ``upto`` can be computed.
+    Raises Corrupt for a root that differs, an entry that is missing or does not continue the history before it, a
+    missing chunk of a snapshot, or damaged bytes. Raises Redacted if no state of ``upto`` can be computed.
     """
     while True:
         floor = document.log.floor()

@@ -97,7 +97,7 @@ def merge(fork: Document, target: Document) -> ReplayReport:
 
     Raises MergeConflict if a mutation fails this condition: nothing more is written. A merge of more than
     `BATCH_MUTATIONS` mutations takes several entries. If another writer commits between two of them, the remaining
-    mutations are checked again on one state, and the earlier entries stay whatever the result. Raises the errors of
+    mutations are checked again on one state, and the earlier entries stay in any case. Raises the errors of
     `Document.apply`: merge again, and the merge resumes.
     """
     return _Merge(fork, target).run()

@@ -29,7 +29,7 @@ def is_snapshot_due(log: Log, version: int, snapshot_version: int) -> bool:
 
 
 class SnapshotSchedule:
-    """Takes the snapshots of one handle: those that are due, and those that a caller requests.
+    """Takes the snapshots of one handle: snapshots that are due, and snapshots that a caller requests.
 
     A commit that finds a snapshot due starts it in a background task of the store and returns at once. So neither that
     commit nor a later commit waits for the blob store. Whether a snapshot is due is computed from versions and never

@@ -43,9 +43,9 @@ def take_snapshot(log: Log, state: State) -> State:
     """Make the snapshot of ``state`` unless it exists; return the same state based on this snapshot.
 
     The chunks are durable no later than the snapshot's record. The base is the snapshot whose chunks the new snapshot
-    shares. The record is committed only while the base exists and the floor is not above ``state``: otherwise the
+    shares. The record is committed only while the base exists and the floor is not above ``state``. Otherwise the
     collector could delete chunks or values that the snapshot names. If the base is gone or the version is forgotten, no
-    snapshot is made and ``state`` is returned unchanged: load the next state from a snapshot that exists. On
+    snapshot is made and ``state`` is returned unchanged. Then load the next state from a snapshot that exists. On
     OutcomeUnknown the record may exist, so old chunks are put again as after a commit.
     """
     base = log.snapshot_at(state.snapshot_version) if state.snapshot_version else None

@@ -20,10 +20,10 @@ LOOKS_MAX = 4
 class StateCache:
     """Holds one state, the newest that any thread has offered. Other versions are loaded from storage and not held.
 
-    These rules hold whatever the threads of a handle do (docs/design.md#a-process-never-goes-back):
+    These rules hold for any actions of a handle's threads (docs/design.md#a-process-never-goes-back):
 
     - The version of the held state never falls. After a state is dropped, the cache accepts no older state.
-    - Of the held and the offered state the cache keeps the newer one, over the newer of their two snapshots. It does
+    - Of the held and the offered state the cache keeps the newer state, over the newer of their two snapshots. It does
       not use a snapshot that is known to be gone.
     - The lock inside `Newest` protects only the replacement. No thread reads storage under the lock, so no thread waits
       long for it.

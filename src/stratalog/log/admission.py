@@ -245,7 +245,7 @@ class _Ledger:
 
 
 class _Account:
-    """This process's count of the usage of one organisation."""
+    """The count that this process keeps of one organisation's usage."""
 
     def __init__(self, clock: Clock) -> None:
         self.lock: threading.Lock = threading.Lock()

@@ -231,7 +231,7 @@ class LogAppend(ConditionalAppend[Head, Plan]):
         return chosen
 
     def _refuse_all(self, head: Head) -> None:
-        """Settle the entries that no longer fit. Requires a head that was read during this call, or a newer one."""
+        """Settle the entries that no longer fit. Requires a head that was read during this call, or a newer head."""
         assert self._fresh, "only a head read during this call justifies a refusal"
         for pending in list(self._batch):
             self._refuse(pending, head)

@@ -31,9 +31,10 @@ class BlobBatch:
     Create it before the first blob is written. Call `refresh` before the commit is sent and `renew` after the answer.
     Pass `blobs` to the commit.
 
-    Held blobs become durable with the item, so a collector sees both or neither. Blobs put ahead are safe from the
-    collector if they are less than half the grace old when the commit is answered. `renew` puts older blobs again
-    (docs/concepts/collecting.md). The batch keeps the bytes of these blobs, since their source may be collected.
+    Held blobs become durable with the item, so a collector sees both the blobs and the item, or neither. Blobs put
+    ahead are safe from the collector if they are less than half the grace old when the commit is answered. `renew` puts
+    older blobs again (docs/concepts/collecting.md). The batch keeps the bytes of these blobs, since their source may be
+    collected.
     """
 
     def __init__(

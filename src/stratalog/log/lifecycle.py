@@ -241,8 +241,8 @@ def _depth(environment: Environment, source: NameRecord | None) -> int:
 def _creation(record: NameRecord, former: NameRecord | None, depth: int) -> list[Write]:
     """Return the writes of a creation.
 
-    The writes are the name record, whose condition protects the other writes, the line of the name, the first segment,
-    the line in the directory, and the member of the family.
+    The first write is the name record, whose condition protects all writes. The other writes are the line of the name,
+    the first segment, the line in the directory, and the member of the family.
     """
     return [
         name_put(record, None if former else Absent()),

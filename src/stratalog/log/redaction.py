@@ -72,7 +72,7 @@ def check_redactable(environment: Environment, record: NameRecord, floor: int, h
 
 
 def check_unpinned(environment: Environment, record: NameRecord, version: int) -> None:
-    """Raise RedactionRefused if a fork pins the version or a later one.
+    """Raise RedactionRefused if a fork pins the version or a later version.
 
     While the name record is unchanged, no fork can pin one of these versions later.
     """

@@ -99,7 +99,7 @@ def snapshot_check(snapshot: Snapshot) -> Check:
 
 
 def newest_snapshot(index: Index, prefix: str, at: int) -> Snapshot | None:
-    """Return the newest snapshot of version ``at`` or below; None if there is none."""
+    """Return the newest snapshot of version ``at`` or below; None without such a snapshot."""
     items = index.query(snapshots_partition(prefix), before=number(at + 1), reverse=True, limit=1)
     return next((_from_item(prefix, item) for item in items), None)
 

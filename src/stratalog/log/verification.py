@@ -70,7 +70,7 @@ class Link(msgspec.Struct, frozen=True, gc=False):
 
 
 class ChainReport(msgspec.Struct, frozen=True, kw_only=True):
-    """The result of a verification. Without findings, each version after ``start`` follows from the one before it."""
+    """The result of a verification. Without findings, each version after ``start`` follows from its predecessor."""
 
     origin: str
     start: int

@@ -73,7 +73,7 @@ class RecordDraft(msgspec.Struct, frozen=True):
 
 
 Decide = Callable[[Item | None], RecordDraft | Item]
-"""Returns a draft of the version after the latest one. If there is nothing to write, returns an existing item instead.
+"""Returns a draft of the version after the latest. If there is nothing to write, returns an existing item instead.
 
 An error or an existing item is final only if the append has just read the latest version from the index.
 """

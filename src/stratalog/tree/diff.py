@@ -14,7 +14,7 @@ def diff(chunks: Chunks, source: Root, target: Root) -> Iterator[tuple[str, Slot
     """Yield, in order, each key whose slot differs, with its slots in ``source`` and ``target``; None if absent.
 
     Two slots differ even if only their versions differ. The result is lazy. A chunk in both trees is not read, so the
-    cost follows the size of the change, even if the ends of chunks moved or the trees differ in height.
+    cost follows the size of the change. This holds even if the ends of chunks moved or the trees differ in height.
     """
     if source.address == target.address:
         return

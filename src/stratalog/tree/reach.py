@@ -49,8 +49,9 @@ def read_tree_back(
 
     Bytes, order, ends, counts and digests are checked. Damage is yielded, not raised, and the walk continues after it.
     Chunks whose keys are all at or before ``after`` are skipped, so a walk can resume after the last key of a leaf that
-    it read. ``seen`` is for callers that read many trees: a chunk in it is skipped with all chunks below, and the walk
-    adds each chunk that it reads. One path of the tree is in memory at a time. Raises Unavailable, Unsupported.
+    it read. ``seen`` is for callers that read many trees. The walk skips a chunk in ``seen`` with all chunks below it,
+    and adds each chunk that it reads to ``seen``. One path of the tree is in memory at a time. Raises Unavailable,
+    Unsupported.
     """
     if seen is not None and root.inline is None:
         if root.address in seen:
