@@ -151,7 +151,7 @@ def decompress(data: bytes, bytes_max: int) -> bytes:
     try:
         size = zstandard.frame_content_size(data)
         if not 0 <= size <= bytes_max:
-            raise Corrupt("compressed bytes name a size over the limit", value=size, limit=bytes_max)
+            raise Corrupt("compressed bytes state a size over the limit", value=size, limit=bytes_max)
         return _zstd().decompressor.decompress(data)
     except zstandard.ZstdError as exc:
         raise Corrupt("compressed bytes do not decompress", reason=str(exc)) from exc
@@ -184,7 +184,7 @@ def codec_named(name: str, key: str) -> Codec:
     try:
         return _CODECS[name]
     except KeyError:
-        raise Unsupported("stored bytes have a codec that this program does not know", codec=name, key=key) from None
+        raise Unsupported("stored bytes have a codec that this program does not support", codec=name, key=key) from None
 
 
 def unpack(codec: Codec, data: bytes, bytes_max: int) -> bytes:

@@ -103,7 +103,7 @@ def _verified(log: Log, rebuild: Rebuild, upto: int | None, compared: Callable[[
             compared(roots_of(snapshot))
     rebuild.advance(last)
     if rebuild.state is None:
-        raise Redacted("there is no snapshot between a redacted version and this one", version=last)
+        raise Redacted("there is no snapshot between a redacted version and the requested version", version=last)
     roots = tree_roots(rebuild.state)
     return Verified(
         last,

@@ -63,7 +63,7 @@ class StateCache:
                 state = self._shared.offer(self._at_head(self._shared.value, head))
             except VersionForgotten:
                 continue  # another process raised the floor meanwhile; a fresh head is never below it
-            assert state.version >= head.version, "a fresh state holds all that the head read now holds"
+            assert state.version >= head.version, "a fresh state is not older than the head just read"
             return state
         raise Unavailable("the history was forgotten while it was read; read again", document=self.log.record.name)
 

@@ -221,7 +221,7 @@ def _followed(call: RecordCall, expected: int, actual: int, same: Callable[[Item
             item = item_at(call.environment, call.name, expected + 1)
         except VersionForgotten as exc:
             if call.named:
-                raise OutcomeUnknown("the version after the expected one is forgotten", record=call.name.id) from exc
+                raise OutcomeUnknown("the expected version's successor is forgotten", record=call.name.id) from exc
         else:
             if item is not None and (call.wrote(item) or same(item)):
                 return item
