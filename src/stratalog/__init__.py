@@ -88,7 +88,7 @@ from stratalog.protocol import BUILT_IN_MUTATORS, Draft, Mutation, Outcome, Reje
 from stratalog.records import DeadLetter, NewBody, Record, Records, RecordVersion, Stored
 from stratalog.settings import Settings
 from stratalog.store import Store
-from stratalog.store import open_store as open  # noqa: A004 - `stratalog.open` is how a store is opened
+from stratalog.store import open_store as open  # noqa: A004 - `stratalog.open` opens a store
 
 __version__: str
 """The version of the installed distribution."""

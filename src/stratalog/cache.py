@@ -15,9 +15,9 @@ T = TypeVar("T")
 
 
 class ByteCache(Generic[T]):
-    """Values of about ``bytes_max`` bytes in total; 0 keeps none. The cache drops the least recently used values first.
+    """Values of at most ``bytes_max`` bytes in total; with 0 the cache keeps no value.
 
-    Safe to call from many threads.
+    The cache drops the least recently used values first. Safe to call from many threads.
     """
 
     def __init__(self, bytes_max: int) -> None:
@@ -29,7 +29,7 @@ class ByteCache(Generic[T]):
         """The total size of the held values; at most ``bytes_max``."""
 
     def get(self, key: Hashable) -> T | None:
-        """Return the value and make it the most recently used; None where it is not held."""
+        """Return the value and make it the most recently used; None if the cache does not hold it."""
         with self._lock:
             held = self._held.get(key)
             if held is None:

@@ -14,11 +14,11 @@ class Clock(Protocol):
     """The time and randomness of the process's environment."""
 
     def wall_ms(self) -> int:
-        """Return the milliseconds since 1970 in UTC; may jump either way."""
+        """Return the milliseconds since 1970 in UTC. The wall clock may jump forwards or backwards."""
         ...
 
     def boot_ms(self) -> int:
-        """Return the milliseconds since the machine started; never decreases and counts time asleep."""
+        """Return the milliseconds since the machine started. The result never decreases and includes time asleep."""
         ...
 
     def sleep(self, seconds: float) -> None:

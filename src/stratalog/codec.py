@@ -1,8 +1,8 @@
 """Bytes and values: one canonical encoding, one compression, one hash, and the tags that name the stored form.
 
 A *value* is a JSON value or bytes: None, bool, int within ±(2^53 - 1), finite float, str, bytes, list, and dict with
-str keys. An instance of a subclass of one of these (an ordered dict, an enumeration of text) is stored as the plain
-type, and so is a bytearray or memoryview.
+str keys. An instance of a subclass of one of these types (an ordered dict, an enumeration of text) is stored as the
+type itself. A bytearray or memoryview is stored as bytes.
 
 JSON has one number type, so a float without a fraction *is* the integer (RFC 8785 has the same rule): ``1.0`` is
 stored, hashed and read back as ``1``. Text is never normalised.
@@ -142,7 +142,7 @@ def compress(data: bytes) -> bytes:
 
 
 def compress_quickly(data: bytes) -> bytes:
-    """Compress for a local disk. Up to 16 KB takes half the time of `compress`; the result is up to a tenth larger."""
+    """Compress for a local disk. Up to 16 KB takes half the time of `compress`, and gives up to a tenth more bytes."""
     return (_zstd().quick_compressor if len(data) <= QUICK_BYTES_MAX else _zstd().compressor).compress(data)
 
 
@@ -151,7 +151,7 @@ def decompress(data: bytes, bytes_max: int) -> bytes:
     try:
         size = zstandard.frame_content_size(data)
         if not 0 <= size <= bytes_max:
-            raise Corrupt("compressed bytes name a size over the limit", value=size, limit=bytes_max)
+            raise Corrupt("compressed bytes state a size over the limit", value=size, limit=bytes_max)
         return _zstd().decompressor.decompress(data)
     except zstandard.ZstdError as exc:
         raise Corrupt("compressed bytes do not decompress", reason=str(exc)) from exc
@@ -184,7 +184,7 @@ def codec_named(name: str, key: str) -> Codec:
     try:
         return _CODECS[name]
     except KeyError:
-        raise Unsupported("stored bytes have a codec that this program does not know", codec=name, key=key) from None
+        raise Unsupported("stored bytes have a codec that this program does not support", codec=name, key=key) from None
 
 
 def unpack(codec: Codec, data: bytes, bytes_max: int) -> bytes:
@@ -193,9 +193,9 @@ def unpack(codec: Codec, data: bytes, bytes_max: int) -> bytes:
 
 
 def unpack_item(attributes: Mapping[str, Any], bytes_max: int, key: str) -> bytes | None:
-    """Return the body of an item; None where the item has no body. The codec's tag is the name of the body's attribute.
+    """Return the body of an item; None if the item has no body. The codec's tag is the name of the body's attribute.
 
-    The tag of a future codec will be an upper-case letter, and no other attribute's name is one. Raises Unsupported
+    The tag of a future codec will be an upper-case letter. No other attribute has such a name. Raises Unsupported
     for an upper-case tag, with the tag and ``key``, and raises like `decompress`.
     """
     body: bytes | None = attributes.get(PLAIN.tag)

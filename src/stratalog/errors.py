@@ -4,11 +4,11 @@
 
     StratalogError
     ├── Conflict            another writer was first: read again, then decide
-    │   ├── ConditionFailed     an index condition did not hold; carries the items behind it
-    │   ├── HistoryChanged      the store holds another history than the handle has seen: open it again
+    │   ├── ConditionFailed     an index condition did not hold; ``items`` has the stored items
+    │   ├── HistoryChanged      the store holds another history than the handle has seen: make a new handle
     │   ├── VersionConflict     the log is not at the version the caller expected
-    │   ├── KeyReused           the write id belongs to another request: take a new one
-    │   ├── MergeConflict       a fork's mutations would have another outcome on the target: replay shows which
+    │   ├── KeyReused           the write id belongs to another request: use a new write id
+    │   ├── MergeConflict       mutations of a fork would have another outcome on the target: replay lists them
     │   └── ContentionError     the time budget for retries is used up; nothing was written
     ├── NotFound            the thing does not exist
     │   ├── VersionForgotten    the version existed, but retention has raised the floor above it
@@ -18,14 +18,14 @@
     ├── Invalid             the input breaks a rule; a retry will not help
     │   ├── RedactionRefused    a fork, a state or a base still needs the version; the message names the next step
     │   ├── ReservedName        only the store itself may use the name
-    │   └── Unsupported         written by a newer Stratalog: upgrade this one
+    │   └── Unsupported         a newer Stratalog wrote the data: upgrade this program
     ├── LimitExceeded       the input is larger than a named limit
     ├── QuotaExceeded       the organisation has used up a quota: delete something, or ask for more
     ├── Unavailable         nothing was written; try again later
     │   ├── QueueFull           too many messages wait; nothing was queued
     │   └── StorageFull         nothing was written; the device has no room
     ├── OutcomeUnknown      the write may or may not have happened: read back before trying again
-    ├── Corrupt             stored bytes differ from those that were written
+    ├── Corrupt             stored bytes differ from the written bytes
     └── Closed              the store was closed
 
 A message begins in lower case, except for names, and ends in ``key=value`` details, which are also in ``details``.
@@ -105,7 +105,10 @@ class ConditionFailed(Conflict):
 
 
 class HistoryChanged(Conflict):
-    """The store was restored, or replaced by a copy, while a handle was open. Nothing was written; open it again."""
+    """The store was restored, or replaced by a copy, while a handle was open. Nothing was written.
+
+    Make a new handle.
+    """
 
     code = "history-changed"
 
@@ -126,7 +129,7 @@ class KeyReused(Conflict):
 
 
 class MergeConflict(Conflict):
-    """A merge would drop or reject mutations of the fork, or the fork is not the one that was merged before.
+    """A merge would drop or reject mutations of the fork, or the fork has lost mutations that were merged before.
 
     Nothing was written, except the earlier batches of a merge of many batches. This is certain: the merge has read a
     fresh state.
@@ -190,7 +193,7 @@ class ReservedName(Invalid):
 
 
 class Unsupported(Invalid):
-    """The stored format is newer than this program knows. Nothing was read or written."""
+    """The stored format is newer than this program supports. Nothing was read or written."""
 
     code = "unsupported"
 
@@ -236,7 +239,7 @@ class OutcomeUnknown(StratalogError):
 
 
 class Corrupt(StratalogError):
-    """Stored bytes differ from those that were written: a hash differs, an entry is missing, a file is cut short."""
+    """Stored bytes differ from the written bytes: a hash differs, an entry is missing, a file is cut short."""
 
     code = "corrupt"
 

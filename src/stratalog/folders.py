@@ -1,4 +1,4 @@
-"""Folders: creation, sync, and removal of empty ones. Errors of the file system become StorageFull or Unavailable."""
+"""Folders: creation, sync, and removal if empty. Errors of the file system become StorageFull or Unavailable."""
 
 from __future__ import annotations
 
@@ -47,10 +47,10 @@ class DurableFolders:
         sync_path(folder, self._sync_descriptor)
 
     def sync_up(self, folder: str) -> None:
-        """Make three kinds of names durable: those in ``folder``, its own name, and the names of the folders above it.
+        """Make the names in ``folder``, its own name, and the names of the folders above it durable.
 
-        The caller has just put a file into ``folder``. Raises FileNotFoundError where another process removed that
-        file, and the folder after it.
+        The caller has just put a file into ``folder``. Raises FileNotFoundError if another process removed that file
+        and then the folder.
         """
         descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
         try:
@@ -70,7 +70,7 @@ class DurableFolders:
 
 
 def remove_empty(folder: str, root: str) -> None:
-    """Remove ``folder`` if it is empty, then each folder above it. Stop at ``root`` or at one that is not empty."""
+    """Remove ``folder`` if it is empty, then each empty folder above it. Stop at ``root`` or at a non-empty folder."""
     while folder != root:
         try:
             with os.scandir(folder) as entries:
@@ -84,10 +84,10 @@ def remove_empty(folder: str, root: str) -> None:
 
 
 def make_shared_folder(folder: str) -> None:
-    """Make ``folder`` and the missing folders above it while other processes may remove empty ones. Syncs nothing.
+    """Make ``folder`` and the missing folders above it while other processes may remove empty folders. Syncs nothing.
 
-    A single `os.makedirs` can fail because another process removes this folder or one above it at the same moment. So
-    the call is retried. Raises OSError.
+    A single `os.makedirs` can fail because another process removes this folder or a folder above it at the same moment.
+    So the call is retried. Raises OSError.
     """
     for _ in range(MAKE_TRIES_MAX):
         try:
@@ -113,7 +113,7 @@ def make_folder(folder: str | Path, *, sync: Sync | None = None) -> None:
 def sync_descriptor(descriptor: int) -> None:
     """Make the file or folder behind a descriptor durable.
 
-    On macOS `fsync` leaves bytes in the drive's cache, so `F_FULLFSYNC` is used there.
+    On macOS `fsync` leaves bytes in the drive's cache, so this function uses `F_FULLFSYNC` if the system has it.
     """
     full_sync = getattr(fcntl, "F_FULLFSYNC", None)
     if full_sync is None:
@@ -133,7 +133,7 @@ def sync_path(path: str, sync: Sync | None = None) -> None:
 
 @contextmanager
 def file_errors() -> Iterator[None]:
-    """Turn an OSError of the block into StorageFull or Unavailable. Both tell the caller that nothing was written."""
+    """Turn an OSError of the block into StorageFull or Unavailable. Both mean that nothing was written."""
     try:
         yield
     except OSError as exc:
@@ -163,7 +163,7 @@ def _is_marked(descriptor: int) -> bool:
 
 
 def _mark(descriptor: int) -> None:
-    """Mark a folder by its descriptor. By now its path may lead to another folder, which no process has synced.
+    """Mark a folder by its descriptor. By now the path may lead to another folder, which no process has synced.
 
     Raises FileNotFoundError if the folder was removed. If the mark cannot be made, for example on a full disk, the next
     put syncs again.

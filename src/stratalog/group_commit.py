@@ -63,8 +63,7 @@ class PendingCommit(Generic[Answer]):
     settled.
     """
 
-    # Class attributes, so that they need not be set on each instance: most requests are committed by their own thread
-    # and never use them.
+    # Class attributes need not be set on each instance. Most threads commit their own request and never use these two.
     latch: Latch | None = None
     is_leader: bool | None = None
 
@@ -85,11 +84,11 @@ class PendingCommit(Generic[Answer]):
         self._outcome = _WAITING
 
     def settle(self, outcome: Answer | Exception) -> None:
-        """Settle the request with its answer or with an exception of its own. The leader calls this."""
+        """Settle the request with its answer or with its own exception. The leader calls this."""
         self._outcome = outcome
 
     def answer(self) -> Answer:
-        """Return the answer, or raise the exception. Raises OutcomeUnknown where the leader was interrupted."""
+        """Return the answer, or raise the exception. Raises OutcomeUnknown if the leader was interrupted."""
         outcome = self._outcome
         if not isinstance(outcome, (Exception, _Open)):
             return outcome
@@ -108,8 +107,8 @@ def closed_latch() -> Latch:
 class GroupCommit(Generic[W]):
     """Serialises commits. The leader commits for every queued waiter, then promotes a waiter that arrived meanwhile.
 
-    The leader promotes a waiter instead of freeing the leadership for the fastest thread: the fastest would be the
-    leader itself, and it would find no queued waiters.
+    The leader promotes a waiter instead of freeing the leadership for the fastest thread. The fastest thread would be
+    the leader itself, and would find no queued waiters.
 
     A waiter joins the queue and then tries once more for the leadership. A leader frees the leadership and then checks
     the queue once more. If the waiter joins first, the leader sees it in the queue; otherwise the waiter gets the
@@ -127,11 +126,11 @@ class GroupCommit(Generic[W]):
         self._enough = threading.Event()
 
     def commit(self: GroupCommit[P], pending: P, serve: Callable[[list[P]], None]) -> None:
-        """Commit ``pending``, in this thread or in another leader's. The caller then takes its answer.
+        """Commit ``pending``, in this thread or in another leader's thread. The caller then takes the answer.
 
-        The leader calls ``serve`` with a batch that holds only its own request. ``serve`` adds other requests by
-        `take`, and settles the batch. The next leader commits the requests that ``serve`` left unsettled, for example
-        after an interrupt.
+        The leader calls ``serve`` with a batch that contains only the leader's own request. ``serve`` adds other
+        requests by `take`, and settles the batch. The next leader commits the requests that ``serve`` left unsettled,
+        for example after an interrupt.
         """
         if not (self._leadership.acquire(False) or self._wait(pending)):  # `enter`, without the call
             return

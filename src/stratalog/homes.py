@@ -50,7 +50,7 @@ def make_store(url: str | Path, *, clock: Clock | None = None) -> list[str]:
 def open_blobs(url: str | Path, *, create: bool = True, clock: Clock | None = None) -> Blobs:
     """Open blobs alone, without an index: a folder, or ``s3://BUCKET/PREFIX``. A bucket must exist.
 
-    Raises Invalid for a URL that no backend knows, and for a missing folder unless ``create``; Unavailable.
+    Raises Invalid for a URL that no backend supports, and for a missing folder unless ``create``; Unavailable.
     """
     clock, text = clock or SystemClock(), str(url)
     if text.startswith("s3://"):
@@ -72,9 +72,10 @@ def open_blobs(url: str | Path, *, create: bool = True, clock: Clock | None = No
 
 
 class Ports(msgspec.Struct, frozen=True):
-    """The ports behind a URL, and the meter that counts their requests. ``queue`` may be a function that opens it.
+    """The ports behind a URL, and the meter that counts their requests.
 
-    Without ``announcements``, processes find each other's commits by polling alone.
+    ``queue`` may be a function that opens the queue. Without ``announcements``, processes find each other's commits by
+    polling alone.
     """
 
     index: Index
@@ -85,7 +86,7 @@ class Ports(msgspec.Struct, frozen=True):
 
 
 def open_ports(url: str, create: bool, clock: Clock, meter: Meter | None) -> Ports:
-    """Open the ports of the store at ``url``; see `stratalog.store.open_store`, which also has the errors."""
+    """Open the ports of the store at ``url``; see `stratalog.store.open_store`, which also lists the errors."""
     scheme = _scheme(url)
     if scheme == "aws":
         return _aws_ports(url, create, clock, meter)
@@ -138,7 +139,7 @@ def _folder_ports(folder: Path, create: bool, clock: Clock, meter: Meter | None)
 
 
 def _local_ports(index: Index, blobs: Blobs, queue: Queue, meter: Meter | None) -> Ports:
-    """Return the ports of three backends, wrapped by the meter if there is one."""
+    """Return the ports of three backends. With a meter, each port counts its requests."""
     if meter is None:
         return Ports(index, blobs, queue)
     return Ports(MeteredIndex(index, meter), MeteredBlobs(blobs, meter), MeteredQueue(queue, meter), meter)
@@ -156,7 +157,7 @@ def _aws_ports(url: str, create: bool, clock: Clock, meter: Meter | None) -> Por
 
 
 def _aws(url: str, clock: Clock, meter: Meter | None) -> AwsStore:
-    """Open the store on AWS. Raises Invalid where its libraries are missing."""
+    """Open the store on AWS. Raises Invalid if its libraries are missing."""
     try:
         from stratalog.backends.aws_store import AwsStore, parse_address
 
@@ -182,7 +183,7 @@ def _postgres_ports(url: str, create: bool, clock: Clock, meter: Meter | None) -
 
 
 def _postgres(url: str, clock: Clock) -> PostgresStore:
-    """Open the store in PostgreSQL. Raises Invalid where its library is missing."""
+    """Open the store in PostgreSQL. Raises Invalid if its library is missing."""
     try:
         from stratalog.backends.postgres import PostgresStore
     except ModuleNotFoundError as exc:

@@ -4,7 +4,7 @@ Ids are escaped, so that distinct ids never share a key, and each key leads back
 ``.``, ``_``, ``-`` and the characters from U+00A0 on, except U+FFFE and U+FFFF, are not changed. Each byte of any other
 character is written as ``%XX``. A leading ``.`` is escaped too, so that no id is a relative path.
 
-There are two exceptions. A record's id may be longer than a component of a path: see `record_key`. Where an id alone
+There are two exceptions. A record's id may be longer than a component of a path: see `record_key`. If an id alone
 identifies an item in a list, the item's sort is the id itself: see `id_sort`.
 """
 
@@ -60,8 +60,8 @@ __all__ = [
 ]
 
 ESCAPED_REMEMBERED = 4096
-# The key of an id that is too long consists of the id's first bytes, which people can recognise, and its digest. This
-# is the number of first bytes.
+# The key of an id that is too long consists of the id's first `HEAD_BYTES` bytes, which people can recognise, and the
+# id's digest.
 HEAD_BYTES = 63
 
 RecordKey = NewType("RecordKey", str)
@@ -100,8 +100,8 @@ def id_sort(id: str, what: str = "id") -> str:
 def record_key(record: str) -> RecordKey:
     """Return a record's id as one component of its keys: escaped, or if too long, its beginning and its digest.
 
-    ``~`` is always escaped in an id, so no short id has the key of a long one. A digest does not lead back to the id,
-    but the directory holds the id. Raises like `id_sort`.
+    ``~`` is always escaped in an id, so no short id has the key of a long id. A digest does not lead back to the id,
+    but the directory lists the id. Raises like `id_sort`.
     """
     escaped = _escape(id_sort(record, "record id"), "record id")
     if _bytes_of(escaped) <= ID_ESCAPED_BYTES_MAX:
@@ -128,7 +128,7 @@ def name_partition(organisation: str, log: str) -> str:
 
 
 def log_prefix(organisation: str, log: str, incarnation: str) -> str:
-    """The prefix of the partitions of one incarnation of a log. If the log began a family, also its blobs' owner."""
+    """The prefix of the partitions of one incarnation of a log. The prefix of a family's first log owns its blobs."""
     return f"{name_partition(organisation, log)}@{incarnation}"
 
 
@@ -193,7 +193,7 @@ def directory_partition(organisation: str, kind: str, shard: int) -> str:
 
 
 def names_partition(log: str) -> str:
-    """The organisations that have a log of that name, each under its id; see `id_sort`."""
+    """The organisations that have a log of one name, each under its id; see `id_sort`."""
     return f"!names/{escape(log)}"
 
 
@@ -229,9 +229,9 @@ def connection_partition(connection: str) -> str:
 
 @lru_cache(ESCAPED_REMEMBERED)
 def turn_partition(partition: str) -> str | None:
-    """Return the key by which the writers of ``partition`` take turns; None where it holds no entries or versions.
+    """Return the key by which the writers of ``partition`` take turns; None for a partition of other items.
 
-    The key is the prefix of a log, whose segments share one turn, or the partition of a record.
+    For entries the key is the log's prefix, so all segments share one turn. For versions it is the record's partition.
     """
     if _ENTRIES.fullmatch(partition):
         return partition[: partition.rindex("/")]
@@ -252,8 +252,8 @@ COPY_PARTITION = "!copy"
 MAINTENANCE_PARTITION = "!maintenance"
 
 
-# Above ASCII the pattern matches control characters, U+FFFE and U+FFFF. S3 responds in XML, which cannot hold the last
-# two. The pattern also matches lone surrogates, which then fail to encode.
+# Above ASCII the pattern matches control characters, U+FFFE and U+FFFF. S3 responds in XML, which cannot contain the
+# last two. The pattern also matches lone surrogates, which then fail to encode.
 _UNSAFE = re.compile("[^A-Za-z0-9._\\-\u00a0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _ENTRIES = re.compile("[^/]+/[^/]+@[^/]+/[0-9]+")
 _VERSIONS = re.compile("[^/]+/!record/[^/]+")
@@ -283,4 +283,4 @@ def _bytes_of(text: str) -> int:
 
 
 _remembered = lru_cache(ESCAPED_REMEMBERED)(_escaped)
-"""Cached, since an id is escaped for each key that holds it: about four times in a put of a record."""
+"""Cached, since an id is escaped for each key that contains it: about four times in a put of a record."""

@@ -7,8 +7,8 @@ INTEGER_MAX = 2**53 - 1
 VERSION_MAX = INTEGER_MAX
 VERSION_DIGITS = 16
 
-# Names. An id is one component of a blob key and of a file path; Linux limits a component to 255 bytes. A record's id
-# may be longer: in the directory it is the sort of an item; other keys hold its beginning and its digest.
+# Names. An id is one component of a blob key and of a file path. Linux limits a component to 255 bytes. A record's id
+# may be longer. In the directory it is the sort of an item. Other keys contain its beginning and its digest.
 ID_ESCAPED_BYTES_MAX = 200
 RECORD_ID_BYTES_MAX = 1000
 KEY_BYTES_MAX = 512
@@ -30,7 +30,7 @@ PATCH_BYTES_MAX = 56 * 1024 * 1024
 PATCH_ROW_BYTES = 24
 METADATA_BYTES_MAX = 1024
 
-# Index: DynamoDB's own limits, enforced on every backend so that a program that runs on one runs on all.
+# Index: DynamoDB's own limits. Every backend enforces them, so a program that runs on one backend runs on all backends.
 ITEM_BYTES_MAX = 400 * 1024
 COMMIT_WRITES_MAX = 100
 COMMIT_BYTES_MAX = 4 * 1024 * 1024
@@ -41,15 +41,15 @@ SORT_BYTES_MAX = 1024
 BLOB_KEY_BYTES_MAX = 1024
 BLOB_BYTES_MAX = 16 * 1024 * 1024
 BODY_PART_BYTES = 8 * 1024 * 1024
-# A blob of at most this size is a row of the index's own database, where the index has one. A larger row would be no
-# faster than a cached file, and would delay other commits. The second limit is the total of the blobs that are rows in
-# one commit. Blobs outside a commit are written in slices of the third size, so that small commits wait only for one
-# slice.
+# If the index has its own database, a blob of at most `BLOB_ROW_BYTES_MAX` is a row of it. A larger row would be no
+# faster than a cached file, and would delay other commits. `COMMIT_BLOB_BYTES_MAX` limits the total of the blobs that
+# are rows in one commit. Blobs outside a commit are written in slices of `BLOB_SLICE_BYTES`, so that a small commit
+# waits only for one slice.
 BLOB_ROW_BYTES_MAX = 64 * 1024
 COMMIT_BLOB_BYTES_MAX = 16 * 1024 * 1024
 BLOB_SLICE_BYTES = 256 * 1024
 BODY_INLINE_BYTES_MAX = 8 * 1024
-# How many recently read blobs a process remembers, so that a put of the same bytes need not read them again.
+# A process remembers this many recently read blobs, so that a put of the same bytes need not read them again.
 READS_REMEMBERED_MAX = 10_000
 
 # Queue: the limits of Amazon SQS FIFO. An SQS message is text of at most 1 MiB: the body in base64, and names.
@@ -96,10 +96,12 @@ QUEUE_RECEIVES_MAX = 10
 QUEUED_PUSHES_MAX = 1000
 QUEUED_BYTES_MAX = 64 * 1024 * 1024
 WORKER_MESSAGES_MAX = 1000
-# For how many documents a process counts the queued pushes, and how long it counts a push whose settlement it misses.
+# A process counts the queued pushes of this many documents. It counts a push for at most `QUEUED_PUSH_SECONDS_MAX`,
+# even if it misses the push's settlement.
 QUEUED_DOCUMENTS_REMEMBERED_MAX = 10_000
 QUEUED_PUSH_SECONDS_MAX = 900
-# How often a mutation may fail when run alone before it is rejected, and how much of a failure's reason is stored.
+# A mutation that failed this often when run alone is rejected. The stored reason of a failure has at most
+# `FAILURE_REASON_CHARACTERS_MAX` characters.
 MUTATION_TRIES_MAX = 2
 FAILURE_REASON_CHARACTERS_MAX = 300
 
@@ -108,12 +110,12 @@ FAILURE_REASON_CHARACTERS_MAX = 300
 OBSERVATION_SECONDS_MAX = 300
 GRACE_SECONDS = 300
 
-# How long a process waits for its turn at a shared file. After that it works without a turn, since a stopped process
-# may hold the turn.
+# A process waits this long for its turn at a shared file. Then it works without a turn, since a stopped process may
+# hold the turn.
 TURN_WAIT_MS_MAX = 200
 
-# How long a put or a delete waits while another process renews or deletes the same blob's file. A stopped process may
-# hold the file's lock.
+# A put or a delete waits at most this long while another process renews or deletes the same blob's file. A stopped
+# process may hold the file's lock.
 FILE_LOCK_WAIT_MS_MAX = 10_000
 
 # Collection: the blobs of an owner that are examined in one step, and the chunks that are remembered as already walked.
@@ -123,18 +125,19 @@ COLLECT_CHUNKS_SEEN_MAX = 1_000_000
 QUEUED_SECONDS_MAX = 30 * 86_400
 # A client must be idle for at least this long before it is forgotten, since its messages may still wait.
 CLIENT_IDLE_DAYS_MIN = 30
-# How long blobs stay whose owner the index does not know. A copy of the owner may be in progress.
+# Blobs stay this long if the index has no item of their owner. A copy of the owner may be in progress.
 UNKNOWN_OWNER_SECONDS_MAX = 7 * 86_400
 
-# The scrub of a maintenance pass reads at least this many bytes, if the round has as many left and the time allows.
+# The scrub of a maintenance pass reads at least this many bytes, if the round has that many bytes left and the time
+# allows.
 SCRUB_PASS_BYTES_MIN = 256 * 1024 * 1024
-# How long a complete round of the scrub counts as proof. Before history is forgotten, the blobs that the new base needs
-# are checked. Blobs that a valid round has read are only looked up then, not read again.
+# A complete round of the scrub counts as proof for this long. Before history is forgotten, the blobs that the new base
+# needs are checked. This check only looks up the blobs that a valid round has read, and reads the other blobs.
 SCRUB_PROOF_SECONDS_MAX = 30 * 86_400
 # The largest assumed difference between a process's clock and the clock of the storage that dates blobs.
 SCRUB_CLOCKS_SECONDS_MAX = 86_400
 
-# HTTP: what one request may send and one response may hold.
+# HTTP: limits of one request and of one response.
 REQUEST_BYTES_MAX = 16 * 1024 * 1024
 REQUEST_COMPRESSED_BYTES_MAX = 4 * 1024 * 1024
 REQUEST_RECORD_BYTES_MAX = 1024 * 1024 * 1024
@@ -147,11 +150,11 @@ REQUEST_DECODED_BYTES_MAX = REQUEST_COPIES * REQUEST_BYTES_MAX
 PUSH_PART_DECODED_BYTES = 32 * 1024 * 1024
 # The gzip members or zstd frames of a compressed body.
 PACKED_PARTS_MAX = 1000
-# How far back a zstd frame may refer. Decompression needs as much memory.
+# The largest distance over which a zstd frame may refer back. Decompression needs this much memory.
 PACKED_WINDOW_BYTES_MAX = 8 * 1024 * 1024
 # The memory of all bodies at the same time: `BODY_…` on arrival, `DECODED_…` while they are decoded and applied.
 # `DECODED_BYTES_IN_FLIGHT_MAX` is the size of the largest body plus some room for small bodies, which never wait for a
-# large one. Other bodies wait up to `DECODED_WAIT_SECONDS_MAX`.
+# large body. Other bodies wait up to `DECODED_WAIT_SECONDS_MAX`.
 BODY_BYTES_IN_FLIGHT_MAX = 64 * 1024 * 1024
 BODY_BYTES_OF_PRINCIPAL_MAX = 24 * 1024 * 1024
 DECODED_BYTES_IN_FLIGHT_MAX = REQUEST_DECODED_BYTES_MAX + 8 * 1024 * 1024
@@ -168,7 +171,7 @@ ANSWER_BYTES_OF_PRINCIPAL_MAX = 64 * 1024 * 1024
 ANSWER_BYTES_COUNTED_MIN = 64 * 1024
 REQUEST_DEPTH_MAX = JSON_DEPTH_MAX + 8
 REQUEST_SILENCE_SECONDS_MAX = 60
-# How long a server waits for a caller: for the head of a request, for its body (plus a second for each
+# The times for which a server waits for a caller: for the head of a request, for its body (plus a second for each
 # `REQUEST_BODY_BYTES_PER_SECOND_MIN` bytes), and for the next request.
 REQUEST_HEAD_SECONDS_MAX = 10
 REQUEST_HEAD_BYTES_MAX = 16 * 1024
@@ -176,18 +179,20 @@ REQUEST_BODY_SECONDS_MAX = 60
 REQUEST_BODY_BYTES_PER_SECOND_MIN = 64 * 1024
 CONNECTION_IDLE_SECONDS_MAX = 5
 # While unsent bytes of a response wait, its caller must read some of them within `ANSWER_SILENCE_SECONDS_MAX`, and
-# `ANSWER_BYTES_PER_SECOND_MIN` on average over a minute. The server sends the response in pieces of the third size.
+# `ANSWER_BYTES_PER_SECOND_MIN` on average over a minute. The server sends the response in pieces of
+# `ANSWER_PIECE_BYTES`.
 ANSWER_SILENCE_SECONDS_MAX = 20
 ANSWER_BYTES_PER_SECOND_MIN = 4096
 ANSWER_PIECE_BYTES = 64 * 1024
-# The body of a record or blob is held in a temporary file while it is sent, and only pieces of it are in memory. This
-# many threads read bodies, each of them one part of up to 16 MiB at a time.
+# While a server sends the body of a record or blob, the body is in a temporary file, and only pieces of it are in
+# memory. `BODY_THREADS_MAX` threads read bodies. Each thread reads one part of up to 16 MiB at a time.
 BODY_PIECE_BYTES = 128 * 1024
 BODY_THREADS_MAX = 4
-# How many unsent bytes of a response the operating system may buffer.
+# The operating system may buffer this many unsent bytes of a response.
 ANSWER_UNSENT_BYTES_MAX = 128 * 1024
 PAGE_ITEMS_MAX = 1000
-# How many organisations with a document of one name are examined. Each needs a call of the application's rules.
+# At most this many organisations with a document of one name are examined. Each needs a call of the application's
+# rules.
 NAME_HOLDERS_MAX = 1000
 PAGE_STATES_MAX = 50
 # A server streams a pull with more bytes of values than this, while it still reads the rest.
@@ -202,8 +207,8 @@ SNAPSHOT_BODY_BYTES_MAX = 256 * 1024
 CONNECTIONS_MAX = 10_000
 # File descriptors that are reserved for the store's files, for engines and for other services.
 DESCRIPTORS_RESERVED = 256
-# How many connections one turn of the event loop accepts, sets up and drops at most, and how many ready sockets it
-# serves of one principal and of all addresses together.
+# The limits of one turn of the event loop: the connections that it accepts, sets up and drops, and the ready sockets
+# that it serves of one principal and of all addresses together.
 ACCEPTS_PER_TURN_MAX = 64
 SETUPS_PER_TURN_MAX = 2
 DROPS_PER_TURN_MAX = 4
@@ -211,46 +216,47 @@ PRINCIPAL_SOCKETS_PER_TURN_MAX = 1
 ADDRESS_SOCKETS_PER_TURN_MAX = 2
 ACCEPT_RETRY_SECONDS = 1
 LOG_LINE_SECONDS_MIN = 1
-# The share of a process's connections, and of its live ones, that one holder may use. Applies only where tokens are
-# required.
+# The share of a process's connections, and of its live connections, that one holder may use. The shares apply only if
+# tokens are required.
 PRINCIPAL_SHARE_MAX = 0.1
 ORGANISATION_SHARE_MAX = 0.5
 ADDRESS_SHARE_MAX = 0.25
 # The share of all connections that is reserved for requests, however many live connections there are.
 REQUESTS_RESERVED_SHARE = 0.25
 PUSHES_WAITING_MAX = 256
-# How many calls of one kind run or wait in a server's process, and how long a call waits for a thread.
+# At most this many calls of one kind run or wait in a server's process. A call waits at most `CALL_WAIT_SECONDS_MAX`
+# for a thread.
 POOL_CALLS_MAX = 1024
 CALL_WAIT_SECONDS_MAX = 20
 IDENTITY_THREADS_MAX = 16
 # While other principals call and the process is busy, the threads of one caller may compute for an equal share of the
 # time, but at least for `CALLER_COMPUTED_SHARE_MIN`. A caller may first exceed its share by a burst. Then the caller
-# pauses, at most for `CALLER_PAUSE_SECONDS_MAX`. The time is that of one core, since the threads of a process share an
-# interpreter.
+# pauses, at most for `CALLER_PAUSE_SECONDS_MAX`. The shared time is the time of one core, since the threads of a
+# process share an interpreter.
 CALLER_COMPUTED_SHARE_MIN = 0.125
 CALLER_COMPUTED_BURST_SECONDS = 0.5
 CALLER_PAUSE_SECONDS_MAX = 5
-# The health response repeats a result of the last tenth of a second. If there is none, it waits for the store, at most
-# `HEALTH_ANSWER_SECONDS_MAX`. Without an answer it repeats the last result, if that is at most `HEALTH_AGE_SECONDS_MAX`
-# old.
+# The health response repeats a result of the last tenth of a second. Without such a result, the response waits for the
+# store, at most `HEALTH_ANSWER_SECONDS_MAX`. If the store does not answer, the response repeats the last result, if
+# this result is at most `HEALTH_AGE_SECONDS_MAX` old.
 HEALTH_REPEATED_SECONDS_MAX = 0.1
 HEALTH_ANSWER_SECONDS_MAX = 0.05
 HEALTH_AGE_SECONDS_MAX = 10
 RATE_REQUESTS_PER_SECOND = 200
 RATE_REQUESTS_BURST = 1000
-# The requests to one organisation by all principals together: as many as those of ten principals at their own rate.
+# The requests to one organisation by all principals together: ten times the rate of one principal.
 RATE_ORGANISATION_REQUESTS_PER_SECOND = 2000
 RATE_ORGANISATION_REQUESTS_BURST = 10_000
 RATE_HOLDERS_MAX = 10_000
 TOKEN_BYTES_MAX = 8192
-# The keys of an issuer of web tokens: how long they are cached; the shortest time between two fetches for unknown keys;
-# how long a fetch may take; and how large the issuer's response may be.
+# The keys of an issuer of web tokens: the time for which they are cached, the shortest time between two fetches for
+# unknown keys, the longest time of a fetch, and the largest size of the issuer's response.
 TOKEN_KEYS_SECONDS_MAX = 3600
 TOKEN_KEYS_REFETCH_SECONDS_MIN = 60
 TOKEN_KEYS_FETCH_SECONDS_MAX = 5
 TOKEN_KEYS_BYTES_MAX = 256 * 1024
-# Invalid tokens from one address; how long the refusal of each further token waits; and the number of valid tokens that
-# are cached by their digests.
+# Invalid tokens: the rate and the burst from one address, and the time that the refusal of each further token waits.
+# `TOKENS_REMEMBERED_MAX` valid tokens are cached by their digests.
 INVALID_TOKENS_PER_SECOND = 1
 INVALID_TOKENS_BURST = 50
 INVALID_TOKEN_WAIT_SECONDS = 1
@@ -272,7 +278,7 @@ USAGE_SLICE_SECONDS = 10
 USAGE_SLICES_MAX = 512
 USAGE_CLOCKS_SECONDS_MAX = 60
 USAGE_ORGANISATIONS_MAX = 10_000
-# Organisations whose usage is in the metrics: those nearest to a quota.
+# The number of organisations whose usage is in the metrics: the organisations nearest to a quota.
 USAGE_LABELS_MAX = 100
 # A measurement that began longer ago than this and did not finish starts again.
 USAGE_PROGRESS_SECONDS_MAX = 86_400
@@ -289,7 +295,7 @@ AUDITED_PATH_BYTES_MAX = 512
 LIVE_CONNECTIONS_MAX = 5000
 LIVE_MESSAGE_BYTES_MAX = 4096
 LIVE_CLOSE_SECONDS_MAX = 10
-# Where tokens are required, a live connection that opened without a token must send one within this time.
+# If tokens are required, a live connection that opened without a token must send one within this time.
 LIVE_HELLO_SECONDS_MAX = 10
 PRESENCE_BYTES_MAX = 1024
 PRESENCE_CONNECTIONS_MAX = 200
@@ -304,12 +310,13 @@ PRESENCE_ROOM_BYTES_PER_SECOND = 2 * 1024 * 1024
 PRESENCE_BYTES_PER_SECOND = 8 * 1024 * 1024
 
 # Functions on AWS. Lambda limits the response to 6 MB of JSON. The body is base64, and 64 KB are reserved for the rest
-# of the JSON. The second limit is the size of a body before compression, since to compress takes the function's time.
+# of the JSON. `FUNCTION_UNPACKED_BYTES_MAX` limits a body before compression, since compression takes time of the
+# function.
 FUNCTION_ANSWER_BYTES_MAX = (6 * 1024 * 1024 - 64 * 1024) // 4 * 3
 FUNCTION_UNPACKED_BYTES_MAX = 64 * 1024 * 1024
-# A connection at API Gateway is closed this long after its hello. The token was checked then and is not stored, so the
-# permission cannot be checked again: the client must connect again.
+# A connection at API Gateway is closed this long after its hello. The hello's token is checked once and not stored. So
+# the permission cannot be checked again, and the client must connect again.
 GATEWAY_CONNECTION_SECONDS_MAX = 900
-# How many connections of a document may show a presence state. One WebSocket message of API Gateway holds all states,
-# and may have 128 KB.
+# At most this many connections of a document show a presence state. One WebSocket message of API Gateway contains all
+# states, and may have 128 KB.
 GATEWAY_SHOWN_MAX = 100

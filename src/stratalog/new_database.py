@@ -10,18 +10,18 @@ from stratalog.folders import file_errors, sync_path
 __all__ = ["create_file"]
 
 UNFINISHED = ".new"
-# SQLite applies the file NAME-wal to the database NAME, even if another database wrote it. The same holds for the
-# other suffixes.
+# SQLite applies the file NAME-wal to the database NAME, even if another database wrote the file. SQLite treats the
+# other suffixes in the same way.
 SUFFIXES = ("-journal", "-wal", "-shm")
 
 
 def create_file(path: str, create: Callable[[str], None]) -> None:
-    """Create the file at ``path`` where it is missing or empty. Only one process at a time may call this for a path.
+    """Create the file at ``path`` if it is missing or empty. Only one process at a time may call this for a path.
 
-    ``create`` writes a whole database to the temporary path that it is given. Then the file is renamed. A database
-    that is made under its final name can be lost. SQLite undoes the first transaction of a new file by truncating it.
-    If the sync after that fails, and then the power fails during the next try, the file may keep sectors of zeros. Such
-    a file is not a database.
+    ``create`` writes a whole database to the temporary path that it is given. Then the file is renamed. A database that
+    is made under its final name can be lost. SQLite undoes the first transaction of a new file by truncating it. If the
+    sync after the truncation fails, and then the power fails during the next try, the file may keep sectors of zeros.
+    Such a file is not a database.
 
     Raises the errors of ``create``, StorageFull, Unavailable: the next call creates the file.
     """

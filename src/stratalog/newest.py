@@ -33,19 +33,19 @@ class Newest(Generic[T]):
         self.value = value
         """The value held now; only this class changes it.
 
-        A decision reads it once and passes it on: a second read may return a newer value.
+        A decision reads `value` once and passes the result on: a second read may return a newer value.
         """
 
         self._bar = None if value is None else rank(value)
 
     def require(self) -> T:
-        """Return the value held now. The caller knows that there is one."""
+        """Return the value held now. The caller ensures that a value is held."""
         value = self.value
         assert value is not None, "no value was offered, or it was dropped"
         return value
 
     def offer(self, value: T) -> T:
-        """Hold ``value``, unless a newer value is or was held. Return the value now held; ``value`` if none is held."""
+        """Hold ``value``, unless a newer value is or was held. Return the held value; ``value`` if none is held."""
         rank = self._rank(value)
         with self._lock:
             held = self.value
@@ -62,7 +62,7 @@ class Newest(Generic[T]):
             return newest
 
     def drop(self, value: T | None) -> None:
-        """Forget ``value``. If another value has replaced it, that one stays."""
+        """Forget ``value``. If another value has replaced it, the other value stays."""
         with self._lock:
             if self.value is value:
                 self.value = None

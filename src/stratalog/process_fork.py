@@ -1,8 +1,8 @@
 """Process forks: a handle belongs to the process that opened it. In a forked child its calls raise Closed.
 
-A child has only the thread that forked. A lock that another thread held at that moment stays locked in the child for
-ever, and the state that the lock protects may be half changed. So a child replaces the locks and ports of every handle
-before any of its threads can wait for a lock.
+A child has only the thread that forked. A lock that another thread held at the moment of the fork stays locked in the
+child for ever. The state that the lock protects may be half changed. So a child replaces the locks and ports of every
+handle before any of its threads can wait for a lock.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _owners: WeakKeyDictionary[Any, tuple[str, ...]] = WeakKeyDictionary()
 def close_in_child(owner: object, *attributes: str) -> None:
     """Replace these attributes of ``owner``, above all its locks, by `Inherited` in a forked child.
 
-    Call it once for each owner: a later call replaces the earlier one.
+    Call it once for each owner: a later call replaces the attributes of the earlier call.
     """
     _owners[owner] = attributes
 

@@ -16,8 +16,8 @@ class RecentReads:
     """Keys, each with the generation that was read. Safe for threads. The oldest reads are forgotten first.
 
     A put of bytes that are already stored reads them back, since presence does not prove integrity. After a recent read
-    of the same generation the put skips this: within `OBSERVATION_SECONDS_MAX` another read would come from a cache,
-    not from the disk.
+    of the same generation the put skips this read: within `OBSERVATION_SECONDS_MAX` another read would come from a
+    cache, not from the disk.
     """
 
     def __init__(self) -> None:
@@ -26,7 +26,7 @@ class RecentReads:
         self._reads: OrderedDict[str, tuple[str, Observation]] = OrderedDict()
 
     def find(self, key: str, generation: str) -> Observation | None:
-        """Return when this generation was read, if that was within the window; else None."""
+        """Return the observation of a read of this generation within the window; else None."""
         known, seen = self._reads.get(key, ("", None))
         if seen is None or known != generation or seen.age_seconds() > OBSERVATION_SECONDS_MAX:
             return None

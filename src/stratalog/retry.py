@@ -1,4 +1,4 @@
-"""Retry: how long a call is retried, and how long it waits before each try."""
+"""Retry: the time for which a call is retried, and the wait before each try."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ LEFT_SHARE = 0.1
 
 
 class RetryPolicy(msgspec.Struct, frozen=True, kw_only=True):
-    """How long a call is retried, and how long it waits before each try."""
+    """The time for which a call is retried, and the limits of the wait before each try."""
 
     seconds_max: float = math.inf
-    """A try that fails after this time is the last one."""
+    """A try that fails after this time is the last try."""
 
     wait_seconds_first: float = 0.05
     wait_seconds_max: float = 2.0
@@ -58,16 +58,16 @@ class Retry:
         """The number of failed tries."""
 
     def next_seconds(self) -> float:
-        """Count a failed try and return how long to wait before the next try. This method ignores the time budget."""
+        """Count a failed try and return the seconds to wait before the next try. This ignores the time budget."""
         self.attempts += 1
         return self._jittered(self.attempts, self._policy.wait_seconds_max)
 
     def reset(self) -> None:
-        """Record that a try succeeded: the waits of a loop start from the first again."""
+        """Record that a try succeeded: the waits of a loop start from the first wait again."""
         self.attempts = 0
 
     def wait(self, cause: StratalogError, *, has_turn: bool = False) -> bool:
-        """Count a try that failed with ``cause``, and wait for the next. Return False at once if no time is left.
+        """Count a try that failed with ``cause``, and wait for the next try. Return False at once if no time is left.
 
         A writer that has a turn does not wait here. The index holds other writers off, or makes the writer wait at the
         start of its turn; see `Index.turn`.
@@ -91,7 +91,7 @@ class Retry:
         """Wait after a try that failed because of ``hindrance``. Return False at once if its budget is used up.
 
         Each hindrance has its own time budget, of ``seconds_max``, and its own number of tries. The budget includes the
-        time of the tries. So a long hindrance does not use up the budget of another one.
+        time of the tries. So a long hindrance does not use up the budget of another hindrance.
         """
         self.attempts += 1
         met = self._hindrances.setdefault(hindrance, _Hindrance())

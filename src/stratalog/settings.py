@@ -18,7 +18,7 @@ from stratalog.errors import Invalid
 __all__ = ["SETTINGS", "Section", "Settings", "parse_settings", "read_settings"]
 
 SETTINGS = "STRATALOG_SETTINGS"
-"""The environment variable that names a file of settings, or holds them as JSON."""
+"""The environment variable that names a file of settings, or contains the settings as JSON."""
 
 Section = Literal["log", "server", "worker", "quotas"]
 Numbers = Mapping[str, int | float]
@@ -56,7 +56,7 @@ def parse_settings(text: str | bytes) -> Settings:
 
 
 def read_settings(source: str) -> Settings:
-    """Return the settings in ``source``: a file's path or JSON text. An empty text gives none. Raises Invalid."""
+    """Return the settings in ``source``: a path or JSON text. An empty text gives no settings. Raises Invalid."""
     text = source.strip()
     if not text:
         return Settings()

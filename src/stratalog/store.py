@@ -32,8 +32,8 @@ class Store:
     A store, and every handle made by it, belongs to its process: in a forked child their calls raise Closed.
 
     ``queue`` may be a function that opens the queue. It is called on first use, since many callers need no queue.
-    ``meter`` counts the requests to hosted services; None where nothing is counted. ``location`` is the URL of the
-    store, a folder as an absolute path; empty for a store made of ports. ``announcements`` are hints between processes.
+    ``meter`` counts the requests to hosted services; None counts nothing. ``location`` is the URL of the store, or the
+    absolute path of its folder; empty for a store made of ports. ``announcements`` are hints between processes.
     """
 
     def __init__(
@@ -67,19 +67,19 @@ class Store:
             return self._queue
 
     def create(self, organisation: str, document: str) -> Document:
-        """Create an empty document. Raises Conflict where the organisation has a document or log of that name.
+        """Create an empty document. Raises Conflict if the organisation has a document or log of that name.
 
         Other organisations may have unrelated documents of the same name.
         """
         return self._remember(Document(create_log(self.environment, organisation, document, "document"), self.rules))
 
     def document(self, organisation: str, document: str, *, create: bool = False) -> Document:
-        """Return the document of that name; with ``create`` a new, empty one where there is none.
+        """Return the document of that name. With ``create``, create an empty document if none has the name.
 
         Raises NotFound, unless ``create``; Invalid for a log of another kind.
 
         The handle is shared within the process, so that its threads share state and commits. The store drops the least
-        recently used handles; a caller that holds one can still use it.
+        recently used handles; a caller can still use a dropped handle.
         """
         known = self._held(organisation, document)
         try:
@@ -87,7 +87,7 @@ class Store:
         except NotFound:
             if not create:
                 raise
-            # Another process may have created the document meanwhile. Then return its document.
+            # If another process has created the document meanwhile, return that document.
             with suppress(Conflict):
                 return self.create(organisation, document)
             return self.document(organisation, document)
@@ -98,11 +98,11 @@ class Store:
         return self._remember(Document(log, self.rules))
 
     def held_document(self, organisation: str, document: str) -> Document | None:
-        """Return the document as this process last opened it, without a read; None where it must be opened.
+        """Return the document as this process last opened it, without a read; None if it must be opened.
 
-        The document may have been deleted since, and its name used for another one. A commit by the handle then raises
-        NotFound. Only an index that checks the head in the commit itself ensures this. With any other index the result
-        is None.
+        The document may have been deleted since, and its name used for another document. A commit by the handle then
+        raises NotFound. Only an index that checks the head in the commit itself ensures this error. With any other
+        index the result is None.
         """
         if not self.environment.index.joint_commits:
             return None
@@ -112,7 +112,7 @@ class Store:
     def delete(self, document: Document) -> None:
         """Delete a document. Versions that its forks need stay. Its name may be used again, as another incarnation.
 
-        Every handle of it raises NotFound from then on. Deleting it again raises NotFound.
+        From then on every handle of the document raises NotFound. A repeated call raises NotFound.
         """
         delete_log(document.log)
 
@@ -120,7 +120,7 @@ class Store:
         """Create an empty log for an application's own events. Raises Conflict.
 
         An application that saves app snapshots (`Log.save_snapshot`) gives its logs a ``kind`` of its own. A log of
-        that kind begins its next segment only once the current one has a snapshot, or twice the target number of
+        that kind begins its next segment only once the current segment has a snapshot, or twice the target number of
         entries.
         """
         return create_log(self.environment, organisation, log, kind, upcasters=upcasters)
@@ -139,7 +139,7 @@ class Store:
     def delete_log(self, log: Log) -> None:
         """Delete an application's own log. Versions that forks need stay; the name may be used again.
 
-        Every handle of it raises NotFound from then on. A repeated call raises NotFound.
+        From then on every handle of the log raises NotFound. A repeated call raises NotFound.
         """
         delete_log(log)
 
@@ -194,7 +194,7 @@ class Store:
             return self._documents.get(name)
 
     def _remember(self, document: Document) -> Document:
-        """Hold a handle and return it; or return another thread's, if it has opened the same document meanwhile."""
+        """Hold a handle and return it; or return the handle of a thread that opened the same document meanwhile."""
         name = (document.organisation, document.name)
         with self._lock:
             known = self._documents.get(name)
@@ -220,7 +220,7 @@ def open_store(
     clock: Clock | None = None,
     meter: Meter | None = None,
 ) -> Store:
-    """Open the store at ``url``. Create it first where there is none, unless ``create`` is False.
+    """Open the store at ``url``. Create a missing store first, unless ``create`` is False.
 
     A URL is one of these:
 
@@ -234,7 +234,7 @@ def open_store(
 
     ``meter`` counts the requests that hosted services would bill.
 
-    Raises Invalid for a URL that no backend knows, and for a folder without a store unless ``create``; Corrupt,
+    Raises Invalid for a URL that no backend supports, and for a folder without a store unless ``create``; Corrupt,
     Unsupported; Unavailable. Without ``create`` no request goes to AWS here: missing resources raise Unavailable on
     first use.
     """

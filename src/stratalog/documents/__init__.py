@@ -1,11 +1,11 @@
-"""Documents: a log whose entries carry mutations and the patch they produced, and the state derived from that log.
+"""Documents: a log whose entries contain mutations and their patch, and the state derived from this log.
 
 Modules
 -------
 document           the handle: changes one document and answers queries
 writer             commits of batches and of single events, from many threads
 view               a state at one version, read like a mapping
-state              a snapshot's trees with the changes since
+state              a snapshot's trees with later changes
 fold               the changes that a run of entries makes to a state
 base               proof of the snapshot that history begins with
 read_back          reading a state from storage, past every cache
@@ -15,9 +15,9 @@ run                execution of a batch of mutations on a state
 commit_builder     the entry made from a run
 commits            the content of an entry
 scrubbed_values    large values that a scrub has read, which a proof only looks up
-values             small values inline, large ones by reference
+values             small values inline, large values by reference
 snapshots          a version's trees as chunks and roots
-snapshot_schedule  when a snapshot is due, and which thread takes it
+snapshot_schedule  a rule for snapshots that are due, and the thread that takes them
 history            versions, the changes of one key, differences
 changes            keys and clients changed by a range of versions
 replay             a fork's mutations on another base
@@ -25,7 +25,7 @@ expiry             the choice of clients to forget
 projections        a second model of the same log, with a checkpoint
 resumption         new numbers for clients of a lost branch
 redaction          erasure of a version's content that no state needs
-named_chunks       the chunks that snapshots name, and those of them that are lost
+named_chunks       the chunks that snapshots name, and a search for lost chunks among them
 rebuild            verification of snapshots by rebuilding from the log
 """
 

@@ -20,7 +20,7 @@ __all__ = ["prove_base", "require_base"]
 
 
 class _Document(Protocol):
-    """A document as seen here: a log, and the chunks and values of its owner."""
+    """The parts of a document that this module uses: a log, and the chunks and values of the log's owner."""
 
     @property
     def log(self) -> Log: ...
@@ -33,7 +33,7 @@ class _Document(Protocol):
 
 
 def prove_base(document: _Document, base: Snapshot, progress: Callable[[int], None] | None) -> None:
-    """Compare a snapshot with the state that its log gives, then read it back from storage. Raises Corrupt.
+    """Compare a snapshot with the state that its log gives, then read the snapshot back. Raises Corrupt.
 
     The order matters: the comparison puts the rebuilt chunks, and the reading then proves that storage has them.
     """
@@ -50,7 +50,7 @@ def require_base(document: _Document) -> None:
         except Corrupt:
             if document.log.floor() == floor:
                 raise
-            # Another process raised the floor after it was read, and the old base was deleted. Read the new one.
+            # Another process raised the floor after this read of it, and deleted the old base. Read the new base.
 
 
 def _require_state(document: _Document, base: Snapshot) -> None:

@@ -1,6 +1,6 @@
 """The changes since a version: the keys, clients and rejections between that version and a newer state.
 
-Changes held in memory cost no read. Others are read from the entries, or from the trees when the entries are many.
+Changes in memory cost no read. Other changes are read from the entries, or from the trees if there are many entries.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ ENTRIES_READ_MAX = 200
 class Changes(msgspec.Struct, frozen=True):
     """The keys and clients touched by a range of versions.
 
-    The sets may include a key or a client that no longer exists, or that ended with the value it began with.
+    The sets may include a key or a client that no longer exists, or that has the same value before and after the range.
     """
 
     keys: set[str]
@@ -44,7 +44,7 @@ class Member(msgspec.Struct, frozen=True):
 def changes_since(log: Log, state: State, version: int) -> Changes:
     """Return the keys and clients touched by the versions after ``version`` up to ``state``.
 
-    Raises VersionForgotten; NotFound where a needed snapshot, chunk or entry is deleted meanwhile.
+    Raises VersionForgotten; NotFound if a needed snapshot, chunk or entry is deleted meanwhile.
     """
     if version >= state.snapshot_version:
         return Changes(set(state.content.changes(version)), _clients(state.clients.changes(version)))
@@ -70,7 +70,7 @@ def member_of(state: State, client: str) -> Member | None:
 
 
 def members(state: State, group: str) -> list[Member]:
-    """Return the clients of a group, whatever their owner."""
+    """Return the clients of a group, of any owner."""
     members = (member_of(state, client) for client in state.members(group))
     return [member for member in members if member is not None]
 
@@ -95,7 +95,7 @@ def _by_trees(old: State, new: State) -> Changes:
 def _newer(keys: set[str], old: Layer, new: Layer, chunks: Chunks, version: int) -> set[str]:
     """Return the keys that versions above ``version`` touched, or that ``new`` does not have.
 
-    It tests ``keys``, in which the two trees differ, and the keys that either layer changed after its tree was written.
+    The function tests ``keys``, in which the two trees differ, and the keys that a layer changed since its tree.
     """
     candidates = keys.union(old.changes(), new.changes())
     return {key for key in candidates if (slot := new.get(chunks, key)) is None or slot.version > version}

@@ -28,7 +28,8 @@ def commit_of(state: State, run: Run, values: Values, blob_batch: BlobBatch, mer
     for key, encoded, slot in net_changes(state, run):
         stored = None if encoded is None else values.store(key, encoded, blob_batch)
         if encoded is not None and stored is not encoded:
-            # Stored as a reference. An argument with the same bytes then names this row and is not stored again.
+            # The value is stored as a reference. An argument with the same bytes names this row and is not stored
+            # again.
             placed.add(encoded, len(patch))
         patch.append(PatchRow(key, stored, slot.version if slot else state.changed_in(key, None), touched[key]))
     mutations = [_recorded(ran, values, blob_batch, placed) for ran in run.ran]
@@ -47,7 +48,7 @@ def load_arguments(recorded: Recorded, patch: Sequence[PatchRow], values: Values
 
 
 def arguments_size(recorded: Recorded, patch: Sequence[PatchRow]) -> int:
-    """Return how many bytes `load_arguments` reads. Reads no body."""
+    """Return the number of bytes that `load_arguments` reads. Reads no body."""
     if recorded.payload is None:
         return len(recorded.args)
     args = decode(recorded.args)
@@ -81,7 +82,7 @@ def _recorded(ran: Ran, values: Values, blob_batch: BlobBatch, placed: _Placed) 
 
 
 def _externalised(args: Any, values: Values, blob_batch: BlobBatch, placed: _Placed) -> Any:
-    """Return the arguments with each large one replaced by a reference, or by its position in the patch."""
+    """Return the arguments with each large argument replaced by a reference, or by its position in the patch."""
     if isinstance(args, dict):
         return {name: _argument(value, values, blob_batch, placed) for name, value in args.items()}
     return _argument(args, values, blob_batch, placed)

@@ -44,7 +44,7 @@ class Recorded(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """The reason of a rejection; None for an applied mutation."""
 
     payload: bytes | None = None
-    """The payload hash, stored only where the arguments have more than `VALUE_INLINE_BYTES_MAX` bytes together.
+    """The payload hash, stored only if the arguments have more than `VALUE_INLINE_BYTES_MAX` bytes together.
 
     ``args`` may then hold references. The hash cannot be computed from references.
     """
@@ -54,7 +54,7 @@ class Recorded(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
     @property
     def hash(self) -> bytes:
-        """The payload hash, which tells two payloads sent under one number apart."""
+        """The payload hash, which distinguishes two payloads that a client sent under one number."""
         return self.payload or payload_hash(self.name, self.args)
 
 
@@ -63,10 +63,10 @@ class PatchRow(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
     key: str
     value: bytes | None
-    """The value as stored in the slot; None where the key was deleted."""
+    """The value as stored in the slot; None if the key was deleted."""
 
     before: int
-    """The version that changed the key before; 0 where none is known; negative where that version deleted the key."""
+    """The version that changed the key before; 0 if no such version is known; negative if it deleted the key."""
 
     by: tuple[int, ...]
     """Positions in the entry of the mutations that touched the key."""
@@ -79,7 +79,7 @@ class Merged(msgspec.Struct, frozen=True, array_like=True):
     """The client that commits the merge of the fork; see `merge_client`."""
 
     version: int
-    """The fork's version that holds the last mutation merged so far."""
+    """The fork's version that contains the last mutation merged so far."""
 
     hash: bytes
     """The fork's hash at that version; see `stratalog.log.chain`."""
@@ -94,7 +94,7 @@ class Commit(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """(client, group, owner) of clients seen for the first time."""
 
     fields_bytes: int | None = None
-    """The size of all fields after this entry, in bytes; None where it did not change."""
+    """The size of all fields after this entry, in bytes; None if the size did not change."""
 
     merged: Merged | None = None
     """In an entry of a merge, the merge's progress. The events of other entries omit this element."""
@@ -114,13 +114,13 @@ class Resume(msgspec.Struct, frozen=True, array_like=True):
     group: str
     owner: str
     clients: tuple[tuple[str, int, int, tuple[tuple[int, int], ...]], ...]
-    """(client, its last number here, the last number reported to it, ranges of numbers lost with branches).
+    """(client, its last number in this history, the last number reported to it, ranges of numbers lost with branches).
 
     The ranges are (above, up to), in order. The last range ends with the number reported to the client.
     """
 
     order_lead: int
-    """How far the orders of cookies are ahead of versions from this entry on."""
+    """The order of a cookie minus its version, from this entry on."""
 
     def event(self) -> Event:
         """Return the ``resume`` event with this data."""

@@ -44,11 +44,12 @@ class Rules(msgspec.Struct, frozen=True):
 class Document:
     """A log of mutations, and the state derived from it.
 
-    Safe to share between threads. A handle belongs to one incarnation. After its deletion calls raise NotFound.
+    Threads may share a handle. A handle belongs to one incarnation. Once the incarnation is deleted, calls raise
+    NotFound.
     """
 
     def __init__(self, log: Log, rules: Rules | None = None, *, chunks: Chunks | None = None) -> None:
-        """``chunks`` replace the document's default chunks, to read them through another cache than the store's."""
+        """``chunks`` replace the document's default chunks, for reads through another cache than the store's."""
         self.log = log
         self.rules: Rules = rules or Rules()
         self.values: Values = Values(log.environment.blobs, log.record.owner, self.rules.metadata_fields)
@@ -61,7 +62,7 @@ class Document:
         return f"<Document {self.organisation}/{self.name}>"
 
     def __bool__(self) -> bool:
-        return True  # also without a key, where ``len`` is 0
+        return True  # even if the document has no keys, so that ``len`` is 0
 
     def __getitem__(self, key: str) -> Any:
         """The newest value of ``key``. Raises KeyError."""
@@ -94,10 +95,10 @@ class Document:
 
     @property
     def origin(self) -> str:
-        """The history that its clients belong to: the log's origin, or for a fork the hash at its fork point.
+        """The history that the document's clients belong to: the log's origin, or a fork's hash at its fork point.
 
         Copies, exports and imports keep this value, so the clients of a restored document continue with it. A fork
-        begins without clients and may hold effects of its parent's clients, so it is another history to them.
+        begins without clients, but may have effects of its parent's clients. So these clients need another origin.
         """
         record = self.log.record
         return record.lineage[-1].hash.hex() if record.lineage else record.origin
@@ -119,7 +120,7 @@ class Document:
         return self.mutate("put", {"key": key, "value": value}, client=client, author=author)
 
     def delete(self, key: str, *, client: str = DEFAULT_CLIENT, author: str = "") -> Outcome:
-        """Delete ``key``; deleting an absent key is fine. `Store.delete` deletes the document. See `mutate`."""
+        """Delete ``key``. An absent key is no error. `Store.delete` deletes the document. See `mutate`."""
         return self.mutate("del", {"key": key}, client=client, author=author)
 
     def patch(self, key: str, merge: Any, *, client: str = DEFAULT_CLIENT, author: str = "") -> Outcome:
@@ -132,23 +133,23 @@ class Document:
         return self.mutate("patch", {"key": key, "merge": merge}, client=client, author=author)
 
     def increment(self, key: str, by: float = 1, *, client: str = DEFAULT_CLIENT, author: str = "") -> Outcome:
-        """Add ``by`` to the number under ``key``; an absent key counts as 0, a text is rejected. See `mutate`."""
+        """Add ``by`` to the number under ``key``. An absent key counts as 0. A text is rejected. See `mutate`."""
         return self.mutate("inc", {"key": key, "by": by}, client=client, author=author)
 
     def append(self, key: str, item: Any, *, client: str = DEFAULT_CLIENT, author: str = "") -> Outcome:
-        """Add ``item`` to the end of the list under ``key``; an absent key counts as an empty list. See `mutate`.
+        """Add ``item`` to the end of the list under ``key``. An absent key counts as an empty list. See `mutate`.
 
-        The outcome is ``rejected`` where the value is no list.
+        The outcome is ``rejected`` if the value is no list.
         """
         return self.mutate("append", {"key": key, "item": item}, client=client, author=author)
 
     def mutate(
         self, name: str, args: Any = None, *, client: str = DEFAULT_CLIENT, id: int = 0, author: str = ""
     ) -> Outcome:
-        """Run the mutator ``name`` with ``args`` and commit what it changes. Returns the outcome.
+        """Run the mutator ``name`` with ``args`` and commit its changes. Returns the outcome.
 
         ``client`` names the sequence of mutations that this mutation belongs to. The mutation gets the number after the
-        client's last, unless ``id`` is given. The entry records ``author``, or ``client`` if ``author`` is empty.
+        client's last number, unless ``id`` is given. The entry records ``author``, or else ``client``.
 
         ::
 
@@ -176,14 +177,14 @@ class Document:
     ) -> list[Outcome]:
         """Apply a batch in order as one entry; return the outcome of each mutation.
 
-        A mutation seen before is skipped, a gap stops only its client, and a rejection is committed with its reason. If
-        a mutator raises an unexpected exception, the rejection is also recorded as a dead letter. If the batch
-        writes nothing, its outcomes come from a fresh state. A new client is bound to ``group`` and ``owner``.
-        ``admitted`` means that the batch was acknowledged earlier, so no quota refuses it.
+        A mutation that was seen before is skipped. A gap stops only the client with the gap. A rejection is committed
+        with its reason. If a mutator raises an unexpected exception, the rejection is also recorded as a dead letter.
+        If the batch writes nothing, its outcomes come from a fresh state. A new client is bound to ``group`` and
+        ``owner``. ``admitted`` means that the batch was acknowledged earlier, so no quota refuses it.
 
         Raises Invalid or LimitExceeded for a batch that may not be committed, and NotFound, QuotaExceeded,
-        ContentionError or Unavailable: nothing is written. Raises OutcomeUnknown: apply the same batch again, with its
-        ids. A shortage of memory or files in a mutator (MemoryError, OSError) propagates, and nothing is written.
+        ContentionError or Unavailable: nothing is written. Raises OutcomeUnknown: apply the same batch again, with the
+        same ids. A shortage of memory or files in a mutator (MemoryError, OSError) propagates, and nothing is written.
         """
         if len(mutations) > MUTATIONS_PER_BATCH_MAX:
             raise LimitExceeded("a batch has too many mutations", value=len(mutations), limit=MUTATIONS_PER_BATCH_MAX)
@@ -195,13 +196,13 @@ class Document:
     def apply_merge(self, mutations: Sequence[Mutation], approve: Approve, *, author: str = "") -> list[Outcome]:
         """Apply a batch of a merge as `apply` does, if ``approve`` accepts its run on the state.
 
-        Refused on an outdated state, it runs on a fresh state. Raises the errors of ``approve``: nothing is written.
+        After a refusal on an outdated state, it runs on a fresh state. Raises ``approve``'s errors: nothing is written.
         """
         batch = [check_mutation(mutation) for mutation in mutations]
         return self._commit(MutationBatch(batch, self.rules.mutators, author=author, approve=approve))
 
     def collect_clients(self, clients: Sequence[str], groups: Sequence[str] = ()) -> Entry:
-        """Forget clients, in one entry. Each of ``groups`` leaves a tombstone, so its late mutations have no effect.
+        """Forget clients, in one entry. Each of ``groups`` leaves a tombstone: the group's late mutations do nothing.
 
         A client without a group leaves no tombstone: its first mutation, if sent again, is applied again. Raises
         Invalid.
@@ -217,7 +218,7 @@ class Document:
         return entry
 
     def expire_clients(self, before_ms: int, *, stop: Stop = never, dry_run: bool = False) -> int:
-        """Forget the clients of groups that have committed nothing since ``before_ms``; return how many.
+        """Forget the clients of groups that have committed nothing since ``before_ms``; return their number.
 
         Each group leaves a tombstone: its late mutations have the outcome `collected`, and its clients begin anew in
         another group. A client without a group is kept. Reads the row of every client. ``stop`` is called before each
@@ -242,7 +243,7 @@ class Document:
         return expired
 
     def resume(self, group: str, owner: str, reported: Mapping[str, int], order: int | None = None) -> State:
-        """Raise the numbers of a group's clients to those that a lost branch reported; return the newest state.
+        """Raise the numbers of a group's clients to the numbers that a lost branch reported; return the newest state.
 
         ``order`` is the order of a cookie that certainly belongs to a lost branch: new cookies then get higher orders.
         Commits only if a number or the order changes. Raises NotFound, ContentionError, Unavailable, and
@@ -258,7 +259,7 @@ class Document:
     # Reading
 
     def at(self, version: int | None = None) -> View:
-        """Return the whole state at a version (the newest, if None). Its values are read from storage only when used.
+        """Return the whole state at a version (the newest, if None). A value is read from storage only when used.
 
         Raises NotFound, VersionForgotten.
         """
@@ -279,7 +280,7 @@ class Document:
     def versions(self, after: int | None = None, upto: int | None = None) -> Iterator[past.Version]:
         """Yield the versions after ``after`` (the floor, if None) up to ``upto``, with mutations and patch, in order.
 
-        `at` gives the full state of any of them.
+        `at` gives the full state of any version.
         """
         return (row.load() for row in self.unread_versions(after, upto))
 
@@ -289,11 +290,11 @@ class Document:
         return past.versions(self.log, self.values, start, upto)
 
     def history(self, key: str, *, at: int | None = None) -> Iterator[past.KeyChange]:
-        """Yield the changes of one key, newest first. Reads only the entries that changed it."""
+        """Yield the changes of one key, newest first. Reads only the entries that changed the key."""
         return (row.load() for row in self.unread_history(key, at=at))
 
     def unread_history(self, key: str, *, at: int | None = None) -> Iterator[past.Unread[past.KeyChange]]:
-        """Yield the rows of `history`, not yet loaded; the caller loads each."""
+        """Yield the rows of `history`, not yet loaded; the caller loads each row."""
         return past.key_changes(self.log, self.values, self.state(at), key)
 
     def diff(self, source: int, target: int, *, after: str = "") -> Iterator[past.Difference]:
@@ -301,13 +302,13 @@ class Document:
         return (row.load() for row in self.unread_diff(source, target, after=after))
 
     def unread_diff(self, source: int, target: int, *, after: str = "") -> Iterator[past.Unread[past.Difference]]:
-        """Yield the rows of `diff`, not yet loaded; the caller loads each."""
+        """Yield the rows of `diff`, not yet loaded; the caller loads each row."""
         return past.diff(self.values, self.state(source), self.state(target), after)
 
     def applied_in(self, client: str, id: int) -> int | None:
-        """Return the version that committed a mutation; None if none did.
+        """Return the version that committed a mutation; None if no version did.
 
-        Raises VersionForgotten or Redacted where the mutation was applied in a version that can no longer be
+        Raises VersionForgotten or Redacted if the mutation was applied in a version that can no longer be
         determined.
         """
         return past.applied_in(self.log, self.state(), client, id)
@@ -320,17 +321,16 @@ class Document:
     # Copies, snapshots, retention
 
     def fork(self, name: str, *, at: int | None = None) -> Document:
-        """Create a document whose history up to ``at`` (the newest version, if None) is this document's.
+        """Create a document with this document's history up to ``at`` (the newest version, if None), in one commit.
 
-        It takes one commit. The fork starts without clients. Raises NotFound, VersionForgotten; Redacted where no state
-        of ``at`` can be loaded any more; Conflict.
+        The fork starts without clients. Raises NotFound, VersionForgotten, Conflict; Redacted if ``at`` has no state.
         """
         version = self.version if at is None else at
 
         def require_state() -> None:
-            """Raise Redacted where no state of the fork's version can be loaded: such a fork could never be opened.
+            """Raise Redacted if no state of the fork's version can be loaded: nobody could open the fork.
 
-            Caches may still hold erased content, so it loads the state anew.
+            Caches may still hold erased content, so this check loads the state anew.
             """
             self.log.forget_archived()
             load_state(self.log, self.chunks, version)
@@ -345,17 +345,17 @@ class Document:
         return self._snapshots.take(version)
 
     def archive(self, upto: int | None = None) -> int:
-        """Move sealed segments that end at or below ``upto`` to blobs, still readable; return how many."""
+        """Move sealed segments that end at or below ``upto`` to blobs, still readable; return their number."""
         return archive_segments(self.log, upto)
 
     def forget_below(self, version: int, *, progress: Callable[[int], None] | None = None) -> int:
-        """Forget the versions below ``version`` and return the new floor. A fork's pin holds the floor at its version.
+        """Forget the versions below ``version`` and return the new floor. The floor never rises above a pinned version.
 
-        The snapshot of the floor replaces those versions. Before the floor rises, that snapshot is made, compared with
-        the state that the log gives, and read back from storage with every chunk and value that it names. ``progress``
-        is called with the number of entries read since its last call.
+        The snapshot of the floor replaces those versions. Before the floor rises, this method makes that snapshot,
+        compares it with the state that the log gives, and reads back its chunks and the not recently scrubbed values.
+        ``progress`` is called with the number of entries read since its last call.
 
-        Raises NotFound for a version beyond the head, Corrupt where the snapshot or its log is damaged, Unavailable,
+        Raises NotFound for a version beyond the head, Corrupt if the snapshot or its log is damaged, Unavailable,
         ContentionError: the floor is unchanged. Raises OutcomeUnknown: the floor is unchanged or rose, and the next
         call resumes.
         """
@@ -370,10 +370,10 @@ class Document:
         return floor
 
     def free_segments(self, stop: Stop = never) -> int:
-        """Delete the entries that were archived or forgotten long enough ago; return how many segments. Restartable.
+        """Delete entries that were archived or forgotten long enough ago; return the segments' number. Restartable.
 
-        First the archive, or the snapshot that history begins with, is read back from storage. If it does not read
-        back, raises Corrupt and frees nothing more. ``stop`` is called before each segment. Raises Unavailable.
+        First reads back the archive, or the snapshot that history begins with. Makes a damaged archive anew. Raises
+        Corrupt for other damage, and frees nothing more. ``stop`` is called before each segment. Raises Unavailable.
         """
         return free_segments_below(self.log, lambda: require_base(self), stop)
 

@@ -1,4 +1,4 @@
-"""The choice of clients to forget: those that a caller names, and the clients of groups idle for long.
+"""The choice of clients to forget: clients that a caller names, and clients of groups that have long been idle.
 
 A group is forgotten as a whole and leaves a tombstone. Mutations of its clients that arrive later have no effect, so
 none is applied twice. A client of an active group is kept. A client without a group is kept too: it would leave no
@@ -28,7 +28,7 @@ class IdleClients(msgspec.Struct, frozen=True):
     """Pairs of client and group."""
 
     groups: list[str]
-    """The groups of ``clients``. A group with more clients than one entry forgets is listed with the first of them."""
+    """The groups of ``clients``, including a group whose other clients a later entry forgets."""
 
     position: str
     """The row of the last client; the next search begins after it."""
@@ -51,7 +51,7 @@ def collection_of_clients(state: State, clients: Sequence[str], groups: Sequence
 def idle_clients(
     state: State, version: int, after: str = "", limit: int = CLIENTS_COLLECTED_PER_ENTRY_MAX
 ) -> IdleClients | None:
-    """Return up to ``limit`` clients of groups that committed nothing after ``version``; None if there are none.
+    """Return up to ``limit`` clients of groups that committed nothing after ``version``; None without such clients.
 
     ``after`` is the position where the previous search ended. The result is valid only as the version after ``state``.
     """

@@ -71,7 +71,7 @@ class Fold:
                 # The key was deleted before, so remove its tombstone.
                 if before < 0 or key in tombstones:
                     tombstones[key] = Slot(GONE, version)
-            # The row of a collection holds the newest version that changed it, deletions included.
+            # The row of a collection has the newest version that changed the collection, deletions included.
             tombstones[COLLECTION + collection_of(key)] = mark
         for client, group, owner in bindings:
             self._bind(client, group, owner, version)
@@ -112,7 +112,7 @@ class Fold:
             self._bookkeeping[GROUP + group] = Slot(NOTHING, version)
 
     def _raise_floor(self, data: int, version: int) -> None:
-        """Raise the floor. No read needs a tombstone at or below it; the next snapshot drops those tombstones."""
+        """Raise the floor. No read needs a tombstone at or below the floor. The next snapshot drops such tombstones."""
         self.floor = max(self.floor, data)
 
 

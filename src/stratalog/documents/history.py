@@ -1,4 +1,4 @@
-"""Queries of the past: versions, the changes of a key, the difference of two versions, where a mutation was applied."""
+"""Queries of the past: versions, changes of a key, differences of two versions, the version that has a mutation."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 
 class Applied(msgspec.Struct, frozen=True):
-    """A committed mutation. ``reason`` says why it was rejected; None if it was applied."""
+    """A committed mutation. ``reason`` is the reason of its rejection; None if it was applied."""
 
     client: str
     id: int
@@ -39,7 +39,7 @@ class Applied(msgspec.Struct, frozen=True):
 class Version(msgspec.Struct, frozen=True):
     """One version: its time, its author (a name to show) and principal (an id), its mutations in order, and its keys.
 
-    ``changed`` are the keys that it put, ``deleted`` those that it deleted.
+    ``changed`` are the keys that the version put, and ``deleted`` are the keys that it deleted.
     """
 
     version: int
@@ -69,7 +69,8 @@ class KeyChange(msgspec.Struct, frozen=True):
 class Difference(msgspec.Struct, frozen=True):
     """A key that differs between two versions.
 
-    ``was`` and ``is_now`` say whether the first and the second version have the key. If not, the value is None.
+    ``was`` is True if the first version has the key; if not, ``before`` is None. ``is_now`` is True if the second
+    version has the key; if not, ``after`` is None.
     """
 
     key: str
@@ -80,7 +81,7 @@ class Difference(msgspec.Struct, frozen=True):
 
 
 class Unread(msgspec.Struct, Generic[T], frozen=True):
-    """A row found and not yet read. ``position`` is its version or key; ``size`` is how many bytes ``load`` reads."""
+    """A row found and not yet read. ``position`` is its version or key. ``load`` reads ``size`` bytes."""
 
     position: Any
     size: int
@@ -96,7 +97,7 @@ def versions(log: Log, values: Values, after: int, upto: int | None) -> Iterator
 
 
 def key_changes(log: Log, values: Values, state: State, key: str) -> Iterator[Unread[KeyChange]]:
-    """See `Document.history`. Follows each change to the one before it, down to the floor."""
+    """See `Document.history`. Follows each change to the preceding change, down to the floor."""
     version = abs(state.changed_in(check_key(key)))
     while version > state.floor or (version > 0 and state.floor == 0):
         try:
@@ -158,7 +159,7 @@ def _difference(key: str, before: Slot | None, now: Slot | None, values: Values)
 
 
 def applied_in(log: Log, newest: State, client: str, id: int) -> int | None:
-    """See `Document.applied_in`. A binary search over states, then a scan of the entries that remain."""
+    """See `Document.applied_in`. Makes a binary search over states, then scans the remaining entries."""
     if not _reached(newest, client, id):
         return None
     low, high = max(log.first, log.floor()), newest.version
@@ -170,7 +171,7 @@ def applied_in(log: Log, newest: State, client: str, id: int) -> int | None:
         try:
             reached = _reached(load_state(log, newest.chunks, middle), client, id)
         except Redacted:
-            break  # no state exists there: read each remaining entry
+            break  # ``middle`` has no state: read each remaining entry
         if reached:
             high = middle
         else:
@@ -197,6 +198,6 @@ def _reached(state: State, client: str, id: int) -> bool:
 
 
 def _candidates(old: State, new: State) -> set[str]:
-    """Return the keys that may differ: those that differ between the snapshots' trees, or changed after a snapshot."""
+    """Return the keys that may differ: keys that differ between the snapshots' trees, or changed after a snapshot."""
     keys = {key for key, _, _ in tree_diff(old.chunks, old.roots.content, new.roots.content)}
     return keys.union(old.content.changes(), new.content.changes())

@@ -1,4 +1,4 @@
-"""The chunks that the snapshots of a verification name. Finds the chunks that the store has lost."""
+"""The chunks that the snapshots of a verification name, and a search for lost chunks among them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["NamedChunks", "names_chunk"]
 
 
 class NamedChunks:
-    """Addresses of chunks, each once, in a temporary file that SQLite deletes."""
+    """Addresses of chunks, each stored once, in a temporary file that SQLite deletes."""
 
     def __init__(self) -> None:
         self._database = sqlite3.connect("")
@@ -25,13 +25,13 @@ class NamedChunks:
         return self._database.execute("SELECT 1 FROM named WHERE address = ?", (address,)).fetchone() is not None
 
     def add(self, chunks: Chunks, roots: Roots) -> None:
-        """Add all chunks of the three trees. Reads the inner ones from ``chunks``, except those added before."""
+        """Add all chunks of the three trees. Reads the inner chunks from ``chunks``, except chunks added before."""
         for root in (roots.content, roots.clients, roots.tombstones):
             for address in addresses(chunks, root, self):
                 self._database.execute("INSERT INTO named VALUES (?)", (address,))
 
     def lost(self, blobs: Blobs, owner: str) -> Iterator[bytes]:
-        """Yield the addresses that have no blob in the store. Lists blobs and reads none. Raises Unavailable."""
+        """Yield the addresses that have no blob in the store. Lists the blobs but reads no blob. Raises Unavailable."""
         folder = f"{owner}/chunks"
         rows: Iterator[tuple[bytes]] = self._database.execute("SELECT address FROM named ORDER BY address")
         for address, stat in stats_of(blobs, folder, ((f"{folder}/{row[0].hex()}", row[0]) for row in rows)):

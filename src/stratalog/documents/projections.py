@@ -16,11 +16,11 @@ __all__ = ["Projection"]
 
 
 class Projection:
-    """Follows one log. ``project(entry)`` returns the writes for an entry; they commit once, with the checkpoint.
+    """Follows one log. ``project(entry)`` returns an entry's writes, which are committed once, with the checkpoint.
 
-    For a target outside the index, ``project`` writes to the target itself and returns no writes. It is then called at
-    least once per entry, and the entry's hash serves as the idempotency key. If the target holds a hash that the log
-    does not have at that version, the target was fed from a lost branch.
+    For a target outside the index, ``project`` writes to the target itself and returns no writes. In this case
+    ``project`` is called at least once per entry, and the entry's hash serves as the idempotency key. If the target has
+    a hash that the log does not have at that version, the target was filled from a lost branch.
     """
 
     def __init__(self, log: Log, name: str, project: Callable[[Entry], Sequence[Write]]) -> None:
@@ -40,8 +40,9 @@ class Projection:
         """Project new entries up to the head, or only up to ``version_min``; return the checkpoint.
 
         A query that needs only ``version_min`` passes it, and so waits no longer than necessary. Several followers may
-        run: of each entry the first commit counts. The next call projects the entries that are appended meanwhile.
-        Raises HistoryChanged where the checkpoint belongs to another history than the log's: rebuild the projection.
+        run: for each entry only the first commit takes effect. The next call projects the entries that are appended
+        meanwhile. Raises HistoryChanged if the checkpoint belongs to another history than the log's: rebuild the
+        projection.
         """
         head = self._log.head()
         upto = head.version if version_min is None else min(version_min, head.version)
@@ -76,7 +77,7 @@ class Projection:
         return int(item.attributes["v"]), hash
 
     def _check_continues(self, checkpoint: int, hash: bytes, head_version: int) -> None:
-        """Raise HistoryChanged where the log does not have ``hash`` at the checkpoint.
+        """Raise HistoryChanged if the log does not have ``hash`` at the checkpoint.
 
         A checkpoint below the floor cannot be compared: the next read raises VersionForgotten.
         """

@@ -27,7 +27,7 @@ VALUES_REMEMBERED_MAX = 10_000
 
 
 class _Values(Protocol):
-    """Reader of large values."""
+    """The part of `Values` that reads large values."""
 
     def read_back(self, stored: bytes) -> Iterator[BlobReading]: ...
 
@@ -46,7 +46,7 @@ class StateReading(msgspec.Struct, frozen=True):
     """One chunk, with the large values that it names."""
 
     position: StatePosition
-    """Where an interrupted reading may resume after this chunk."""
+    """The position from which an interrupted reading may resume after this chunk."""
 
     blobs: tuple[BlobReading, ...]
     """The blobs read, damaged or not; an inline root has an empty key."""
@@ -66,8 +66,8 @@ def read_state_back(
 ) -> Iterator[StateReading]:
     """Read all chunks of the three trees, and all values that they name, from ``start`` on.
 
-    Reads in order and in bounded memory: one path of a tree, one part of a value, and the references of the last values
-    read. At most `VALUES_REMEMBERED_MAX` references are kept, since one value may be stored under many keys. ``chunks``
+    Reads in order and in bounded memory: one path of a tree, one part of a value, and at most `VALUES_REMEMBERED_MAX`
+    references. A value under many keys is read once while its reference is kept. ``chunks``
     and ``values`` belong to the log's owner. ``seen`` are chunks that were read earlier with all chunks below them; see
     `read_tree_back`. Raises Unavailable.
     """

@@ -1,4 +1,4 @@
-"""Rebuilding: compute a document's state again from its log. At each snapshot's version the roots must be equal."""
+"""Rebuilding: compute a document's state again from its log. The state's roots must equal each snapshot's roots."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ BATCH_ENTRIES = 500
 
 
 class _Document(Protocol):
-    """A document as seen here: a log, and the chunks of its owner."""
+    """The parts of a document that this module uses: a log, and the chunks of the log's owner."""
 
     @property
     def log(self) -> Log: ...
@@ -50,7 +50,7 @@ class Verified(msgspec.Struct, frozen=True):
     """The hash of the history up to the version."""
 
     redacted: tuple[int, ...] = ()
-    """Versions whose bodies were erased. Up to the next snapshot only the chain was verified, since no state exists."""
+    """Versions whose bodies were erased. Until the next snapshot no state exists, so only the chain was verified."""
 
 
 def verify(document: _Document, upto: int | None = None, *, progress: Callable[[int], None] | None = None) -> Verified:
@@ -60,8 +60,8 @@ def verify(document: _Document, upto: int | None = None, *, progress: Callable[[
     must be stored. After a redacted entry the rebuild resumes from the next snapshot, and reads all chunks of it.
     ``progress`` is called with the number of entries read since its last call.
 
-    Raises Corrupt where a root differs, an entry is missing or does not continue the history before it, a chunk of a
-    snapshot is missing, or bytes are damaged; Redacted where no state of ``upto`` can be computed.
+    Raises Corrupt for a root that differs, an entry that is missing or does not continue the history before it, a
+    missing chunk of a snapshot, or damaged bytes. Raises Redacted if no state of ``upto`` can be computed.
     """
     while True:
         floor = document.log.floor()
@@ -77,7 +77,7 @@ def verify_and_put(document: _Document, upto: int, progress: Callable[[int], Non
     """Verify up to ``upto``, and put the rebuilt chunks into the store, which restores lost chunks.
 
     Does not check whether the store had the chunks: the caller reads back the snapshot that it needs. Raises the errors
-    of `verify`, and NotFound where a chunk is missing that no entry above the first state restores.
+    of `verify`, and NotFound if a chunk is missing that no entry above the first state restores.
     """
     return _verified(document.log, Rebuild(document.log, _uncached(document), progress), upto, lambda roots: None)
 
@@ -103,7 +103,7 @@ def _verified(log: Log, rebuild: Rebuild, upto: int | None, compared: Callable[[
             compared(roots_of(snapshot))
     rebuild.advance(last)
     if rebuild.state is None:
-        raise Redacted("there is no snapshot between a redacted version and this one", version=last)
+        raise Redacted("there is no snapshot between a redacted version and the requested version", version=last)
     roots = tree_roots(rebuild.state)
     return Verified(
         last,
@@ -117,7 +117,7 @@ def _verified(log: Log, rebuild: Rebuild, upto: int | None, compared: Callable[[
 
 
 def _require_stored(log: Log, rebuilt: Chunks, verified: Verified, named: NamedChunks) -> None:
-    """Raise Corrupt where the store lacks a chunk of a snapshot that it still has."""
+    """Raise Corrupt if the store lacks a chunk of a snapshot that it still has."""
     blobs = log.environment.blobs
     for address in named.lost(blobs, log.record.owner):
         key = rebuilt.key(address)
@@ -131,7 +131,7 @@ def _require_stored(log: Log, rebuilt: Chunks, verified: Verified, named: NamedC
 
 
 def _snapshots(log: Log, verified: Verified) -> Iterator[tuple[int, Roots]]:
-    """Yield the version and the roots of the snapshot below a verification, and of each that it compared."""
+    """Yield the version and roots of the snapshot at the start of a verification, and of each compared snapshot."""
     base = log.snapshot_at(verified.start)
     if base is not None:
         yield base.version, roots_in(log, base)
@@ -147,15 +147,15 @@ def _uncached(document: _Document) -> Chunks:
 
 
 class BaseContradicted(Corrupt):
-    """The base that a rebuild began with is not the base named by an entry above it."""
+    """The base that a rebuild began with is not the base that a later entry names."""
 
 
 class Rebuild:
     """A walk over the entries. ``state`` is None from a redacted entry to the next snapshot.
 
-    The chunks of the first state are read from ``chunks``, and the chunks of later states are written there. Where
-    ``chunks`` are not the store's own chunks, ``stored`` are. A snapshot for which no state was computed is read from
-    ``stored``.
+    The chunks of the first state are read from ``chunks``, and the chunks of later states are written to ``chunks``. If
+    ``chunks`` are not the store's own chunks, ``stored`` are the store's chunks. A snapshot for which no state was
+    computed is read from ``stored``.
     """
 
     def __init__(
@@ -165,7 +165,7 @@ class Rebuild:
         progress: Callable[[int], None] | None = None,
         stored: Chunks | None = None,
     ) -> None:
-        """Raises Corrupt or VersionForgotten where the first state cannot be loaded."""
+        """Raises Corrupt or VersionForgotten if the first state cannot be loaded."""
         self._log = log
         self._chunks = chunks
         self._stored = chunks if stored is None else stored
@@ -228,7 +228,7 @@ class Rebuild:
             yield entry
 
     def _check_base(self, entry: Entry) -> None:
-        """Raise BaseContradicted if an entry names another base for the start than the one this rebuild began with."""
+        """Raise BaseContradicted if an entry names another base for the start than this rebuild's base."""
         for event in entry.events:
             if event.type == BASE and event.data[0] == self._start and event.data[1] != self._base:
                 raise BaseContradicted("the base contradicts the history", version=self._start)

@@ -25,12 +25,12 @@ def redact(document: Document, version: int) -> list[int]:
     """Erase the mutations and values of a version for good; return the versions whose snapshots were deleted.
 
     The version's time, author and hash stay. The newest state must no longer hold a value of the version, and no fork
-    may hold the version. First a snapshot of the newest version is made and proven. Then snapshots that hold a value of
-    the version are deleted. From the version to the next snapshot `Document.at` raises Redacted; so does
-    `Document.history` where it meets the version. `Document.versions` yields the version without mutations.
+    may hold the version. The function first makes a snapshot of the newest version and proves it. Then it deletes the
+    snapshots that hold a value of the version. From the version to the next snapshot `Document.at` raises Redacted.
+    `Document.history` raises Redacted at the version. `Document.versions` yields the version without mutations.
 
     Raises RedactionRefused: the entry is unchanged, and the message says what to do. Raises NotFound, VersionForgotten.
-    Raises Corrupt where the log or the new snapshot is damaged: the entry is unchanged. Raises ContentionError,
+    Raises Corrupt if the log or the new snapshot is damaged: the entry is unchanged. Raises ContentionError,
     Unavailable or OutcomeUnknown: snapshots may be deleted already, and the next call resumes.
     """
     log = document.log
@@ -47,7 +47,7 @@ def redact(document: Document, version: int) -> list[int]:
         check_unpinned(log.environment, record, version)
         base = _proven_base(document, version, keys)
         holding = _holding(document, version, keys, base.version)
-        # Delete the snapshots before the entry is erased: a call after a crash in between finds the rest and resumes.
+        # Delete the snapshots before the entry is erased: a call after a crash in between finds the others and resumes.
         # The deletion is conditional on the name record, since a snapshot may meanwhile have become the base of a floor
         # or of a fork.
         try:
@@ -67,7 +67,7 @@ def redact(document: Document, version: int) -> list[int]:
 def _proven_base(document: Document, version: int, keys: list[str]) -> Snapshot:
     """Make a snapshot of the newest version that holds no value of ``version``, and prove it.
 
-    The proof rebuilds the state from the log and reads the snapshot back from storage. Raises RedactionRefused where
+    The proof rebuilds the state from the log and reads the snapshot back from storage. Raises RedactionRefused if
     the document still holds a value of ``version``, Corrupt, Unavailable.
     """
     state = document.state()
@@ -104,6 +104,6 @@ def _holding(document: Document, version: int, keys: list[str], before: int) -> 
 
 
 def _holds(state: State, key: str, version: int) -> bool:
-    """Return whether the value of ``key`` is the one that ``version`` put."""
+    """Return whether ``version`` put the value of ``key``."""
     slot = state.slot(key)
     return slot is not None and slot.version == version

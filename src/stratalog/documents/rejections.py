@@ -48,8 +48,8 @@ DIGEST_BYTES = 16
 class RejectedMutation(msgspec.Struct, frozen=True):
     """A mutation rejected for a fault. ``redriven_ms`` is 0 until the mutation is redriven.
 
-    ``receives`` is how often the queue delivered the message; 0 where the fault is a mutator's exception. ``args`` are
-    the canonical bytes of edited arguments; empty if the mutation will run with its original arguments.
+    ``receives`` is the number of times that the queue delivered the message; 0 if the fault is a mutator's exception.
+    ``args`` are the canonical bytes of edited arguments; empty if the mutation will run with its original arguments.
     """
 
     organisation: str
@@ -74,7 +74,8 @@ def is_shortage(exc: Exception) -> bool:
 def is_unexpected(exc: Exception) -> bool:
     """Return whether a mutator's exception is a fault: neither `Rejected` nor an error of a draft.
 
-    A RecursionError counts as a fault: it mostly follows from the arguments, and would block the client for ever.
+    A RecursionError counts as a fault of the mutation. It usually follows from the arguments, so a retry would not
+    help.
     """
     return not isinstance(exc, Rejected | StratalogError)
 
@@ -91,7 +92,7 @@ def write_letters(environment: Environment, record: NameRecord, failed: Sequence
         letter = f"{sha256(encode([record.prefix, client])).digest()[:LETTER_BYTES].hex()}/{id}"
         writes.append(_put(letter, RejectedMutation(*names, reason, 0, now_ms)))
     for start in range(0, len(writes), COMMIT_WRITES_MAX):
-        # No condition: a second write replaces the letters with the same ones, so a lost answer needs no check.
+        # No condition: a second write replaces the letters with equal letters, so a lost answer needs no check.
         commit_once(environment, writes[start : start + COMMIT_WRITES_MAX], lambda: False)
 
 
@@ -100,7 +101,7 @@ def list_rejections(index: Index, *, after: str = "") -> Iterator[tuple[str, Rej
 
     A worker's letter is the message's id, a slash, and the mutation's position in the message. The letter of a
     mutator's exception is a hash of document and client, a slash, and the mutation's number. A letter with edited
-    arguments has a second slash and their hash.
+    arguments has a second slash and the hash of these arguments.
     """
     for item in index.query(REJECTED_PARTITION, after=after or None):
         yield item.sort, read_rejection(item)
@@ -129,7 +130,7 @@ def _digest(letter: str, rejection: RejectedMutation) -> bytes:
 
 
 def read_rejection(item: Item) -> RejectedMutation:
-    """Return the rejected mutation of an item, intact or not. Raises Corrupt where the item is no rejected mutation."""
+    """Return the rejected mutation of an item, intact or not. Raises Corrupt if the item is no rejected mutation."""
     try:
         return msgspec.convert(dict(item.attributes), RejectedMutation)
     except msgspec.ValidationError as exc:

@@ -2,7 +2,7 @@
 
 A merge is a replay that commits. It commits the mutations under one client per fork, numbered in the fork's order and
 with their origin. So a merge that is repeated, or resumed after a crash, applies nothing twice. The target records the
-progress of the merge. A later merge compares it with the fork, and detects a fork that lost merged mutations.
+progress of the merge. A later merge compares this record with the fork, and detects a fork that lost merged mutations.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ class Replayed(msgspec.Struct, frozen=True):
     reason_before: str | None
     reason_after: str | None
     same: bool
-    """Whether the outcome, and the values left in the touched keys, were the same as in the fork."""
+    """Whether the outcome, and the values of the touched keys afterwards, were the same as in the fork."""
 
     differences: dict[str, tuple[Any, Any]]
-    """Key → (the value left in the fork, the value left on the target); None where the key is absent."""
+    """Key → (the value afterwards in the fork, the value afterwards on the target); None for an absent key."""
 
     merged_in: int | None = None
     """After a merge, the version of the target that committed the mutation."""
@@ -56,17 +56,17 @@ class ReplayReport(msgspec.Struct, frozen=True):
 
     @property
     def applied(self) -> int:
-        """How many mutations take effect on the target."""
+        """The number of mutations that take effect on the target."""
         return sum(replayed.reason_after is None for replayed in self.mutations)
 
     @property
     def rejected(self) -> int:
-        """How many mutations the target rejects."""
+        """The number of mutations that the target rejects."""
         return len(self.mutations) - self.applied
 
     @property
     def different(self) -> int:
-        """How many mutations left other values than in the fork, or were rejected in one place only."""
+        """The number of mutations with other values than in the fork, or rejected only in the fork or on the target."""
         return sum(not replayed.same for replayed in self.mutations)
 
     def __iter__(self) -> Iterator[Replayed]:
@@ -79,7 +79,7 @@ class ReplayReport(msgspec.Struct, frozen=True):
 def replay(fork: Document, target: Document, *, after: int | None = None) -> ReplayReport:
     """Run the fork's own mutations on the target's newest state and report the results. Commits nothing.
 
-    ``after`` leaves out the mutations of the fork's versions up to it. Raises MergeConflict for a fork that lost merged
+    The mutations of the fork's versions up to ``after`` are left out. Raises MergeConflict for a fork that lost merged
     mutations.
     """
     state = target.state()
@@ -90,14 +90,14 @@ def replay(fork: Document, target: Document, *, after: int | None = None) -> Rep
 
 
 def merge(fork: Document, target: Document) -> ReplayReport:
-    """Run the fork's own mutations on the target and commit them there; return a report as `replay` does.
+    """Run the fork's own mutations on the target and commit them to the target; return a report as `replay` does.
 
-    All mutations are first run on one state. Each must be applied there, be rejected as it was in the fork, or have
-    been merged before.
+    The merge first runs all mutations on one state of the target. Each mutation must be applied, or be rejected as in
+    the fork, or have been merged before.
 
-    Raises MergeConflict where a mutation fails this condition: nothing more is written. A merge of more than
+    Raises MergeConflict if a mutation fails this condition: nothing more is written. A merge of more than
     `BATCH_MUTATIONS` mutations takes several entries. If another writer commits between two of them, the remaining
-    mutations are checked again on one state, and the earlier entries stay whatever the result. Raises the errors of
+    mutations are checked again on one state, and the earlier entries stay in any case. Raises the errors of
     `Document.apply`: merge again, and the merge resumes.
     """
     return _Merge(fork, target).run()
@@ -112,7 +112,7 @@ def merge_client(fork: Document) -> str:
     try:
         branch = fork.log.entry(fork.log.first + 1).hash.hex()
     except VersionForgotten:
-        # VersionForgotten is a NotFound too, but it means that the first own entry existed.
+        # VersionForgotten is a NotFound too, but means that the first own entry existed.
         raise
     except NotFound:
         branch = fork.log.record.incarnation  # no own entry, so no mutation is ever committed as this client
@@ -120,7 +120,7 @@ def merge_client(fork: Document) -> str:
 
 
 def continues_merge(merged: ClientState, own: Sequence[_Own]) -> bool:
-    """Return whether the fork with the mutations ``own`` still holds all merged mutations, in the same entries.
+    """Return whether the fork with the mutations ``own`` still has all merged mutations, in the same entries.
 
     Equal payloads prove nothing: a fork that was rolled back may have made the same change again.
     """
@@ -164,7 +164,7 @@ class _Merge:
                 for own, outcome in zip(batch, outcomes, strict=True)
             ]
             self._start += len(batch)
-            # If no other writer commits in between, the mutations checked beyond this batch stay valid after its entry.
+            # If no other writer commits in between, the checks of later mutations stay valid after this batch's entry.
             self._approved = max(outcome.version or self._approved for outcome in outcomes)
         return ReplayReport(report)
 
@@ -172,7 +172,7 @@ class _Merge:
         return self._own[self._start : self._start + BATCH_MUTATIONS]
 
     def _approve(self, state: State, run: Run) -> Merged:
-        """Check the batch and all later ones on ``state``; return the progress to record. Raises MergeConflict."""
+        """Check the batch and all later mutations on ``state``; return the progress to record. Raises MergeConflict."""
         batch, rest = self._batch(), self._own[self._start :]
         _check_continues(state, self._own, self._target)
         if state.version != self._approved:
@@ -234,10 +234,10 @@ def _effects(fork: Document, commit: Commit, position: int) -> dict[str, Any]:
 
 
 def _reports(batch: list[_Own], state: State, target: Document) -> list[Replayed]:
-    """Run a batch on a state of the target, without the mutations already merged there, and compare."""
+    """Run a batch on a state of the target, without its already merged mutations, and compare the results."""
     newest = state.client(batch[0].mutation.client) if batch else None
     waiting = [change.mutation for change in batch if newest is None or change.mutation.id > newest.id]
-    # Unnumbered, because the numbers of a replay that starts later in the fork would have a gap.
+    # The mutations run without numbers: the numbers of a replay that starts later in the fork would have a gap.
     unnumbered = [msgspec.structs.replace(mutation, id=0) for mutation in waiting]
     run = run_batch(state, target.values, target.rules.mutators, unnumbered, "", "")
     by_id = {mutation.id: ran for mutation, ran in zip(waiting, run.ran, strict=False)}

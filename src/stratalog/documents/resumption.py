@@ -2,8 +2,8 @@
 
 The lost branch reported numbers to such a client that this history does not have. The client keeps its id: messages
 under that id may be in flight, and under a new id some mutations would be applied twice. An entry raises the client's
-number here to the reported one. The mutations in between are lost with the branch. `formats/sync.md` has the rules.
-They were chosen after a simulation of several sets of rules.
+number in this history to the reported number. The mutations in between are lost with the branch. `formats/sync.md` has
+the rules, which were chosen after a simulation of several sets of rules.
 """
 
 from __future__ import annotations
@@ -23,7 +23,9 @@ ORDERS_PER_MS = 1000
 def resumption_of(
     state: State, group: str, owner: str, reported: Mapping[str, int], order: int | None, now_ms: int
 ) -> Resume | None:
-    """Return the event data to commit after ``state`` for a group to which ``reported`` numbers were sent, or None.
+    """Return the event data to commit after ``state`` for a group to which ``reported`` numbers were sent.
+
+    Return None if neither a number nor the order changes.
 
     ``order`` is the order of the group's cookie, if the cookie certainly belongs to a lost branch. A client bound to
     another group or owner is left unchanged.
@@ -47,9 +49,9 @@ def _may_resume(state: State, client: str, group: str, owner: str) -> bool:
 
 
 def _joined(before: Ranges, lost: tuple[int, int]) -> Ranges:
-    """Return the lost ranges with one more, at most `LOST_RANGES_MAX`.
+    """Return the lost ranges with one more range, at most `LOST_RANGES_MAX`.
 
-    Earlier ranges are kept too: the client may not know them, since an answer may have been lost.
+    Earlier ranges are kept too: the client may not have received them, since an answer may have been lost.
     """
     if before and before[-1][1] == lost[0]:
         return (*before[:-1], (before[-1][0], lost[1]))
@@ -62,7 +64,7 @@ def _last(state: State, client: str) -> int:
 
 
 def _lead(state: State, order: int, now_ms: int) -> int:
-    """Return the lead for new cookies. With it no new order equals an order that another branch gave out.
+    """Return the lead for new cookies. With this lead no new order equals an order that another branch gave out.
 
     New orders begin at the current time in microseconds. No branch commits a version per microsecond, so no branch has
     reached these orders. The lead moves once per lost branch: later cookies of that branch have orders below the first

@@ -1,4 +1,4 @@
-"""Running a batch of mutations on a state: checks, order and outcomes. Writes nothing."""
+"""Running a batch of mutations on a state: checks, order and outcomes. This module writes nothing."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ PORT_ERRORS = (Unavailable, OutcomeUnknown, Corrupt, Unsupported, Closed, Memory
 
 
 class Ran(msgspec.Struct, frozen=True, gc=False):
-    """One mutation to be committed, with its changes; a rejected mutation has none."""
+    """One mutation to be committed, with its changes. A rejected mutation has no changes."""
 
     mutation: Mutation
     args: bytes
@@ -45,12 +45,12 @@ class Ran(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def payload(self) -> bytes:
-        """The payload hash, which tells two payloads sent under one number apart."""
+        """The payload hash, which distinguishes two payloads that a client sent under one number."""
         return payload_hash(self.mutation.name, self.args)
 
 
 class Run(msgspec.Struct, frozen=True, gc=False):
-    """The run of a batch on a state. ``outcomes`` are in the batch's order; those of ``ran`` have a version."""
+    """The run of a batch on a state. ``outcomes`` are in the batch's order. The outcomes of ``ran`` have a version."""
 
     outcomes: list[Outcome]
     ran: list[Ran]
@@ -104,7 +104,7 @@ class _Running:
         self.bindings: list[tuple[str, str, str]] = []
 
     def take(self, mutation: Mutation) -> Outcome:
-        """Run one mutation if its number is the client's next; otherwise return why it was not run."""
+        """Run one mutation if its number is the client's next; otherwise return the outcome that refuses it."""
         client = mutation.client
         last = self._last(client)
         number = mutation.id or (last.id if last else 0) + 1
@@ -117,7 +117,7 @@ class _Running:
         return self._run(mutation if mutation.id else msgspec.structs.replace(mutation, id=number), args)
 
     def _refusal(self, mutation: Mutation, last: ClientState | Ran | None, number: int, args: bytes) -> Outcome | None:
-        """Return why the mutation may not run, or None. After a gap no later mutation of its client runs."""
+        """Return the outcome that refuses a mutation, or None. After a gap no later mutation of its client runs."""
         client = mutation.client
         if client in self._refused:
             return msgspec.structs.replace(self._refused[client], id=number)
@@ -149,11 +149,11 @@ class _Running:
         return "seen" if same_payload(known, payload_hash(mutation.name, args)) else "mismatch"
 
     def _payload_in_batch(self, client: str, number: int) -> bytes | None:
-        """Return the payload hash of a mutation that this batch commits; None for any other."""
+        """Return the payload hash of a mutation that this batch commits; None for any other mutation."""
         return next((ran.payload for ran in self.ran if (ran.mutation.client, ran.id) == (client, number)), None)
 
     def _newcomer(self, number: int) -> Status | None:
-        """Return why a new client may not begin: its first number must be 1, and its group may have no other owner."""
+        """Return the status that refuses a new client, or None. A new client begins with 1, in a group of its owner."""
         if self._group and self._state.group_owner(self._group) not in (None, self._owner):
             return "wrong-group"
         return None if number == 1 else "unknown-client"
@@ -260,7 +260,7 @@ class _Running:
 def net_changes(state: State, run: Run) -> Iterator[tuple[str, bytes | None, Slot | None]]:
     """Yield the changes that alter a key of ``state``: key, encoded value (None if deleted), the state's slot.
 
-    In order of keys.
+    The changes are in order of keys.
     """
     known = run.slots
     for key, encoded in sorted(run.changes.items()):

@@ -1,8 +1,8 @@
 """Values that a scrub has read: a proof looks them up instead of reading them again.
 
-Chunks are small, and a proof always reads them. A value may have gigabytes. The entries below the floor name the same
-blob as the state, so they could not restore a damaged value. Reading the value before the floor rises would therefore
-protect nothing.
+Chunks are small, and a proof always reads them. The values of a state may have many gigabytes together. The entries
+below the floor name the same blobs as the state, so they could not restore a damaged value. A read of the values before
+the floor rises would therefore protect nothing.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ __all__ = ["ScrubbedValues"]
 
 
 class ScrubbedValues:
-    """Takes the place of `Values` while a state is read back. Call `read_rest` after the last chunk, then `close`.
+    """Replaces `Values` while a state is read back. Call `read_rest` after the last chunk, then `close`.
 
-    `read_back` notes a value of one blob in a temporary file, by its key. `read_rest` lists the folders in order of
-    keys, which is cheaper than a request for each value. It reads the values that no scrub has read, and those that are
-    not listed.
+    `read_back` notes a value of one blob in a temporary file, by the blob's key. `read_rest` lists the folders in order
+    of keys, which is cheaper than a request for each value. Then it reads each value that no scrub has read, or that is
+    missing from the list.
     """
 
     def __init__(self, values: Values, blobs: Blobs, before_ms: int) -> None:

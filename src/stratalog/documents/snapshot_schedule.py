@@ -1,4 +1,4 @@
-"""SnapshotSchedule: when a document's snapshot is due, which thread takes it, and how a failure is handled."""
+"""SnapshotSchedule: decides whether a document's snapshot is due, lets one thread take it, and handles failures."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ BACKOFF = RetryPolicy(wait_seconds_first=2, wait_seconds_max=60)
 
 
 def is_snapshot_due(log: Log, version: int, snapshot_version: int) -> bool:
-    """Return whether a document at ``version`` is due for a snapshot, its newest snapshot being ``snapshot_version``.
+    """Return whether a document at ``version`` with its newest snapshot at ``snapshot_version`` is due for a snapshot.
 
-    Commits, maintenance and imports share this rule: a snapshot is due `LogSettings.snapshot_entries_interval` versions
+    Commits, maintenance and imports use this rule: a snapshot is due `LogSettings.snapshot_entries_interval` versions
     after the newest snapshot, or after the version that the document was forked from.
     """
     return version - max(snapshot_version, log.first) >= log.environment.settings.snapshot_entries_interval
 
 
 class SnapshotSchedule:
-    """Takes the snapshots of one handle: those that are due, and those that a caller requests.
+    """Takes the snapshots of one handle: snapshots that are due, and snapshots that a caller requests.
 
     A commit that finds a snapshot due starts it in a background task of the store and returns at once. So neither that
-    commit nor a later one waits for the blob store. Whether a snapshot is due is computed from versions and never
+    commit nor a later commit waits for the blob store. Whether a snapshot is due is computed from versions and never
     stored, so a snapshot that failed, or was lost with its process, is due again.
 
     After a failure no commit of the handle starts a snapshot for the back-off of `BACKOFF`. Meanwhile states are loaded
@@ -43,7 +43,8 @@ class SnapshotSchedule:
     `take` waits for the lock. A commit does not wait: it leaves the snapshot to a later commit. Commits do not need the
     lock, since `StateCache` joins their state with the snapshot.
 
-    Snapshots are removed with the history below a floor, by ``log.retention``; never here.
+    This class never deletes a snapshot. `log.retention` deletes the snapshots below a floor. A redaction deletes the
+    snapshots that hold redacted values.
     """
 
     def __init__(self, log: Log, states: StateCache) -> None:
@@ -52,7 +53,7 @@ class SnapshotSchedule:
         self._lock = threading.Lock()
         close_in_child(self, "_lock")
         self._is_begun = False
-        """Whether a task was started and has not ended. Only a hint: the lock decides."""
+        """Whether a task was started and has not ended. This is only a hint: the lock decides."""
 
         self._backoff = Retry(log.environment.clock, BACKOFF)
         self._pause: tuple[Observation, float] | None = None
@@ -130,7 +131,7 @@ class SnapshotSchedule:
         except (Unavailable, OutcomeUnknown):
             self._fail()
         except StratalogError:
-            # A missing or damaged chunk belongs to the state's own snapshot. Load the next state from another.
+            # A missing or damaged chunk belongs to the state's own snapshot. Load the next state from another snapshot.
             self._states.drop_base(state.snapshot_version)
             self._fail()
         except Exception:
@@ -150,7 +151,7 @@ class SnapshotSchedule:
         return pause is not None and pause[0].age_seconds() < pause[1]
 
     def _follow(self, taken: State) -> None:
-        """Move the held state onto the snapshot. If none was made, the base is gone: drop a state over that base."""
+        """Move the held state onto the snapshot. Without a snapshot the base is gone: drop a state over that base."""
         if not _is_made(taken):
             self._states.drop_base(taken.snapshot_version)
             return

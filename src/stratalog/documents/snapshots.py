@@ -25,7 +25,7 @@ __all__ = ["base_digest", "load_state", "roots_in", "roots_of", "take_snapshot",
 
 
 def load_state(log: Log, chunks: Chunks, at: int, head: Head | None = None) -> State:
-    """Return the state at ``at``: the newest snapshot at or before it, and the entries after. Raises VersionForgotten.
+    """Return the state at ``at``, from the newest snapshot up to ``at`` and later entries. Raises VersionForgotten.
 
     ``head`` is a head at or above ``at``; by default the newest head known.
     """
@@ -40,12 +40,12 @@ def load_state(log: Log, chunks: Chunks, at: int, head: Head | None = None) -> S
 
 
 def take_snapshot(log: Log, state: State) -> State:
-    """Make the snapshot of ``state`` unless it exists; return the same state on top of it.
+    """Make the snapshot of ``state`` unless it exists; return the same state based on this snapshot.
 
     The chunks are durable no later than the snapshot's record. The base is the snapshot whose chunks the new snapshot
-    shares. The record is committed only while the base exists and the floor is not above ``state``: otherwise the
+    shares. The record is committed only while the base exists and the floor is not above ``state``. Otherwise the
     collector could delete chunks or values that the snapshot names. If the base is gone or the version is forgotten, no
-    snapshot is made and ``state`` is returned unchanged: load the next state from a snapshot that exists. On
+    snapshot is made and ``state`` is returned unchanged. Then load the next state from a snapshot that exists. On
     OutcomeUnknown the record may exist, so old chunks are put again as after a commit.
     """
     base = log.snapshot_at(state.snapshot_version) if state.snapshot_version else None
@@ -78,7 +78,7 @@ def _put_chunks(blob_batch: BlobBatch, chunks: Chunks, fresh: Collection[Chunk])
 
 
 def tree_roots(state: State, write: Write | None = None) -> Roots:
-    """Return the roots of a state's trees. Their changed chunks are written by ``write``, or by `Chunks.write_all`."""
+    """Return the roots of a state's trees. ``write``, or else `Chunks.write_all`, writes the changed chunks."""
     roots, chunks = state.roots, state.chunks
     return Roots(
         update(chunks, roots.content, _patch(state.content), write),
@@ -96,15 +96,15 @@ def unwritten_roots(state: State) -> Roots:
 
 
 def base_digest(roots: Roots) -> bytes:
-    """Return the hash that identifies a base. It covers the base's content and clients.
+    """Return the hash that identifies a base. The hash covers the base's content and clients.
 
-    It leaves out the tombstones, since later floors drop some of them.
+    The hash does not cover the tombstones, since later floors drop some of them.
     """
     return sha256(encode([roots.content.address, roots.content.digest, roots.clients.address]))
 
 
 def roots_of(snapshot: Snapshot) -> Roots:
-    """Return the roots that a snapshot record holds. Raises Corrupt."""
+    """Return the roots in a snapshot record. Raises Corrupt."""
     try:
         return _decode_roots(snapshot.body)
     except (msgspec.DecodeError, UnicodeDecodeError) as exc:
@@ -112,7 +112,7 @@ def roots_of(snapshot: Snapshot) -> Roots:
 
 
 def roots_in(log: Log, snapshot: Snapshot | None) -> Roots:
-    """Return the roots as this log sees them. Clients up to the fork point are the ancestor's and are left out."""
+    """Return a snapshot's roots for this log. The clients up to a fork point belong to the ancestor: leave them out."""
     if snapshot is None:
         return EMPTY_ROOTS
     roots = roots_of(snapshot)
@@ -130,7 +130,7 @@ def _patch(layer: Layer, above: int = 0) -> Mapping[str, Slot | None]:
 
 
 def _expired(state: State) -> dict[str, Slot | None]:
-    """Return the deletions of the tombstones that a floor raised since the last snapshot makes unreachable."""
+    """Return the deletions of the tombstones at or below the floor, if the floor rose since the last snapshot."""
     if state.floor == state.roots.floor:
         return {}
     tombstones = scan(state.chunks, state.roots.tombstones)

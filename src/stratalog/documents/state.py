@@ -1,6 +1,6 @@
 """State: a document at one version. Immutable and shared between threads; each commit makes a new state.
 
-It holds the three trees of a snapshot, and over each tree the changes of later entries.
+A state holds the three trees of a snapshot, and for each tree the changes of later entries.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ NEAR_MAX = 32
 
 
 class Roots(msgspec.Struct, frozen=True, array_like=True):
-    """The content of a snapshot: three trees, and numbers that would need a walk to compute."""
+    """The content of a snapshot: three trees, and numbers that could be computed only by a walk of the trees."""
 
     content: Root
     clients: Root
@@ -41,7 +41,7 @@ class Roots(msgspec.Struct, frozen=True, array_like=True):
     fields_bytes: int = 0
     floor: int = 0
     orders: tuple[int, int] = (0, 0)
-    """How far the orders of cookies are ahead of versions, and the first order with this lead; see `resumption`."""
+    """The lead of cookies' orders over versions, and the first order with this lead; see `resumption`."""
 
 
 EMPTY_ROOTS = Roots(EMPTY, EMPTY, EMPTY)
@@ -53,11 +53,11 @@ class ClientState(msgspec.Struct, frozen=True, array_like=True):
     id: int
     payload: bytes
     merged: tuple[int, bytes] | None = None
-    """After a merge: the fork's version that holds the mutation, and the fork's hash at that version; see `Merged`."""
+    """After a merge: the fork's version that has the mutation, and the fork's hash at that version; see `Merged`."""
 
 
 class Layer:
-    """One tree with changes over it. Adding changes makes another layer and leaves this one unchanged.
+    """One tree with changes over it. Adding changes makes another layer and leaves this layer unchanged.
 
     The changes are stored in runs, newest first. A run is at least `RUN_GROWTH` times as large as the run before it. So
     runs are few, and each change is copied a bounded number of times per run. A commit costs the same after a million
@@ -96,7 +96,7 @@ class Layer:
         return {key: slot for key, slot in changes.items() if slot.version > after} if after else changes
 
     def get(self, chunks: Chunks, key: str) -> Slot | None:
-        """Return the slot of ``key``; None where it is absent."""
+        """Return the slot of ``key``; None if it is absent."""
         for run in self._runs:
             if (slot := run.slots.get(key)) is not None:
                 return slot if slot.value else None
@@ -157,7 +157,7 @@ class _Run:
 
 
 def _with_run(runs: tuple[_Run, ...], changes: Mapping[str, Slot]) -> tuple[_Run, ...]:
-    """Return the runs after ``changes``. The newest run is copied while it is small, and then joins the next ones."""
+    """Return the runs after ``changes``. The new run absorbs each next run that is small, or not much larger."""
     newest, rest = dict(changes), runs
     while rest and len(rest[0].slots) < max(RUN_MIN, RUN_GROWTH * len(newest)):
         newest, rest = {**rest[0].slots, **newest}, rest[1:]
@@ -243,7 +243,7 @@ class State:
         return self.version + self.orders[0]
 
     def slot(self, key: str) -> Slot | None:
-        """Return the slot of a key of the content; None where it is absent."""
+        """Return the slot of a key of the content; None if it is absent."""
         try:
             return self.content.get(self.chunks, key)
         except NotFound as exc:
@@ -264,7 +264,7 @@ class State:
             raise self._gone() from exc
 
     def changed_in(self, key: str, slot: Slot | None = _UNKNOWN) -> int:
-        """Return the version that changed ``key`` last; negative if it deleted the key; 0 if none is known.
+        """Return the version that changed ``key`` last; negative if it deleted the key; 0 if no such version is known.
 
         ``slot`` is the key's slot, if the caller has it; that saves the lookup.
         """
@@ -296,7 +296,7 @@ class State:
         return _decode_lost(slot.value) if slot else ()
 
     def members(self, group: str) -> Iterator[str]:
-        """Yield the clients of a group, in order. Clients without a group belong to none."""
+        """Yield the clients of a group, in order. The group ``""`` has no members."""
         prefix = members_prefix(group)
         try:
             for key, _ in self.clients.scan(self.chunks, prefix):
@@ -313,7 +313,7 @@ class State:
             raise self._gone() from exc
 
     def client_version(self, client: str) -> int:
-        """Return the version that holds a client's newest mutation; 0 for an unknown client."""
+        """Return the version that committed a client's newest mutation; 0 for an unknown client."""
         slot = self._reading(self.clients, client)
         return slot.version if slot else 0
 
@@ -360,9 +360,9 @@ class State:
         return after
 
     def onto(self, snapshot_version: int, roots: Roots) -> State:
-        """Return the same state over a newer snapshot: only later changes are kept over its trees."""
+        """Return the same state over a newer snapshot. It keeps only the changes after that snapshot."""
         # The trees of a later version would show content that this state does not have.
-        assert snapshot_version <= self.version, "a state stands on a snapshot of its own past"
+        assert snapshot_version <= self.version, "a state's snapshot is never newer than the state"
         layers = tuple(
             layer.over(root, snapshot_version)
             for root, layer in zip((roots.content, roots.clients, roots.tombstones), self._layers(), strict=True)

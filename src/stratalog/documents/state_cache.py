@@ -20,14 +20,15 @@ LOOKS_MAX = 4
 class StateCache:
     """Holds one state, the newest that any thread has offered. Other versions are loaded from storage and not held.
 
-    These rules hold whatever the threads of a handle do (docs/design.md#a-process-never-goes-back):
+    These rules hold for any actions of a handle's threads (docs/design.md#a-process-never-goes-back):
 
     - The version of the held state never falls. After a state is dropped, the cache accepts no older state.
-    - Of the held and the offered state the cache keeps the newer one, over the newer of their two snapshots. It does
+    - Of the held and the offered state the cache keeps the newer state, over the newer of their two snapshots. It does
       not use a snapshot that is known to be gone.
-    - The lock inside `Newest` protects only the replacement. No thread reads storage under it, so none waits long.
+    - The lock inside `Newest` protects only the replacement. No thread reads storage under the lock, so no thread waits
+      long for it.
     - A state is immutable, so readers share it without a lock. A decision reads `cached` once and passes that state on,
-      since the next read may return a newer one.
+      since the next read may return a newer state.
     """
 
     def __init__(self, log: Log, chunks: Chunks) -> None:
@@ -37,11 +38,11 @@ class StateCache:
 
     @property
     def cached(self) -> State | None:
-        """The held state, which may be behind the head. None at first, and after it was dropped."""
+        """The held state, which may be behind the head. None at first, and after the state was dropped."""
         return self._shared.value
 
     def at(self, version: int | None = None) -> State:
-        """Return the state at a version; at the head, read now, if None. Raises Invalid, NotFound, VersionForgotten."""
+        """Return the state at ``version``, or at the head now if None. Raises Invalid, NotFound, VersionForgotten."""
         if version is None:
             return self.fresh()
         if type(version) is not int or version < 0:
@@ -51,10 +52,10 @@ class StateCache:
         return self._at_version(version)
 
     def fresh(self) -> State:
-        """Return the state at the head, read now, or a newer one that another thread has made meanwhile.
+        """Return the state at the head, read now, or a newer state that another thread has made meanwhile.
 
-        Readers call it during a commit and do not wait for the commit. Raises NotFound; Unavailable where history was
-        repeatedly forgotten before it could be read.
+        Readers call it during a commit and do not wait for the commit. Raises NotFound; Unavailable if history was
+        repeatedly forgotten before this method could read it.
         """
         for _ in range(LOOKS_MAX):
             head = self.log.head()
@@ -62,7 +63,7 @@ class StateCache:
                 state = self._shared.offer(self._at_head(self._shared.value, head))
             except VersionForgotten:
                 continue  # another process raised the floor meanwhile; a fresh head is never below it
-            assert state.version >= head.version, "a fresh state holds all that the head read now holds"
+            assert state.version >= head.version, "a fresh state is not older than the head just read"
             return state
         raise Unavailable("the history was forgotten while it was read; read again", document=self.log.record.name)
 
@@ -85,15 +86,15 @@ class StateCache:
         return self.load(head.version, head) if state.snapshot_version < state.floor else state
 
     def load(self, version: int, head: Head | None = None) -> State:
-        """Return the state at a version, from its snapshot and the later entries. It is not held. See `load_state`."""
+        """Return the state at a version, loaded by `load_state`. The cache does not hold this state."""
         return load_state(self.log, self._chunks, version, head)
 
     def offer(self, state: State) -> State:
-        """Hold ``state`` unless a newer one is held or was dropped. Return the held state, or ``state`` if none is."""
+        """Hold ``state`` unless a newer state is or was held. Return the held state; ``state`` if no state is held."""
         return self._shared.offer(state)
 
     def move_onto(self, taken: State) -> None:
-        """Move the held state, with its later changes, onto the snapshot of ``taken``, if that is newer than its own.
+        """Move the held state, with its later changes, onto the snapshot of ``taken``, if its own snapshot is older.
 
         A held state older than the snapshot is left as it is.
         """
@@ -127,7 +128,7 @@ _version = attrgetter("version")
 
 
 def _on_newer_base(newer: State, older: State) -> State:
-    """Return the newer state, moved onto the older one's snapshot if that is newer and not known to be gone."""
+    """Return the newer state. Move it onto the older state's snapshot if that snapshot is newer and not known lost."""
     if newer.snapshot_version < older.snapshot_version <= newer.version and not older.stale:
         return newer.onto(older.snapshot_version, older.roots)
     return newer

@@ -1,7 +1,7 @@
-"""Values as a document stores them: small ones as their canonical bytes, large ones as a reference to a blob.
+"""Values as a document stores them: a small value as its canonical bytes, a large value as a reference to a blob.
 
-A reference is a MessagePack extension. No canonical value is one, so the first byte distinguishes the two. An argument
-that is also a value of the patch is an extension of another type, which names that value's row.
+A reference is a MessagePack extension. No canonical value is an extension, so the first byte identifies a reference. An
+argument that is also a value of the patch is an extension of another type, which names that value's row.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class ValueReference(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Values:
-    """Stores and loads the values of one owner. ``metadata_fields`` are kept inline, so listing opens no body."""
+    """Stores and loads the values of one owner. ``metadata_fields`` are kept inline, so a listing reads no body."""
 
     def __init__(self, blobs: Blobs, owner: str, metadata_fields: tuple[str, ...] = ("id", "name")) -> None:
         self._blobs = blobs
@@ -63,7 +63,7 @@ class Values:
         return read_body(self._blobs, self.folder(reference), reference.body)
 
     def read_back(self, stored: bytes) -> Iterator[BlobReading]:
-        """Read the blobs of a large value or argument from storage; a small one has none. Raises Unavailable."""
+        """Read the blobs of a large value or argument from storage; a small value has no blobs. Raises Unavailable."""
         reference = as_reference(stored)
         if reference is not None:
             yield from read_body_back(self._blobs, self.folder(reference), reference.body)
@@ -105,7 +105,7 @@ class Values:
 
 
 def as_reference(stored: bytes) -> ValueReference | None:
-    """Return the reference in ``stored``; None where ``stored`` is the value itself."""
+    """Return the reference in ``stored``; None if ``stored`` is the value itself."""
     if stored[0] not in EXTENSION_HEADS:
         return None
     extension: Any = decode(stored)
@@ -120,7 +120,7 @@ def patch_argument(position: int) -> msgspec.msgpack.Ext:
 def value_of(argument: Any, patch: Sequence[PatchRow]) -> bytes:
     """Return the stored bytes of a committed argument: its own bytes, a reference, or the value of a row of ``patch``.
 
-    Raises Corrupt where the argument names a row that holds no value.
+    Raises Corrupt if the argument names a row that holds no value.
     """
     if isinstance(argument, msgspec.msgpack.Ext) and argument.code == PATCH_EXTENSION:
         return _patch_value(argument.data, patch)

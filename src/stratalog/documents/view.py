@@ -88,7 +88,7 @@ class View(Mapping[str, Any]):
         return self._state.collection_version(collection)
 
     def content_digest(self) -> str:
-        """Return the hash of keys and values, independent of their history. Replicas compare it. Writes nothing."""
+        """Return the hash of keys and values, without their history: replicas compare this hash. Writes nothing."""
         return unwritten_roots(self._state).content.digest.hex()
 
 

@@ -28,7 +28,7 @@ from stratalog.retry import Retry
 __all__ = ["Approve", "MutationBatch", "Writer"]
 
 Approve = Callable[[State, Run], Merged]
-"""Checks a batch's run on a state before it is written: raises MergeConflict, or returns the progress to record."""
+"""Checks a batch's run before the run is written: raises MergeConflict, or returns the progress to record."""
 
 
 class MutationBatch(msgspec.Struct, frozen=True):
@@ -47,7 +47,7 @@ class MutationBatch(msgspec.Struct, frozen=True):
 class _Attempt:
     """A batch in flight: its blobs, and its last run, which stays valid until another writer commits.
 
-    ``counted`` is how many of its clients were counted as created by their principal.
+    ``counted`` is the number of new clients that were already counted as created by the batch's principal.
     """
 
     __slots__ = ("blob_batch", "counted", "run", "state")
@@ -136,7 +136,7 @@ class Writer:
                 except VersionConflict as exc:
                     lost, retry = exc, retry or self._log.retry()
                 except (MergeConflict, QuotaExceeded):
-                    # On an older state the refusal may be outdated: run again on a fresh one.
+                    # A refusal on an older state may be outdated: run again on a fresh state.
                     if fresh:
                         raise
             fresh = True
@@ -167,12 +167,12 @@ class Writer:
         return run
 
     def _reserve(self, state: State, run: Run, batch: MutationBatch, attempt: _Attempt) -> Reservation:
-        """Reserve quota for the run's new clients. Raises QuotaExceeded, or an error if its principal is too fast."""
+        """Reserve quota for the run's new clients. Raises QuotaExceeded, or an error if the principal is too fast."""
         if batch.admitted or not run.bindings:
             return UNBOUND
         newcomers = Amounts(clients=len(run.bindings))
         organisation = self._log.record.organisation
-        # After a lost race the clients are reserved again, but they are created once.
+        # After a lost race the clients are reserved again, but count only once as created.
         creator = batch.owner if newcomers.clients > attempt.counted else ""
         reservation = self._log.environment.reserve(
             organisation, newcomers, document_clients=state.count_clients, principal=creator

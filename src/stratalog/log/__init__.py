@@ -7,7 +7,7 @@ tasks               background tasks
 log                 the handle of one incarnation
 entries             entries and events as index items
 bodies              large bodies as blobs
-blob_batch          the blobs of one commit, put before it
+blob_batch          the blobs of one commit, stored no later than the commit
 names               the name record: incarnation, segment, floor, parent
 directory           the logs and records of an organisation
 head                the end of a log
@@ -15,12 +15,12 @@ segments            runs of entries that share an index partition
 pins                the versions that forks need
 chain               the hash that names a history
 redaction           erasure of an entry's events; their digest stays
-verification        recomputation of a chain, and its damaged versions
+verification        recomputation of a chain, and a report of its damaged versions
 plan                the writes of one commit
-pending_entry       an entry between its caller and its outcome
+pending_entry       an entry from the append call until its outcome is known
 conditional_append  one conditional put of entry n + 1, for logs and records
 append              group commits, and the entries of a batch
-contention          when to read first, and how long to back off
+contention          an estimate: does a read before the put pay, and how long is the back-off
 commit              a commit whose unknown outcome is resolved
 reader              bounded reads across segments and archives
 lifecycle           creation, forks and deletion
@@ -34,7 +34,7 @@ admission           quotas of organisations, enforced on writers
 scrub_record        the position of the blob scrub, and the result of its last complete pass over all blobs
 sweep               removal of the rows of a deleted log
 
-A log does not interpret its events. Documents do, and so do applications that use a log directly.
+A log does not interpret its events. Documents interpret them. So do applications that use a log directly.
 """
 
 from stratalog.log.app_snapshots import AppSnapshot

@@ -1,9 +1,9 @@
 """Admission: enforces the quotas of organisations on writers, from measured usage plus the writes admitted since.
 
 A process reads an organisation's measurement now and then, and adds the amounts that it has admitted itself since the
-measurement began. It does not know the amounts that other processes admit meanwhile. Writers can therefore exceed a
+measurement began. It does not count the amounts that other processes admit meanwhile. Writers can therefore exceed a
 quota by those amounts until the next measurement. Amounts that the process admits while a measurement runs may be part
-of both figures. Such amounts count twice until the next measurement.
+of the measurement and of the process's own sum. These amounts count twice until the next measurement.
 
 An organisation without quotas costs neither a read nor memory.
 """
@@ -34,13 +34,13 @@ from stratalog.process_fork import close_in_child
 __all__ = ["UNBOUND", "Admission", "Reservation", "Usage"]
 
 Creating = Callable[[str, Amounts], None]
-"""Called with a principal and amounts, before the principal creates them. Raises where the principal is too fast."""
+"""Called with a principal and the amounts that it is about to create. Raises if the principal creates too fast."""
 
 _NAMES = {"stored_bytes": "stored bytes", "documents": "documents", "records": "records", "clients": "clients"}
 
 
 class Usage(msgspec.Struct, frozen=True, kw_only=True):
-    """The usage of an organisation as this process knows it.
+    """The usage of an organisation: its measurement, and the amounts that this process has admitted.
 
     ``measured`` is the newest measurement, None if the organisation was never measured. ``admitted`` is the sum of the
     amounts that this process has admitted and that the measurement does not cover.
@@ -57,7 +57,7 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def ratio(self) -> float:
-        """Return the largest used share of any quota; 0 where the organisation has no quota."""
+        """Return the largest used share of any quota; 0 if the organisation has no quota."""
         pairs = [(getattr(self.amounts, name), getattr(self.quotas, f"{name}_max")) for name in _NAMES]
         return max((used / limit for used, limit in pairs if limit), default=0.0)
 
@@ -125,7 +125,7 @@ class Admission:
         return account.usage(self.quotas(organisation))
 
     def known(self) -> Iterator[tuple[str, Usage]]:
-        """Yield the organisations with quotas that reserved something lately, with their usage. Reads nothing."""
+        """Yield the organisations with quotas that this process has in memory, with their usage. Reads nothing."""
         with self._lock:
             accounts = list(self._accounts.items())
         for organisation, account in accounts:
@@ -154,8 +154,8 @@ class Admission:
     def _make_room(self, newest: str) -> None:
         """Evict one account other than ``newest``: the oldest empty account, else the oldest account.
 
-        Callers may invent organisation names. Their accounts hold nothing, so they are evicted before accounts with
-        amounts.
+        Callers may invent organisation names. The account of an invented name is empty, so it is evicted before
+        accounts with amounts.
         """
         names = (name for name, account in self._accounts.items() if account.is_empty and name != newest)
         del self._accounts[next(names, next(iter(self._accounts)))]
@@ -164,8 +164,8 @@ class Admission:
 class Reservation:
     """The amounts admitted for one write.
 
-    Used as a context manager, the reservation is confirmed at the end of the block. After an error other than
-    OutcomeUnknown nothing was written, and the reservation is released.
+    As a context manager, the reservation confirms itself at the end of the block. It releases itself after an error
+    other than OutcomeUnknown, since then nothing was written.
     """
 
     def __init__(self, ledger: _Ledger | None, amounts: Amounts) -> None:
@@ -173,24 +173,24 @@ class Reservation:
         self._amounts = amounts
 
     def check(self, amounts: Amounts) -> None:
-        """Raise QuotaExceeded where the quotas leave no room for ``amounts`` more."""
+        """Raise QuotaExceeded if the quotas leave no room for ``amounts`` more."""
         if self._ledger is not None:
             self._ledger.check(amounts)
 
     def add(self, amounts: Amounts) -> None:
-        """Admit more. Raises QuotaExceeded; the amounts admitted before stay."""
+        """Admit ``amounts`` too. Raises QuotaExceeded: the amounts admitted earlier stay admitted."""
         if self._ledger is not None:
             self._ledger.add(amounts)
             self._amounts = self._amounts.plus(amounts)
 
     def confirm(self) -> None:
-        """Record that the write was, or may have been, committed: it counts until a later measurement begins."""
+        """Record that the write was or may be committed. The amounts count until a later measurement begins."""
         amounts, self._amounts = self._amounts, NOTHING
         if self._ledger is not None and amounts != NOTHING:
             self._ledger.settle(amounts, confirmed=amounts)
 
     def release(self) -> None:
-        """Record that nothing was written. After `confirm` it does nothing."""
+        """Record that nothing was written. After `confirm` this method does nothing."""
         amounts, self._amounts = self._amounts, NOTHING
         if self._ledger is not None and amounts != NOTHING:
             self._ledger.settle(amounts, confirmed=NOTHING)
@@ -207,7 +207,7 @@ class Reservation:
 
 
 UNBOUND = Reservation(None, NOTHING)
-"""The reservation of an organisation without quotas. It holds nothing, so all callers may share it."""
+"""The reservation of an organisation without quotas. It reserves nothing, so all callers may share it."""
 
 
 class _Ledger:
@@ -245,7 +245,7 @@ class _Ledger:
 
 
 class _Account:
-    """The usage of one organisation as this process knows it."""
+    """The count that this process keeps of one organisation's usage."""
 
     def __init__(self, clock: Clock) -> None:
         self.lock: threading.Lock = threading.Lock()
@@ -270,9 +270,10 @@ class _Account:
         return self.pending == self._written == NOTHING
 
     def refresh(self, index: Index, organisation: str, *, at_once: bool = False) -> None:
-        """Read the measurement if it is due, or ``at_once``, which reads consistently.
+        """Read the measurement if it is due. With ``at_once``, read it in any case, and consistently.
 
-        Unavailable is raised only with ``at_once``. Else it is ignored: the write that follows meets the same store.
+        Raises Unavailable only with ``at_once``. Else a failed read is ignored: the write that follows uses the same
+        store, so it fails too.
         """
         if not self.is_due and not at_once:
             return
@@ -327,7 +328,7 @@ class _Account:
 
 
 class _Slice(NamedTuple):
-    """The amounts written during a span of time. They count until a measurement begins after the end of the span."""
+    """The amounts written in a span of time. The amounts count until a measurement begins after the end of the span."""
 
     first_ms: int
     last_ms: int

@@ -2,8 +2,8 @@
 
 App snapshots are for applications that use the log directly and whose state is not a map from keys to values. The
 application cuts its state into parts so that a small change leaves most of them unchanged. A stored part is not written
-again. Two rules hold, as for every snapshot. The parts are durable no later than the snapshot's record. A snapshot that
-shares parts of an older one is committed only while the older one exists.
+again. Two rules apply, as for every snapshot. The parts are durable no later than the snapshot's record. A snapshot
+that shares parts of an older snapshot is committed only while the older snapshot exists.
 """
 
 from __future__ import annotations
@@ -63,10 +63,10 @@ def save_app_snapshot(
     hash: bytes,
     parts: Sequence[bytes],
 ) -> bool:
-    """Save the state of ``version`` and return True; return False where a snapshot of that version exists.
+    """Save the state of ``version`` and return True; return False if a snapshot of that version exists.
 
     ``base`` is the newest snapshot at or below ``version``. Raises Invalid or LimitExceeded for parts that may not be
-    stored, VersionForgotten where the floor rose above ``version`` meanwhile, and the errors of the ports.
+    stored, VersionForgotten if the floor rose above ``version`` meanwhile, and the errors of the ports.
     """
     if not parts or max(map(len, parts)) > BODY_PART_BYTES:
         raise LimitExceeded("an app snapshot has no part, or a part that is too large", limit=BODY_PART_BYTES)
@@ -81,7 +81,7 @@ def save_app_snapshot(
         except ConditionFailed:
             if base is None:
                 raise
-            # The base's parts may be collected with it, so write every part anew.
+            # The collector may delete the parts of the missing base, so write every part anew.
             base = None
             environment.counters["snapshot whose base was gone"] += 1
             continue

@@ -1,6 +1,6 @@
 """Appends of entries to a log. Threads of one process share commits: the leader commits for every queued thread.
 
-`plan_append` is pure and decides the writes. `LogAppend` commits them by the conditional append that records share.
+`plan_append` is pure and decides the writes. `LogAppend` commits the writes by the same conditional append as records.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ from stratalog.ports.index import Check, Delete, Equals, Item
 
 __all__ = ["Appender", "LogAppend"]
 
-JOINT_ENTRIES_MAX = COMMIT_WRITES_MAX - 4  # a roll-over adds three writes, the check of the head one
+JOINT_ENTRIES_MAX = COMMIT_WRITES_MAX - 4  # a roll-over adds three writes, the check of the head adds one
 JOINT_BYTES_MAX = COMMIT_BYTES_MAX // 2
-# An entry may join a commit whose blobs are below this limit. Its own blobs have at most `HELD_BYTES_MAX` bytes.
+# An entry may join a commit whose blobs are below this limit. One entry's blobs have at most `HELD_BYTES_MAX` bytes.
 JOINT_BLOB_BYTES_MAX = COMMIT_BLOB_BYTES_MAX - HELD_BYTES_MAX
 
 _in_doubt_versions = attrgetter("in_doubt")
@@ -53,8 +53,8 @@ _in_doubt_versions = attrgetter("in_doubt")
 class Appender:
     """Writes one log's entries for all threads of a process. It remembers the head, so a steady writer reads nothing.
 
-    Readers and the leader of a group commit share the head and the contention estimate, which only guides guesses.
-    Only a leader changes the other state that outlives a commit.
+    Readers and the leader of a group commit share the head and the contention estimate. The estimate affects only the
+    cost of an append. Only a leader changes the other state that outlives a commit.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class Appender:
         self.sent = (0, b"")
         """The version before the commit sent last, and the hash of that commit's last entry."""
 
-        # A head derived from the known name record saves reading the record, while the observation rule allows it.
+        # While the observation rule allows it, a head derived from the known name record saves a read of the record.
         self.origin = Newest(head_rank, None if seen is None else first_head(name, seen))
         self.ask_again_at = 0
         self.branch_lost = False
@@ -91,16 +91,16 @@ class Appender:
         """Write ``pending`` as the next entry and return it, or raise its error. See `Log.append`.
 
         An interrupt of the leader ends only the leader's call. The other unsettled entries of its batch return to the
-        front of the queue. The next leader finds out by their write ids which of them were written.
+        front of the queue. The next leader finds out by the write ids which of these entries were written.
         """
         self._group_commit.commit(pending, self._serve)
         return pending.answer()
 
     def head(self) -> Head:
-        """Return the head, read now and consistently; or a newer one that another thread has learnt meanwhile."""
+        """Return the head, read now and consistently; or a newer head that another thread has learnt meanwhile."""
         start = self.heads.value or self.origin.value
         read = follow_head(self.environment.index, self.environment.clock, self.name, start)
-        # Take the known head after the read: entries that another thread learnt meanwhile are already accounted for.
+        # Take the known head after the read: another thread may have learnt and counted entries meanwhile.
         known = self.heads.value
         head = self.heads.offer(read)
         if known is not None and head is read:
@@ -114,10 +114,10 @@ class Appender:
         return self.heads.value
 
     def _others_between(self, known: Head, head: Head) -> int:
-        """Return how many entries between the two heads other processes wrote.
+        """Return the number of entries between the two heads that other processes wrote.
 
-        A reader may meet the entries of this process's commit before its leader learns the outcome. Only the hash
-        shows which process wrote them.
+        A reader may read the entries of this process's commit before the leader learns the outcome. Only the hash
+        shows which process wrote these entries.
         """
         before, hash = self.sent
         return max(0, (before if hash == head.hash else head.version) - known.version)
@@ -139,7 +139,7 @@ class Appender:
         self._run(batch)
 
     def _fill(self, batch: list[PendingEntry]) -> None:
-        """Add queued entries in order, as many as one commit holds; none where the index charges more for that."""
+        """Add queued entries in order until the commit is full; none if the index charges more for a joint commit."""
         size, blob_bytes = len(batch[0].body), batch[0].blob_bytes
         entries_max = JOINT_ENTRIES_MAX if self.environment.index.joint_commits else 1
         while len(batch) < entries_max and size < JOINT_BYTES_MAX and blob_bytes < JOINT_BLOB_BYTES_MAX:
@@ -155,7 +155,7 @@ class Appender:
         except StratalogError as exc:
             for pending in batch:
                 if not pending.settled:
-                    pending.fail(exc.copy())  # each is raised by another thread
+                    pending.fail(exc.copy())  # another thread raises each copy
         except BaseException:
             append.interrupt()
             raise
@@ -185,11 +185,11 @@ class LogAppend(ConditionalAppend[Head, Plan]):
         return {"log": self._appender.name.name}
 
     def _reads_first(self) -> bool:
-        """Return whether the first try reads the head anew. An entry with an expected version does not need that."""
+        """Return whether the first try reads the head anew. An entry with an expected version needs no new head."""
         return self._appender.is_behind() and any(pending.expected is None for pending in self._batch)
 
     def _prepare(self) -> None:
-        """Refresh aged blobs of entries. The refresh takes time, so the time of sending is taken again after it."""
+        """Refresh aged blobs of entries. A refresh takes time, so take the time of sending again after it."""
         for pending in self._batch:
             if pending.blob_batch is not None and pending.blob_batch.refresh():
                 self._sent = Observation(self._environment.clock)
@@ -231,13 +231,13 @@ class LogAppend(ConditionalAppend[Head, Plan]):
         return chosen
 
     def _refuse_all(self, head: Head) -> None:
-        """Settle the entries that no longer fit. Requires a head that was read during this call, or a newer one."""
+        """Settle the entries that no longer fit. Requires a head that was read during this call, or a newer head."""
         assert self._fresh, "only a head read during this call justifies a refusal"
         for pending in list(self._batch):
             self._refuse(pending, head)
 
     def _refuse(self, pending: PendingEntry, head: Head) -> None:
-        """Settle an entry that expected another version: an earlier call may have written it; else VersionConflict."""
+        """Settle an entry that expected another version: with the entry of an earlier call, else VersionConflict."""
         expected, name = pending.expected or 0, self._appender.name.name
         if not (pending.named and expected < head.version and self._is_answered_at(pending, expected + 1)):
             pending.error = VersionConflict(
@@ -246,10 +246,10 @@ class LogAppend(ConditionalAppend[Head, Plan]):
         self._batch.remove(pending)
 
     def _is_answered_at(self, pending: PendingEntry, version: int) -> bool:
-        """Return whether ``version`` settles ``pending``; if so, settle it.
+        """Settle ``pending`` by the entry stored as ``version``. Return False if that entry does not settle it.
 
-        The version settles it if the stored entry has the same write id: it is then the pending entry, or a redacted
-        one, or belongs to another request. The version also settles it if the version is forgotten by now.
+        A stored entry with the same write id settles ``pending``. The stored entry may be the pending entry itself, may
+        be redacted, or may belong to another request. A forgotten ``version`` settles ``pending`` too.
         """
         try:
             entry = self._appender.entry_as_stored(version)
@@ -303,7 +303,7 @@ class LogAppend(ConditionalAppend[Head, Plan]):
         return ready
 
     def _land(self, plan: Plan, head: Head) -> None:
-        """Settle the plan, or mark it in doubt where the answer came later than the observation rule allows."""
+        """Settle the plan, or mark it in doubt if the answer came later than the observation rule allows."""
         assert plan.first == head.version + 1, "a plan is landed with the head that it follows"
         if head.seen.age_seconds() > OBSERVATION_SECONDS_MAX:
             self._mark_in_doubt(plan)
@@ -318,7 +318,7 @@ class LogAppend(ConditionalAppend[Head, Plan]):
             appender.contention.won()
         if plan.segment != head.segment:
             self._environment.counters["roll-over"] += 1
-            # Only the leader offers name records, so this is still the record that the plan replaced.
+            # Only the leader offers name records, so `appender.name` is still the record that the plan replaced.
             name = appender.name
             assert name.segment == head.segment, "a roll-over seals the segment that the name record names"
             name = msgspec.structs.replace(name, segment=plan.segment, hash=head.hash, revision=name.revision + 1)
@@ -348,7 +348,7 @@ class LogAppend(ConditionalAppend[Head, Plan]):
     def _head_is_gone(self, plan: Plan, head: Head, conflict: ConditionFailed) -> bool:
         """Return whether the head's entry was freed long after it was seen. The head is then dropped and read again.
 
-        Raises HistoryChanged where the entry is missing or is another one, although it cannot have been freed yet.
+        Raises HistoryChanged if the entry is missing or replaced although it cannot have been freed yet.
         """
         last = len(plan.writes) - 1
         if last not in conflict.items or not isinstance(plan.writes[last], Check):

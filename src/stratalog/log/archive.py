@@ -1,4 +1,4 @@
-"""The archive of a sealed segment: its items as one body. Readers get the same items from it as from the index."""
+"""The archive of a sealed segment: its items as one body. Readers get the same items from it and from the index."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ __all__ = ["open_archive", "pack_archive", "read_archive", "write_archive"]
 def write_archive(
     environment: Environment, prefix: str, owner: str, segment: Segment, last: int, blob_batch: BlobBatch
 ) -> BodyRef:
-    """Store the entries of a segment that ends at ``last``, read them back, and return the reference of the archive.
+    """Store the entries of a segment that ends at ``last``, read the archive back, and return its reference.
 
-    ``blob_batch`` must put blobs at once. Raises Corrupt where an entry is missing, Unavailable where the archive does
+    ``blob_batch`` must put blobs at once. Raises Corrupt if an entry is missing, Unavailable if the archive does
     not read back. After either error no record names the archive.
     """
     items = _indexed(environment, prefix, segment, last)
@@ -47,7 +47,7 @@ def read_archive(environment: Environment, prefix: str, owner: str, segment: Seg
     """Return the items of an archived segment. Raises Corrupt.
 
     A mark that was committed late may name an archive that was collected meanwhile. Until the segment is freed, the
-    index still has the items; they are then read from the index.
+    index still has the items, so this function reads them from the index.
     """
     try:
         return open_archive(environment, prefix, owner, segment)
@@ -71,7 +71,7 @@ def open_archive(environment: Environment, prefix: str, owner: str, segment: Seg
 
 
 def _indexed(environment: Environment, prefix: str, segment: Segment, last: int) -> list[Item]:
-    """Return the items of a segment that ends at ``last``, from the index. Raises Corrupt where one is missing."""
+    """Return the items of a segment that ends at ``last``, from the index. Raises Corrupt if an item is missing."""
     items = list(environment.index.query(entries_partition(prefix, segment.first), before=number(last + 1)))
     if [parse_number(item.sort) for item in items] != list(range(segment.first, last + 1)):
         raise Corrupt("a segment lacks entries", prefix=prefix, segment=segment.first, last=last)

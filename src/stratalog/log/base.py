@@ -1,4 +1,4 @@
-"""The base: the snapshot that replaces forgotten history. It is read back from storage before a floor rises.
+"""The base: the snapshot that replaces forgotten history. This module reads it back before a floor rises.
 
 The base of a log with an application's state is one of the application's snapshots. Documents make their own base; see
 `stratalog.documents`. A log without state has no base: nothing replaces its forgotten history.
@@ -16,12 +16,12 @@ __all__ = ["AppBases", "base_at", "needs_base", "require_app_base"]
 
 
 def needs_base(log: Log) -> bool:
-    """Return whether the log has a state. The history of such a log is forgotten only up to a snapshot."""
+    """Return whether the log has a state. The floor of a log with a state rises only to a snapshot's version."""
     return log.record.kind != "log" or log.snapshot_at(log.head().version) is not None
 
 
 def base_at(log: Log, floor: int) -> Snapshot:
-    """Return the snapshot at the floor, with which history begins. Raises Corrupt where it is missing."""
+    """Return the snapshot at the floor, with which history begins. Raises Corrupt if this snapshot is missing."""
     base = newest_snapshot(log.environment.index, log.record.prefix, floor)
     if base is None or base.version != floor:
         raise Corrupt("the snapshot at the start of the history is missing", log=log.record.name, floor=floor)
@@ -31,8 +31,8 @@ def base_at(log: Log, floor: int) -> Snapshot:
 def require_app_base(log: Log) -> None:
     """Read the base at the floor of a log back, with all of its parts. Raises Corrupt.
 
-    A log without state needs no base. An application may begin to save snapshots of the log later. A slow process may
-    then have stored a snapshot of a version below the floor. The log still needs no base.
+    A log without state needs no base. The application may save its first snapshot while another process raises the
+    floor above that snapshot. The log still needs no base at this floor.
     """
     environment, floor = log.environment, log.floor()
     if log.record.kind == "log":
@@ -49,7 +49,7 @@ def require_app_base(log: Log) -> None:
 
 
 class AppBases:
-    """Finds a base among the application's own snapshots of a log. ``damages`` lists the snapshots that it rejected."""
+    """Finds a base among the application's snapshots of a log. ``damages`` lists the snapshots that `find` rejected."""
 
     def __init__(self, log: Log) -> None:
         self.damages: list[tuple[int, BlobDamage]] = []
@@ -62,20 +62,20 @@ class AppBases:
             damage = self._damage(snapshot)
             if damage is None:
                 return snapshot
-            # Another process may have raised the floor and collected the snapshot during the read. Then search again.
+            # If another process raised the floor and deleted the snapshot during the read, search again.
             if self._newest(version) == snapshot:
                 self.damages.append((snapshot.version, damage))
                 version = snapshot.version - 1
         return None
 
     def _newest(self, version: int) -> Snapshot | None:
-        """Return the newest snapshot at or below ``version``, if it is above the floor, which is read later."""
+        """Return the newest snapshot at or below ``version`` if it is above the floor. Read the floor second."""
         snapshot = newest_snapshot(self._log.environment.index, self._log.record.prefix, version)
         floor = max(self._log.floor(), self._log.first - 1)
         return snapshot if snapshot is not None and snapshot.version > floor else None
 
     def raise_damage(self) -> None:
-        """Raise Corrupt where `find` rejected a damaged snapshot. It is newer than the base that `find` returned."""
+        """Raise Corrupt if `find` rejected a damaged snapshot, which is newer than the base that `find` returned."""
         for version, damage in self.damages:
             raise Corrupt(
                 "the application's snapshot is damaged, so the floor cannot rise to it",

@@ -1,4 +1,4 @@
-"""The blobs of one commit: held until the commit where the index can store them with it, else put before it is sent."""
+"""The blobs of one commit. The commit stores them if the index can; else the batch puts them before the commit."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from stratalog.ports.index import NO_BLOBS
 
 __all__ = ["HELD_BYTES_MAX", "BlobBatch", "BlobsDeferred"]
 
-# One batch may hold half of what a commit can store. Entries join a commit while its blobs are below the other half.
+# One batch may hold half of the bytes that a commit can store. Entries may join a commit up to the other half.
 HELD_BYTES_MAX = COMMIT_BLOB_BYTES_MAX // 2
 
 RENEWED_TOGETHER = 1024
@@ -31,9 +31,10 @@ class BlobBatch:
     Create it before the first blob is written. Call `refresh` before the commit is sent and `renew` after the answer.
     Pass `blobs` to the commit.
 
-    Held blobs become durable with the item, so a collector sees both or neither. Blobs put ahead are safe from the
-    collector if they are less than half the grace old when the commit is answered. `renew` puts older blobs again
-    (docs/concepts/collecting.md). The batch keeps their bytes in memory for that, since their source may be collected.
+    Held blobs become durable with the item, so a collector sees both the blobs and the item, or neither. Blobs put
+    ahead are safe from the collector if they are less than half the grace old when the commit is answered. `renew` puts
+    older blobs again (docs/concepts/collecting.md). The batch keeps the bytes of these blobs, since their source may be
+    collected.
     """
 
     def __init__(
@@ -55,7 +56,8 @@ class BlobBatch:
     def defer(self) -> None:
         """From now on only collect the blobs to put ahead; `put_deferred` puts them.
 
-        For a caller that holds a lock. If it put blobs under the lock, other threads would wait for the blob store.
+        A caller that holds a lock calls `defer`. If it put blobs under the lock, other threads would wait for the blob
+        store.
         """
         self._deferred = {}
 
@@ -64,7 +66,7 @@ class BlobBatch:
         self._held, self.held_bytes = {}, 0
 
     def check_put(self) -> None:
-        """Raise BlobsDeferred where blobs were collected and not put."""
+        """Raise BlobsDeferred if blobs were collected and not put."""
         if self._deferred:
             raise BlobsDeferred
 
@@ -97,7 +99,7 @@ class BlobBatch:
         self.held_bytes += size
 
     def put_all(self, bodies: Mapping[str, bytes]) -> None:
-        """Store many blobs. Those that are put ahead are put together. Raises the errors of ``Blobs.put``."""
+        """Store many blobs. The blobs to put ahead are put together. Raises the errors of ``Blobs.put``."""
         if self._environment.index.blob_bytes_max:
             for key, body in bodies.items():
                 self.put(key, body)
@@ -107,7 +109,7 @@ class BlobBatch:
     def refresh(self) -> bool:
         """Before the commit is sent, put again the blobs that may have been collected while the process slept.
 
-        Tries once and returns whether it put them. Raises Unavailable where a put fails: no item names the blobs yet.
+        Tries once and returns whether it put them. Raises Unavailable if a put fails: no item names the blobs yet.
         """
         if self._looked is None or self._looked.age_seconds() <= OBSERVATION_SECONDS_MAX:
             return False
@@ -122,7 +124,7 @@ class BlobBatch:
     def renew(self) -> None:
         """After the answer, put again the blobs that grew too old meanwhile, with retries.
 
-        Without this a committed item could name missing blobs. Raises OutcomeUnknown where the retries fail.
+        Without the renewal a committed item could name missing blobs. Raises OutcomeUnknown if the retries fail.
         """
         if self._looked is None or self._looked.age_seconds() <= GRACE_SECONDS / 2:
             return
@@ -138,7 +140,7 @@ class BlobBatch:
         if self._deferred is not None:
             self._deferred.update(bodies)
             return
-        # The first put is the oldest, so its age decides for all.
+        # The first put is the oldest, so its age is the limit for all puts.
         self._looked = self._looked or Observation(self._environment.clock)
         self._ahead.update(bodies)
         self._put(bodies)

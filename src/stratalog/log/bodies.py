@@ -1,4 +1,4 @@
-"""Bodies: bytes of any size as blobs. Up to one part a body is a blob; above that, parts and a manifest of them."""
+"""Bodies: bytes of any size as blobs. A small body is one blob. A larger body is several parts and their manifest."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class BodyRef(msgspec.Struct, frozen=True, array_like=True):
     address: bytes
     size: int
     digest: bytes | None = None
-    """The hash of the content; None where the body is one blob: ``address`` is then that hash."""
+    """The hash of the content; None if the body is one blob: ``address`` is then that hash."""
 
 
 class BlobWriter(Protocol):
@@ -116,7 +116,7 @@ def read_body_back(blobs: Blobs, prefix: str, ref: BodyRef) -> Iterator[BlobRead
 
 
 def blob_addresses(blobs: Blobs, prefix: str, ref: BodyRef) -> Iterator[bytes]:
-    """Yield the hashes of all blobs of the body: first ``ref.address``, then the parts, if it has several."""
+    """Yield the hashes of all blobs of the body: first ``ref.address``, then those of the parts, if it has several."""
     yield ref.address
     if ref.digest is not None:
         yield from _manifest(blobs, prefix, ref)
@@ -128,7 +128,7 @@ def _slices(content: bytes) -> Iterator[bytes]:
 
 
 def _parts(content: Iterable[bytes]) -> Iterator[bytes]:
-    """Cut pieces of any size into parts of `BODY_PART_BYTES`; the last one may be shorter."""
+    """Cut pieces of any size into parts of `BODY_PART_BYTES`; the last part may be shorter."""
     buffer = bytearray()
     for piece in content:
         buffer += piece

@@ -1,8 +1,8 @@
 """The hash chain: the hash of an entry names the whole history up to it. `formats/chain.md` defines it exactly.
 
-Entry n has H(n) = SHA-256(H(n − 1) ‖ D(n)). D(n) digests the entry's own facts. H(0) comes from the *origin*, a random
-id that copies, imports and forks keep. The hash does not depend on how a body is stored (inline, compressed, as a
-blob).
+Entry n has H(n) = SHA-256(H(n − 1) ‖ D(n)). D(n) is the digest of the entry's own facts. H(0) comes from the *origin*,
+a random id that copies, imports and forks keep. The hash does not depend on how a body is stored (inline, compressed,
+as a blob).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from stratalog.log.entries import Entry
 __all__ = ["SALT_BYTES", "body_digest", "checked_entries", "genesis", "link"]
 
 SALT_BYTES = 16
-"""A redaction erases the salt with the body. Without a salt of this length nobody can guess the body by trying."""
+"""A redaction erases the salt with the body. Nobody can guess a salt of this length, and thereby the body."""
 
 DOMAIN = b"stratalog history 1\0"
 FACTS_FORMAT = 1
@@ -57,8 +57,9 @@ def link(
 
 
 def checked_entries(before: bytes, entries: Iterable[Entry]) -> Iterator[Entry]:
-    """Yield ``entries`` in order, each proven to continue the history that ``before`` names. They must not be upcast.
+    """Yield ``entries`` in order, each proven to continue the history that ``before`` names.
 
+    Read ``entries`` without upcasters.
     Raises Corrupt for the first entry whose stored hash does not follow from its facts and the hash before it.
     """
     for entry in entries:

@@ -19,11 +19,12 @@ def commit_once(
 ) -> None:
     """Commit ``writes`` with ``blobs``, and resolve a lost answer by reading.
 
-    ``landed`` reads whether the writes took effect. No other caller may make the same writes. After a lost answer,
-    ``landed`` is called; if it returns False, the writes are committed again. The first commit may still be under way,
-    but it meets the same conditions, so only one of the two can take effect.
+    ``landed`` reads whether the writes took effect. No other caller may make the same writes. After a lost answer this
+    function calls ``landed``. If ``landed`` returns False, the function commits the writes again. The first commit may
+    still be under way, but it has the same conditions, so only one of the two commits can take effect.
 
-    Raises ConditionFailed: nothing written. Unavailable: nothing written within the time budget. OutcomeUnknown.
+    Raises ConditionFailed: nothing written. Unavailable: nothing written within the time budget. OutcomeUnknown: the
+    writes may have taken effect.
     """
     retry = environment.retry()
     in_doubt = False

@@ -73,7 +73,7 @@ class ConditionalAppend(ABC, Generic[H, P]):
     """One append, from the first try to the last.
 
     Its state is `Idle`, `InFlight`, `RaceLost` or `StoreFailed`. Two more facts outlive a try. The head is *fresh* once
-    it was read during this call; only a fresh head justifies a final answer. A position is *in doubt* where a write of
+    it was read during this call; only a fresh head justifies a final answer. A position is *in doubt* if a write of
     ours may have landed or may still land. While a position is in doubt, each try reads the head and checks that
     position first.
     """
@@ -89,7 +89,10 @@ class ConditionalAppend(ABC, Generic[H, P]):
         self._retry: Retry | None = None
 
     def run(self) -> None:
-        """Try until the append is settled. Raises ContentionError, Unavailable: nothing written. OutcomeUnknown."""
+        """Try until the append is settled.
+
+        Raises ContentionError, Unavailable: nothing is written. Raises OutcomeUnknown: the entry may be written.
+        """
         if not self._reads_first():
             self._try_once()
         while not self._is_settled():
@@ -110,7 +113,7 @@ class ConditionalAppend(ABC, Generic[H, P]):
 
     @abstractmethod
     def _known_head(self) -> H | None:
-        """Return the head as last seen; None where it must be read, since others have appended or probably have."""
+        """Return the head as last seen. None if other writers have appended, or probably have: then read the head."""
 
     @abstractmethod
     def _reread(self) -> H:
@@ -118,19 +121,19 @@ class ConditionalAppend(ABC, Generic[H, P]):
 
     @abstractmethod
     def _resolve_doubts(self, head: H) -> None:
-        """Check each position in doubt. It stays in doubt while it is free: the write may still land there."""
+        """Check each position in doubt. A free position stays in doubt: the write may still land in it."""
 
     @abstractmethod
     def _plan(self, head: H) -> tuple[P, H] | None:
-        """Return the commit to make and the head that it follows; None where there is nothing to write just now."""
+        """Return the commit to make and the head that it follows; None if there is nothing to write just now."""
 
     @abstractmethod
     def _learn(self, plan: P, head: H, conflict: ConditionFailed) -> bool:
-        """Handle a failed condition: another entry, or our own earlier write, is there. Return whether to back off."""
+        """Handle a failed condition: another write, or our own earlier write, landed. Return whether to back off."""
 
     @abstractmethod
     def _land(self, plan: P, head: H) -> None:
-        """Settle the plan, or mark it in doubt where the answer came later than the observation rule allows."""
+        """Settle the plan, or mark it in doubt if the answer came later than the observation rule allows."""
 
     @abstractmethod
     def _mark_in_doubt(self, plan: P) -> None:
@@ -159,7 +162,7 @@ class ConditionalAppend(ABC, Generic[H, P]):
         """Make the next try: inside the turn after a lost race, or if it must read the head before it puts."""
         before, self._state = self._state, IDLE
         if isinstance(before, StoreFailed):
-            self._wait(before.cause)  # outside the turn: other writers would wait with us
+            self._wait(before.cause)  # outside the turn, so that other writers need not wait too
         with self._turn() if isinstance(before, RaceLost) or self._reads_first() else no_turn() as has_turn:
             if isinstance(before, RaceLost):
                 self._wait(before.cause, has_turn=has_turn)
@@ -185,11 +188,11 @@ class ConditionalAppend(ABC, Generic[H, P]):
             self._commit(*planned)
 
     def _usable_head(self, in_doubt: bool) -> H:
-        """Return the remembered head, or read it where it is unknown, outdated, or too old for the observation rule."""
+        """Return the remembered head. If it is unknown, outdated, or too old by the observation rule, read the head."""
         head = None if in_doubt else self._known_head()
         if head is None:
             return self._reread()
-        # The commit and its answer have the other half of the window.
+        # The other half of the observation time is for the commit and its answer.
         return head if head.seen.seconds_until(self._sent) <= OBSERVATION_SECONDS_MAX / 2 else self._reread()
 
     def _commit(self, plan: P, head: H) -> None:
@@ -223,7 +226,7 @@ class ConditionalAppend(ABC, Generic[H, P]):
         raise error from cause
 
     def _verdict(self, cause: StratalogError) -> StratalogError:
-        """Return ``cause``, or OutcomeUnknown where an earlier try may have landed or may still land."""
+        """Return ``cause``, or OutcomeUnknown if an earlier try may have landed or may still land."""
         if self._in_doubt() or isinstance(cause, OutcomeUnknown):
             return OutcomeUnknown(f"the outcome of {self.what} did not arrive in time", **self._details())
         return cause

@@ -1,7 +1,7 @@
-"""Contention: one process's estimate of how contended a log is, which decides how its next try begins.
+"""Contention: one process's estimate of the other writers of a log. The estimate decides how the next try begins.
 
 A put that loses its race costs as much as a put that succeeds. A read costs a fifth of a put. So a writer whose head is
-probably outdated reads it before it puts. A lone writer never reads first.
+probably outdated reads the head before the put. A lone writer never reads first.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ __all__ = ["READ_SHARE", "Contention"]
 READ_SHARE = 0.2
 """The cost of a read relative to a put, in DynamoDB's prices: reading first pays if a larger share of puts loses."""
 
-RETAINED = 7 / 8  # the share of earlier observations that each new one retains
+RETAINED = 7 / 8  # the share of the earlier observations that remains at a new observation
 FORGOTTEN = 1 / 16  # a remainder at or below this many entries is dropped
 BACKOFF_GROWTH = 2.0
 BACKOFF_DECAY = 0.8
@@ -23,23 +23,23 @@ _QUIET = -math.log(1 - READ_SHARE)
 
 
 class Contention:
-    """Estimates contention from the entries of other writers and the fate of own puts.
+    """Estimates contention from the entries of other writers and the outcomes of this process's puts.
 
     The estimate decides whether to read first and how long to wait. A wrong estimate costs time or money, never
-    correctness. It weighs the last dozen tries, whatever time they took. So it suits a log that others write once an
-    hour as well as a log that they write 100 times a second.
+    correctness. The estimate weighs about the last dozen tries, however long they took. So it suits a log with one
+    foreign entry an hour and a log with 100 foreign entries a second.
     """
 
     __slots__ = ("_others", "_seconds", "backoff_seconds", "contended")
 
     def __init__(self) -> None:
         self.contended = False
-        """Whether other writers wrote recently; while none did, no estimate is needed."""
+        """Whether other writers wrote recently. While none wrote, no estimate is needed."""
 
         self._others = 0.0
         self._seconds = 0.0
         self.backoff_seconds = 0.0
-        """The limit of the next wait after a lost put; remembered from one append to the next."""
+        """The limit of the next wait after a lost put. It lasts from one append to the next."""
 
     def saw(self, others: int, seconds: float) -> None:
         """Record that ``others`` entries of other writers appeared within ``seconds``."""

@@ -1,11 +1,11 @@
 """The directory: every log and record of an organisation, listed in the commit that creates it.
 
-The lines of an organisation's logs are one partition, so listing them is one paged read. An organisation may have many
+The lines of an organisation's logs are in one partition, so one paged read lists them. An organisation may have many
 millions of records, which many writers create at once. So the lines of records are spread over shards, and the listing
 merges the shards.
 
 Names belong to an organisation. The partition `!names/NAME` holds one line for each organisation that has a log of that
-name. Every write of such a line shares its commit with a conditional write of the organisation's own name record.
+name. The commit that writes such a line also writes the organisation's own name record, on a condition.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def organisation_put(organisation: str) -> Put:
 
 
 def organisation_missing(environment: Environment, organisation: str) -> list[Put]:
-    """Return the write that lists the organisation, unless a cheap read finds it listed; then no write.
+    """Return the write that lists the organisation; no write if a cheap read finds the organisation listed.
 
     An organisation is never removed from the list. The organisation's item must not be part of every creation:
     concurrent creators would contend for the item.
@@ -126,7 +126,7 @@ def name_delete(organisation: str, log: str) -> Delete:
 
 
 def organisations_of(index: Index, log: str) -> Iterator[NameHolder]:
-    """Yield the organisations that have a log of the name, in UTF-8 order of the ids, by pages; mostly one page.
+    """Yield the organisations that have a log of the name, in UTF-8 order of the ids, by pages.
 
     A tenant must not see other tenants: the caller filters the result before it answers a tenant.
     """
@@ -136,11 +136,11 @@ def organisations_of(index: Index, log: str) -> Iterator[NameHolder]:
 
 
 def _end(prefix: str) -> str | None:
-    """Return the smallest text after all ids that begin with ``prefix``; None where there is no upper bound."""
+    """Return the smallest text after all ids that begin with ``prefix``; None if there is no upper bound."""
     start = prefix.rstrip(LAST_CHARACTER)
     if not start:
         return None
-    # Skip the surrogates, which no id can hold.
+    # Skip the surrogates, which no id can contain.
     following = ord(start[-1]) + 1
     return start[:-1] + chr(0xE000 if following == 0xD800 else following)
 

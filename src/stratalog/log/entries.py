@@ -43,7 +43,7 @@ END = "e"
 COMPRESS_BYTES_MIN = 512
 
 Upcasters = Mapping[tuple[str, int], Callable[[Any], Any]]
-"""(type, schema) → the function that turns the data of such an event into the data of schema + 1."""
+"""(type, schema) → the function that turns an event's data of this type and schema into data of schema + 1."""
 
 
 class Event(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -55,7 +55,7 @@ class Event(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class _PlainEvent(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """An event that msgspec alone can validate; others take a slower path. A character has up to four bytes."""
+    """An event that msgspec alone can validate. Other events take a slower path. A character has up to four bytes."""
 
     type: Annotated[str, msgspec.Meta(max_length=EVENT_TYPE_BYTES_MAX // 4)]
     data: Plain
@@ -71,20 +71,20 @@ class Entry(msgspec.Struct, frozen=True, gc=False):
     write_id: str
     events: tuple[Event, ...]
     principal: str = ""
-    """The id of the principal who asked for the entry, empty where there was none; ``author`` is the name to show."""
+    """The id of the principal who asked for the entry, empty if no principal did; ``author`` is the name to show."""
 
     hash: bytes = b""
-    """Names the history up to this entry; see `stratalog.log.chain`."""
+    """The hash names the history up to this entry; see `stratalog.log.chain`."""
 
     salt: bytes = b""
-    """Hides the body in the chain: without the salt a redacted body cannot be guessed."""
+    """The salt hides the body in the chain: without the salt nobody can guess a redacted body."""
 
     redacted: bytes = b""
-    """The body's digest in the chain, if events and salt were erased; `events` is then empty. Otherwise empty."""
+    """The body's digest in the chain, if events and salt were erased; `events` is then empty. Else ``b""``."""
 
 
 def encode_events(events: Sequence[Event], *, checked: bool = False) -> bytes:
-    """Return the canonical bytes of an entry's events. ``checked`` asserts that their data is canonical already.
+    """Return the canonical bytes of an entry's events. ``checked`` asserts that the events' data is canonical.
 
     Raises Invalid or LimitExceeded for events that may not be stored.
     """
@@ -97,14 +97,14 @@ def encode_events(events: Sequence[Event], *, checked: bool = False) -> bytes:
 
 
 def inline_body(body: bytes) -> tuple[str, bytes]:
-    """Return the tag of a codec, which names the attribute, and ``body`` in that codec: compressed if smaller."""
+    """Return the attribute's name, which is a codec's tag, and ``body`` in that codec: compressed only if smaller."""
     if len(body) >= COMPRESS_BYTES_MIN and len(packed := compress(body)) < len(body):
         return ZSTD.tag, packed
     return PLAIN.tag, body
 
 
 def entry_from_item(item: Item, blobs: Blobs, owner: str, upcasters: Upcasters | None = None) -> Entry:
-    """Return the entry that an item holds; read its body from the blobs where it is not inline. Raises Corrupt."""
+    """Return the entry that an item stores. Read a body that is not inline from the blobs. Raises Corrupt."""
     attributes: Mapping[str, Any] = item.attributes
     if "d" in attributes:
         return _redacted_entry(item, attributes)
@@ -143,9 +143,9 @@ def _redacted_entry(item: Item, attributes: Mapping[str, Any]) -> Entry:
 
 
 def inline_entries(items: Sequence[Item], first: int) -> list[Entry] | None:
-    """Return the entries of ``items`` in half the time of `entry_from_item`; None where an item needs that function.
+    """Return the entries of ``items`` in half the time of `entry_from_item`; None if an item needs `entry_from_item`.
 
-    ``items`` are in order, so the last one shows whether they are the entries from ``first`` on without a gap.
+    ``items`` are in order. So the version of the last item shows whether they run from ``first`` on without a gap.
     """
     if parse_number(items[-1].sort) != first + len(items) - 1:
         return None
@@ -191,7 +191,7 @@ def _stored_body(item: Item, blobs: Blobs, owner: str) -> bytes:
 def _checked_body(events: Sequence[Event]) -> bytes:
     body, plain = reread(events, _plain_events)
     if plain is not None:
-        # Most entries have one event. Comparing its data directly takes a quarter of the time of the iterators.
+        # Most entries have one event. A direct comparison of its data takes a quarter of the iterators' time.
         if len(events) == 1 and plain[0].data == events[0].data:
             return body
         if all(map(eq, map(_data_of, plain), map(_data_of, events))):

@@ -32,7 +32,7 @@ class LogSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Numbers that tune speed and cost; none of them is part of a stored format."""
 
     segment_entries_target: int = 10_000
-    """A segment is sealed at this many entries. In a log with state it waits for a snapshot, up to twice as many."""
+    """A segment is sealed at this many entries; in a log with state, after a snapshot or at twice as many entries."""
 
     snapshot_entries_interval: int = 500
     """The number of versions from one snapshot of a document to the next."""
@@ -41,17 +41,17 @@ class LogSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Larger bodies of events are stored as blobs. Up to this size the index is cheaper."""
 
     append_seconds_max: float = 10.0
-    """How long an append retries under contention or while the index is unavailable."""
+    """The time for which an append retries under contention or while the index is unavailable."""
 
     append_backoff_seconds_first: float = 0.002
     append_backoff_seconds_max: float = 1.0
 
     follow_poll_seconds: float = 0.5
-    """How often a follower polls for new entries."""
+    """The interval at which a follower polls for new entries."""
 
 
 class EnteredOrganisations:
-    """Organisations that a read found in the store's list. The list only grows, so they stay in it."""
+    """Organisations that a read found in the store's list. No organisation ever leaves this list."""
 
     def __init__(self) -> None:
         self._names: set[str] = set()
@@ -94,7 +94,7 @@ class Environment:
         """The decoded chunks of all documents of the store."""
 
         self.admission: Admission | None = None
-        """Enforces quotas; None where none are enforced. A server sets it; a worker and maintenance leave it None."""
+        """Enforces quotas; None if this process enforces none. Only a server sets it, not a worker or maintenance."""
 
         self.entered_organisations: EnteredOrganisations = EnteredOrganisations()
         self.reads: RecentReads = RecentReads()
@@ -103,8 +103,8 @@ class Environment:
     def report(self, what: str, **details: object) -> None:
         """Count and log an event that an operator must learn of. Alarms match ``what`` in metrics and logs.
 
-        ``details`` name things. They must hold neither content of documents nor texts of exceptions, which could quote
-        such content.
+        ``details`` name things, e.g. a log or a version. They must contain neither content of documents nor texts of
+        exceptions, which could quote this content.
         """
         self.counters[what] += 1
         _log.error("%s: %s", what, " ".join(f"{name}={value}" for name, value in details.items()))
@@ -117,7 +117,7 @@ class Environment:
         document_clients: Callable[[], int] | None = None,
         principal: str = "",
     ) -> Reservation:
-        """Admit the amounts of a write, where quotas are enforced; see `Admission.reserve`. Raises QuotaExceeded."""
+        """Admit the amounts of a write, if quotas are enforced; see `Admission.reserve`. Raises QuotaExceeded."""
         if self.admission is None:
             return UNBOUND
         return self.admission.reserve(organisation, amounts, document_clients=document_clients, principal=principal)

@@ -1,4 +1,4 @@
-"""The head: the end of a log, and how a process reads it."""
+"""The head: the end of a log, and the search for it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Head(msgspec.Struct, frozen=True, gc=False):
     segment: int
     created_ms: int
     hash: bytes
-    """Names the history up to the version."""
+    """The hash names the history up to ``version``."""
 
     seen: Observation
 
@@ -35,7 +35,7 @@ head_rank = attrgetter("version", "seen.boot_ms")
 
 
 def first_head(name: NameRecord, seen: Observation) -> Head:
-    """Return the head before the current segment of ``name``: a search begins there. ``name`` was read at ``seen``."""
+    """Return the head before the current segment of ``name``, to start a search. ``name`` was read at ``seen``."""
     return Head(name.segment - 1, name.segment, name.created_ms, name.hash, seen)
 
 
@@ -50,10 +50,10 @@ def find_head(index: Index, clock: Clock, name: NameRecord) -> Head:
 
 
 def follow_head(index: Index, clock: Clock, name: NameRecord, head: Head | None) -> Head:
-    """Return the head, searched from where it was last seen: one read while that segment exists. Raises NotFound.
+    """Return the head. A search from ``head`` needs one read while the segment of ``head`` exists. Raises NotFound.
 
-    If ``head`` was seen longer ago than the observation rule allows, its segment may have been freed and a late write
-    may have landed there. The search then begins at the name record.
+    The segment of ``head`` may be freed if ``head`` is older than the observation rule allows. A late write may then
+    have landed in the segment. In this case the search begins at the name record.
     """
     if head is not None and head.seen.age_seconds() <= OBSERVATION_SECONDS_MAX:
         current = _head_from(index, clock, name, head)
@@ -63,7 +63,7 @@ def follow_head(index: Index, clock: Clock, name: NameRecord, head: Head | None)
 
 
 def _head_from(index: Index, clock: Clock, name: NameRecord, head: Head) -> Head | None:
-    """Return the head now; None where ``head`` is too old after the read, or its segment's entries are gone."""
+    """Return the head, read now. None if ``head`` is too old after the read, or its segment's entries are gone."""
     seen = Observation(clock)
     current = _walk(index, name, head.segment, seen)
     if current is None and head.version < head.segment:
@@ -72,7 +72,7 @@ def _head_from(index: Index, clock: Clock, name: NameRecord, head: Head) -> Head
 
 
 def _walk(index: Index, name: NameRecord, segment: int, seen: Observation) -> Head | None:
-    """Return the last entry from ``segment`` on, along the seals; None where the segment holds nothing."""
+    """Return the head, searched from ``segment`` on along the seals; None if a segment on this path has no items."""
     while True:
         last = _last_item(index, name.prefix, segment)
         if last is None:

@@ -1,4 +1,4 @@
-"""The lifecycle of logs: creation and forking in one commit, deletion as an append."""
+"""The lifecycle of logs: creation or forking in one commit, and deletion by an appended end marker."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def create_log(
 
     ``origin`` is the origin of the history that an import repeats; without it the log gets a new origin.
 
-    Raises Conflict where the organisation has a log of that name, QuotaExceeded: nothing is created. Does not raise
+    Raises Conflict if the organisation has a log of that name, QuotaExceeded: nothing is created. Does not raise
     NotFound.
     """
     seen = Observation(environment.clock)
@@ -74,7 +74,7 @@ def open_log(
 ) -> Log:
     """Return the log that has the name now. One read. Raises NotFound.
 
-    ``known`` is an earlier handle. It is returned if it belongs to the same incarnation and history.
+    ``known`` is an earlier handle. The function returns ``known`` if it belongs to the same incarnation and history.
     """
     seen = Observation(environment.clock)
     record = require_name(environment.index, organisation, name)
@@ -91,13 +91,14 @@ def fork_log(
     upcasters: Upcasters | None = None,
     require_state: Callable[[], object] = lambda: None,
 ) -> Log:
-    """Create a log whose versions up to ``at`` are ``log``'s, in one commit, whatever the length of the history.
+    """Create a log whose versions up to ``at`` are ``log``'s. A history of any length needs only one commit.
 
     The same commit pins ``at``: the log that holds this version cannot raise its floor above the version. The fork
     belongs to the same organisation and shares the blobs of ``log``. For another organisation, copy the log instead.
 
-    ``require_state`` raises where no state of ``at`` can be loaded from storage. It is called if a version was ever
-    redacted, after the name record was read. A later redaction changes that record: the commit fails and is repeated.
+    ``require_state`` raises if no state of ``at`` can be loaded from storage. It is called only
+    if a version was ever redacted, and after the read of the name record. A later redaction changes that record, so the
+    commit fails and is repeated.
 
     Raises NotFound (no such version), VersionForgotten (below the floor), Conflict (the name is in use), QuotaExceeded,
     Invalid, LimitExceeded (forks nested too deeply), ContentionError (the source kept changing). Nothing is created.
@@ -130,9 +131,9 @@ def fork_log(
 
 
 def delete_log(log: Log) -> None:
-    """Delete the log: an end marker as entry n + 1 and a deleted name record, in one commit.
+    """Delete the log. One commit writes an end marker as entry n + 1 and marks the name record as deleted.
 
-    `sweep_deleted` removes its items later, when no process can rely on having seen them. A repeated call raises
+    `sweep_deleted` removes the log's items later, when no process can rely on having seen them. A repeated call raises
     NotFound.
     """
     environment, record = log.environment, log.record
@@ -204,7 +205,7 @@ def _create(
         stored = read_name(environment.index, organisation, name)
         if stored is None or stored.incarnation == incarnation:
             return stored is not None
-        # Another log has the name. Ours may have been created, seen by others and deleted before the answer came.
+        # Another log has the name. Our log may have been created, used and deleted before the answer came.
         if environment.index.get(deleted_partition(organisation), record.prefix) is not None:
             return True
         if sent.age_seconds() > OBSERVATION_SECONDS_MAX and stored.revision > record.revision:
@@ -227,9 +228,9 @@ def _create(
 
 
 def _depth(environment: Environment, source: NameRecord | None) -> int:
-    """Return how many forks separate a log from the first of its family.
+    """Return the depth of a new log in its family: 0 without ``source``, else one more than the depth of ``source``.
 
-    The collector reads a log's references before those of its forks.
+    The collector reads the references of a log before the references of its forks.
     """
     if source is None:
         return 0
@@ -240,8 +241,8 @@ def _depth(environment: Environment, source: NameRecord | None) -> int:
 def _creation(record: NameRecord, former: NameRecord | None, depth: int) -> list[Write]:
     """Return the writes of a creation.
 
-    They are the name record, whose condition protects the other writes; the line of the name; the first segment; the
-    line in the directory; the member of the family.
+    The first write is the name record, whose condition protects all writes. The other writes are the line of the name,
+    the first segment, the line in the directory, and the member of the family.
     """
     return [
         name_put(record, None if former else Absent()),
@@ -255,8 +256,8 @@ def _creation(record: NameRecord, former: NameRecord | None, depth: int) -> list
 def _holder(environment: Environment, record: NameRecord, at: int) -> NameRecord:
     """Return the living log that holds version ``at``: the log itself, or the ancestor that the version belongs to.
 
-    The version of a fork point belongs to the fork. Raises NotFound where that ancestor was deleted. Its pinned
-    versions stay readable, but no new fork may pin it.
+    The version of a fork point belongs to the fork. Raises NotFound if the ancestor was deleted. The pinned versions of
+    a deleted ancestor stay readable, but no new fork may pin one of them.
     """
     for parent in record.lineage:
         if at < parent.version:
@@ -265,7 +266,7 @@ def _holder(environment: Environment, record: NameRecord, at: int) -> NameRecord
 
 
 def _lineage(source: NameRecord, at: int, hash: bytes) -> tuple[Parent, ...]:
-    """Return a fork's ancestors: those of ``source``, and ``source`` itself if it has versions of its own by ``at``."""
+    """Return a fork's ancestors: those of ``source``, and ``source`` itself if it has own versions up to ``at``."""
     if source.lineage and source.lineage[-1].version == at:
         return source.lineage
     if len(source.lineage) >= FORK_DEPTH_MAX:
@@ -277,7 +278,7 @@ def _pin(source: NameRecord, record: NameRecord) -> list[Write]:
     """Return the writes that pin the fork's version at every ancestor, and fail if the source has changed.
 
     The source's revision rises, so no process can commit a floor that it chose from an older read of the pins. The
-    record of an older ancestor need not change: the source has a pin there already, at the same version.
+    record of an older ancestor need not change: the source already pins that ancestor at the same version.
     """
     pins: list[Write] = [pin_put(parent.prefix, Pin(parent.version, record.prefix)) for parent in record.lineage]
     return [*pins, name_put(msgspec.structs.replace(source, revision=source.revision + 1))]

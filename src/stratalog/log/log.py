@@ -1,4 +1,4 @@
-"""The log: the handle through which one incarnation is read and appended to."""
+"""The log: the handle that reads one incarnation and appends to it."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ HASHES_KNOWN_MAX = 256
 class Log:
     """A gapless sequence of entries, numbered from 1; version 0 is empty.
 
-    Safe to share between threads, whose appends share commits. A handle belongs to one incarnation: once the log is
-    deleted, `append`, `head` and `floor` raise NotFound, even if another log has its name by then. `entry` may still
-    return stored entries until they are swept. Made by `create_log`, `open_log` and `fork_log`.
+    Threads may share a handle, and their appends then share commits. A handle belongs to one incarnation: once the log
+    is deleted, `append`, `head` and `floor` raise NotFound, even if a new log has the name. `entry` may still return
+    stored entries until they are swept. `create_log`, `open_log` and `fork_log` make handles.
     """
 
     def __init__(
@@ -43,7 +43,7 @@ class Log:
         *,
         seen: Observation | None = None,
     ) -> None:
-        """``seen`` was taken before ``record`` was read or written. It saves the first append a read of the record."""
+        """``seen`` was taken before ``record`` was read or written. It saves the first append a read of ``record``."""
         self.environment = environment
         self.record = record
         """The name record at the time when the handle was made."""
@@ -79,21 +79,21 @@ class Log:
         """Append ``events`` as one entry, durably, and return it.
 
         - ``expected``: write the entry only as version ``expected`` + 1.
-        - ``write_id``: an id that the caller chooses. A repeated call with it and the same ``expected`` returns the
+        - ``write_id``: an id that the caller chooses. A repeated call with the same id and ``expected`` returns the
           entry of the first call. The id is bound to the events and the principal, not to the time or the ``author``.
         - ``author``: the name to show. ``principal``: the id of the principal who asks for the entry.
-        - ``salt``: the salt that an imported entry had before.
-        - ``blob_batch``: the blobs that the events refer to, written to the batch before the call. Blobs that were put
-          before the commit are put again if the answer comes late.
-        - ``checked``: the events' data is canonical already, so it is not checked again.
+        - ``salt``: the salt that an imported entry had before its import.
+        - ``blob_batch``: the blobs that the events refer to, written to the batch before the call. If the answer comes
+          late, the append puts again the blobs that were put before the commit.
+        - ``checked``: the events' data is canonical already, so the append does not check it again.
 
-        Raises, with the state after it:
+        Raises these errors, with the state after each:
         VersionConflict: nothing written; the log is not at ``expected``. NotFound: nothing written; the log is deleted.
         KeyReused: nothing written; the write id belongs to other events or another principal.
         Redacted: nothing written now; the write id belongs to an entry that was redacted.
         HistoryChanged: the store holds another history than this handle has seen; open the log again.
         ContentionError, Unavailable: nothing written within the time budget. OutcomeUnknown: the entry may be written.
-        Invalid, LimitExceeded: nothing written. BlobsDeferred: nothing written; only where ``blob_batch`` defers.
+        Invalid, LimitExceeded: nothing written. BlobsDeferred: nothing written; only if ``blob_batch`` defers.
         """
         wanted = [events] if isinstance(events, Event) else events
         pending = prepare_entry(
@@ -117,26 +117,26 @@ class Log:
         return self._appender.head()
 
     def known_head(self) -> Head | None:
-        """Return the end of the log as this process last read or wrote it; None if it never did."""
+        """Return the end of the log as this process last read or wrote it; None if it never read or wrote the log."""
         return self._appender.known_head()
 
     def is_behind(self) -> bool:
         """Return whether other processes have probably appended since this process last read the head or wrote.
 
-        This is a guess and reads nothing. `append` makes the same guess. Some callers must read the log before they
-        know the events to append. The guess saves them an append that would lose the race.
+        The result is a guess without a read. `append` makes the same guess. Some callers must read the log before they
+        can compute the events to append. The guess saves these callers an append that would lose the race.
         """
         return self._appender.is_behind()
 
     @property
     def is_lost(self) -> bool:
-        """Whether an append found another history in the store than this handle has seen. Then open the log again."""
+        """Whether an append found another history in the store than this handle has seen. If so, open the log again."""
         return self._appender.branch_lost
 
     def turn(self) -> AbstractContextManager[bool]:
         """Hold off other writers of this log while the block reads and appends: a hint, see `Index.turn`.
 
-        For a caller that computes its events from a state, and has lost the race for a version to another process.
+        Call it if the events are computed from a state, after another process has won the race for a version.
         """
         return self._appender.turn()
 
@@ -160,11 +160,11 @@ class Log:
     def read(self, after: int = 0, upto: int | None = None, *, head: Head | None = None) -> Iterator[Entry]:
         """Yield the entries ``after`` + 1 to ``upto`` (the head, if None), in order, lazily.
 
-        The upper bound is fixed before the first page. A caller that has just read the head passes it as ``head``; the
+        The upper bound is fixed before the first page. A caller that has just read the head passes it as ``head``. The
         log reads the head again before it rejects ``upto`` as too high.
 
         The call itself raises NotFound for an ``upto`` beyond the head, and VersionForgotten if ``after`` + 1 is below
-        the floor as this handle knows it. The iteration raises VersionForgotten and Corrupt.
+        the floor that this handle last read. The iteration raises VersionForgotten and Corrupt.
         """
         self._check_version(after, minimum=0)
         self._check_above_floor(after + 1)
@@ -188,9 +188,9 @@ class Log:
     def redact(self, version: int) -> list[int]:
         """Erase the events of a version for good; its time, author, principal, write id and hash stay.
 
-        From then on the entry has ``redacted`` set and no events. Deletes the app snapshots of this and later versions
-        and returns their versions. Only for logs of the kind ``log``; for a document use `stratalog.redact`. Raises
-        RedactionRefused (nothing was written), NotFound, VersionForgotten.
+        After the call the entry has ``redacted`` set and no events. The call deletes the app snapshots of this and
+        later versions, and returns the versions of these snapshots. Works only on logs of the kind ``log``; for a
+        document use `stratalog.redact`. Raises RedactionRefused (nothing was written), NotFound, VersionForgotten.
         """
         self.check_redactable(version)
         snapshots = redact_entry(self.environment, self.record, version)
@@ -198,17 +198,20 @@ class Log:
         return snapshots
 
     def check_redactable(self, version: int) -> None:
-        """Raise RedactionRefused where a fork needs the version or an ancestor holds it; NotFound, VersionForgotten."""
+        """Raise RedactionRefused if a fork needs the version or an ancestor has it.
+
+        Raises NotFound, VersionForgotten.
+        """
         check_redactable(self.environment, self.record, self.floor(), self.head().version, version)
 
     def forget_archived(self) -> None:
-        """Drop the cached archived segment, after a redaction. Other handles may still cache one such segment each."""
+        """Drop the cached archived segment after a redaction. Each other handle may still cache one such segment."""
         self._reader.forget_archived()
 
     def version_at(self, time_ms: int) -> int:
-        """Return the newest version created at ``time_ms`` or before; 0 when there is none. O(log n) reads.
+        """Return the newest version created at ``time_ms`` or before; 0 if all are newer. O(log n) reads.
 
-        Raises VersionForgotten where that version is no longer kept.
+        Raises VersionForgotten if that version is no longer kept.
         """
         low, high, gone = 0, self.head().version, None
         while low < high:
@@ -226,21 +229,21 @@ class Log:
         return low
 
     def newest_version_at(self, time_ms: int) -> int:
-        """Return the same as `version_at`, but 0 where that version is no longer kept."""
+        """Return the same as `version_at`, but 0 instead of raising VersionForgotten."""
         try:
             return self.version_at(time_ms)
         except VersionForgotten:
             return 0
 
     def snapshot_at(self, version: int) -> Snapshot | None:
-        """Return the newest snapshot of ``version`` or below, an ancestor's included; None where there is none."""
+        """Return the newest snapshot of ``version`` or below, of this log or an ancestor; None without a snapshot."""
         snapshot = newest_snapshot(self.environment.index, self.record.prefix, version)
         for parent, _ in reversed(self._ancestors):
             snapshot = snapshot or newest_snapshot(self.environment.index, parent.prefix, min(version, parent.version))
         return snapshot
 
     def save_snapshot(self, version: int, parts: Sequence[bytes]) -> bool:
-        """Save an application's state of ``version`` as parts of at most 8 MiB. Return False where it has a snapshot.
+        """Save an application's state of ``version`` as parts of at most 8 MiB. Return False if the version has one.
 
         A part of the newest snapshot at or below ``version`` is not written again. So cut the state in such a way that
         a small change leaves most parts unchanged. Raises NotFound for a version that does not exist, LimitExceeded.
@@ -249,7 +252,7 @@ class Log:
         return save_app_snapshot(self.environment, self.record, self.snapshot_at(version), version, hash, parts)
 
     def app_snapshot(self, at: int) -> AppSnapshot | None:
-        """Return the newest app snapshot of version ``at`` or below, an ancestor's included; see `read_snapshot`."""
+        """Return the newest app snapshot of version ``at`` or below, of the log or an ancestor. See `read_snapshot`."""
         return app_snapshot_at(self.snapshot_at(at))
 
     def read_snapshot(self, app_snapshot: AppSnapshot) -> Iterator[bytes]:
@@ -257,7 +260,7 @@ class Log:
         return read_app_snapshot(self.environment.blobs, self.record.owner, app_snapshot)
 
     def hash_at(self, version: int) -> bytes:
-        """Return the hash that names the history up to ``version``. No reads for version 0 and the known head.
+        """Return the hash that names the history up to ``version``. Version 0 and the known head need no read.
 
         Raises NotFound, VersionForgotten below the floor.
         """

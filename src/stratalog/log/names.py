@@ -16,7 +16,7 @@ __all__ = ["NameRecord", "Parent", "name_check", "name_put", "read_name", "requi
 
 
 class Parent(msgspec.Struct, frozen=True, array_like=True):
-    """One ancestor of a fork. It holds the fork's versions from the end of the ancestor before it up to ``version``."""
+    """One ancestor of a fork. It stores the fork's versions from the end of the preceding ancestor to ``version``."""
 
     organisation: str
     name: str
@@ -55,7 +55,7 @@ class NameRecord(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """The oldest version kept; 0 while all versions are kept."""
 
     floor_hash: bytes = b""
-    """The hash of the version ``floor``, from which the entries above are verified; empty while all are kept."""
+    """The hash of the version ``floor``; the entries above are verified from it. Empty while ``floor`` is 0."""
 
     owner: str = ""
     """The owner of the blobs of this log's family."""
@@ -66,7 +66,7 @@ class NameRecord(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     deleted_ms: int = 0
 
     redacted: bool = False
-    """Whether a version was ever redacted. A fork then checks that storage has a state of its version."""
+    """Whether a version was ever redacted. If so, a fork checks that storage has a state of the forked version."""
 
     @cached_property
     def prefix(self) -> str:
@@ -75,7 +75,7 @@ class NameRecord(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
 
 def read_name(index: Index, organisation: str, name: str) -> NameRecord | None:
-    """Return the current record, a deleted log's included; None where the name was never used."""
+    """Return the current record, even if the log is deleted; None if no log ever had the name."""
     item = index.get(name_partition(organisation, name), NAME_SORT)
     return None if item is None else _from_item(item, organisation, name)
 
@@ -114,7 +114,7 @@ def name_put(record: NameRecord, condition: Condition | None = None) -> Put:
 
 
 def name_check(record: NameRecord) -> Check:
-    """Return the check that lets a commit succeed only while the record has not changed since it was read."""
+    """Return the check that lets a commit succeed only if the record has not changed since the caller read it."""
     return Check(name_partition(record.organisation, record.name), NAME_SORT, Equals("r", record.revision))
 
 

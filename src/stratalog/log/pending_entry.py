@@ -1,4 +1,4 @@
-"""A pending entry: an entry from the call that wants it written until its outcome is known."""
+"""A pending entry: an entry to be written, from the append call until the outcome is known."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class PendingEntry:
 
     @property
     def blob_bytes(self) -> int:
-        """The bytes of the entry's blobs that its commit carries."""
+        """The bytes of the entry's blobs that the commit itself stores."""
         return 0 if self.blob_batch is None else self.blob_batch.held_bytes
 
     def hash_after(self, before: bytes, version: int, created_ms: int) -> bytes:
@@ -82,7 +82,7 @@ class PendingEntry:
         return Entry(version, created_ms, self.author, self.write_id, self.events, self.principal, hash, self.salt)
 
     def settle(self, entry: Entry) -> None:
-        """Record the commit as ``entry``. Raises OutcomeUnknown where the blobs could not be renewed."""
+        """Record the commit as ``entry``. Raises OutcomeUnknown if the blobs could not be renewed."""
         if self.blob_batch is not None:
             self.blob_batch.renew()
         self.entry = entry
@@ -149,6 +149,6 @@ def prepare_entry(
 def same_request(stored: Entry, asked: PendingEntry) -> bool:
     """Return whether ``stored``, read without upcasters, fulfils ``asked``: the same events of the same principal.
 
-    The time and the author's display name do not count. A retry may come later, and a person may be renamed.
+    The time and the author's display name are not compared: a retry may come later, and a person may be renamed.
     """
     return stored.principal == asked.attributes.get("p", "") and encode(stored.events) == asked.body

@@ -1,8 +1,8 @@
-"""Pins: the versions of a log that its forks need. They are in order of version, so one read finds the lowest.
+"""Pins: the versions of a log that its forks need. Pins are in order of version, so one read finds the lowest pin.
 
 A fork pins a version of its source, and the same commit changes the source's name record. The fork also pins every
-ancestor of the source, at the version that the source pins there already. So while a log's name record is unchanged,
-its lowest pin can rise but never fall. `docs/decisions/0033` has the argument.
+ancestor of the source, at the version that the source already pins. So while a log's name record is unchanged, the
+log's lowest pin can rise but never fall. `docs/decisions/0033` explains why.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Pin(msgspec.Struct, frozen=True):
 
 
 def lowest_pin(index: Index, ancestor: str) -> Pin | None:
-    """Return the pin of the oldest version of a log. One consistent read: a paged scan could miss a pin that moved."""
+    """Return the pin of the oldest version of a log. One consistent read: pins may change during a paged scan."""
     return next((pin_of(item) for item in index.query(forks_partition(ancestor), limit=1)), None)
 
 

@@ -1,4 +1,4 @@
-"""Plans: the writes of one commit that appends entries after a head. Pure: this module reads and writes nothing."""
+"""Plans: the writes of one commit that appends entries after a head. This module itself reads and writes nothing."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ def plan_append(
 ) -> Plan:
     """Return the commit that appends ``batch`` after ``head``: an item each, and on roll-over a seal and a new segment.
 
-    With ``checks_head`` the commit succeeds only while the head's own entry exists unchanged. The put alone does not
-    prove that. If an index was restored from a backup beneath an open handle, the put would succeed behind a gap.
+    With ``checks_head`` the commit succeeds only while the head's own entry exists unchanged. The put's condition does
+    not prove this. After a restore of the index from a backup, the put of an open handle could follow a gap.
     """
     assert batch, "a plan appends at least one entry"
     # Times never decrease along a log, even if this process's clock is behind the last writer's.
@@ -58,11 +58,11 @@ def plan_append(
     hashes: list[bytes] = []
     blobs = NO_BLOBS
     for pending in batch:
-        assert pending.expected is None or pending.expected == version, "an entry is planned only where it was expected"
+        assert pending.expected is None or pending.expected == version, "an entry is planned at its expected version"
         version += 1
         before = pending.hash_after(before, version, created_ms)
         hashes.append(before)
-        # The hash comes first, where SQLite finds it without decoding the item; see `backends/sqlite.py`.
+        # The hash comes first, so that SQLite finds it without decoding the item; see `backends/sqlite.py`.
         attributes = {"h": before, "c": created_ms, **pending.attributes}
         writes.append(Put(Item(partition, number(version), attributes), _ABSENT))
         if pending.blobs:
@@ -76,7 +76,8 @@ def plan_append(
 def _seal(name: NameRecord, head: Head, created_ms: int) -> list[Write]:
     """Return the writes of a roll-over.
 
-    They are the seal as item n + 1 of the old segment, the new segment's record, and the name record that points to it.
+    The writes are the seal as item n + 1 of the old segment, the new segment's record, and the name record, which names
+    the new segment.
     """
     version = head.version + 1
     seal = Item(entries_partition(name.prefix, head.segment), number(version), {"c": created_ms, "k": SEAL})

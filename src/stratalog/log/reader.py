@@ -1,4 +1,4 @@
-"""Bounded reads: a version fixed before the first page bounds each read, so pages never tear and no gap is skipped."""
+"""Bounded reads: each read fixes its last version before its first page. So all pages fit together without a gap."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Reader:
         self._archived = _Archived()
 
     def entry(self, version: int, head: Head | None = None) -> Entry:
-        """Return entry ``version``. A ``head`` that the caller has seen saves looking up the segment.
+        """Return entry ``version``. A ``head`` that the caller has seen saves the look-up of the segment.
 
         Raises NotFound, VersionForgotten, Corrupt, Unavailable.
         """
@@ -57,7 +57,7 @@ class Reader:
         self._archived.store(0, [])
 
     def read(self, after: int, upto: int, head: Head | None = None) -> Iterator[Entry]:
-        """Yield the entries ``after`` + 1 to ``upto``, which the caller knows to exist.
+        """Yield the entries ``after`` + 1 to ``upto``, which must exist.
 
         Raises Corrupt, VersionForgotten, Unavailable.
         """
@@ -69,7 +69,7 @@ class Reader:
             version = yield from self._run(version + 1, upto, head)
 
     def _run(self, first: int, upto: int, head: Head | None) -> Run:
-        """Yield entries from ``first`` on, up to the end of their segment; at least one. Return the last version."""
+        """Yield the entries from ``first`` to the end of their segment, at least one entry. Return the last version."""
         if head is not None and first >= head.segment and not _outdated(head.seen):
             return (yield from self._from_index(head.segment, first, upto, head.seen))
         seen = Observation(self._environment.clock)
@@ -128,7 +128,7 @@ class Reader:
     def _stored_item(self, version: int) -> Item:
         """Return the item of an entry, wherever it is stored now.
 
-        Retries, since a segment may be freed between two reads. Raises Unavailable where every try took so long that
+        Retries, since a segment may be freed between two reads. Raises Unavailable if the last try took so long that
         its result proves nothing.
         """
         late = True
@@ -189,7 +189,7 @@ class Reader:
         try:
             return entry_from_item(item, self._environment.blobs, self._owner, self._upcasters)
         except Corrupt as exc:
-            # The entry may have been forgotten, swept or redacted while it was read; then it is not corrupt.
+            # An entry that was forgotten, swept or redacted during the read is not corrupt.
             try:
                 present = self._stored_item(parse_number(item.sort))
             except VersionForgotten:
@@ -207,7 +207,7 @@ def _outdated(seen: Observation) -> bool:
 
 
 class _Archived:
-    """Caches the archived segment read last: walks and binary searches stay within one segment for many reads."""
+    """Caches the archived segment read last. A walk or a binary search often reads one segment many times."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

@@ -1,6 +1,6 @@
 """Redaction: the events and the salt of an entry are erased; the digest that represents them in the chain stays.
 
-The chain verifies as before, and the events cannot be found by trying. `formats/log.md` describes the item.
+The chain verifies as before, and nobody can find the events by trying. `formats/log.md` describes the item.
 """
 
 from __future__ import annotations
@@ -31,7 +31,9 @@ ATTEMPTS_MAX = 20
 
 
 def redact_entry(environment: Environment, record: NameRecord, version: int) -> list[int]:
-    """Erase an entry of a log without state, and its app snapshots from there on; return the snapshots' versions.
+    """Erase an entry of a log of kind ``log``, and delete the app snapshots of this and later versions.
+
+    Return the versions of the deleted snapshots.
 
     The caller has called `check_redactable`. Erasing an entry again is harmless. Raises RedactionRefused,
     VersionForgotten, ContentionError, Unavailable, OutcomeUnknown.
@@ -55,7 +57,7 @@ def redact_entry(environment: Environment, record: NameRecord, version: int) -> 
 
 
 def check_redactable(environment: Environment, record: NameRecord, floor: int, head: int, version: int) -> None:
-    """Raise RedactionRefused where a fork needs the version or an ancestor holds it; NotFound, VersionForgotten."""
+    """Raise RedactionRefused if a fork needs the version or an ancestor has it. Raises NotFound, VersionForgotten."""
     if not 1 <= version <= head:
         raise NotFound("version not found", log=record.name, version=version)
     if parent := next((parent for parent in record.lineage if version <= parent.version), None):
@@ -70,21 +72,21 @@ def check_redactable(environment: Environment, record: NameRecord, floor: int, h
 
 
 def check_unpinned(environment: Environment, record: NameRecord, version: int) -> None:
-    """Raise RedactionRefused where a fork pins the version or a later one.
+    """Raise RedactionRefused if a fork pins the version or a later version.
 
-    While the name record is unchanged, no fork can pin such a version later.
+    While the name record is unchanged, no fork can pin one of these versions later.
     """
     if pinned := [pin.prefix for pin in list_pins(environment.index, record.prefix, first=version)]:
         raise RedactionRefused("forks need the version; delete them and sweep first", log=record.name, forks=pinned)
 
 
 def erase_entry(environment: Environment, record: NameRecord, version: int, checks: Sequence[Check] = ()) -> None:
-    """Erase the entry wherever it is stored, while ``checks`` hold and no fork pins the version.
+    """Erase the entry in the index and in its archive, while ``checks`` hold and no fork pins the version.
 
     The segment's record changes in the same commit, so no record can name an archive that was made of the old item. The
     name record changes too, as it does for a fork: of an erasure and a concurrent fork only one commit succeeds.
 
-    Raises ConditionFailed where one of the checks does not hold, RedactionRefused for a fork, VersionForgotten,
+    Raises ConditionFailed if one of the checks does not hold, RedactionRefused for a fork, VersionForgotten,
     ContentionError.
     """
     prefix = record.prefix
@@ -95,7 +97,7 @@ def erase_entry(environment: Environment, record: NameRecord, version: int, chec
         if segment is None or (segment.marked_ms and segment.archive is None):
             raise VersionForgotten("the version is no longer kept", log=record.name, version=version)
         stored = environment.index.get(entries_partition(prefix, segment.first), number(version))
-        blob_batch = BlobBatch(environment, held_bytes_max=0)  # put at once, as for archives
+        blob_batch = BlobBatch(environment, held_bytes_max=0)  # put blobs at once, as for archives
         writes: list[Write] = list(checks)
         if stored is not None and "d" not in stored.attributes:
             writes.append(Put(_erased(environment, record, stored), Equals("s", stored.attributes["s"])))
@@ -125,8 +127,8 @@ def erase_entry(environment: Environment, record: NameRecord, version: int, chec
 def retire_snapshots(environment: Environment, record: NameRecord, snapshots: Sequence[Snapshot]) -> None:
     """Delete snapshots; the collector frees the blobs that only they used.
 
-    Raises ConditionFailed where the name record has changed since ``record`` was read: a snapshot may have become the
-    base of a floor or of a fork. Some of the snapshots may be deleted then.
+    Raises ConditionFailed if the name record has changed since ``record`` was read: a snapshot may have become the
+    base of a floor or of a fork. Some of the snapshots may already be deleted.
     """
     for snapshot in snapshots:
         retired = Delete(snapshots_partition(snapshot.prefix), number(snapshot.version))
@@ -144,7 +146,7 @@ def _erased(environment: Environment, record: NameRecord, item: Item) -> Item:
 def _without(
     environment: Environment, record: NameRecord, segment: Segment, version: int, blob_batch: BlobBatch
 ) -> Segment | None:
-    """Return the segment with an archive in which the entry is erased; None where its archive is already erased."""
+    """Return the segment with an archive in which the entry is erased; None if the entry is already erased in it."""
     items = open_archive(environment, record.prefix, record.owner, segment)
     position = version - segment.first
     if "d" in items[position].attributes:

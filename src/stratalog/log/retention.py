@@ -1,8 +1,8 @@
 """Retention of sealed segments: archive or forget a segment, then free its entries long after it was marked.
 
-A mark is one conditional write of the segment's record. From then on readers use the archive, or report the versions as
-forgotten. The entries are freed `OBSERVATION_SECONDS_MAX` plus a grace after the mark at the earliest. By the
-observation rule no writer that saw a free position in the segment can write there after that time.
+A mark is one conditional write of the segment's record. After the mark readers use the archive, or report the versions
+as forgotten. The entries are freed `OBSERVATION_SECONDS_MAX` plus a grace after the mark at the earliest. By the
+observation rule no writer that saw a free position in the segment can write into it after that time.
 """
 
 from __future__ import annotations
@@ -60,9 +60,9 @@ def never() -> bool:
 
 
 def archive_segments(log: Log, upto: int | None = None, stop: Stop = never) -> int:
-    """Archive the sealed segments that end at ``upto`` or before (all sealed ones, if None); return their number.
+    """Archive the sealed segments that end at ``upto`` or before (all sealed segments, if None); return their number.
 
-    Each archive is stored and read back before the segment's record changes. From then on readers use the archive.
+    Each archive is stored and read back before the segment's record changes. After the change readers use the archive.
     ``stop`` is called before each segment.
     """
     environment, prefix = log.environment, log.record.prefix
@@ -72,7 +72,7 @@ def archive_segments(log: Log, upto: int | None = None, stop: Stop = never) -> i
             continue
         if stop():
             break
-        blob_batch = BlobBatch(environment, held_bytes_max=0)  # the archive is read back before anything names it
+        blob_batch = BlobBatch(environment, held_bytes_max=0)  # the archive is read back before a record names it
         try:
             ref = write_archive(environment, prefix, log.record.owner, segment, last, blob_batch)
         except Corrupt:
@@ -83,20 +83,20 @@ def archive_segments(log: Log, upto: int | None = None, stop: Stop = never) -> i
         try:
             archived += _mark(environment, prefix, msgspec.structs.replace(segment, last=last, archive=ref))
         finally:
-            blob_batch.renew()  # also where the answer was lost: the mark may be committed
+            blob_batch.renew()  # also after a lost answer: the mark may be committed
     environment.counters["archive"] += archived
     return archived
 
 
 def raise_floor(log: Log, version: int) -> int:
-    """Forget history below ``version`` and return the new floor. A pin of a fork holds the floor at its version.
+    """Forget history below ``version`` and return the new floor. The floor never rises above a version that is pinned.
 
-    A log with a state then begins with one of its application's snapshots: the newest at or below ``version`` that
-    reads back from storage with all of its parts. Without one the floor stays. A log without state needs no base.
+    The history of a log with a state then begins with its newest app snapshot at or below ``version`` that reads back
+    from storage with all parts. Without such a snapshot the floor stays. A log without state needs no base.
 
     Raises NotFound for a version beyond the head, Invalid for a document, ContentionError and Unavailable: the floor is
-    unchanged. OutcomeUnknown: it is unchanged or rose, and the next call resumes. Corrupt where a snapshot is damaged:
-    the floor is unchanged, or rose to an older snapshot.
+    unchanged. OutcomeUnknown: the floor is unchanged or rose, and the next call resumes. Corrupt for a damaged
+    snapshot: the floor is unchanged, or rose to an older snapshot.
     """
     if log.record.kind == "document":
         raise Invalid("use Document.forget_below for a document: it proves the base", log=log.record.name)
@@ -107,10 +107,10 @@ def raise_floor(log: Log, version: int) -> int:
 
 
 def raise_floor_onto(log: Log, version: int, prove: Prove | None) -> int:
-    """Raise the floor onto a base from ``prove``, as `raise_floor` does. For packages that keep states of a log.
+    """Raise the floor onto a base from ``prove``, as `raise_floor` does. Packages that keep states of a log call it.
 
     ``prove`` makes or finds a snapshot at or below a given version, and reads the snapshot back from storage. The proof
-    is valid while the floor and the pins are unchanged, however often the log rolls over. ``prove`` returns None where
+    is valid while the floor and the pins are unchanged, however often the log rolls over. ``prove`` returns None if
     the floor must stay. If ``prove`` raises Corrupt, NotFound or Unavailable and another process has raised the floor
     meanwhile, the error is dropped. Else it is raised, and the floor stays.
     """
@@ -140,7 +140,7 @@ class _Raising:
                     raise ContentionError(
                         "other writers kept changing the log while its floor was raised", log=self._log.record.name
                     ) from self._lost
-                # Plan before the read of the name record: the sooner the commit follows the read, the fewer lose.
+                # Plan before the read of the name record: a commit soon after the read seldom loses its race.
                 plan = self._plan() if self._proven_for else None
                 record, wanted = self._look()
                 if wanted <= max(record.floor, self._log.first - 1):
@@ -163,13 +163,13 @@ class _Raising:
     def _find_base(self, record: NameRecord, wanted: int) -> bool:
         """Prove a base for ``wanted``. Return True if the caller must read again, False if the floor must stay."""
         self._retry = self._lost = None
-        self._proven_for = 0  # an error below may leave a new base with the hash of an older one
+        self._proven_for = 0  # an error below may leave a new base with the hash of an older base
         try:
             self._base = self._prove(wanted)
             self._floor = self._base.version if self._base else wanted
             self._hash = self._log.hash_at(self._floor)
         except (Corrupt, NotFound, Unavailable):
-            # Another process may have raised the floor and collected the snapshot being read. Then its floor decides.
+            # If another process raised the floor and deleted the snapshot during the read, read that floor.
             if self._look()[0].floor == record.floor:
                 raise
             return True
@@ -181,7 +181,7 @@ class _Raising:
         return _Plan(self._floor, self._hash, self._base, segment)
 
     def _commit(self, record: NameRecord, plan: _Plan) -> bool:
-        """Commit the floor. Return False where another process changed the log: read again."""
+        """Commit the floor. Return False if another process changed the log: read again."""
         try:
             _commit_floor(self._log.environment, record, plan)
         except ConditionFailed as exc:
@@ -192,7 +192,7 @@ class _Raising:
         return True
 
     def _end(self, floor: int) -> int:
-        """Finish after the commit. The floor is durable now, so no later failure may be reported as if it were not."""
+        """Finish after the commit. A later failure must not be reported as if the floor had not risen."""
         self._log.environment.counters["floor"] += 1
         try:
             _forget_below(self._log.environment, self._log.record.prefix, floor)
@@ -212,18 +212,18 @@ class _Plan(msgspec.Struct, frozen=True):
 
 
 def pinned_floor(index: Index, prefix: str, version: int) -> int:
-    """Return how far the floor may rise towards ``version``: the oldest pin of a fork limits it."""
+    """Return the highest floor up to ``version`` that the oldest pin of a fork allows."""
     pin = lowest_pin(index, prefix)
     return min(version, pin.version) if pin else version
 
 
 def free_segments(log: Log, stop: Stop = never) -> int:
-    """Delete from the index the entries of segments marked long enough ago; return how many segments. Restartable.
+    """Delete the entries of segments marked long enough ago from the index; return the segments' number. Restartable.
 
-    First the archive, or the base at the floor, is read back from storage: it may have been damaged since the mark. A
-    damaged archive is made anew. ``stop`` is called before each segment.
+    The function first reads the archive, or the base at the floor, back from storage: either may be damaged since the
+    mark. It makes a damaged archive anew. ``stop`` is called before each segment.
 
-    Raises Corrupt where the base does not read back or an archive cannot be made anew: no further segment is freed.
+    Raises Corrupt if the base does not read back or an archive cannot be made anew: no further segment is freed.
     Raises Invalid for a document, Unavailable.
     """
     if log.record.kind == "document":
@@ -232,10 +232,10 @@ def free_segments(log: Log, stop: Stop = never) -> int:
 
 
 def free_segments_below(log: Log, require_base: Callable[[], None], stop: Stop = never) -> int:
-    """Free segments as `free_segments` does, after ``require_base``. For packages that keep states of a log.
+    """Free segments as `free_segments` does, after ``require_base``. Packages that keep states of a log call this.
 
-    ``require_base`` is called once, before the first forgotten segment is freed. It raises where the base at the floor
-    does not read back.
+    ``require_base`` is called once, before the first forgotten segment is freed. ``require_base`` raises if the base at
+    the floor does not read back.
     """
     environment, prefix = log.environment, log.record.prefix
     freed, is_required = 0, False
@@ -266,9 +266,9 @@ def free_time_reached(clock: Clock, marked_ms: int) -> bool:
 
 
 def delete_items(index: Index, partition: str, *, spared_kind: str | None = None) -> int:
-    """Delete a partition's items in ascending order. The seal goes last: a reader of the rest still finds the end.
+    """Delete a partition's items in ascending order, the seal last: a reader meanwhile still finds the end.
 
-    Deletes them one by one where a joint commit is a transaction, which costs twice as much per item.
+    Deletes the items one by one if a joint commit is a transaction, since a transaction costs twice as much per item.
     """
     size = COMMIT_WRITES_MAX if index.joint_commits else 1
     deleted = 0
@@ -296,8 +296,8 @@ def sealed_segments(index: Index, prefix: str) -> Iterator[tuple[Segment, int]]:
 def _prove_archive(log: Log, segment: Segment) -> bool:
     """Read an archive back before its source is freed, and put it again, so that its blobs are young.
 
-    A collection that listed older blobs before a record named the archive could delete them. A damaged archive is made
-    anew. Return False where another process changed the segment meanwhile.
+    A collection could delete an older blob if it listed the blob before a record named the archive. A damaged archive
+    is made anew. Return False if another process changed the segment meanwhile.
     """
     environment, prefix, owner = log.environment, log.record.prefix, log.record.owner
     if segment.archive is None:
@@ -371,7 +371,7 @@ def _forget_below(environment: Environment, prefix: str, floor: int) -> None:
 
 
 def forget_segment(environment: Environment, prefix: str, segment: Segment) -> bool:
-    """Mark a segment, so that readers report its versions as forgotten. Return False where its record changed."""
+    """Mark a segment, so that readers report its versions as forgotten. Return False if its record changed."""
     return _mark(environment, prefix, msgspec.structs.replace(segment, archive=None))
 
 
@@ -388,7 +388,7 @@ def _mark(environment: Environment, prefix: str, segment: Segment) -> bool:
 
 
 def _settle_freed(environment: Environment, prefix: str, segment: Segment) -> None:
-    """Record that an archived segment is freed; delete the record of a forgotten one."""
+    """Record that an archived segment is freed; delete the record of a forgotten segment."""
     write: Write = (
         segment_change(prefix, msgspec.structs.replace(segment, freed=True))
         if segment.archive

@@ -1,7 +1,7 @@
 """The scrub record: the position of the blob scrub, and the result of its last complete round.
 
-A round reads every blob of the store once. The scrub writes the record. Code that forgets history reads it to skip
-reading old blobs that a recent round has verified.
+A round reads every blob of the store once. The scrub writes the record. Code that forgets history reads the
+record, so that it need not read old blobs that a recent round has verified.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ SCRUB_SORT = "scrub"
 
 
 class ScrubRecord(msgspec.Struct, array_like=True):
-    """The position of the current round, and the result of the last complete one."""
+    """The position of the current round, and the result of the last complete round."""
 
     after: str = ""
     """The key of the blob read last; empty between two rounds."""
@@ -42,7 +42,7 @@ class ScrubRecord(msgspec.Struct, array_like=True):
 
 
 def load_scrub_record(environment: Environment) -> ScrubRecord:
-    """Return the record; an empty one where it does not exist or cannot be read. Raises Unavailable."""
+    """Return the record; an empty record if it does not exist or cannot be read. Raises Unavailable."""
     item = environment.index.get(MAINTENANCE_PARTITION, SCRUB_SORT)
     if item is None or item.attributes.get("f") != FORMAT:
         return ScrubRecord()
@@ -59,11 +59,11 @@ def save_scrub_record(environment: Environment, record: ScrubRecord) -> None:
 
 
 def scrubbed_before_ms(environment: Environment) -> int:
-    """Return a time. The last round verified each blob that was stored before it and still exists. 0: no such time.
+    """Return a time T: the last round verified each blob that was stored before T and still exists. 0 means no such T.
 
-    The result is 0 if the round began more than `SCRUB_PROOF_SECONDS_MAX` ago. It is 0 if the round met a damaged blob:
-    the cause may have damaged more blobs since. The storage's clock dates blobs and a process's clock dates rounds.
-    These clocks may differ by `SCRUB_CLOCKS_SECONDS_MAX`.
+    The result is 0 if the round began more than `SCRUB_PROOF_SECONDS_MAX` ago. The result is also 0 if the round met a
+    damaged blob: the cause of the damage may have damaged more blobs since. The storage's clock dates blobs and a
+    process's clock dates rounds. These clocks may differ by `SCRUB_CLOCKS_SECONDS_MAX`.
     """
     record, now_ms = load_scrub_record(environment), environment.clock.wall_ms()
     age_ms = now_ms - record.round_began_ms

@@ -36,19 +36,19 @@ class Segment(msgspec.Struct, frozen=True, kw_only=True):
     """The segment's last version, once the segment is marked; 0 before."""
 
     archive: BodyRef | None = None
-    """The reference to its archive, once it is archived; None again once it is forgotten."""
+    """The reference to the segment's archive; None before archiving, and None again once the segment is forgotten."""
 
     marked_ms: int = 0
-    """The time at which its entries were marked for freeing; 0 before.
+    """The time at which the segment's entries were marked for freeing; 0 before.
 
-    Readers then use the archive. If there is none, they report the versions as forgotten.
+    After the mark, readers use the archive. Without an archive they report the versions as forgotten.
     """
 
     freed: bool = False
-    """Whether its entries are deleted from the index."""
+    """Whether the segment's entries are deleted from the index."""
 
     base: int = 0
-    """The version of the verified snapshot that history starts from, if this is the first kept segment."""
+    """The version of the verified snapshot that history starts from, if this is the first kept segment; else 0."""
 
 
 def segment_put(prefix: str, segment: Segment, condition: Condition) -> Put:
@@ -69,12 +69,12 @@ def segment_change(prefix: str, segment: Segment) -> Put:
 
 
 def segment_unchanged(segment: Segment) -> Condition:
-    """Return the condition that the record is still the one that was read."""
+    """Return the condition that the stored record still has the revision of ``segment``."""
     return Equals("r", segment.revision)
 
 
 def segment_holding(index: Index, prefix: str, version: int) -> Segment | None:
-    """Return the segment whose run holds ``version``; None below the first segment kept."""
+    """Return the segment that contains ``version``; None if ``version`` is below the first segment kept."""
     items = index.query(segments_partition(prefix), before=number(version + 1), reverse=True, limit=1)
     return next((segment_from_item(item) for item in items), None)
 

@@ -1,4 +1,4 @@
-"""Snapshots: a version and its state, under a key of their own, so an older one never replaces a newer one."""
+"""Snapshots: states by version. Each version has its own key, so an older snapshot never replaces a newer snapshot."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Snapshot(msgspec.Struct, frozen=True):
     id: str
     body: bytes
     hash: bytes
-    """The hash of the version whose state it is."""
+    """The hash of ``version``."""
 
 
 def put_snapshot(
@@ -44,16 +44,16 @@ def put_snapshot(
     base: Snapshot | None,
     blobs: Mapping[str, bytes] = NO_BLOBS,
 ) -> bool:
-    """Store a snapshot of the log of ``record`` and return True; return False where one of that version exists.
+    """Store a snapshot of the log of ``record`` and return True; return False if ``version`` has a snapshot.
 
-    Its blobs must be stored already, except ``blobs``. ``base`` is the snapshot whose blobs it reuses. The commit
-    succeeds only while the base exists, since the base's record keeps its blobs safe from the collector. The commit
-    also succeeds only while the floor is at or below ``version``. Above ``version`` a floor forgets entries, which may
-    have been the only ones to name some values of the state. Also, `log.retention` deletes the snapshots below a floor
-    only once, after the floor rose.
+    The snapshot's blobs must be stored already, except ``blobs``. ``base`` is the snapshot whose blobs the new snapshot
+    reuses. The commit succeeds only while the base exists, since the base's record keeps those blobs safe from the
+    collector. The commit also succeeds only while the floor is at or below ``version``. A floor above ``version``
+    forgets entries. Some values of the state may have been named only by these entries. Also, `log.retention` deletes
+    the snapshots below a floor only once, after the floor rose.
 
-    Raises VersionForgotten below the floor, NotFound where the log is deleted, ConditionFailed where the base is gone,
-    Unavailable where the name record kept changing, and the errors of ``Index.commit``.
+    Raises VersionForgotten below the floor, NotFound if the log is deleted, ConditionFailed if the base is gone,
+    Unavailable if the name record kept changing, and the errors of ``Index.commit``.
     """
     id = new_id(environment.clock)
     attributes: dict[str, Attribute] = {"c": environment.clock.wall_ms(), "w": id, PLAIN.tag: body, "h": hash}
@@ -85,7 +85,7 @@ def put_snapshot(
 def _floor_check(index: Index, record: NameRecord, version: int) -> Check:
     """Return the check that lets a commit succeed only while the floor is at or below ``version``.
 
-    Raises VersionForgotten where it is above, NotFound where the log is deleted.
+    Raises VersionForgotten if the floor is above ``version``, NotFound if the log is deleted.
     """
     newest = require_name(index, record.organisation, record.name, record.incarnation)
     if newest.floor > version:
@@ -99,7 +99,7 @@ def snapshot_check(snapshot: Snapshot) -> Check:
 
 
 def newest_snapshot(index: Index, prefix: str, at: int) -> Snapshot | None:
-    """Return the newest snapshot of version ``at`` or below; None where there is none."""
+    """Return the newest snapshot of version ``at`` or below; None without such a snapshot."""
     items = index.query(snapshots_partition(prefix), before=number(at + 1), reverse=True, limit=1)
     return next((_from_item(prefix, item) for item in items), None)
 

@@ -1,4 +1,4 @@
-"""Sweeping: remove the rows of a deleted log once no process can rely on having seen them. No body is parsed."""
+"""Sweeping: remove the items of a deleted log once no process can rely on having seen them. No body is parsed."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ __all__ = ["sweep_deleted"]
 def sweep_deleted(environment: Environment, organisation: str, *, dry_run: bool = False, stop: Stop = never) -> int:
     """Sweep the deleted incarnations of an organisation that are due; return their number. Restartable.
 
-    A dry run only counts them. ``stop`` is called before each incarnation.
+    A dry run only counts the incarnations. ``stop`` is called before each incarnation.
 
-    The end marker and the name record stay. An incarnation that a fork still pins waits. The sweep of a family's last
-    member deletes the family's blobs; until then only the collector deletes them.
+    The end marker and the name record stay. The sweep skips an incarnation that a fork still pins. The sweep of a
+    family's last member deletes the family's blobs. Before that sweep only the collector deletes blobs of the family.
     """
     swept = 0
     for item in environment.index.query(deleted_partition(organisation)):

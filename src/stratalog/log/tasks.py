@@ -1,4 +1,4 @@
-"""Background tasks: work outside the callers' threads, or inline where a test must count or observe it."""
+"""Background tasks: work outside the callers' threads, or inline if a test must count or observe it."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ class Task(Protocol):
 
 
 class Tasks(Protocol):
-    """Runs background work. `BackgroundTasks` uses threads, a simulation its own actors."""
+    """Runs background work. `BackgroundTasks` uses threads. A simulation uses its own actors."""
 
     def offer(self, work: Callable[[], None]) -> Task | None:
-        """Begin ``work``, which must not raise. Return None if it will not run, e.g. under too much work."""
+        """Begin ``work``, which must not raise. Return None if it will not run, e.g. with too much work under way."""
         ...
 
     def wait(self) -> None:
@@ -38,9 +38,9 @@ class Tasks(Protocol):
 
 
 class BackgroundTasks:
-    """Runs work in short-lived threads. Closing the store waits for all of it, and so does the end of the program.
+    """Runs work in short-lived threads. `close` and the end of the program wait for all work.
 
-    A function on AWS Lambda is frozen between two calls, with its threads. They continue at the next call or never.
+    AWS Lambda freezes a function with its threads between two calls. The threads continue at the next call or never.
     """
 
     def __init__(self, offers_max: int = BACKGROUND_OFFERS_MAX) -> None:
@@ -54,7 +54,7 @@ class BackgroundTasks:
     def offer(self, work: Callable[[], None]) -> Task | None:
         """Begin ``work``, which must not raise. Return None if it will not run.
 
-        It does not run if too much work is under way, after `close`, or if no thread can start.
+        The work does not run if too much work is under way, after `close`, or if no thread can start.
         """
         with self._lock:
             if self._closed or self._offers >= self._offers_max:
@@ -82,7 +82,7 @@ class BackgroundTasks:
     def _start(self, work: Callable[[], None]) -> threading.Thread:
         thread = threading.Thread(target=work, name="stratalog-background")
         with self._lock:
-            # Start it under the lock: `wait` can join only threads that have started.
+            # Start the thread under the lock: `wait` can join only threads that have started.
             self._threads = [other for other in self._threads if other.is_alive()]
             thread.start()
             self._threads.append(thread)

@@ -31,7 +31,7 @@ MEASURED_SORT = "measured"
 
 
 class Amounts(msgspec.Struct, frozen=True, kw_only=True):
-    """An amount of each kind. ``documents`` include logs and forks. ``clients`` are those of all documents together.
+    """An amount of each kind. ``documents`` include logs and forks. ``clients`` counts the clients of all documents.
 
     ``stored_bytes`` are the bytes of blobs as stored and of index items as DynamoDB counts them.
     """
@@ -42,7 +42,7 @@ class Amounts(msgspec.Struct, frozen=True, kw_only=True):
     clients: int = 0
 
     def plus(self, other: Amounts, sign: int = 1) -> Amounts:
-        """Return the sum of both; with a ``sign`` of -1 the difference."""
+        """Return the sum of both amounts; with a ``sign`` of -1 return the difference."""
         return Amounts(
             stored_bytes=self.stored_bytes + sign * other.stored_bytes,
             documents=self.documents + sign * other.documents,
@@ -75,7 +75,7 @@ class Quotas(msgspec.Struct, frozen=True, kw_only=True):
 
 UNLIMITED = Quotas()
 QuotasOf = Callable[[str], Quotas]
-"""Returns the quotas of an organisation. Called at each write, so it must not block."""
+"""Returns the quotas of an organisation. Each write calls this function, so it must not block."""
 
 
 class Measurement(msgspec.Struct, frozen=True, kw_only=True):
@@ -88,11 +88,11 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True):
     """The number of clients of the document that has the most clients."""
 
     unreadable: int = 0
-    """Documents whose clients could not be counted because of damage."""
+    """The number of documents whose clients could not be counted because of damage."""
 
 
 def load_measurement(index: Index, organisation: str, *, consistent: bool = True) -> Measurement | None:
-    """Return the newest measurement; None where there is none or it cannot be read. Raises Unavailable."""
+    """Return the newest measurement; None without a readable measurement. Raises Unavailable."""
     try:
         item = index.get(usage_partition(organisation), MEASURED_SORT, consistent=consistent)
         return None if item is None else _measurement(item)
@@ -101,7 +101,7 @@ def load_measurement(index: Index, organisation: str, *, consistent: bool = True
 
 
 def save_measurement(index: Index, organisation: str, measurement: Measurement) -> None:
-    """Store the measurement, unless a newer one is stored. Raises the errors of ``commit``."""
+    """Store the measurement, unless a newer measurement is stored. Raises the errors of ``commit``."""
     amounts: dict[str, Any] = msgspec.structs.asdict(measurement.amounts)
     others = {"c": measurement.began_ms, "e": measurement.ended_ms}
     others |= {"document_clients": measurement.document_clients, "unreadable": measurement.unreadable}

@@ -1,7 +1,7 @@
 """Verification of a hash chain: recompute every hash, and report each fault by kind and version.
 
-The same walk verifies logs and records. Each supplies its entries or versions as `Link` objects, or as `Damage` where
-they could not be read.
+The same walk verifies logs and records. A log supplies its entries, and a record supplies its versions. Each is a
+`Link`, or a `Damage` if it could not be read.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Finding(msgspec.Struct, frozen=True):
 
 
 class Damage(msgspec.Struct, frozen=True):
-    """A version that could not be read. ``hash`` is its stored hash, or empty if that could not be read either."""
+    """A version that could not be read. ``hash`` is its stored hash, or empty if the hash could not be read either."""
 
     version: int
     kind: FindingKind
@@ -70,11 +70,11 @@ class Link(msgspec.Struct, frozen=True, gc=False):
 
 
 class ChainReport(msgspec.Struct, frozen=True, kw_only=True):
-    """The result of a verification. Without findings, each version after ``start`` follows from the one before it."""
+    """The result of a verification. Without findings, each version after ``start`` follows from its predecessor."""
 
     origin: str
     start: int
-    """0, the floor, or the version of a fork point where the entries of the ancestors are forgotten."""
+    """0, the floor, or the version of a fork point if some entries of the ancestors are forgotten."""
 
     version: int
     hash: bytes
@@ -123,8 +123,8 @@ def check_chain(
 ) -> ChainReport:
     """Verify the versions after ``start``, whose hash is ``before``.
 
-    ``links`` yields them in order. It is called once more if the walk must search for misplaced links. ``progress`` is
-    called with 1 after each version.
+    ``links`` yields the versions in order. It is called once more if the walk must search for misplaced links.
+    ``progress`` is called with 1 after each version.
     """
     walk = _Walk(start, before, links)
     for step in links():
@@ -142,7 +142,7 @@ def check_chain(
 
 
 class _Walk:
-    """The walk along one history. After a fault it continues, so it finds later faults too."""
+    """The walk along one history. The walk continues after a fault, so it finds later faults too."""
 
     def __init__(self, start: int, before: bytes, links: Callable[[], Iterable[Link | Damage]]) -> None:
         self.version = start
@@ -182,7 +182,10 @@ class _Walk:
         self._befores = (step.hash, *computed)
 
     def _belonging(self, version: int) -> Link | None:
-        """Return another version's link that continues the history as ``version``. None if no search finds one."""
+        """Return another version's link that continues the history as ``version``.
+
+        Return None if the search finds no such link, or after `SEARCHES_MAX` searches.
+        """
         self._searches += 1
         if self._searches > SEARCHES_MAX:
             return None
@@ -248,7 +251,7 @@ def _is_forgotten(log: Log, version: int) -> bool:
 
 def _links(log: Log, after: int, upto: int, visit: Callable[[Entry], None]) -> Iterator[Link | Damage]:
     while after < upto:
-        # The read of a range ends at a fault. That version is read by itself, and the next range begins after it.
+        # The read of a range ends at a fault. Read the faulty version by itself. The next range begins after it.
         with suppress(Corrupt, NotFound):
             for entry in log.read(after, upto):
                 visit(entry)

@@ -1,4 +1,4 @@
-"""Records: named values of any size with versions. The index holds small bodies, and pointers to large ones.
+"""Records: named values of any size with versions. The index holds small bodies, and pointers to large bodies.
 
 Modules
 -------
@@ -6,11 +6,11 @@ store         the handle of an organisation's records
 versions      a version, and the index item that stores it
 requests      the request that a write id is bound to
 decisions     the next version for each kind of change
-put           the write of that version, by the conditional append that logs use
+put           the write of the next version, by the conditional append that logs use
 batch         puts of many records in shared commits
 content       a body being stored or read
 chain         the hash chain of versions
-redaction     erasure of a version's body, leaving its digest
+redaction     erasure of a version's body; its digest stays
 verification  recomputation of the chain
 uploads       pins for the blobs of a body during its upload
 history       reading one version, the latest, or all in order

@@ -58,8 +58,8 @@ class NewBody(msgspec.Struct, frozen=True, kw_only=True):
     changed_only: bool = False
     """With ``newer_only``: whether to discard the body also if the latest version has the same bytes.
 
-    Suitable for a source that gives the time of its whole state and not of each record. The latest version keeps its
-    own source time.
+    This suits a source that gives the time of its whole state and not of each record. The latest version keeps its own
+    source time.
     """
 
     write_id: str | None = None
@@ -72,10 +72,10 @@ class Stored(msgspec.Struct, frozen=True, kw_only=True):
 
     id: str
     version: RecordVersion | None = None
-    """The latest version: a new one with this body, or one that the put left in place; None after an error."""
+    """The latest version: a new version with this body, or the version that the put left as it is. None on error."""
 
     new: bool = False
-    """Whether this put wrote that version."""
+    """Whether this put wrote ``version``."""
 
     error: StratalogError | None = None
 
@@ -134,7 +134,7 @@ class _Put:
                 return
 
     def finish(self) -> Stored:
-        """Return the result. A put that is still open is first tried alone."""
+        """Return the result. If the put is still open, first try it alone."""
         try:
             if self.open:
                 self.item = self.append.write()
@@ -193,7 +193,7 @@ def put_through(
 
 
 def _put_jointly(environment: Environment, puts: list[_Put]) -> None:
-    """Commit the first put of each record jointly, as many at a time as a commit holds; leave the rest open."""
+    """Commit the first put of each record jointly, as many at a time as fit into a commit; leave the rest open."""
     # A dict keeps the last value of each key. So the reversed order keeps the first put of each record. The loop below
     # reverses the order again.
     firsts = {put.id: put for put in reversed(puts) if put.error is None}

@@ -10,7 +10,7 @@ from stratalog.log.chain import body_digest, genesis, link
 __all__ = ["CHAIN_ATTRIBUTES", "chained", "extras_of"]
 
 CHAIN_ATTRIBUTES = ("c", "ch", "d", "og", "p", "s")
-"""Attributes that belong to one version only. A version that copies another version does not copy these."""
+"""Attributes that belong to one version only. A version that copies another version does not copy them."""
 
 
 def chained(before: bytes | None, version: int, attributes: Mapping[str, Any]) -> bytes:

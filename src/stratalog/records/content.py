@@ -50,7 +50,7 @@ INLINE_RATIO_MAX = 16
 
 
 class RecordBody:
-    """A body and where it is stored. ``size``, if given, must be the exact size in bytes."""
+    """A body and its place in storage. ``size``, if given, must be the exact size in bytes."""
 
     def __init__(
         self,
@@ -82,9 +82,9 @@ class RecordBody:
         return bytes(self._attributes["h"])  # type: ignore[arg-type]
 
     def attributes(self) -> dict[str, Attribute]:
-        """Return the item's attributes for the body. If the put of a single blob is half a grace ago, first repeat it.
+        """Return the item's attributes for the body. Raises Unavailable.
 
-        Raises Unavailable.
+        If the last put of a single blob is more than half a grace ago, put the blob again first.
         """
         if not self._attributes.keys() & {PLAIN.tag, ZSTD.tag, "x"} and self.bytes is not None:
             self._inline_or_upload(self.bytes)

@@ -81,7 +81,7 @@ class RecordCall(msgspec.Struct, frozen=True):
 
 
 class Wanted(msgspec.Struct, frozen=True):
-    """The content that a put is to store, and the test whether an existing version makes it unnecessary."""
+    """The content that a put is to store, and the test whether an existing version makes the put unnecessary."""
 
     given: dict[str, Attribute]
     metadata_given: bool
@@ -89,7 +89,7 @@ class Wanted(msgspec.Struct, frozen=True):
     equal: Callable[[bytes, bytes], bool] | None
 
     def is_stored_in(self, call: RecordCall, item: Item) -> bool:
-        """Return whether ``item`` has the same metadata and source time, where given, and the same body."""
+        """Return whether ``item`` has the same metadata and source time, if given, and the same body."""
         if _deleted(item) or ("t" in self.given and self.given["t"] != item.attributes.get("t")):
             return False
         if self.metadata_given and self.given.get("u") != item.attributes.get("u"):
@@ -100,10 +100,10 @@ class Wanted(msgspec.Struct, frozen=True):
 
 
 def next_put(call: RecordCall, wanted: Wanted, expected: int | None) -> Decide:
-    """Decide a put: store the body, unless the latest version already holds it.
+    """Decide a put: store the body, unless the latest version already has it.
 
-    With ``expected`` the new version must follow that version. If another version already follows it and holds the same
-    change, that other version is the result.
+    With ``expected`` the new version must follow version ``expected``. If a version with the same change already
+    follows ``expected``, the result is that version.
     """
 
     def decide(latest: Item | None) -> RecordDraft | Item:
@@ -139,7 +139,7 @@ def next_newer(
 
 
 def next_update(call: RecordCall, function: Callable[[bytes], bytes], create: bytes | None, made: Contents) -> Decide:
-    """Decide an update: store ``function`` of the latest body, or ``create`` if there is none.
+    """Decide an update: store ``function`` of the latest body, or ``create`` if the record has no body.
 
     The decision appends each content that it makes to ``made``.
     """
@@ -161,7 +161,7 @@ def next_update(call: RecordCall, function: Callable[[bytes], bytes], create: by
 
 
 def next_deletion(call: RecordCall, given: dict[str, Attribute], expected: int | None) -> Decide:
-    """Decide a deletion: store a deleted version, unless the latest one is deleted.
+    """Decide a deletion: store a deleted version, unless the latest version is deleted.
 
     The deleted version has the source time of ``given``, or else the source time of the latest version.
     """
@@ -211,7 +211,7 @@ def _draft(call: RecordCall, given: dict[str, Attribute], content: RecordBody) -
 
 
 def _followed(call: RecordCall, expected: int, actual: int, same: Callable[[Item], bool]) -> Item:
-    """Return the version that follows ``expected`` if it already holds this change. Raises VersionConflict.
+    """Return the version that follows ``expected`` if it already has this change. Raises VersionConflict.
 
     Raises OutcomeUnknown if that version is forgotten and the caller chose the write id: an earlier attempt of this
     call may have written the version.
@@ -221,7 +221,7 @@ def _followed(call: RecordCall, expected: int, actual: int, same: Callable[[Item
             item = item_at(call.environment, call.name, expected + 1)
         except VersionForgotten as exc:
             if call.named:
-                raise OutcomeUnknown("the version after the expected one is forgotten", record=call.name.id) from exc
+                raise OutcomeUnknown("the expected version's successor is forgotten", record=call.name.id) from exc
         else:
             if item is not None and (call.wrote(item) or same(item)):
                 return item

@@ -56,7 +56,7 @@ class DeadLetter(msgspec.Struct, frozen=True, kw_only=True):
     first_ms: int
     last_ms: int
     pointer: str = ""
-    """The caller's description of where the input can be found."""
+    """The caller's description of the place of the input, e.g. a URL."""
 
     size: int | None = None
     """The size of the stored body in bytes; None if no body was given."""
@@ -109,7 +109,7 @@ def count_failure(environment: Environment, name: Name, failure: CountedFailure,
 
 
 def resolve_failures(environment: Environment, name: Name) -> None:
-    """Forget a record's failures and remove it from the list. Raises NotFound if it has none."""
+    """Forget a record's failures and remove the record from the list. Raises NotFound if it has no failures."""
     while True:
         known = failure_item(environment, name)
         if known is None:
@@ -132,7 +132,7 @@ def list_dead_letters(environment: Environment, organisation: str, *, after: str
 
 
 def failure_item(environment: Environment, name: Name) -> Item | None:
-    """Return the item that counts a record's failures, with the body of the last; None if there are no failures."""
+    """Return the item that counts a record's failures, with the last failure's body; None if it has no failures."""
     return environment.index.get(failures_partition(name.organisation), name.key)
 
 

@@ -47,7 +47,7 @@ class Floor(msgspec.Struct, frozen=True, kw_only=True):
     """The hash of the last forgotten version, from which the chain continues. Empty if no version is forgotten."""
 
     origin: str = ""
-    """The origin of the history, which version 1 held before it was forgotten."""
+    """The origin of the history, which version 1 contained before it was forgotten."""
 
 
 def read_floor(index: Index, name: Name) -> Floor:
@@ -56,7 +56,7 @@ def read_floor(index: Index, name: Name) -> Floor:
 
 
 def floor_from_item(item: Item | None) -> Floor:
-    """Return the floor that an item holds; without an item, a floor that forgets nothing. Raises Corrupt."""
+    """Return the floor that an item stores; without an item, a floor that forgets nothing. Raises Corrupt."""
     if item is None:
         return Floor()
     attributes: Any = item.attributes
@@ -77,7 +77,7 @@ def floor_from_item(item: Item | None) -> Floor:
 def store_floor(environment: Environment, name: Name, floor: Floor) -> Floor:
     """Replace the stored floor, on condition that its revision is still ``floor.revision``; return the new floor.
 
-    Raises ConditionFailed where another process changed the floor: nothing is written. Raises Unavailable,
+    Raises ConditionFailed if another process changed the floor: nothing is written. Raises Unavailable,
     OutcomeUnknown.
     """
     stored = msgspec.structs.replace(floor, revision=floor.revision + 1)

@@ -17,7 +17,9 @@ __all__ = ["item_at", "item_of", "items_in_order"]
 
 
 def item_of(environment: Environment, name: Name, version: int | None) -> Item:
-    """Return the item of ``version``, or the latest item if None. The latest costs one read, a given version two.
+    """Return the item of ``version``, or the latest item if None.
+
+    The latest item costs one read. A given version costs two reads.
 
     Raises NotFound, VersionForgotten, Corrupt.
     """
@@ -44,7 +46,7 @@ def item_at(environment: Environment, name: Name, version: int) -> Item | None:
 def items_in_order(
     environment: Environment, name: Name, *, reverse: bool = False, before: int | None = None
 ) -> Iterator[Item]:
-    """Yield the items of all kept versions below ``before``, up to the present latest. Reads no body.
+    """Yield the items of all kept versions below ``before``, up to the version that is now the latest. Reads no body.
 
     Versions that are forgotten during the iteration are skipped. Raises NotFound, and Corrupt for a gap.
     """

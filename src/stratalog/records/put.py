@@ -1,7 +1,7 @@
 """Putting versions of a record, by the same conditional append as logs.
 
-:func:`plan_put` is pure and plans the writes; :class:`RecordAppend` commits them. For every latest version that it
-meets, it calls the caller's `Decide` for the next version.
+:func:`plan_put` is pure and plans the writes; :class:`RecordAppend` commits them. `RecordAppend` calls the caller's
+`Decide` for the next version, again for each latest version that it reads.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class RecordDraft(msgspec.Struct, frozen=True):
 
 
 Decide = Callable[[Item | None], RecordDraft | Item]
-"""Returns a draft of the version after the latest one. If there is nothing to write, returns an existing item instead.
+"""Returns a draft of the version after the latest. If there is nothing to write, returns an existing item instead.
 
 An error or an existing item is final only if the append has just read the latest version from the index.
 """
@@ -223,9 +223,9 @@ class RecordAppend(ConditionalAppend[RecordHead, Planned]):
         return planned
 
     def landed(self, planned: Planned, sent: Observation) -> Item | None:
-        """Settle a commit that succeeded; return the version. Return None if it came so late that `write` must check.
+        """Settle a commit that succeeded; return the version, or None if the answer came late: `write` must check it.
 
-        ``sent`` was taken before the commit was sent. Raises Unavailable where the body cannot be put again.
+        ``sent`` was taken before the commit was sent. Raises Unavailable if the body cannot be put again.
         """
         self._note(planned)
         self._sent = sent

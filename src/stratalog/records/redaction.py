@@ -1,4 +1,4 @@
-"""Redaction of a version: its body and salt are erased; the digest that represents them in the chain stays."""
+"""Redaction of a version: erase its body and salt, and keep the digest that represents both in the chain."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def redact_item(environment: Environment, name: Name, version: int) -> Item:
 
 
 def _erased(item: Item) -> Item:
-    """Return the item without body, size, body hash and salt. A reader could check guesses of the body by its hash."""
+    """Return the item without body, size, body hash and salt: a reader could check guesses of the body by its hash."""
     attributes: Any = item.attributes
     digest = body_digest(attributes["s"], attributes["h"])
     left = {name: value for name, value in attributes.items() if name not in ("s", "b", "z", "x")}

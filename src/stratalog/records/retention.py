@@ -2,7 +2,8 @@
 
 Marking raises the floor by one conditional write, and readers obey the new floor at once. Freeing deletes the items
 below the floor, at the earliest `OBSERVATION_SECONDS_MAX` and a grace after the mark. A put that read a freed position
-as empty is then too old to commit there unnoticed. The latest version is never marked and never freed.
+as empty may commit into it even later. This put then detects that its commit came too late. The latest version is never
+marked and never freed.
 """
 
 from __future__ import annotations
@@ -39,11 +40,11 @@ def prune_versions(
     before_ms: int | None = None,
     dry_run: bool = False,
 ) -> int:
-    """Forget all but the newest ``retain`` versions, or all superseded before ``before_ms``; return the oldest kept.
+    """Forget all but the newest ``retain`` versions, or all versions superseded before ``before_ms``.
 
-    Before that, the bodies of the oldest version kept and of the latest version are read back from storage. If one of
-    them is damaged, Corrupt is raised and nothing is forgotten, since an older version may be the last good copy. A dry
-    run reads back no body and returns the version that would be the oldest kept.
+    Return the oldest version kept. The function first reads the bodies of that version and of the latest version back
+    from storage. If one of these bodies is damaged, it raises Corrupt and forgets nothing, since an older version may
+    be the last good copy. A dry run reads back no body and returns the version that would be the oldest kept.
 
     Raises NotFound, Invalid, Unavailable, OutcomeUnknown, Corrupt.
     """
@@ -75,7 +76,7 @@ def prune_versions(
 
 
 def free_versions(environment: Environment, name: Name, *, dry_run: bool = False) -> int:
-    """Delete the items of versions marked long enough ago; return how many. Restartable.
+    """Delete the items of versions marked long enough ago; return the number of items. Restartable.
 
     An item that a late put wrote to a freed position is deleted too. A dry run only counts the items.
     """
@@ -108,7 +109,7 @@ def remove_waiting_mark(environment: Environment, name: Name) -> bool:
 
 
 def collect_blobs(environment: Environment, name: Name) -> int:
-    """Delete the record's blobs that have no reference; return how many. Restartable.
+    """Delete the record's blobs that have no reference; return the number of blobs. Restartable.
 
     Only a blob older than the grace is deleted, and only if it is still the generation that was listed. The versions
     are read in ascending order. If a version is freed meanwhile, a later version that was made from it is still read.
@@ -137,7 +138,10 @@ def is_known(environment: Environment, name: Name) -> bool:
 
 
 def _read_back(environment: Environment, name: Name, floor: Floor, oldest: int) -> bool:
-    """Read back the bodies of the oldest version kept and of the latest. Return False if the floor has changed."""
+    """Read back the bodies of ``oldest`` and of the latest version. Raises Corrupt.
+
+    Return False instead if the floor has changed: the missing body may then be forgotten.
+    """
     items = [environment.index.get(name.partition, number(oldest)), item_of(environment, name, None)]
     refs = [decode_ref(item.attributes["x"]) for item in items if item is not None and "x" in item.attributes]
     try:
@@ -164,7 +168,7 @@ def _current_at(environment: Environment, name: Name, time_ms: int) -> int:
 
 
 def _marked(floor: Floor, version: int, now_ms: int) -> Floor:
-    """Return ``floor`` raised to ``version``. If `RECORD_MARKS_MAX` marks wait, the new mark replaces the last one.
+    """Return ``floor`` raised to ``version``. With `RECORD_MARKS_MAX` marks the new mark replaces the last mark.
 
     The new mark has the latest time of all marks, so nothing is freed too early.
     """

@@ -56,9 +56,9 @@ class Records:
     that the backend was unreachable for the time budget and that nothing was written. OutcomeUnknown means that a write
     may exist. Corrupt means that stored data are damaged or missing.
 
-    A caller's own ``write_id`` is bound to the request and to ``principal``, the id of the requesting principal: a put
-    to its body, metadata and source time; an update, deletion or undeletion to the operation. Using it for something
-    else raises KeyReused; nothing is written.
+    A caller's own ``write_id`` is bound to the request and to ``principal``, the id of the requesting principal. The id
+    of a put is bound to the body, metadata and source time. The id of an update, deletion or undeletion is bound to the
+    operation. Another use of the id raises KeyReused, and nothing is written.
     """
 
     def __init__(self, environment: Environment, organisation: str, *, failures_max: int = 5) -> None:
@@ -103,7 +103,9 @@ class Records:
         return version_from_item(name, item_of(self.environment, name, version))
 
     def versions(self, id: str, *, reverse: bool = False, before: int | None = None) -> Iterator[RecordVersion]:
-        """Yield all kept versions up to the present latest, or below ``before``, in order, without bodies.
+        """Yield all kept versions up to the version that is now the latest, or below ``before``, in order.
+
+        The versions are yielded without their bodies.
 
         Raises NotFound, Corrupt.
         """
@@ -124,12 +126,13 @@ class Records:
         equal: Callable[[bytes, bytes], bool] | None = None,
         size: int | None = None,
     ) -> RecordVersion:
-        """Store ``body`` as the next version, or return the version that already holds it.
+        """Store ``body`` as the next version, or return the version that already has it.
 
         ``expected`` is the version that the new version must follow (0: the record must be new). If a put is repeated
         with the same ``expected`` or ``write_id``, it returns the version that the first put wrote. No version is made
-        if the latest version holds the same bytes (or ``equal(stored, body)`` returns true), and the same metadata and
-        source time where given. ``size``, if given, must be the size of ``body`` in bytes. An iterable is read once.
+        if the latest version has the same bytes (or ``equal(stored, body)`` returns true), and the same metadata and
+        source time, if they are given. ``size``, if given, must be the size of ``body`` in bytes. An iterable is read
+        once.
 
         Raises VersionConflict with ``expected`` and ``actual``; ContentionError.
         """
@@ -171,7 +174,7 @@ class Records:
         return put_many(self.environment, self.organisation, self._heads, bodies, threads)
 
     def would_put(self, body: NewBody) -> bool:
-        """Return whether `put_many` would make a version of the body now: for a dry run. Writes nothing.
+        """Return whether `put_many` would make a version of the body now. Use it for a dry run. Writes nothing.
 
         The answer ignores quotas and rates. Raises Invalid and LimitExceeded as a put does, and Unavailable.
         """
@@ -190,8 +193,8 @@ class Records:
 
         Metadata and source time stay. If other writers commit first, ``function`` is called again with the new body;
         only the last result is stored. An error of ``function`` propagates, and nothing is written. If the record does
-        not exist or is deleted, ``create`` is stored as it is; without ``create`` NotFound is raised. The same bytes
-        make no version.
+        not exist or is deleted, ``create`` is stored as it is; without ``create`` NotFound is raised. A result
+        with the same bytes makes no version.
         """
         call = self._call(id, write_id, principal, "update")
         made: Contents = []
@@ -208,7 +211,8 @@ class Records:
     ) -> RecordVersion:
         """Store a deletion as the next version; earlier versions stay readable. A deleted record is left as it is.
 
-        The deletion has the source time given, or the previous version's. Raises NotFound, VersionConflict.
+        The deletion has the given source time, or the source time of the previous version. Raises NotFound,
+        VersionConflict.
         """
         call = self._call(id, write_id, principal, "delete")
         return self._run(call, next_deletion(call, check_source_time(source_time_ms), expected), [])
@@ -216,7 +220,7 @@ class Records:
     def undelete(self, id: str, *, write_id: str | None = None, principal: str = "") -> RecordVersion:
         """Store the version before the deletion again, as a new version; a record that is not deleted is left as it is.
 
-        Raises NotFound, Redacted, and VersionForgotten where that version was pruned.
+        Raises NotFound, Redacted, and VersionForgotten if the version before the deletion was pruned.
         """
         call = self._call(id, write_id, principal, "undelete")
         return self._run(call, next_revival(call), [])
@@ -224,16 +228,17 @@ class Records:
     def redact(self, id: str, version: int) -> RecordVersion:
         """Erase the body of a version for good; its time, metadata, principal, write id and hash stay.
 
-        Reading the body raises Redacted afterwards. The collector frees its blob if no other version refers to it. A
-        deletion, and a version already redacted, are left as they are. Raises NotFound, VersionForgotten.
+        Later reads of the body raise Redacted. The collector frees the body's blob if no other version refers to it.
+        The call does not change a deletion or a redacted version. Raises NotFound, VersionForgotten.
         """
         name = self._name(id)
         return version_from_item(name, redact_item(self.environment, name, version))
 
     def prune(self, id: str, *, retain: int | None = None, before_ms: int | None = None) -> int:
-        """Forget all but the newest ``retain`` versions, or versions superseded before a time; return the oldest kept.
+        """Forget all but the newest ``retain`` versions, or versions superseded before a time.
 
-        Forgotten versions raise VersionForgotten at once; `free` deletes them when no writer can rely on them any more.
+        Return the oldest version kept. Reads of forgotten versions raise VersionForgotten at once. `free` deletes these
+        versions when no writer can rely on them any more.
         """
         return prune_versions(self.environment, self._name(id), retain=retain, before_ms=before_ms)
 
@@ -245,9 +250,9 @@ class Records:
         return freed
 
     def list(self, after: str = "", *, prefix: str = "") -> Iterator[Listing]:
-        """Yield every record ever created here, also deleted ones, in order of the ids' UTF-8, after the id ``after``.
+        """Yield every record ever created, also deleted records, after the id ``after``, in order of the ids' UTF-8.
 
-        With ``prefix`` only the records whose id begins with it are read.
+        With ``prefix``, yield only the records whose id begins with ``prefix``.
         """
         return list_directory(self.environment.index, self.organisation, RECORDS, after=after, prefix=prefix)
 
@@ -290,7 +295,7 @@ class Records:
         return stream_item(self.environment, name, item)
 
     def resolve_dead_letter(self, id: str) -> None:
-        """Forget the record's failures, dead letter or not. Raises NotFound if it has none."""
+        """Forget the record's failures, even if it is no dead letter. Raises NotFound for a record without failures."""
         resolve_failures(self.environment, self._name(id))
 
     def _name(self, id: str) -> Name:

@@ -19,8 +19,8 @@ __all__ = ["is_uploading", "pin_put", "pins_of", "sweep_pins", "unpin"]
 SWEEP_SECONDS = 2 * RECORD_UPLOAD_SECONDS_MAX
 """The age at which a sweep deletes a pin.
 
-It is twice the time that a pin is valid, so that the collector normally meets an expired pin before the sweep does. By
-the pin the collector knows a record that has blobs but no version, and deletes the blobs without a further delay.
+It is twice the time that a pin is valid, so that the collector normally meets an expired pin before the sweep does. The
+pin shows the collector that a record has blobs but no version, and the collector deletes these blobs without a delay.
 """
 
 

@@ -30,11 +30,11 @@ __all__ = [
 
 TOMBSTONE = "t"
 BEFORE_VERSIONS = number(0)
-"""No version has this sort key. The other items of a record's partition sort before it."""
+"""No version has this sort key. The other items of a record's partition sort before this key."""
 
 
 class Name(msgspec.Struct, frozen=True):
-    """The identity of a record: its organisation and its id there."""
+    """The identity of a record: its organisation and its id in the organisation."""
 
     organisation: str
     id: str
@@ -123,12 +123,12 @@ def inline_content(item: Item) -> bytes:
 
 
 def latest_item(index: Index, partition: str) -> Item | None:
-    """Return the latest version, the partition's last item, read consistently; None if there is none."""
+    """Return the latest version, the partition's last item, read consistently; None if the record has no version."""
     return next(index.query(partition, after=BEFORE_VERSIONS, reverse=True, limit=1), None)
 
 
 def check_metadata(metadata: Mapping[str, Value] | None) -> dict[str, Attribute]:
-    """Return the attribute that stores ``metadata``, if there is any. Raises Invalid or LimitExceeded."""
+    """Return the attribute that stores ``metadata``; no attribute without metadata. Raises Invalid or LimitExceeded."""
     if not metadata:
         return {}
     if not isinstance(metadata, Mapping):
@@ -140,7 +140,7 @@ def check_metadata(metadata: Mapping[str, Value] | None) -> dict[str, Attribute]
 
 
 def check_source_time(source_time_ms: int | None) -> dict[str, Attribute]:
-    """Return the attribute that stores the source's time, if there is one. Raises Invalid."""
+    """Return the attribute that stores the source's time; no attribute without a time. Raises Invalid."""
     if source_time_ms is None:
         return {}
     if type(source_time_ms) is not int or abs(source_time_ms) > INTEGER_MAX:

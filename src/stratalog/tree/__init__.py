@@ -7,7 +7,7 @@ chunks  chunk reads and writes, with a cache
 lookup  reads of one key, or a range
 update  a changed tree, or a tree from sorted rows
 diff    the keys that differ between two trees
-reach   all chunks of a tree, and whether they are intact
+reach   the addresses of all chunks of a tree, and a check of each chunk
 
-The caller decides what a value means and where the root is stored.
+The caller defines the meaning of the values, and stores the root.
 """

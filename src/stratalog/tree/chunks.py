@@ -25,7 +25,7 @@ class Chunks:
     """The chunks of one owner. Safe to call from many threads.
 
     ``reads``, ``writes`` and ``bytes_written`` count the use of the blobs since this object was made. ``cache`` is the
-    store's cache, which the handles of all its documents share; None makes a private one.
+    store's cache, which the handles of all its documents share; None makes a private cache.
 
     Reads raise NotFound for a missing chunk (the collector deletes chunks once their root is dropped), Corrupt,
     Unsupported and the errors of the blobs.
@@ -110,5 +110,5 @@ class Chunks:
             self._remember(chunk.address, chunk.node, len(chunk.body))
 
     def _remember(self, address: bytes, node: Node, body_bytes: int) -> None:
-        """Cache a node under its owner and address, so that no owner sees another's content."""
+        """Cache a node under its owner and address, so that no owner sees the content of another owner."""
         self._cache.put((self._owner, address), node, body_bytes + ROW_OVERHEAD_BYTES * len(node.keys))

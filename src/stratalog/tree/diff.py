@@ -11,10 +11,10 @@ __all__ = ["diff"]
 
 
 def diff(chunks: Chunks, source: Root, target: Root) -> Iterator[tuple[str, Slot | None, Slot | None]]:
-    """Yield each key whose slot differs, in order, with its slot in ``source`` and in ``target``, None where absent.
+    """Yield, in order, each key whose slot differs, with its slots in ``source`` and ``target``; None if absent.
 
     Two slots differ even if only their versions differ. The result is lazy. A chunk in both trees is not read, so the
-    cost follows the size of the change, even where the ends of chunks moved or the trees differ in height.
+    cost follows the size of the change. This holds even if the ends of chunks moved or the trees differ in height.
     """
     if source.address == target.address:
         return
@@ -35,7 +35,7 @@ def diff(chunks: Chunks, source: Root, target: Root) -> Iterator[tuple[str, Slot
 
 
 def _compare_slots(old: _Walk, new: _Walk) -> Iterator[tuple[str, Slot | None, Slot | None]]:
-    """Compare the current slots of both walks, and advance the walk with the lesser key, or both."""
+    """Compare the current slots of both walks. Advance the walk with the lesser key; for equal keys advance both."""
     old_key, new_key = old.key(), new.key()
     if old_key < new_key:
         yield old_key, old.slot(), None
@@ -75,7 +75,7 @@ class _Walk:
         return self._node.addresses[self._position]
 
     def advance(self) -> None:
-        """Move past the slot or chunk. After the last one of a node, move up."""
+        """Move past the slot or chunk. After the last row of a node, move up."""
         self._position += 1
         while self._position == len(self._node.keys) and self._path:
             self._node, position = self._path.pop()

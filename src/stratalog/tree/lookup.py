@@ -19,7 +19,10 @@ def get(chunks: Chunks, root: Root, key: str) -> Slot | None:
 
 
 def leaf_of(chunks: Chunks, root: Root, key: str) -> tuple[str, Leaf] | None:
-    """Return the leaf that would hold ``key``, and a key below all of its keys. None if ``key`` is above every key."""
+    """Return the only leaf that can contain ``key``, and a key below all of the leaf's keys.
+
+    Return None if ``key`` is above every key of the tree.
+    """
     node, before = chunks.top(root), ""
     while not isinstance(node, Leaf):
         position = bisect_left(node.keys, key)
@@ -94,7 +97,7 @@ def _leaves(chunks: Chunks, node: Node, span: _Span, reverse: bool) -> Iterator[
     if isinstance(node, Leaf):
         yield node
         return
-    # `span.stop` counts the children whose last key is below the end of the range. The next child may begin below it.
+    # `span.stop` counts the children whose last key is below the range's end. The next child may begin below that end.
     stop = min(len(node.keys), span.stop(node.keys) + 1)
     for position in _walk(span.start(node.keys), stop, reverse):
         yield from _leaves(chunks, chunks.child(node, position), span, reverse)
@@ -118,9 +121,9 @@ def _rank(chunks: Chunks, root: Root, key: str) -> int:
 
 
 def _end_of(prefix: str) -> str | None:
-    """Return the smallest text above every text that starts with ``prefix``; None if there is none.
+    """Return the smallest text above every text that starts with ``prefix``; None if no text is above.
 
-    The text may hold a lone surrogate, which UTF-8 cannot encode, so use it only in comparisons.
+    The text may contain a lone surrogate, which UTF-8 cannot encode, so use it only in comparisons.
     """
     stem = prefix.rstrip(chr(sys.maxunicode))
     return stem[:-1] + chr(ord(stem[-1]) + 1) if stem else None

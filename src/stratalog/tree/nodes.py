@@ -1,6 +1,6 @@
 """The parts of a tree: slots, nodes and roots, their bytes, and the rule for the end of a chunk.
 
-The constants are part of the format: two programs that disagree on one of them disagree on every root.
+The constants are part of the format: programs with different constants compute different roots of the same content.
 `formats/tree.md` describes the bytes.
 """
 
@@ -110,8 +110,8 @@ class Root(msgspec.Struct, frozen=True, gc=False):
     """A tree. Roots with equal addresses are the same tree.
 
     ``address`` is the SHA-256 of the topmost chunk. ``digest`` is the hash of the content without versions. ``count``
-    is the number of keys. ``inline`` is the topmost chunk itself where it is a leaf of at most `TREE_INLINE_BYTES_MAX`
-    bytes; such a chunk need not be stored as a blob.
+    is the number of keys. ``inline`` is the topmost chunk itself if it is a leaf of at most `TREE_INLINE_BYTES_MAX`
+    bytes. An inline chunk need not be stored as a blob.
     """
 
     address: bytes
@@ -142,7 +142,7 @@ def ending(rows: Iterable[Row], level: int) -> list[Row]:
 
 
 def check_slots(slots: Mapping[str, Slot | None]) -> None:
-    """Raise Invalid or LimitExceeded for slots or keys that a tree cannot hold."""
+    """Raise Invalid or LimitExceeded for slots or keys that a tree cannot store."""
     if not all(map(str.isascii, slots)) or max(map(len, slots), default=0) > KEY_BYTES_MAX:
         for key in slots:
             check_key(key)
@@ -152,7 +152,7 @@ def check_slots(slots: Mapping[str, Slot | None]) -> None:
 
 
 def row_of(key: str, slot: Slot) -> Row:
-    """Return the leaf row of a key and its slot. Raises Invalid or LimitExceeded if a tree cannot hold them."""
+    """Return the leaf row of a key and its slot. Raises Invalid or LimitExceeded if a tree cannot store them."""
     check_key(key)
     if len(slot.value) > SLOT_BYTES_MAX:
         raise LimitExceeded("a slot's value is too large", value=len(slot.value), limit=SLOT_BYTES_MAX, key=key)
@@ -181,7 +181,7 @@ def rows_of(node: Node) -> list[Row]:
 
 
 def seal(level: int, rows: Sequence[Row]) -> Chunk:
-    """Return the chunk of ``level`` that holds ``rows``, at least one."""
+    """Return the chunk of ``level`` with ``rows``, at least one row."""
     columns = zip(*rows, strict=True)
     return chunk_of(Inner(FORMAT, level, *columns) if level else Leaf(FORMAT, level, *columns))
 
@@ -195,7 +195,7 @@ def chunk_of(node: Node) -> Chunk:
 
 
 def root_of(chunk: Chunk) -> Root:
-    """Return the tree whose topmost chunk this is."""
+    """Return the root of the tree whose topmost chunk is ``chunk``."""
     small = isinstance(chunk.node, Leaf) and len(chunk.body) <= TREE_INLINE_BYTES_MAX
     return Root(chunk.address, chunk.digest, chunk.count, chunk.body if small else None)
 

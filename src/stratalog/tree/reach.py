@@ -1,4 +1,4 @@
-"""Every chunk of a tree: its addresses, and whether each chunk is intact."""
+"""Every chunk of a tree: the addresses of the chunks, and a check that each chunk is intact."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ class ChunkReading(msgspec.Struct, frozen=True):
     """The result of reading one chunk from storage."""
 
     key: str
-    """The key of its blob; empty for an inline root."""
+    """The key of the chunk's blob; empty for an inline root."""
 
     size: int
-    """The number of bytes; 0 where they could not be read."""
+    """The number of bytes; 0 if the bytes could not be read."""
 
     node: Node | None
-    """The decoded node; None where the chunk is damaged. No chunk below a damaged chunk is read."""
+    """The decoded node; None if the chunk is damaged. No chunk below a damaged chunk is read."""
 
     damage: BlobDamage | None = None
-    """The damage. Its key is empty where the chunk is inline, or is intact and contradicts the root."""
+    """The damage. Its key is empty for an inline chunk, and for an intact chunk that contradicts the root."""
 
 
 def addresses(chunks: Chunks, root: Root, seen: Container[bytes] = ()) -> Iterator[bytes]:
@@ -49,8 +49,9 @@ def read_tree_back(
 
     Bytes, order, ends, counts and digests are checked. Damage is yielded, not raised, and the walk continues after it.
     Chunks whose keys are all at or before ``after`` are skipped, so a walk can resume after the last key of a leaf that
-    it read. ``seen`` is for callers that read many trees: a chunk in it is skipped with all chunks below, and the walk
-    adds each chunk that it reads. One path of the tree is in memory at a time. Raises Unavailable, Unsupported.
+    it read. ``seen`` is for callers that read many trees. The walk skips a chunk in ``seen`` with all chunks below it,
+    and adds each chunk that it reads to ``seen``. One path of the tree is in memory at a time. Raises Unavailable,
+    Unsupported.
     """
     if seen is not None and root.inline is None:
         if root.address in seen:
@@ -66,7 +67,7 @@ def read_tree_back(
 
 
 def verify(chunks: Chunks, root: Root) -> None:
-    """Read every chunk again from storage, not the cache, and check all of it. Raises Corrupt with the first damage."""
+    """Read every chunk again from storage, not the cache, and check the tree. Raises Corrupt with the first damage."""
     require_intact(reading.damage for reading in read_tree_back(chunks, root))
 
 

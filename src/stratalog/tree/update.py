@@ -31,7 +31,7 @@ from stratalog.tree.nodes import (
 __all__ = ["Write", "build", "update"]
 
 Edits: TypeAlias = dict[str, Row | None]
-"""Keys of one level, in order, each with its new row, or None where the row is removed."""
+"""Keys of one level, in order, each with its new row, or None if the row is removed."""
 
 Write: TypeAlias = Callable[[Collection[Chunk]], None]
 """Stores chunks, durably on return."""
@@ -61,7 +61,7 @@ def build(chunks: Chunks, items: Iterable[tuple[str, Slot]]) -> Root:
 def update(chunks: Chunks, root: Root, patch: Mapping[str, Slot | None], write: Write | None = None) -> Root:
     """Return the tree ``root`` with ``patch`` applied: a slot replaces or adds a key, None removes it if present.
 
-    Reads and writes only the chunks on the path to a changed key. Where the end of a chunk moves, the next chunks are
+    Reads and writes only the chunks on the path to a changed key. If the end of a chunk moves, the next chunks are
     read and written too, up to the next unchanged end. All chunks are stored on return. A patch without effect returns
     ``root`` and writes nothing. ``write`` stores the chunks; None means `Chunks.write_all`. Raises Invalid and
     LimitExceeded before anything is written.
@@ -250,7 +250,7 @@ class _Cursor:
         self._top = top
 
     def seek(self, key: str) -> None:
-        """Move to the node that holds or would hold ``key``; for a key above all keys, to the last node."""
+        """Move to the only node that can contain ``key``; for a key above all keys, move to the last node."""
         while self._path and self._path[-1][0].keys[-1] < key:
             self._path.pop()
         node: Node = self._path.pop()[0] if self._path else self._top
