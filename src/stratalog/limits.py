@@ -309,6 +309,15 @@ PRESENCE_PAUSE_SECONDS_MAX = 0.25
 PRESENCE_ROOM_BYTES_PER_SECOND = 2 * 1024 * 1024
 PRESENCE_BYTES_PER_SECOND = 8 * 1024 * 1024
 
+# The processes of one server, and the messages between them. The supervisor restarts a process that takes no messages,
+# or that ends, after a pause that doubles each time the process ends early.
+SERVER_PROCESSES_MAX = 64
+SIBLING_LINE_BYTES_MAX = 1024 * 1024
+SIBLING_UNSENT_BYTES_MAX = 8 * 1024 * 1024
+SIBLING_METRICS_SECONDS_MAX = 1.0
+PROCESS_RESTART_SECONDS_MIN = 0.5
+PROCESS_RESTART_SECONDS_MAX = 30.0
+
 # Functions on AWS. Lambda limits the response to 6 MB of JSON. The body is base64, and 64 KB are reserved for the rest
 # of the JSON. `FUNCTION_UNPACKED_BYTES_MAX` limits a body before compression, since compression takes time of the
 # function.

@@ -6,8 +6,8 @@ import ipaddress
 import os
 import socket
 import sys
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -16,8 +16,8 @@ from msgspec import structs
 
 from stratalog.cli.output import dim, print_json
 from stratalog.cli.session import Session, command
-from stratalog.clock import Clock
-from stratalog.limits import ACCESS_LINES_PER_SECOND, SECURITY_LINES_PER_SECOND
+from stratalog.clock import Clock, SystemClock
+from stratalog.limits import ACCESS_LINES_PER_SECOND, SECURITY_LINES_PER_SECOND, SERVER_PROCESSES_MAX
 from stratalog.ports.meter import Meter
 from stratalog.store import Store
 
@@ -25,23 +25,39 @@ if TYPE_CHECKING:
     from stratalog.server.application import Application
     from stratalog.server.audit import Audit
     from stratalog.server.line_log import LineLog
+    from stratalog.server.siblings import Siblings
 
 __all__ = ["COMMANDS", "listening_at", "load_application", "of_every_server", "serve_application"]
 
 HOST_DEFAULT = "127.0.0.1"
 PORT_DEFAULT = 8420
 BACKLOG_CONNECTIONS = 2048
+PROCESSES = "stratalog.processes"
+"""The key of the value of ``--processes`` in the meta data of click's context."""
 F = TypeVar("F", bound=Callable[..., Any])
 
 
 def of_every_server(function: F) -> F:
-    """Add the options ``--host`` and ``--port`` to a command."""
+    """Add the options ``--host``, ``--port`` and ``--processes`` to a command. The command does not get the last."""
     host = click.option("--host", default=HOST_DEFAULT, show_default=True, help="The address to listen on.")
     ports = click.IntRange(0, 65535)
     port = click.option(
         "--port", type=ports, default=PORT_DEFAULT, show_default=True, help="The port; 0 for any free one."
     )
-    return host(port(function))
+    processes = click.option(
+        "--processes",
+        type=click.IntRange(1, SERVER_PROCESSES_MAX),
+        default=1,
+        show_default=True,
+        expose_value=False,
+        callback=_set_processes,
+        help="Serve by several processes that share the port.",
+    )
+    return host(port(processes(function)))
+
+
+def _set_processes(context: click.Context, parameter: click.Parameter, value: int) -> None:
+    context.meta[PROCESSES] = value
 
 
 @command("serve", example="stratalog serve myapp:app --store ./data --port 8420")
@@ -100,18 +116,51 @@ def serve_application(
     authentication at an address beyond this machine.
     """
     server = _server_modules()
+    membership = server.take_membership()
     if application.authenticate is None and not _is_loopback(host):
         raise click.UsageError(
             f"--host {host} is reachable from other machines, and needs an application with authentication"
         )
-    with listening_at(host, port) as listening:
+    processes = click.get_current_context().meta.get(PROCESSES, 1)
+    if processes > 1 and membership is None:
+        _supervise(session, server, host, port, page, processes, application)
+        return
+    siblings: Siblings | None = None
+    with ExitStack() as entered:
+        if membership is None:
+            listening = entered.enter_context(listening_at(host, port))
+        else:
+            listening, siblings = membership.sockets()
+            entered.enter_context(listening)
         limits = session.settings.over("server", application.limits)
         store = session.open(create=True, meter=meter, settings=application.settings)
-        with _audit(server, store, logs) as audit:
-            quotas = session.settings.over("quotas", application.quotas)
-            app = server.create_app(store, structs.replace(application, limits=limits, quotas=quotas), audit=audit)
-            _announce(session, host, listening.getsockname()[1], page)
-            server.serve(app, listening)
+        if store.announcements is None:
+            store.announcements = siblings
+        audit = entered.enter_context(_audit(server, store, logs))
+        quotas = session.settings.over("quotas", application.quotas)
+        served = structs.replace(application, limits=limits, quotas=quotas)
+        app = server.create_app(store, served, audit=audit, siblings=siblings)
+        if membership is None:
+            _announce(session, host, listening.getsockname()[1], page, [os.getpid()])
+        server.serve(app, listening)
+
+
+def _supervise(
+    session: Session, server: _Modules, host: str, port: int, page: str, processes: int, application: Application
+) -> None:
+    """Serve by several processes until a signal. Each runs this command again, with the sockets of `Membership`."""
+    if not hasattr(socket, "AF_UNIX"):
+        raise click.UsageError("--processes needs an operating system with Unix sockets")
+    # Create the store once, and report here what keeps it from being opened.
+    session.open(create=True, settings=application.settings).close()
+    with listening_at(host, port) as listening:
+        bound = listening.getsockname()[1]
+        command = [sys.executable, "-m", "stratalog", *sys.argv[1:]]
+        supervisor = server.Supervisor(
+            command, processes, listening, SystemClock(), lambda ids: _announce(session, host, bound, page, ids)
+        )
+        if status := supervisor.run():
+            raise click.exceptions.Exit(status)
 
 
 @contextmanager
@@ -142,6 +191,8 @@ class _Modules:
     def __init__(self) -> None:
         self.serve: Any = import_module("stratalog.server.web_server").serve
         self.create_app: Any = import_module("stratalog.server.app").create_app
+        self.Supervisor: Any = import_module("stratalog.server.processes").Supervisor
+        self.take_membership: Any = import_module("stratalog.server.processes").take_membership
         self.Audit: type[Audit] = import_module("stratalog.server.audit").Audit
         self.LineLog: type[LineLog] = import_module("stratalog.server.line_log").LineLog
         self.Application: type[Application] = import_module("stratalog.server.application").Application
@@ -192,10 +243,10 @@ def listening_at(host: str, port: int) -> Iterator[socket.socket]:
         yield listening
 
 
-def _announce(session: Session, host: str, port: int, page: str) -> None:
+def _announce(session: Session, host: str, port: int, page: str, processes: Sequence[int]) -> None:
     url = (f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}") + page
     if session.json:
-        print_json({"url": url, "store": session.shown_url, "pid": os.getpid()})
+        print_json({"url": url, "store": session.shown_url, "pid": os.getpid(), "processes": processes})
     else:
         click.echo(f"serving {session.shown_url} at {url}  {dim('Ctrl+C stops')}")
     sys.stdout.flush()

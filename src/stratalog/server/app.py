@@ -38,6 +38,7 @@ from stratalog.server.pages import pages
 from stratalog.server.pools import LoopThreads
 from stratalog.server.records import RECORDS
 from stratalog.server.service import Pushing, Service, allowed
+from stratalog.server.siblings import Siblings
 from stratalog.server.sync import SYNC
 from stratalog.server.usage import USAGE
 from stratalog.store import Store
@@ -70,18 +71,19 @@ def create_app(
     push: Pushing = push,
     poked: Poked | None = None,
     audit: Audit | None = None,
+    siblings: Siblings | None = None,
 ) -> Litestar:
     """Return the ASGI application that serves a store. The caller closes the store.
 
     The mutators of ``application`` become those of the store's documents, and its quotas apply to every write through
     ``store``. ``push`` handles pushes that are not queued. The server calls ``poked`` for each commit of this process.
     ``audit`` has the access log and the security log, which the caller closes. Without ``audit``, the server writes
-    neither log.
+    neither log. ``siblings`` are the other processes of the same server, if there are any.
     """
     if application is not None:
         store.rules = application.rules
     application = application or Application()
-    service = Service(store, application, _push_path(store, application, push), poked, audit)
+    service = Service(store, application, _push_path(store, application, push), poked, audit, siblings)
     store.environment.admission = service.admission
     app = Litestar(
         [*ROUTES, *application.routes, pages(application)],
@@ -158,13 +160,17 @@ def _running(service: Service) -> Callable[[Litestar], AbstractAsyncContextManag
         with ExitStack() as entered:
             for enter in service.application.running:
                 entered.enter_context(enter(service.store))
-            watch = loop.create_task(service.hub.watch())
+            tasks = [loop.create_task(service.hub.watch())]
+            if service.siblings is not None:
+                tasks.append(loop.create_task(service.siblings.run()))
             try:
                 yield
             finally:
-                watch.cancel()
-                with suppress(asyncio.CancelledError):
-                    await watch
+                for task in tasks:
+                    task.cancel()
+                for task in tasks:
+                    with suppress(asyncio.CancelledError):
+                        await task
                 service.spool.close()
 
     return running

@@ -6,7 +6,7 @@ import msgspec
 from litestar import Response, get
 
 from stratalog.server.error_responses import PROBLEMS
-from stratalog.server.service import Served, reading
+from stratalog.server.service import Served
 
 __all__ = ["health", "metrics"]
 
@@ -26,14 +26,14 @@ async def health(service: Served) -> Health:
     return Health()
 
 
-@reading(
+@get(
     "/metrics",
-    pool="pages",
     opt={"action": "metrics"},
     media_type=PROMETHEUS,
+    responses=PROBLEMS,
     tags=["server"],
     summary="Prometheus metrics",
 )
-def metrics(service: Served) -> Response[str]:
-    """Counters and gauges of this process."""
-    return Response(service.metrics.text().decode(), media_type=PROMETHEUS)
+async def metrics(service: Served) -> Response[str]:
+    """Counters and gauges of this server. If several processes serve, each series has the label ``process``."""
+    return Response(await service.all_metrics(), media_type=PROMETHEUS)

@@ -21,12 +21,13 @@ from stratalog.codec import Value
 from stratalog.errors import NotFound, StratalogError
 from stratalog.limits import PRESENCE_BYTES_PER_SECOND
 from stratalog.log import Log
-from stratalog.protocol.live import FromServer, Gone, Heartbeat, Here, HereChanged, Poke, Ready
+from stratalog.protocol.live import FromServer, Gone, Heartbeat, Here, HereChanged, Poke, PresentPrincipal, Ready
 from stratalog.server.application import ServerLimits
 from stratalog.server.metrics import Metrics
 from stratalog.server.pools import Pools
 from stratalog.server.presence import Frame, PresenceBoard
 from stratalog.server.security import ANONYMOUS, Principal
+from stratalog.server.siblings import Asked, Ended, Shown, Siblings
 from stratalog.store import Store
 
 __all__ = ["Hub", "Listener", "Poked"]
@@ -106,12 +107,22 @@ class Listener:
 class Hub:
     """The live connections of one process, by document. Used from the event loop only.
 
-    The hub passes each commit of this process to ``poked``, which may notify connections of other processes.
+    The hub passes each commit of this process to ``poked``, which may notify connections of other processes. With
+    ``siblings`` the listeners of a document also see the presence of connections to the other processes of this server.
     """
 
     def __init__(
-        self, store: Store, limits: ServerLimits, metrics: Metrics, pools: Pools, poked: Poked | None = None
+        self,
+        store: Store,
+        limits: ServerLimits,
+        metrics: Metrics,
+        pools: Pools,
+        poked: Poked | None = None,
+        siblings: Siblings | None = None,
     ) -> None:
+        self._siblings = siblings
+        if siblings is not None:
+            siblings.presence = self._take_presence
         self._store = store
         self._pools = pools
         self._limits = limits
@@ -157,6 +168,8 @@ class Hub:
                 room.give(Gone())
             # `watch` finds any commit since the read.
             room = self._rooms[organisation, name] = _Room(log, version)
+            if self._siblings is not None:
+                self._siblings.send(Asked(organisation, name))
             return room
 
     def leave(self, listener: Listener) -> None:
@@ -179,6 +192,37 @@ class Hub:
         """
         room = listener._room
         if room.presence.show(listener.id, listener.principal, state):
+            self.move(room)
+            if self._siblings is not None:
+                self._siblings.send(_shown(self._siblings.process, room, listener.id, state, listener.principal))
+
+    def _take_presence(self, line: Asked | Shown | Ended) -> None:
+        """Act on a message about presence from another process of this server."""
+        assert self._siblings is not None
+        if isinstance(line, Ended):
+            for each in self._rooms.values():
+                for id in [id for id, process in each.elsewhere.items() if process == line.process]:
+                    self._show_elsewhere(each, line.process, id, ANONYMOUS, None)
+            return
+        room = self._rooms.get((line.organisation, line.name))
+        if room is None:
+            return
+        if isinstance(line, Asked):
+            for listener in room.listeners:
+                state = room.presence.state_of(listener.id)
+                if state is not None:
+                    self._siblings.send(_shown(self._siblings.process, room, listener.id, state, listener.principal))
+        elif room.log.record.incarnation == line.incarnation:
+            principal = Principal(id=line.principal.id, name=line.principal.name)
+            self._show_elsewhere(room, line.process, line.id, principal, line.state)
+
+    def _show_elsewhere(self, room: _Room, process: int, id: str, principal: Principal, state: Value) -> None:
+        """Show the state of a connection to another process; None withdraws the state."""
+        if state is None:
+            room.elsewhere.pop(id, None)
+        else:
+            room.elsewhere[id] = process
+        if room.presence.show(id, principal, state):
             self.move(room)
 
     def move(self, room: _Room) -> None:
@@ -301,11 +345,19 @@ class _Room:
         self.version = version
         self.listeners: set[Listener] = set()
         self.presence = PresenceBoard()
+        self.elsewhere: dict[str, int] = {}
+        """The connections to other processes of this server that are present, and the number of each one's process."""
 
     def give(self, message: FromServer) -> None:
         frame = Frame(message)
         for listener in self.listeners:
             listener.give(frame)
+
+
+def _shown(process: int, room: _Room, id: str, state: Value, principal: Principal) -> Shown:
+    record = room.log.record
+    who = PresentPrincipal(principal.id, principal.name)
+    return Shown(process, record.organisation, record.name, record.incarnation, id, state, who)
 
 
 def _log_and_version(store: Store, organisation: str, name: str) -> tuple[Log, int]:

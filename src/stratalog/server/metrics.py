@@ -9,6 +9,8 @@ from litestar.enums import ScopeType
 from litestar.types import Scope
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.metrics_core import Metric
+from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.registry import Collector
 
 from stratalog.documents.rejections import LAST_ATTEMPT, UNEXPECTED
@@ -25,7 +27,7 @@ from stratalog.server.thread_pool import Pool
 from stratalog.sync.pull import LOST_BRANCH
 from stratalog.worker.settlement import DEAD_MESSAGE
 
-__all__ = ["ALARMED", "METRIC_PATH", "Metrics", "core_counters"]
+__all__ = ["ALARMED", "METRIC_PATH", "Metrics", "core_counters", "with_processes"]
 
 ALARMED = (UNEXPECTED, LAST_ATTEMPT, DEAD_MESSAGE, DEAD_RECORD, LOST_BRANCH)
 """Counters that need an operator's alarm. Each of these counters begins at 0, so that an alarm on an increase sees the
@@ -129,6 +131,19 @@ class Metrics:
         return generate_latest(self.registry)
 
 
+def with_processes(texts: Mapping[int, str]) -> str:
+    """Return the metrics of several processes as one text. Each series gets the number of its process as a label."""
+    families: dict[str, Metric] = {}
+    for process, text in sorted(texts.items()):
+        for family in text_string_to_metric_families(text):
+            merged = families.setdefault(family.name, Metric(family.name, family.documentation, family.type))
+            for sample in family.samples:
+                merged.add_sample(sample.name, {**sample.labels, "process": str(process)}, sample.value)
+    registry = CollectorRegistry()
+    registry.register(_Families(families.values()))
+    return generate_latest(registry).decode()
+
+
 def core_counters(environment: Environment) -> CollectorRegistry:
     """Return the core's counters alone, for a process that serves no requests, such as a worker."""
     registry = CollectorRegistry()
@@ -141,6 +156,16 @@ def _path_of(scope: Scope) -> str:
     handler = scope.get("route_handler")
     given = handler.opt.get(METRIC_PATH) if handler is not None else None
     return str(given or scope.get("path_template") or OTHER)
+
+
+class _Families(Collector):
+    """Metrics that are collected already."""
+
+    def __init__(self, families: Iterable[Metric]) -> None:
+        self._families = families
+
+    def collect(self) -> Iterable[Metric]:
+        return self._families
 
 
 class _EnvironmentCounters(Collector):

@@ -95,6 +95,10 @@ class PresenceBoard:
         self._changed.add(id)
         return True
 
+    def state_of(self, id: str) -> Value:
+        """Return the state that a connection shows; None if it shows none."""
+        return self._shown[id][0] if id in self._shown else None
+
     def tell(self, listeners: Collection[PresenceListener], now_ms: float) -> int:
         """Send changes to the listeners that have the rest, and full presence to other listeners.
 

@@ -32,11 +32,12 @@ from stratalog.server.counted_requests import CountedRequest
 from stratalog.server.error_responses import PROBLEMS
 from stratalog.server.health_check import HealthCheck
 from stratalog.server.hub import Hub, Poked
-from stratalog.server.metrics import Metrics
+from stratalog.server.metrics import Metrics, with_processes
 from stratalog.server.pools import Pools, present_work
 from stratalog.server.rates import Rates
 from stratalog.server.security import Action, Principal, permit
 from stratalog.server.shares import Holder
+from stratalog.server.siblings import Siblings
 from stratalog.store import Store
 from stratalog.sync.push import push as apply_push
 
@@ -62,6 +63,7 @@ class Service:
         push: Pushing,
         poked: Poked | None = None,
         audit: Audit | None = None,
+        siblings: Siblings | None = None,
     ) -> None:
         clock, limits = store.environment.clock, application.limits
         self.store = store
@@ -101,7 +103,10 @@ class Service:
         )
         self.byte_budgets = ByteBudgets(application)
         self.spool = BodySpool()
-        self.hub = Hub(store, limits, self.metrics, self.pools, poked)
+        self.siblings = siblings
+        if siblings is not None:
+            siblings.metrics = self._own_metrics
+        self.hub = Hub(store, limits, self.metrics, self.pools, poked, siblings)
         self.health = HealthCheck(store, self.pools.health)
         # Each live connection skips a part of its first wait; see `LiveRight`. The parts are multiples of the golden
         # ratio modulo 1: any number of consecutive multiples is spread evenly between 0 and 1.
@@ -110,6 +115,18 @@ class Service:
     def document(self, organisation: str, document: str) -> Document:
         """Return the document of that name. Raises NotFound, Invalid."""
         return self.store.document(organisation, document)
+
+    async def all_metrics(self) -> str:
+        """Return the metrics in Prometheus's text format.
+
+        If several processes serve, return those of all of them, with the number of the process as a label.
+        """
+        if self.siblings is None:
+            return await self._own_metrics()
+        return with_processes(await self.siblings.all_metrics())
+
+    async def _own_metrics(self) -> str:
+        return await self.pools.pages.run(lambda: self.metrics.text().decode())
 
     def held_document(self, organisation: str, document: str) -> Document | None:
         """Return the document as this process last opened it, without a read of the store, or None.

@@ -2,8 +2,8 @@
 
 A type is Arrow's name, or a list for a nested type: ``["list", T]``, ``["fixed_size_list", T, length]``,
 ``["map", K, V]``, ``["struct", [[name, T], …]]``. A type that Parquet cannot store is not allowed. Columns are only
-added and widened. So a reader with newer columns can read every older file, and writers may continue with older columns.
-This module does not import pyarrow.
+added and widened. So a reader with newer columns can read every older file, and writers may continue with older
+columns. This module does not import pyarrow.
 """
 
 from __future__ import annotations

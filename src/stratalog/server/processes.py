@@ -1,0 +1,255 @@
+"""Processes: a supervisor that serves one listening socket by several processes.
+
+Every process runs the same command and accepts from the same socket, so an idle process takes the next connection. The
+supervisor starts a process that has ended again, passes the messages between the processes (`siblings.py`), and ends
+with all of them at a signal. If the supervisor itself is killed, the processes read the end of their streams, and end.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import selectors
+import signal
+import socket
+import subprocess
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+
+import msgspec
+
+from stratalog.clock import Clock
+from stratalog.limits import PROCESS_RESTART_SECONDS_MAX, PROCESS_RESTART_SECONDS_MIN, SIBLING_UNSENT_BYTES_MAX
+from stratalog.server.siblings import Ended, Siblings, Started
+
+__all__ = ["Membership", "Supervisor", "take_membership"]
+
+VARIABLE = "STRATALOG_SERVER_PROCESS"
+END_SECONDS_MAX = 15.0
+"""How long a process may take to end after a signal. A server finishes its requests within five seconds."""
+
+READ_BYTES = 256 * 1024
+_log = logging.getLogger("stratalog.server")
+
+
+class Membership(msgspec.Struct, frozen=True):
+    """The sockets that a process of a server inherits, by descriptor, and its number among ``processes``."""
+
+    listening: int
+    stream: int
+    process: int
+    processes: int
+
+    def sockets(self) -> tuple[socket.socket, Siblings]:
+        """Return the listening socket, and the stream to the other processes. No child process inherits them."""
+        for descriptor in (self.listening, self.stream):
+            os.set_inheritable(descriptor, False)
+        stream = socket.socket(fileno=self.stream)
+        return socket.socket(fileno=self.listening), Siblings(stream, self.process, self.processes)
+
+
+def take_membership(environment: dict[str, str] | os._Environ[str] = os.environ) -> Membership | None:
+    """Return this process's membership, and remove it from the environment; None if no supervisor started it."""
+    text = environment.pop(VARIABLE, "")
+    return msgspec.json.decode(text, type=Membership) if text else None
+
+
+class Supervisor:
+    """Runs ``command`` in ``processes`` processes that accept from ``listening``.
+
+    ``ready`` is called once, with the ids of the processes, when all of them accept connections.
+    """
+
+    def __init__(
+        self,
+        command: Sequence[str],
+        processes: int,
+        listening: socket.socket,
+        clock: Clock,
+        ready: Callable[[Sequence[int]], None],
+        environment: Mapping[str, str] = os.environ,
+    ) -> None:
+        self._command = list(command)
+        self._listening = listening
+        self._clock = clock
+        self._ready = ready
+        self._environment = environment
+        self._selector = selectors.DefaultSelector()
+        self._members = [_Member(number) for number in range(processes)]
+        self._is_ready = False
+        self._signals = 0
+
+    def run(self) -> int:
+        """Serve until a signal. Return the exit status: 0, or that of a process that did not start."""
+        with ExitStack() as entered:
+            entered.callback(self._selector.close)
+            entered.enter_context(self._woken_by_signals())
+            try:
+                for member in self._members:
+                    self._start(member)
+                return self._serve()
+            finally:
+                self._end_all()
+
+    @contextmanager
+    def _woken_by_signals(self) -> Iterator[None]:
+        """Let SIGTERM, SIGINT and SIGHUP end `_serve`."""
+        ours, theirs = socket.socketpair()
+        theirs.setblocking(False)
+        before = {number: signal.signal(number, self._note_signal) for number in (signal.SIGTERM, signal.SIGINT)}
+        descriptor = signal.set_wakeup_fd(theirs.fileno(), warn_on_full_buffer=False)
+        self._selector.register(ours, selectors.EVENT_READ)
+        try:
+            yield
+        finally:
+            signal.set_wakeup_fd(descriptor)
+            for number, handler in before.items():
+                signal.signal(number, handler)
+            ours.close()
+            theirs.close()
+
+    def _note_signal(self, number: int, frame: object) -> None:
+        self._signals += 1
+
+    def _serve(self) -> int:
+        while not self._signals:
+            for key, events in self._selector.select(self._seconds_to_next_start()):
+                member = key.data
+                if member is not None and member.stream is not None:
+                    if events & selectors.EVENT_WRITE:
+                        self._flush(member)
+                    if events & selectors.EVENT_READ and not self._read(member):
+                        status = self._note_end(member)
+                        if not self._is_ready:
+                            return status or 1
+            for member in self._members:
+                if member.process is None and self._seconds_to_start(member) <= 0:
+                    self._start(member)
+        return 0
+
+    def _start(self, member: _Member) -> None:
+        ours, theirs = socket.socketpair()
+        descriptors = (self._listening.fileno(), theirs.fileno())
+        membership = Membership(*descriptors, member.number, len(self._members))
+        variables = {**self._environment, VARIABLE: msgspec.json.encode(membership).decode()}
+        with theirs:
+            # A session of its own: Ctrl+C signals the supervisor alone, which then ends the processes in order.
+            member.process = subprocess.Popen(
+                self._command, pass_fds=descriptors, env=variables, start_new_session=True
+            )
+        ours.setblocking(False)
+        member.begin(ours, self._clock.boot_ms())
+        self._selector.register(ours, selectors.EVENT_READ, member)
+
+    def _read(self, member: _Member) -> bool:
+        """Pass the complete lines of a process on to the others. Return False at the end of its stream."""
+        assert member.stream is not None
+        try:
+            data = member.stream.recv(READ_BYTES)
+        except BlockingIOError:
+            return True
+        except OSError:
+            return False
+        if not data:
+            return False
+        lines, newline, member.partial = (member.partial + data).rpartition(b"\n")
+        if newline:
+            if not member.is_started and _STARTED in lines.split(b"\n"):
+                self._note_start(member)
+            self._pass_on(member, lines + newline)
+        return True
+
+    def _note_start(self, member: _Member) -> None:
+        member.is_started = True
+        if not self._is_ready and all(each.is_started for each in self._members):
+            self._is_ready = True
+            self._ready([each.process.pid for each in self._members if each.process is not None])
+
+    def _pass_on(self, sender: _Member, lines: bytes) -> None:
+        for member in self._members:
+            if member is not sender and member.stream is not None:
+                member.unsent += lines
+                self._flush(member)
+
+    def _flush(self, member: _Member) -> None:
+        """Send as much as a process takes. Kill a process that takes too little, so that it starts again."""
+        assert member.stream is not None
+        with suppress(OSError):  # if the process has ended, the next read says so
+            del member.unsent[: member.stream.send(member.unsent)]
+        if len(member.unsent) > SIBLING_UNSENT_BYTES_MAX and member.process is not None:
+            _log.error("process %d of the server takes no messages, and is killed", member.number)
+            member.unsent.clear()
+            member.process.kill()
+        wanted = selectors.EVENT_READ | (selectors.EVENT_WRITE if member.unsent else 0)
+        self._selector.modify(member.stream, wanted, member)
+
+    def _note_end(self, member: _Member) -> int:
+        """Reap a process that has closed its stream, report its end to the others, and return its exit status."""
+        assert member.stream is not None
+        assert member.process is not None
+        self._selector.unregister(member.stream)
+        member.stream.close()
+        try:
+            status = member.process.wait(END_SECONDS_MAX)
+        except subprocess.TimeoutExpired:
+            member.process.kill()
+            status = member.process.wait()
+        if self._is_ready:
+            _log.error("process %d of the server has ended with status %d", member.number, status)
+            member.end(self._clock.boot_ms())
+            self._pass_on(member, msgspec.json.encode(Ended(member.number)) + b"\n")
+        else:
+            member.end(self._clock.boot_ms())
+        return status
+
+    def _seconds_to_next_start(self) -> float | None:
+        waiting = [self._seconds_to_start(member) for member in self._members if member.process is None]
+        return max(0.0, min(waiting)) if waiting else None
+
+    def _seconds_to_start(self, member: _Member) -> float:
+        return member.pause_seconds - (self._clock.boot_ms() - member.ended_ms) / 1000
+
+    def _end_all(self) -> None:
+        """End the processes: first by SIGTERM, and after `END_SECONDS_MAX` by SIGKILL."""
+        running = [member.process for member in self._members if member.process is not None]
+        for process in running:
+            process.terminate()
+        begun_ms = self._clock.boot_ms()
+        for process in running:
+            try:
+                process.wait(max(0.1, END_SECONDS_MAX - (self._clock.boot_ms() - begun_ms) / 1000))
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+        for member in self._members:
+            if member.stream is not None:
+                member.stream.close()
+
+
+class _Member:
+    """One process, or the pause before it starts again."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.process: subprocess.Popen[bytes] | None = None
+        self.stream: socket.socket | None = None
+        self.partial = b""
+        self.unsent = bytearray()
+        self.is_started = False
+        self.began_ms = self.ended_ms = 0.0
+        self.pause_seconds = PROCESS_RESTART_SECONDS_MIN
+
+    def begin(self, stream: socket.socket, now_ms: float) -> None:
+        self.stream, self.partial, self.began_ms = stream, b"", now_ms
+        self.unsent.clear()
+        self.is_started = False
+
+    def end(self, now_ms: float) -> None:
+        ran_seconds = (now_ms - self.began_ms) / 1000
+        is_early = ran_seconds < PROCESS_RESTART_SECONDS_MAX
+        doubled = min(2 * self.pause_seconds, PROCESS_RESTART_SECONDS_MAX)
+        self.pause_seconds = doubled if is_early else PROCESS_RESTART_SECONDS_MIN
+        self.process, self.stream, self.ended_ms = None, None, now_ms
+
+
+_STARTED = msgspec.json.encode(Started())

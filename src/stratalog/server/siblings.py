@@ -1,0 +1,184 @@
+"""Siblings: the messages between the processes of one server, which share its listening socket.
+
+Each process has a stream to their supervisor (`processes.py`), which passes every line of one process to all others. A
+line is one JSON object with a ``type``. Commits travel as hints, and presence as the states of single connections.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from typing import Any
+
+import msgspec
+
+from stratalog.limits import SIBLING_LINE_BYTES_MAX, SIBLING_METRICS_SECONDS_MAX
+from stratalog.ports.announcements import Heard
+from stratalog.protocol.live import PresentPrincipal
+
+__all__ = ["Asked", "Committed", "Ended", "Line", "MetricsAsked", "MetricsGiven", "Shown", "Siblings", "Started"]
+
+
+class Started(msgspec.Struct, frozen=True, tag="started"):
+    """The process accepts connections."""
+
+
+class Ended(msgspec.Struct, frozen=True, tag="ended"):
+    """The supervisor reports that a process has ended, and with it the presence of its connections."""
+
+    process: int
+
+
+class Committed(msgspec.Struct, frozen=True, tag="committed"):
+    """A hint that a log has new entries."""
+
+    organisation: str
+    name: str
+
+
+class Asked(msgspec.Struct, frozen=True, tag="asked"):
+    """A process has its first listener of a document, and needs the presence of the connections elsewhere."""
+
+    organisation: str
+    name: str
+
+
+class Shown(msgspec.Struct, frozen=True, tag="shown"):
+    """The presence of one connection; a state of None withdraws it."""
+
+    process: int
+    organisation: str
+    name: str
+    incarnation: str
+    id: str
+    state: Any
+    principal: PresentPrincipal
+
+
+class MetricsAsked(msgspec.Struct, frozen=True, tag="metrics-asked"):
+    """A process needs the metrics of all others."""
+
+    process: int
+    number: int
+
+
+class MetricsGiven(msgspec.Struct, frozen=True, tag="metrics-given"):
+    """The metrics of one process, in Prometheus's text format, for the process ``to``."""
+
+    process: int
+    to: int
+    number: int
+    text: str
+
+
+Line = Started | Ended | Committed | Asked | Shown | MetricsAsked | MetricsGiven
+_decode = msgspec.json.Decoder(Line).decode
+
+
+async def _no_metrics() -> str:
+    return ""
+
+
+class _MetricsRequest:
+    """The answers to a question for metrics so far."""
+
+    def __init__(self, texts: dict[int, str]) -> None:
+        self.texts = texts
+        self.complete = asyncio.Event()
+
+
+class Siblings:
+    """The other processes of this process's server. Used from the event loop, except for `announce`.
+
+    It is also the announcements of the store: a hint reaches the other processes of this server alone.
+    """
+
+    def __init__(self, connection: socket.socket, process: int, processes: int) -> None:
+        self.process = process
+        """The number of this process, from 0 to ``processes`` - 1."""
+
+        self._processes = processes
+        self.presence: Callable[[Asked | Shown | Ended], None] = lambda line: None
+        """Called for each line about presence."""
+
+        self.metrics: Callable[[], Awaitable[str]] = _no_metrics
+        """Returns the metrics of this process, in Prometheus's text format."""
+
+        self._connection = connection
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._writer: asyncio.StreamWriter | None = None
+        self._heard: Heard = lambda organisation, name: None
+        self._requests: dict[int, _MetricsRequest] = {}
+        self._answering: set[asyncio.Task[None]] = set()
+        self._number = 0
+
+    async def run(self) -> None:
+        """Read the lines of the others until cancelled. If the supervisor ends, end this process like a signal does."""
+        self._loop = asyncio.get_running_loop()
+        reader, self._writer = await asyncio.open_unix_connection(sock=self._connection, limit=SIBLING_LINE_BYTES_MAX)
+        self.send(Started())
+        try:
+            while line := await reader.readline():
+                self._take(_decode(line))
+            os.kill(os.getpid(), signal.SIGTERM)
+        finally:
+            self._writer.close()
+            self._writer = None
+
+    def send(self, line: Line) -> None:
+        """Send a line to all other processes. A line is lost if this process has not begun to run, or ends."""
+        if self._writer is not None:
+            self._writer.write(msgspec.json.encode(line) + b"\n")
+
+    async def all_metrics(self) -> Mapping[int, str]:
+        """Return the metrics of every process that answers in time, by the number of the process."""
+        self._number += 1
+        number = self._number
+        request = self._requests[number] = _MetricsRequest({self.process: await self.metrics()})
+        self.send(MetricsAsked(self.process, number))
+        try:
+            # A process that starts again meanwhile does not answer.
+            with suppress(TimeoutError):
+                async with asyncio.timeout(SIBLING_METRICS_SECONDS_MAX):
+                    await request.complete.wait()
+            return request.texts
+        finally:
+            del self._requests[number]
+
+    def announce(self, organisation: str, name: str) -> None:
+        if self._loop is not None:
+            with suppress(RuntimeError):  # the loop has ended
+                self._loop.call_soon_threadsafe(self.send, Committed(organisation, name))
+
+    def listen(self, heard: Heard) -> None:
+        self._heard = heard
+
+    def close(self) -> None:
+        self._heard = lambda organisation, name: None
+
+    async def _give_metrics(self, asked: MetricsAsked) -> None:
+        self.send(MetricsGiven(self.process, asked.process, asked.number, await self.metrics()))
+
+    def _take(self, line: Line) -> None:
+        match line:
+            case Committed():
+                self._heard(line.organisation, line.name)
+            case MetricsAsked():
+                answering = asyncio.get_running_loop().create_task(self._give_metrics(line))
+                # The event loop keeps only a weak reference to a task.
+                self._answering.add(answering)
+                answering.add_done_callback(self._answering.discard)
+            case MetricsGiven():
+                request = self._requests.get(line.number)
+                if line.to == self.process and request is not None:
+                    request.texts[line.process] = line.text
+                    if len(request.texts) == self._processes:
+                        request.complete.set()
+            case Asked() | Shown() | Ended():
+                self.presence(line)
+            case Started():
+                pass

@@ -1,0 +1,207 @@
+"""Several processes that serve one port: hints, presence and metrics reach all of them, and all end together."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from websockets.sync.client import ClientConnection, connect
+
+from stratalog.clock import SystemClock
+from stratalog.limits import PROCESS_RESTART_SECONDS_MAX, PROCESS_RESTART_SECONDS_MIN, SIBLING_UNSENT_BYTES_MAX
+from stratalog.server.processes import Supervisor, _Member
+from tests.processes import COMMAND_LINE, ChildProcess, start
+from tests.server.api import BUDGET, mutation
+
+SECONDS_MAX = 60
+# Without hints between the processes, no test would wait long enough for a poke.
+SLOW_POLLS = ("--settings", '{"server": {"live_poll_seconds": 600}}')
+
+
+class Server:
+    """A server of two processes."""
+
+    def __init__(self, told: dict[str, Any], supervisor: ChildProcess, entered: ExitStack) -> None:
+        self.url: str = told["url"]
+        self.processes: list[int] = told["processes"]
+        self.supervisor = supervisor
+        self._entered = entered
+
+    @contextmanager
+    def only(self, process: int) -> Iterator[None]:
+        """Let the other process stand still until the end of the block, so that it accepts no connection."""
+        (other,) = (pid for number, pid in enumerate(self.processes) if number != process)
+        os.kill(other, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            os.kill(other, signal.SIGCONT)
+
+    def listen(self, process: int) -> ClientConnection:
+        """Open a live connection to one of the processes, and take its first message."""
+        with self.only(process):
+            live = self._entered.enter_context(connect(self.url.replace("http", "ws") + f"{BUDGET}/live"))
+            assert json.loads(live.recv(SECONDS_MAX))["type"] == "ready"
+        return live
+
+
+@contextmanager
+def served(folder: Path, *arguments: str) -> Iterator[Server]:
+    command = [*COMMAND_LINE, "serve", "--json", "--port", "0", "--processes", "2", *arguments]
+    with start(command, cwd=folder) as supervisor, ExitStack() as entered:
+        server = Server(json.loads(supervisor.read_line()), supervisor, entered)
+        httpx.put(server.url + BUDGET).raise_for_status()
+        yield server
+        if not supervisor.was_ended:
+            supervisor.signal(signal.SIGTERM)
+            supervisor.end()
+
+
+def shown(live: ClientConnection) -> list[Any]:
+    """Return the states that a connection is told next: all of them, since it is a client of the first protocol."""
+    while True:
+        message = json.loads(live.recv(SECONDS_MAX))
+        if message["type"] == "here":
+            return sorted(message["present"].values())
+
+
+def show(live: ClientConnection, state: str) -> None:
+    live.send(json.dumps({"type": "presence", "state": state}))
+
+
+def until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + SECONDS_MAX
+    while not condition():
+        assert time.monotonic() < deadline, "the condition did not become true"
+        time.sleep(0.02)
+
+
+def runs(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def test_a_commit_in_one_process_pokes_the_listeners_of_the_other_at_once(tmp_path: Path) -> None:
+    with served(tmp_path, *SLOW_POLLS) as server:
+        first, second = server.listen(0), server.listen(1)
+        for process, version in ((0, 1), (1, 2)):
+            body = {"group": "g", "mutations": [mutation("ada", version, key="k", value=version)]}
+            with server.only(process):
+                httpx.post(f"{server.url}{BUDGET}/push", json=body).raise_for_status()
+            for live in (first, second):
+                assert json.loads(live.recv(SECONDS_MAX)) == {"type": "poke", "version": version}
+
+
+def test_connections_to_different_processes_see_each_other(tmp_path: Path) -> None:
+    with served(tmp_path) as server:
+        first = server.listen(0)
+        show(first, "ada")
+        assert shown(first) == ["ada"]
+        # The second process has no listener of the document until now, so it asks for those who are present elsewhere.
+        second = server.listen(1)
+        assert shown(second) == ["ada"]
+        show(second, "bob")
+        assert shown(first) == ["ada", "bob"]
+        first.close()
+        while (states := shown(second)) != ["bob"]:
+            assert states == ["ada", "bob"]
+
+
+def test_a_killed_process_starts_again_and_its_connections_are_gone(tmp_path: Path) -> None:
+    with served(tmp_path) as server:
+        first, second = server.listen(0), server.listen(1)
+        show(first, "ada")
+        assert shown(second) == ["ada"]
+        os.kill(server.processes[0], signal.SIGKILL)
+        assert shown(second) == []
+        until(lambda: processes_in_metrics(server.url) == {"0", "1"})
+        assert "process 0 of the server has ended with status -9" in server.supervisor.stderr
+
+
+def processes_in_metrics(url: str) -> set[str]:
+    lines = httpx.get(f"{url}/metrics").text.splitlines()
+    return {
+        line.partition('process="')[2][0] for line in lines if line.startswith("stratalog_connections_refused_total")
+    }
+
+
+@pytest.mark.parametrize("ended_by", [signal.SIGTERM, signal.SIGKILL])
+def test_the_processes_end_with_their_supervisor(ended_by: signal.Signals, tmp_path: Path) -> None:
+    with served(tmp_path) as server:
+        server.supervisor.signal(ended_by)
+        server.supervisor.end(0 if ended_by is signal.SIGTERM else -9)
+        until(lambda: not any(map(runs, server.processes)))
+
+
+def test_a_process_that_cannot_start_ends_the_server(tmp_path: Path) -> None:
+    command = [*COMMAND_LINE, "serve", "--port", "0", "--processes", "2", "--access-log", str(tmp_path)]
+    with start(command, cwd=tmp_path) as supervisor:
+        assert "serving" not in supervisor.end(2)
+        assert "error: cannot open the log" in supervisor.stderr
+
+
+MEMBER = """
+import json, os, socket, sys, time
+told = json.loads(os.environ["STRATALOG_SERVER_PROCESS"])
+stream = socket.socket(fileno=told["stream"])
+stream.sendall(b'{"type":"started"}\\n')
+"""
+
+
+def test_a_process_that_takes_no_messages_is_killed(caplog: pytest.LogCaptureFixture) -> None:
+    """Process 0 floods process 1, which reads nothing."""
+    program = (
+        MEMBER
+        + f"""
+if told["process"] == 0:
+    for _ in range({SIBLING_UNSENT_BYTES_MAX // 2**20 + 2}):
+        stream.sendall(b"x" * (2**20 - 1) + b"\\n")
+time.sleep(600)
+"""
+    )
+    ending = threading.Thread(target=end_after, args=(lambda: "takes no messages" in caplog.text,))
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        supervisor = Supervisor([sys.executable, "-c", program], 2, listening, SystemClock(), lambda ids: None)
+        ending.start()
+        assert supervisor.run() == 0
+    ending.join()
+    assert "process 1 of the server takes no messages, and is killed" in caplog.text
+
+
+def end_after(condition: Callable[[], bool]) -> None:
+    """Signal this process once the condition is true, or at the latest after a while."""
+    try:
+        until(condition)
+    finally:
+        os.kill(os.getpid(), signal.SIGTERM)
+
+
+def test_the_pause_before_a_restart_doubles_as_long_as_a_process_ends_early() -> None:
+    member = _Member(0)
+    pauses = []
+    for _ in range(8):
+        member.began_ms = 0
+        member.end(1000)
+        pauses.append(member.pause_seconds)
+    assert pauses[:3] == [
+        2 * PROCESS_RESTART_SECONDS_MIN,
+        4 * PROCESS_RESTART_SECONDS_MIN,
+        8 * PROCESS_RESTART_SECONDS_MIN,
+    ]
+    assert pauses[-1] == PROCESS_RESTART_SECONDS_MAX
+    member.end(1000 * PROCESS_RESTART_SECONDS_MAX)
+    assert member.pause_seconds == PROCESS_RESTART_SECONDS_MIN
