@@ -121,7 +121,8 @@ def look(
 ) -> HistoryInspection:
     """Read a history once and return its damages, including those that a concurrent write caused.
 
-    ``then`` is called afterwards with the environment and the blobs of the rebuild, which hold the rebuilt chunks.
+    ``then`` is called after the reading, with the environment and the blobs of the rebuild. These blobs include the
+    rebuilt chunks.
     """
     damages = DamageList()
     damages.history = f"{history.organisation}/{history.name}"

@@ -15,7 +15,7 @@ class ReplayedClock:
         self._wall_ms: int | None = None
 
     def say(self, wall_ms: int | None) -> None:
-        """Set the wall time to ``wall_ms`` and stop it there; None: show the wrapped clock's wall time again."""
+        """Stop the wall time at ``wall_ms``. With None, show the wrapped clock's wall time again."""
         self._wall_ms = wall_ms
 
     def wall_ms(self) -> int:
