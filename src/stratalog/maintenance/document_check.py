@@ -118,7 +118,7 @@ class DocumentCheck:
                 base = item_key(snapshots_partition(snapshot.prefix), number(self._start))
                 reason = "the state rebuilt from it differs from the snapshots after it"
                 self._damages.add("snapshot", base, "contradicts", reason, at=(self._start, self._start))
-        # Continue even without a state (as after a redacted version): the next snapshot gives a state.
+        # Continue even without a state (as after a redacted version): the next snapshot gives one.
         return rebuild
 
     def _read_back(self, snapshot: Snapshot) -> None:
