@@ -37,7 +37,7 @@ Change = Callable[[Item], Item | None]
 
 
 class _LogCut(msgspec.Struct, frozen=True):
-    """The end of a log: its last version, the segment that holds this version, and the name record as of the cut."""
+    """The end of a log: its last version, the segment that contains this version, and the name record as of the cut."""
 
     version: int
     segment: Item
@@ -90,7 +90,7 @@ class CutIndex:
         return no_turn()
 
     def close(self) -> None:
-        """Do nothing: the index holds no connection."""
+        """Do nothing: the index has no connection."""
 
     def _items(self, partition: str, after: str | None, before: str | None, reverse: bool) -> Iterator[Item]:
         items = self._listed(partition)

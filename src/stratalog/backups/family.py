@@ -111,7 +111,7 @@ class FamilyBackup:
         return read
 
     def _read_logs(self, owner: str) -> list[_Log]:
-        """Return the live logs and the ancestors of them, in the order of their prefixes."""
+        """Return the live logs and their ancestors, in the order of their prefixes."""
         members = list(self._index.query(family_partition(owner)))
         logs = {member.sort: self._read_log(member) for member in members}
         alive = [log for log in logs.values() if log.head is not None]

@@ -50,7 +50,7 @@ without the owner."""
 HISTORY_ROW = "h/"
 """The prefix of a row with the checkpoint line of a log or record, by kind, organisation and name."""
 
-# A row of at most this size holds its items inline, because most partitions of records are one small item.
+# A row of at most this size contains its items inline, because most partitions of records are one small item.
 ROW_INLINE_BYTES_MAX = 2048
 # The hash of a sort key decides where a pack ends, so an added or removed item leaves the other packs unchanged.
 PACK_ITEMS_MEAN = 256
@@ -123,7 +123,7 @@ class _Head(msgspec.Struct):
 
 
 def pack_rows(items: Iterable[Item], write: Write) -> bytes:
-    """Return the row of a partition's items, given in order. Holds one pack in memory at a time."""
+    """Return the row of a partition's items, given in order. Keeps one pack in memory at a time."""
     packs = list[Pack]()
     open_pack = list[tuple[str, dict[str, Any]]]()
     size = 0
@@ -162,7 +162,7 @@ def read_pack(partition: str, body: bytes) -> list[Item]:
 
 
 def inline_items(partition: str, row: BackupRow) -> list[Item]:
-    """Return the items that a row holds inline."""
+    """Return the items that a row contains inline."""
     return [Item(partition, sort, attributes) for sort, attributes in row.items or ()]
 
 

@@ -122,7 +122,7 @@ class BackupRepository:
         before: str | None = None,
         reverse: bool = False,
     ) -> Iterator[Item]:
-        """Yield the items of a row with ``after`` < sort < ``before``. Reads only packs that may hold such items."""
+        """Yield the items of a row with ``after`` < sort < ``before``. Reads only packs that may contain such items."""
         decoded = decode_row(row)
         if decoded.items is not None:
             yield from _within(inline_items(partition, decoded), after, before, reverse)

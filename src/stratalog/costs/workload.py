@@ -206,7 +206,7 @@ def _records() -> Iterator[Operation]:
 
 
 def _queue() -> Iterator[Operation]:
-    """Measure the queue requests of a push, without those of its commit."""
+    """Measure the queue requests of a push, without the requests of its commit."""
     trial = Trial()
     queue = trial.store.queue
     message = encode(["acme", "budget", "incarnation", {"key": "items/001", "value": {"title": "x" * 200}}])

@@ -43,7 +43,7 @@ __all__ = ["CollectionReport", "MaintenanceFailure", "collect", "collect_family"
 SAVE_SECONDS = 60
 FAILURES_MAX = 3
 OLD_SECONDS = OBSERVATION_SECONDS_MAX + GRACE_SECONDS
-# The library's own folders below a family's owner. Only the application knows the references to blobs in other folders,
+# The library's own folders below a family's owner. Only the application has the references to blobs in other folders,
 # so the collector never deletes those blobs.
 BLOB_FOLDERS = ("app-snapshots", "archive", "arguments", "bodies", "chunks", "collecting", "fields", "items")
 

@@ -83,7 +83,7 @@ def _import(
 
 
 class _AnotherBody(Exception):
-    """A version's canonical body differs from the one in the exporting store, so its hash cannot be kept."""
+    """A version's canonical body differs from the exporting store's, so the import cannot keep the version's hash."""
 
 
 class _Header(msgspec.Struct, frozen=True):
@@ -263,7 +263,7 @@ class _Import:
         return self._name if level == len(boundaries) - 1 else f"{self._name}.ancestor-{level + 1}"
 
     def _fork(self, document: Document, state: State, name: str, header: _Header) -> tuple[Document, State]:
-        """Fork the log of the next level. An export holds the creation time of the document, not of its ancestors."""
+        """Fork the log of the next level. An export has no creation times of the ancestors."""
         if name == self._name:
             self._clock.say(header.created_ms)
         log = self._remember(fork_log(document.log, name, state.version))

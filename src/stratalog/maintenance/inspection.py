@@ -82,7 +82,7 @@ def inspect_store(store: Store) -> tuple[StoredDamage, ...]:
 
 
 def inspected_histories(store: Store) -> Iterator[HistoryName]:
-    """Yield all listed logs and records, and the live ones that have blobs but are missing from the directory."""
+    """Yield all listed logs and records, and live logs and records that have blobs but no directory line."""
     with _recording(store, DamageList()) as (environment, _):
         index = environment.index
         shelves: tuple[tuple[HistoryKind, str], ...] = (("log", LOGS), ("record", RECORDS))

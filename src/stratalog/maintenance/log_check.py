@@ -355,7 +355,7 @@ class LogCheck:
             self._damages.add("pin", key, "contradicts", "no live fork names the pinned version")
 
     def _check_hashes(self, start: int, version: int) -> None:
-        """Compare the hashes in snapshots and projection checkpoints with those of the entries."""
+        """Compare the hashes in snapshots and projection checkpoints with the hashes of the entries."""
         for snapshot in list_snapshots(self._index, self.record.prefix, first=self.record.floor):
             known = self.hashes.get(snapshot.version)
             if self._upto is None and snapshot.version > version:

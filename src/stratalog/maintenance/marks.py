@@ -213,7 +213,7 @@ def _depth(member: Item) -> int:
 
 
 def stored_values(entry: Entry) -> Iterator[bytes]:
-    """Yield the stored values in a document's entry: those of the patch, and the large arguments of the mutations."""
+    """Yield the stored values in a document's entry: the patch's values, and the large arguments of the mutations."""
     for event in entry.events:
         if event.type != COMMIT:
             continue

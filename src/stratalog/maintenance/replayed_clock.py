@@ -8,7 +8,7 @@ __all__ = ["ReplayedClock"]
 
 
 class ReplayedClock:
-    """A clock whose wall time can be set. The boot time, sleep and randomness are those of the wrapped clock."""
+    """A clock whose wall time can be set. The boot time, sleep and randomness come from the wrapped clock."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock

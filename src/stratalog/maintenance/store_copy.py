@@ -265,7 +265,7 @@ class _Copy:
             raise _other("record", organisation, id)
 
     def _refuse_others(self, organisations: list[str]) -> None:
-        """Raise Conflict if the target holds an organisation, log or record that is not the source's."""
+        """Raise Conflict if the target has an organisation, log or record that is not the source's."""
         for organisation in list_organisations(self._target):
             if organisation not in organisations:
                 raise _other("organisation", organisation, organisation)
