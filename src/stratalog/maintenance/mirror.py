@@ -34,7 +34,7 @@ class Written(msgspec.Struct):
 
 
 class Mirror:
-    """Makes parts of ``target`` equal to the same parts of ``source``. No other process may write the target meanwhile.
+    """Makes parts of ``target`` equal to parts of ``source``. No other process may write these parts meanwhile.
 
     ``report`` is called with the number of items or blobs just written. After a crash at any point, call the same
     methods again: they write only the differences. Use a mirror in a ``with`` statement.
