@@ -85,7 +85,7 @@ def tell_of_titles(document: stratalog.Document) -> None:
     titles = [item.metadata["Title"] for item in document.at().list("movies/")]
     numbers = [title for title in titles if isinstance(title, int)]
     examples = ", ".join(str(title) for title in numbers[:3])
-    report("odd titles", f"{len(numbers)} are numbers ({examples}, …), {titles.count(None)} is null: kept as they came")
+    report("odd titles", f"{len(numbers)} are numbers ({examples}, …), {titles.count(None)} is null: stored unchanged")
 
 
 def argue(document: stratalog.Document) -> None:
@@ -130,7 +130,7 @@ def look_back(document: stratalog.Document, first: int) -> None:
 
 
 def replay(fork: stratalog.Document, document: stratalog.Document) -> None:
-    step("4", "A fork goes its own way, and comes back")
+    step("4", "A fork changes separately, and is merged")
     report("fork", f"{ORGANISATION}/{FORK} starts at version {fork.log.first}; nothing was copied")
     fork.mutate("inc", {"key": VOTES, "by": 100}, client="kim")
     fork.mutate("patch", {"key": CASABLANCA, "merge": {"Running Time min": 102}}, client="kim")
@@ -149,7 +149,7 @@ def prove(document: stratalog.Document) -> None:
     verified = stratalog.verify(document)
     seconds = time.perf_counter() - since
     report("rebuilt", f"{verified.version} versions in {seconds:.2f} s, {verified.snapshots} snapshot compared")
-    report("root", f"{verified.root[:32]}…  the same, whatever the way there")
+    report("root", f"{verified.root[:32]}…  equal to the root of the stored state")
     report("", click.style("the log alone gives the state", fg="green", bold=True))
 
 

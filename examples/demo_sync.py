@@ -1,4 +1,4 @@
-"""A demo of sync: two browser windows show the movies of vega-datasets and agree, even after one was offline.
+"""A demo of sync: two browser windows show the movies of vega-datasets and agree, even after a window was offline.
 
 Run `make demo-sync`, or `python examples/demo_sync.py [STORE] [PORT]`. The store stays in its folder with all changes.
 `make demo-sync STORE=aws-local` stores the changes in DynamoDB, SQS and S3, emulated on this machine until the demo
@@ -98,7 +98,8 @@ def free_port(wanted: int) -> int:
 def say_what_to_do(store: str, page: str) -> None:
     click.echo()
     click.echo(f"  Open {click.style(page, fg='cyan', bold=True)} in two windows.")
-    click.echo("  Change a title in one window and see it in the other. Take one offline, change both, switch back.")
+    click.echo("  Change a title in one window and see the change in the other window.")
+    click.echo("  Switch one window to offline, change both windows, switch back.")
     click.echo(f"  Changes are kept in {store}; remove this store to begin again.")
     click.echo()
 

@@ -58,7 +58,7 @@ SPAN_MS = 21 * 24 * 3600 * 1000
 
 
 class Step(msgspec.Struct, frozen=True):
-    """One version: its author, its commands, and an optional name for it."""
+    """One version: its author, its commands, and an optional name for the version."""
 
     author: str
     commands: Commands

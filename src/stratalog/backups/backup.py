@@ -1,8 +1,9 @@
 """The making of a backup: copy a store to a folder or bucket while its writers continue.
 
-The backup holds each log and record at a head that was read after the backup began, with everything that this head
-needs. The store has no transactions across logs, so a backup is not one moment of the whole store. But no fork in it
-begins after the head of its parent. Queued messages and the attempt records of workers are not part of a backup.
+The backup contains each log and record at a head that was read after the backup began, with everything that this head
+needs. The store has no transactions across logs, so a backup does not show the whole store at one moment. But no fork
+in a backup begins after the head that its parent has in the backup. Queued messages and the attempt records of workers
+are not part of a backup.
 """
 
 from __future__ import annotations
@@ -59,9 +60,10 @@ def back_up(
 ) -> BackupReport:
     """Back up a store. Every write acknowledged before the call is in the backup.
 
-    The backup shares rows with its base, the newest backup, and resumes an interrupted one. With ``anew`` there is no
-    base: everything is read and written, which replaces damaged objects of the repository. A log or record that cannot
-    be read is one of the manifest's failures. If the base has this log or record, the new backup holds it unchanged.
+    The backup shares rows with its base, which is the newest backup. If the last backup was interrupted, the call
+    resumes that backup. With ``anew`` there is no base: the call reads and writes everything, and so replaces damaged
+    objects of the repository. A log or record that cannot be read is one of the manifest's failures. If the base has
+    this log or record, the new backup has the same rows for it.
     ``progress`` is called with the number of rows or blobs put. ``workers`` is the number of threads that copy blobs.
 
     After Unavailable or OutcomeUnknown, call `back_up` again. Raises Conflict if the base was pruned meanwhile, and

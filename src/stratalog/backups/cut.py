@@ -1,9 +1,10 @@
-"""A backup as of a version or a time: a view in which logs and records end there.
+"""A cut of a backup: a view in which logs and records end at a version or a time.
 
 Logs and records that were created later do not exist in the view.
 
-A log is cut after a version. The segment of that version becomes the current one, and later snapshots, projection
-checkpoints and forks are left out. Origin, incarnation and hashes stay, so the cut history is a prefix of the whole.
+A log is cut after a version. The segment of that version becomes the current segment. The view omits later snapshots,
+projection checkpoints and forks. Origin, incarnation and hashes stay, so the cut history is a prefix of the whole
+history.
 """
 
 from __future__ import annotations
@@ -32,11 +33,11 @@ __all__ = ["CutIndex"]
 
 CUTS_HELD_MAX = 1024
 Change = Callable[[Item], Item | None]
-"""Returns an item as it was at the cut; None if it did not exist."""
+"""Returns an item as of the cut; None if the item did not exist at the cut."""
 
 
 class _LogCut(msgspec.Struct, frozen=True):
-    """The end of a log: its last version, the segment that holds this version, and the name record as of the cut."""
+    """The end of a log: its last version, the segment that contains this version, and the name record as of the cut."""
 
     version: int
     segment: Item
@@ -44,7 +45,7 @@ class _LogCut(msgspec.Struct, frozen=True):
 
 
 class CutIndex:
-    """The index of ``environment`` as of ``time_ms``. Without a time, only the log ``prefix`` ends, after ``version``.
+    """The index of ``environment`` as of ``time_ms``. Without a time, only the log ``prefix`` is cut after ``version``.
 
     Reads raise VersionForgotten for a log or record whose version at that time is not kept, and NotFound for a
     ``version`` beyond the head. Commits raise Invalid.
@@ -89,7 +90,7 @@ class CutIndex:
         return no_turn()
 
     def close(self) -> None:
-        """Do nothing: the index holds no connection."""
+        """Do nothing: the index has no connection."""
 
     def _items(self, partition: str, after: str | None, before: str | None, reverse: bool) -> Iterator[Item]:
         items = self._listed(partition)
@@ -205,7 +206,7 @@ class CutIndex:
         return latest > 0
 
     def _cut_log(self, prefix: str) -> _LogCut | None:
-        """Return the end of a log; None for a deleted log and for a log that is not cut, which end as in the backup."""
+        """Return the end of a log; None for a deleted log and for a log that is not cut. Both end as in the backup."""
         organisation, name = split_prefix(prefix)
         record = read_name(self._inner, organisation, name)
         if record is None or record.prefix != prefix or record.deleted_ms:

@@ -84,7 +84,7 @@ class FamilyBackup:
     def read(self, owner: str) -> FamilyRead:
         """Read a family as of one head of each log.
 
-        Raises Conflict if the family changed during each of `ATTEMPTS_MAX` attempts; Corrupt.
+        Raises Corrupt, and Conflict if the family changed during each of `ATTEMPTS_MAX` attempts.
         """
         for _ in range(ATTEMPTS_MAX):
             try:
@@ -111,7 +111,7 @@ class FamilyBackup:
         return read
 
     def _read_logs(self, owner: str) -> list[_Log]:
-        """Return the live logs and the ancestors of them, in the order of their prefixes."""
+        """Return the live logs and their ancestors, in the order of their prefixes."""
         members = list(self._index.query(family_partition(owner)))
         logs = {member.sort: self._read_log(member) for member in members}
         alive = [log for log in logs.values() if log.head is not None]
@@ -134,7 +134,7 @@ class FamilyBackup:
             try:
                 head = find_head(self._index, self._environment.clock, record)
             except NotFound:
-                record = None  # deleted just now
+                record = None  # another process has just deleted the log
         before = number(head.segment + 1) if head else None
         segments = tuple(self._index.query(segments_partition(prefix), before=before))
         before = number(head.version + 1) if head else None
@@ -219,7 +219,7 @@ class FamilyBackup:
         return True
 
     def _is_sealed_in_base(self, prefix: str, item: Item) -> bool:
-        """Return whether the base has the whole segment: another segment follows there, and its record is unchanged.
+        """Return whether the base has the whole segment: the base has a later segment, and this record is unchanged.
 
         A redaction changes the record of its segment.
         """
@@ -229,7 +229,7 @@ class FamilyBackup:
         return next(base.query(segments_partition(prefix), after=item.sort, limit=1), None) is not None
 
     def _add_pins(self, read: FamilyRead, logs: list[_Log]) -> None:
-        """Add the pins of the forks in the backup. A pin of any other fork would hold down the floor for ever."""
+        """Add the pins of the forks in the backup. A pin of any other fork would block the floor for ever."""
         pins: dict[str, list[Item]] = {log.prefix: [] for log in logs}
         for log in logs:
             for parent in log.record.lineage if log.record and log.head else ():
@@ -277,7 +277,7 @@ def _is_searched(log: _Log, first: int) -> bool:
     """Return whether the search for the log's head may read the segment. The backup then needs the segment's entries.
 
     The search follows the seals from the segment in the name record. The backup reads that record before the segments.
-    A roll-over in between seals the segment, and another process may then archive and mark it.
+    A roll-over between these reads seals the segment. Another process may then archive and mark the segment.
     """
     return log.head is not None and log.record is not None and first >= log.record.segment
 

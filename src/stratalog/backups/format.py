@@ -44,12 +44,13 @@ ITEMS_ROW = "i/"
 """The prefix of a row with the items of an index partition."""
 
 BLOBS_ROW = "b/"
-"""The prefix of a row with the blobs of an owner: items without attributes, whose sort is the key below the owner."""
+"""The prefix of a row that lists the blobs of an owner. Each item has no attributes; its sort key is a blob's key
+without the owner."""
 
 HISTORY_ROW = "h/"
 """The prefix of a row with the checkpoint line of a log or record, by kind, organisation and name."""
 
-# A row of at most this size holds its items inline, because most partitions of records are one small item.
+# A row of at most this size contains its items inline, because most partitions of records are one small item.
 ROW_INLINE_BYTES_MAX = 2048
 # The hash of a sort key decides where a pack ends, so an added or removed item leaves the other packs unchanged.
 PACK_ITEMS_MEAN = 256
@@ -57,7 +58,7 @@ PACK_BYTES_MAX = 4 * 1024 * 1024
 
 
 class BackupFailure(msgspec.Struct, frozen=True):
-    """A family, record, segment or blob that could not be read, and why."""
+    """A family, record, segment or blob that could not be read, and the reason."""
 
     what: str
     code: str
@@ -83,11 +84,11 @@ class BackupManifest(msgspec.Struct, frozen=True, kw_only=True):
 
     failures: tuple[BackupFailure, ...] = ()
     base: str = ""
-    """The id of the backup with which this one shares rows; empty for a first backup and for a backup made anew."""
+    """The id of the backup that shares rows with this backup; empty for a first backup and for a backup made anew."""
 
 
 class Pack(msgspec.Struct, frozen=True, array_like=True):
-    """A run of a partition's items in order. `last` is the sort key of the last item."""
+    """Consecutive items of a partition, in order. `last` is the sort key of the last item."""
 
     last: str
     ref: BodyRef
@@ -102,11 +103,11 @@ class BackupRow(msgspec.Struct, frozen=True, array_like=True):
 
 
 Write = Callable[[bytes], BodyRef]
-"""Stores a pack and returns the reference to it."""
+"""Stores a pack and returns the reference to the pack."""
 
 
 def decode_manifest(body: bytes) -> BackupManifest:
-    """Decode a manifest. Raises Unsupported for another format, Corrupt."""
+    """Decode a manifest. Raises Corrupt, and Unsupported for another format."""
     try:
         head = msgspec.json.decode(body, type=_Head)
         if (head.format, head.format_version) != (FORMAT, FORMAT_VERSION):
@@ -122,7 +123,7 @@ class _Head(msgspec.Struct):
 
 
 def pack_rows(items: Iterable[Item], write: Write) -> bytes:
-    """Return the row of a partition's items, given in order. Holds one pack in memory at a time."""
+    """Return the row of a partition's items, given in order. Keeps one pack in memory at a time."""
     packs = list[Pack]()
     open_pack = list[tuple[str, dict[str, Any]]]()
     size = 0
@@ -151,7 +152,7 @@ def decode_row(body: bytes) -> BackupRow:
 
 
 def listed_packs(row: BackupRow, read: Callable[[BodyRef], bytes]) -> tuple[Pack, ...]:
-    """Return the packs of a row; none if it holds its items inline. Raises Corrupt."""
+    """Return the packs of a row; none if the row contains its items inline. Raises Corrupt."""
     return row.packs or (() if row.listed is None else _decoded(_packs_decoder, read(row.listed)))
 
 
@@ -161,7 +162,7 @@ def read_pack(partition: str, body: bytes) -> list[Item]:
 
 
 def inline_items(partition: str, row: BackupRow) -> list[Item]:
-    """Return the items that a row holds inline."""
+    """Return the items that a row contains inline."""
     return [Item(partition, sort, attributes) for sort, attributes in row.items or ()]
 
 

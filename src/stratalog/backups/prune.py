@@ -34,10 +34,10 @@ class Pruned(msgspec.Struct, frozen=True):
 def prune_backups(
     repository: BackupRepository, retain: int, *, dry_run: bool = False, progress: Callable[[int], None] | None = None
 ) -> Pruned:
-    """Remove all but the newest ``retain`` backups, and the objects that no remaining backup needs. May be repeated.
+    """Remove all but the newest ``retain`` backups, and the objects that no remaining backup needs.
 
     Objects younger than `ABANDONED_SECONDS` stay, because a backup may be in progress. ``progress`` is called after
-    each removed object.
+    each removed object. The call may be repeated.
 
     Raises Invalid for ``retain`` below 1. Raises Corrupt if a remaining backup cannot be read: then only the old
     manifests are removed.
@@ -61,7 +61,7 @@ def prune_backups(
 
 
 def needed_keys(repository: BackupRepository, root: Root) -> Iterator[str]:
-    """Yield the keys of all objects that a catalogue needs, with its own chunks. Keys can repeat. Raises Corrupt."""
+    """Yield the keys of all objects that a catalogue needs, including its chunks. A key may repeat. Raises Corrupt."""
     for address in addresses(repository.chunks, root):
         yield f"{ROOT}/chunks/{address.hex()}"
     for key, slot in scan(repository.chunks, root):

@@ -1,4 +1,4 @@
-"""Reading an organisation's records for a backup while writers continue: each up to the latest version read."""
+"""Reading an organisation's records for a backup while writers continue: each record up to its latest version."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class RecordsBackup:
         self._put_failures(failures, letters)
 
     def _read_shard(self, partition: str) -> Iterator[Item]:
-        """Yield the lines of a directory shard, each after its record is put: a listed record exists in the backup."""
+        """Yield the lines of a directory shard. Put the record before its line, so every listed record exists."""
         for line in self._index.query(partition):
             try:
                 self._read_record(line.sort)
@@ -89,7 +89,7 @@ class RecordsBackup:
             if packed(self._index.query(partition, before=number(parse_number(latest.sort) + 1))) == row:
                 break
         else:
-            # No row was put: the base's items refer to blobs that the new list of blobs may lack.
+            # No row was put, so the base's rows stay. A new list of blobs could lack blobs that the base's items need.
             raise Conflict("a record kept changing while it was read for a backup", record=id)
         if blobs is not None:
             self._catalogue.put(f"{BLOBS_ROW}{record_owner(self._organisation, key)}", blobs)
@@ -102,13 +102,13 @@ class RecordsBackup:
         return self._catalogue.is_base_complete and self._catalogue.base.row(f"{ITEMS_ROW}{partition}") == row
 
     def _retain(self, id: str, error: StratalogError) -> bool:
-        """Add a failure for a record. Return whether the base has the record, whose row then stays."""
+        """Add a failure for a record. Return whether the base has the record. If so, the base's row stays."""
         self._catalogue.fail(f"{self._organisation}/{id}", error.code, error.message)
         partition = record_partition(self._organisation, record_key(id))
         return self._catalogue.base.row(f"{ITEMS_ROW}{partition}") is not None
 
     def _copy_blobs(self, key: RecordKey) -> None:
-        """Copy the blobs of a record with a failure. The record may keep the base's items, and so the base's blobs."""
+        """Copy the blobs of a record with a failure. List the base's blobs too, since the record may keep its items."""
         owner = record_owner(self._organisation, key)
         self._catalogue.put(f"{BLOBS_ROW}{owner}", self._catalogue.copy_blobs(owner, with_base=True))
 
@@ -130,7 +130,7 @@ class RecordsBackup:
 
 
 class _Versions:
-    """Passes the items of a record on to a pack. Notes whether a version is missing or has blobs, and the origin."""
+    """Yields the items of a record. Notes the origin, and whether a version is missing or has blobs."""
 
     def __init__(self, items: Iterator[Item]) -> None:
         self._items = items
@@ -150,7 +150,7 @@ class _Versions:
             yield item
 
     def is_gapless(self, latest: Item) -> bool:
-        """Return whether every version from the oldest retained to ``latest`` was passed on. Call it after the pack."""
+        """Return whether every version from the oldest retained to ``latest`` was yielded. Call this after the last."""
         return not self._gap and self._next == parse_number(latest.sort) + 1
 
     def _note(self, item: Item) -> None:

@@ -54,7 +54,7 @@ class BackupRepository:
         self._packs: OrderedDict[tuple[str, bytes], list[Item]] = OrderedDict()
 
     def new_id(self, started_ms: int, before: str = "") -> str:
-        """Return a new id of a backup. Ids are in order of time, and the new one sorts after ``before``."""
+        """Return a new id of a backup. Ids are in order of time, and the new id sorts after ``before``."""
         number_before = parse_number(before.partition("-")[0]) if before else 0
         return f"{number(max(started_ms, number_before + 1))}-{new_id(self.clock, ID_CHARACTERS)}"
 
@@ -72,7 +72,7 @@ class BackupRepository:
     def publish(self, manifest: BackupManifest) -> None:
         """Write a manifest, which makes the backup visible.
 
-        Raises Conflict if the base was pruned meanwhile: needed objects may be gone. The manifest is then removed.
+        Raises Conflict, and removes the manifest, if the base was pruned meanwhile: needed objects may be gone.
         """
         key = self._put_json(f"{MANIFESTS}/{manifest.id}", manifest)
         # Check the base after the put. A prune removes manifests before it lists them again, so either the prune sees
@@ -105,7 +105,7 @@ class BackupRepository:
         self.blobs.put(f"{COPIES}/{key}", body)
 
     def write_pack(self, body: bytes) -> BodyRef:
-        """Store a pack and return the reference to it."""
+        """Store a pack and return the reference to the pack."""
         self._count(len(body))
         return write_body(self.blobs, PACKS, body)
 
@@ -122,7 +122,7 @@ class BackupRepository:
         before: str | None = None,
         reverse: bool = False,
     ) -> Iterator[Item]:
-        """Yield the items of a row with ``after`` < sort < ``before``. Reads only packs that may hold such items."""
+        """Yield the items of a row with ``after`` < sort < ``before``. Reads only packs that may contain such items."""
         decoded = decode_row(row)
         if decoded.items is not None:
             yield from _within(inline_items(partition, decoded), after, before, reverse)

@@ -75,7 +75,7 @@ class _Verification:
             self._find("catalogue", exc)
 
     def _verify_history(self, backup: Store, checkpoint: Checkpoint) -> None:
-        """Verify a history's chain, and that it ends with the version and hash of the checkpoint in the catalogue."""
+        """Verify a history's chain, and that the chain ends with the version and hash of the catalogue's checkpoint."""
         history = checkpoint.history
         title = f"{history.kind} {history.organisation}/{history.name}"
         self._histories += 1

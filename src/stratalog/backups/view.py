@@ -84,7 +84,7 @@ class BackupBlobs:
         return None if self._item(key) is None else self._repository.blobs.stat(f"{COPIES}/{key}")
 
     def list(self, prefix: str, *, after: str = "") -> Iterator[BlobStat]:
-        """Yield the listed blobs without sizes, ages and stamps, which the catalogue does not hold."""
+        """Yield the listed blobs without sizes, ages and stamps, which the catalogue does not contain."""
         for row_key, slot in scan(self._repository.chunks, self._index.root, prefix=f"{BLOBS_ROW}{_owner(prefix)}"):
             owner = row_key.removeprefix(BLOBS_ROW)
             for item in self._repository.items(owner, slot.value):

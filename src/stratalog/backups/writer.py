@@ -54,10 +54,10 @@ class BackupWriter:
         self.base = BackupIndex(repository, base)
         self.root = base
         self.failures: dict[str, BackupFailure] = {}
-        """The failures by what failed: a part that is read several times fails once."""
+        """The failures by the part that could not be read. A part that was read several times has one failure."""
 
         self.is_base_complete = True
-        """Whether the base has no failures, so that the blobs of unchanged items need not be listed again."""
+        """Whether the base has no failures. If it has none, the blobs of unchanged items need not be listed again."""
         self.blobs = 0
         self._source = source
         self._report = report
@@ -95,7 +95,7 @@ class BackupWriter:
 
         Read the items that refer to the blobs before this call: a blob exists before any item that refers to it. Blobs
         in the folders ``spared`` are left out. A damaged blob is left out and is a failure of the backup. With
-        ``with_base`` the row also lists the base's blobs that the owner has no more.
+        ``with_base`` the row also lists blobs that the base has and the owner no longer has.
         """
         known = self._known_packs(f"{BLOBS_ROW}{owner}")
         return pack_rows(self._copied(owner, spared, with_base), lambda body: self._write_pack(body, known))
@@ -146,7 +146,7 @@ class BackupWriter:
         try:
             body = self._source.get(key)
         except NotFound:
-            return False  # a collector deleted the listed blob; the reader repeats a history that still needs it
+            return False  # a collector deleted the listed blob; the caller reads a history again that changed meanwhile
         except Corrupt as exc:
             self.fail(key, exc.code, exc.message)
             return False

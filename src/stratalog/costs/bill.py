@@ -68,7 +68,7 @@ class Deployment(msgspec.Struct, frozen=True, kw_only=True):
     """Runs per month."""
 
     pollers: int = 5
-    """How many receives, of 20 seconds each, Lambda keeps open at a time on an idle queue."""
+    """The number of receives, of 20 seconds each, that Lambda keeps open at a time on an idle queue."""
 
     index_gb: float = 0.1
     blobs_gb: float = 1
@@ -117,7 +117,7 @@ def monthly(deployment: Deployment, functions: Functions, maintenance: Units, pr
 
 
 def _field(operation: str, unit: str) -> str:
-    """Return the field of `Units` to which a meter's sum belongs; empty if it is not billed."""
+    """Return the field of `Units` to which a meter's sum belongs; empty if the sum is not billed."""
     if unit in ("write units", "read units"):
         return unit.replace(" ", "_")
     if unit == "billed requests":

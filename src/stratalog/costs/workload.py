@@ -111,7 +111,7 @@ def measure_run(run: Callable[[Store], object], settings: LogSettings | None = N
 
 
 def text_of(size: int, number: int = 0) -> str:
-    """Return ``size`` hexadecimal digits, the same on every run. They compress only to half, so they are expensive."""
+    """Return ``size`` hexadecimal digits, the same on every run. Compression only halves them: an expensive case."""
     return hashlib.shake_256(b"text %d" % number).hexdigest(size // 2 + 1)[:size]
 
 
@@ -206,7 +206,7 @@ def _records() -> Iterator[Operation]:
 
 
 def _queue() -> Iterator[Operation]:
-    """Measure the queue requests of a push, without those of its commit."""
+    """Measure the queue requests of a push, without the requests of its commit."""
     trial = Trial()
     queue = trial.store.queue
     message = encode(["acme", "budget", "incarnation", {"key": "items/001", "value": {"title": "x" * 200}}])

@@ -225,7 +225,8 @@ def _hash(text: str) -> bytes:
 def _root(hashes: Sequence[bytes]) -> bytes:
     """Return the root as in RFC 6962.
 
-    Without leaves the root is the hash of no bytes. The left half of n leaves has the largest power of two below n.
+    Without leaves the root is the hash of zero bytes. For n leaves, the number of leaves in the left subtree is the
+    largest power of two below n.
     """
     if not hashes:
         return hashlib.sha256(b"").digest()

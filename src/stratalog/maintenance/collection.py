@@ -1,6 +1,6 @@
 """Garbage collection of blobs: mark from the roots, then delete the unreferenced blobs of an organisation or owner.
 
-The order of the steps makes a collection safe beside writers:
+The order of the steps makes a collection safe while writers run:
 
 1. List the candidates, each with the stamp of its generation. Only a blob that is older than any commit in flight is a
    candidate. A writer that refers to a blob puts it again, which makes the blob young and changes its stamp.
@@ -43,7 +43,7 @@ __all__ = ["CollectionReport", "MaintenanceFailure", "collect", "collect_family"
 SAVE_SECONDS = 60
 FAILURES_MAX = 3
 OLD_SECONDS = OBSERVATION_SECONDS_MAX + GRACE_SECONDS
-# The library's own folders below a family's owner. Only the application knows the references to blobs in other folders,
+# The library's own folders below a family's owner. Only the application has the references to blobs in other folders,
 # so the collector never deletes those blobs.
 BLOB_FOLDERS = ("app-snapshots", "archive", "arguments", "bodies", "chunks", "collecting", "fields", "items")
 
@@ -70,13 +70,13 @@ class CollectionReport(msgspec.Struct, frozen=True):
 
     scope: str
     retained: int
-    """Old enough to be collected, but referenced, or an application's own."""
+    """The old blobs that are referenced or belong to an application."""
 
     young: int
-    """Too young to be collected."""
+    """The blobs that are too young to be collected."""
 
     changed: int
-    """Unreferenced, but put again or deleted between the listing and the delete."""
+    """The unreferenced blobs that were put again or deleted between the listing and the delete."""
 
     garbage: tuple[str, ...]
     """The keys of the deleted blobs."""
@@ -84,7 +84,7 @@ class CollectionReport(msgspec.Struct, frozen=True):
     garbage_bytes: int
     failures: tuple[MaintenanceFailure, ...] = ()
     is_finished: bool = True
-    """False if the run was stopped. The next run resumes at the same place."""
+    """False if the run was stopped. The next run resumes at the saved position."""
 
     @property
     def looked_at(self) -> int:
@@ -128,7 +128,7 @@ def collect(
     """Delete the blobs under ``scope`` that nothing refers to. ``scope`` is an escaped organisation or an owner.
 
     Owners are collected one after the other. If an owner's references cannot be read, all its blobs stay, the report
-    names the failure, and the run continues with the next owner. A dry run starts where the next run would. It writes
+    names the failure, and the run continues with the next owner. A dry run starts at the saved position, and writes
     and deletes nothing. ``stop`` is called between reads and before each delete. ``report`` is called with the number
     of blobs examined since its last call.
 
@@ -229,7 +229,7 @@ class _Collection:
             self._work = CollectionProgress(after=work.upto)
 
     def _fail(self, work: CollectionProgress, error: StratalogError) -> None:
-        """Save the progress and raise the error. After `FAILURES_MAX` failures, in any runs, skip the owner instead."""
+        """Save the progress and raise the error. After `FAILURES_MAX` failures in all runs, skip the owner instead."""
         work.failures += 1
         if work.failures >= FAILURES_MAX:
             self._pass_over(work.owner, error)

@@ -25,9 +25,9 @@ def check_copy(source: Environment, target: Environment, organisations: Sequence
     """Compare every log and record by samples and return the numbers of logs and records. Writes nothing.
 
     * Of a document it compares the content digests at the head, at the oldest version and at a few versions between.
-    * Of any other log it compares the entries at such versions.
+    * Of any other log it compares the entries at these versions.
     * Of a record it compares the latest version, with the hash of its body, and the failures. The target must have the
-      blobs of both.
+      blobs of the latest version and of the failures.
 
     `stratalog verify` reads every version.
 
@@ -75,7 +75,7 @@ def _samples(environment: Environment, log: Log) -> list[int]:
 def _content_of(log: Log, version: int) -> Any:
     """Return a document's content digest at a version, or another log's entry; None if the version is forgotten.
 
-    A version at or above a fork's floor can be forgotten too, because its ancestor holds it.
+    A version above a fork's floor can be forgotten too, if the version belongs to an ancestor of the fork.
     """
     try:
         if log.record.kind == "document":

@@ -43,7 +43,7 @@ class StoredDamage(msgspec.Struct, frozen=True):
     """The first and last version known to need the object; 0 if none is known."""
 
     derivable: bool = False
-    """Whether `repair` can restore the object from intact ones."""
+    """Whether `repair` can restore the object from intact objects."""
 
 
 class DamageList:
@@ -160,7 +160,7 @@ def item_kind(item: Item) -> str:
     return {"s": "seal", "e": "end marker"}.get(str(item.attributes.get("k", "")), "entry")
 
 
-# The attributes of each kind, first the required and then the optional ones. The letter after a name is its type:
+# The attributes of each kind, first the required and then the optional attributes. The letter after a name is its type:
 # integer, text, bytes, MessagePack.
 SHAPES = {
     "name record": ("k:t i:t c:i r:i s:i f:i o:t g:t h:b", "fh:b p:m d:i x:i"),

@@ -83,7 +83,7 @@ def _import(
 
 
 class _AnotherBody(Exception):
-    """A version's canonical body differs from the one in the exporting store, so its hash cannot be kept."""
+    """A version's canonical body differs from the exporting store's, so the import cannot keep the version's hash."""
 
 
 class _Header(msgspec.Struct, frozen=True):
@@ -193,12 +193,12 @@ def _entries(file: BinaryIO) -> Iterator[_Entry]:
 
 
 def _first_ms(file: BinaryIO, default: int) -> int:
-    """Return when the first version was created; ``default`` if there is none. The log must not be younger."""
+    """Return the creation time of the first version, or ``default``. The log must not be younger than this version."""
     return next((entry.created_ms for entry in _entries(file)), default)
 
 
 class _Import:
-    """One import. It first writes a fork's ancestors as logs under temporary names, and deletes those at the end."""
+    """One import. It first writes a fork's ancestors as logs under temporary names, and deletes these at the end."""
 
     def __init__(
         self,
@@ -250,7 +250,7 @@ class _Import:
 
     def discard(self) -> None:
         """Delete the logs made so far, newest first."""
-        self._clock.say(None)  # the sweep counts its grace from the time of the deletion, so that must be the real time
+        self._clock.say(None)  # the sweep counts its grace from the time of deletion, so this must be the real time
         for log in reversed(self._made):
             delete_log(log)
 
@@ -263,7 +263,7 @@ class _Import:
         return self._name if level == len(boundaries) - 1 else f"{self._name}.ancestor-{level + 1}"
 
     def _fork(self, document: Document, state: State, name: str, header: _Header) -> tuple[Document, State]:
-        """Fork the log of the next level. An export holds the creation time of the document, not of its ancestors."""
+        """Fork the log of the next level. An export has no creation times of the ancestors."""
         if name == self._name:
             self._clock.say(header.created_ms)
         log = self._remember(fork_log(document.log, name, state.version))
@@ -309,7 +309,7 @@ class _Import:
 
 
 def _commit(state: State, entry: _Entry, values: Values, blob_batch: BlobBatch) -> Commit:
-    """Build the commit as this store would. Raises Corrupt if it differs from the exported one."""
+    """Build a version's commit as this store builds it. Raises Corrupt if it differs from the exported commit."""
     commit = commit_of(state, _run_of(state, entry), values, blob_batch, _merged(entry))
     ours = [(change.key, change.before, change.by) for change in commit.patch]
     if ours != [(change.key, change.before, change.by) for change in entry.patch]:

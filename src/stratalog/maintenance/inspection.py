@@ -82,7 +82,7 @@ def inspect_store(store: Store) -> tuple[StoredDamage, ...]:
 
 
 def inspected_histories(store: Store) -> Iterator[HistoryName]:
-    """Yield all listed logs and records, and the live ones that have blobs but are missing from the directory."""
+    """Yield all listed logs and records, and live logs and records that have blobs but no directory line."""
     with _recording(store, DamageList()) as (environment, _):
         index = environment.index
         shelves: tuple[tuple[HistoryKind, str], ...] = (("log", LOGS), ("record", RECORDS))
@@ -121,7 +121,8 @@ def look(
 ) -> HistoryInspection:
     """Read a history once and return its damages, including those that a concurrent write caused.
 
-    ``then`` is called afterwards with the environment and the blobs of the rebuild, which hold the rebuilt chunks.
+    ``then`` is called after the reading, with the environment and the blobs of the rebuild. These blobs include the
+    rebuilt chunks.
     """
     damages = DamageList()
     damages.history = f"{history.organisation}/{history.name}"

@@ -117,7 +117,7 @@ class LogCheck:
                 self.hashes[entry.version] = entry.hash
             self._damages.first = self._damages.last = entry.version
             visit(entry)
-            # The log may now read ahead. This version does not need an object that is found damaged then.
+            # The log may now read ahead. If it then finds a damaged object, this version does not need the object.
             self._damages.first = self._damages.last = 0
 
         return visit_entry
@@ -210,7 +210,7 @@ class LogCheck:
         self._damages.add("segment record", key, "missing", "a segment has no record")
 
     def _check_begin(self, segment: Segment, key: str, is_first: bool) -> None:
-        """Check that a segment's record is as old as its first entry, or if it is the first record, as the log."""
+        """Check that a segment's record is as old as its first entry. The first record may be as old as the log."""
         entry = self._item(segment, segment.first)
         entry_ms = entry.attributes["c"] if entry is not None else 0
         times = (entry_ms, self.record.created_ms if is_first else entry_ms)
@@ -244,7 +244,7 @@ class LogCheck:
             self._doubt_begin(item_key(segments_partition(self.record.prefix), number(following.first)))
 
     def _check_archive(self, segment: Segment) -> None:
-        """Read the archive itself. Other readers use the entries in the index instead, until those are freed."""
+        """Read the archive itself. Other readers use the entries in the index until these entries are freed."""
         self._damages.first, self._damages.last = segment.first, segment.last
         record = self.record
         key = f"{record.owner}/archive/{segment.archive.address.hex()}" if segment.archive else ""
@@ -276,7 +276,7 @@ class LogCheck:
                     self._damages.add("entry", key, "contradicts", "it differs from the entry in the archive")
 
     def _check_directory(self) -> None:
-        """Compare kind and time in the name record, directory line and name line. Report each of two that differ."""
+        """Compare the name record's kind and time with the directory line's, and its kind with the name line's."""
         record = self.record
         line = self._index.get(directory_partition(record.organisation, LOGS, 0), record.name)
         key = item_key(directory_partition(record.organisation, LOGS, 0), record.name)
@@ -355,7 +355,7 @@ class LogCheck:
             self._damages.add("pin", key, "contradicts", "no live fork names the pinned version")
 
     def _check_hashes(self, start: int, version: int) -> None:
-        """Compare the hashes in snapshots and projection checkpoints with those of the entries."""
+        """Compare the hashes in snapshots and projection checkpoints with the hashes of the entries."""
         for snapshot in list_snapshots(self._index, self.record.prefix, first=self.record.floor):
             known = self.hashes.get(snapshot.version)
             if self._upto is None and snapshot.version > version:
@@ -376,7 +376,8 @@ class LogCheck:
 def _is_sound(snapshot: Snapshot) -> bool:
     """Return whether the snapshot is a valid app snapshot or clearly of another model.
 
-    Its body then differs from an app snapshot's in more than `HEAD_BYTES_DAMAGED_MAX` of the first bytes.
+    The body of another model's snapshot differs from an app snapshot's body in more than `HEAD_BYTES_DAMAGED_MAX` of
+    the first bytes.
     """
     manifest = manifest_of(snapshot)
     if manifest is not None:

@@ -64,7 +64,7 @@ def maintain_log(
 
 
 def floor_bound(log: Log, segments: Sequence[Segment], retention: RetentionPolicy) -> int:
-    """Return the version that the floor may rise to; 0 if it stays.
+    """Return the version that the floor may rise to; 0 if the floor stays.
 
     The policy's bound is the end of a segment, because only whole segments are forgotten. Two things lower the bound:
     a pin, and in a log with app snapshots the newest snapshot at or below the bound.
@@ -82,7 +82,7 @@ def floor_bound(log: Log, segments: Sequence[Segment], retention: RetentionPolic
 
 
 def archive_bound(clock: Clock, segments: Sequence[Segment], retention: RetentionPolicy) -> int:
-    """Return the version up to which sealed segments are to be archived; 0 if none are."""
+    """Return the version up to which sealed segments are to be archived; 0 if no segment is to be archived."""
     if retention.archive_days is None:
         return 0
     position = _ended_before(clock, segments, retention.archive_days)
@@ -98,8 +98,9 @@ def _ended_before(clock: Clock, segments: Sequence[Segment], days: float) -> int
 def _provable(log: Log, floor: int) -> int:
     """Return the floor that a log's snapshots allow.
 
-    A log with app snapshots must begin with an app snapshot: its floor is the newest one at or below ``floor``, or 0
-    if there is none. A document takes a base snapshot when its floor rises. A log without snapshots needs no base.
+    A log with app snapshots must begin with an app snapshot. Its floor is the newest app snapshot at or below
+    ``floor``, or 0 if there is none. A document takes a base snapshot when its floor rises. A log without snapshots
+    needs no base.
     """
     if log.record.kind == "document" or log.snapshot_at(log.head().version) is None:
         return floor

@@ -1,9 +1,9 @@
 """Marking: find every blob that a family of logs refers to, by reading in the order in which references move.
 
 When history is forgotten, a reference moves from a log to its forks, from entries to snapshots, or from a snapshot to a
-newer one (decision 0004). A marking reads in the same order and so finds every reference: a reference that leaves a
-place before the marking reads the place has moved to a place that the marking reads later. So a marking may be
-interrupted and resumed after any time.
+newer one (decision 0004). A marking reads these places in the same order. If a reference has left a place before the
+marking reads that place, the reference is in a place that the marking reads later. So a marking finds every reference,
+and may be interrupted and resumed after any time.
 """
 
 from __future__ import annotations
@@ -82,8 +82,8 @@ class Marking:
     def _unread(self) -> list[str]:
         """Return the logs of the family still to be read: the current one, then parents before their forks.
 
-        `run` calls this until no log is left: a fork that was made meanwhile may have taken over references that its
-        parent has dropped since.
+        `run` calls this method until no log is left: a new fork may have taken over references that its parent has
+        dropped.
         """
         done = set(self.reached.done)
         members = [
@@ -213,7 +213,7 @@ def _depth(member: Item) -> int:
 
 
 def stored_values(entry: Entry) -> Iterator[bytes]:
-    """Yield the stored values in a document's entry: those of the patch, and the large arguments of the mutations."""
+    """Yield the stored values in a document's entry: the patch's values, and the large arguments of the mutations."""
     for event in entry.events:
         if event.type != COMMIT:
             continue

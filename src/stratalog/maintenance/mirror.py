@@ -1,7 +1,7 @@
 """Mirroring: copy items and blobs of one store to another, unchanged, and skip those that the target already has.
 
 Items mean the same on every backend, so a mirror copies them without decoding them. The copy of a blob also verifies
-it: the blob is put under a key that ends in its hash.
+the blob, because its key ends in its hash.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Written(msgspec.Struct):
 
 
 class Mirror:
-    """Makes parts of ``target`` equal to those of ``source``. No other process may write these parts meanwhile.
+    """Makes parts of ``target`` equal to parts of ``source``. No other process may write these parts meanwhile.
 
     ``report`` is called with the number of items or blobs just written. After a crash at any point, call the same
     methods again: they write only the differences. Use a mirror in a ``with`` statement.
@@ -87,7 +87,7 @@ class Mirror:
             self._write([Put(item)])
 
     def is_complete(self, partition: str, before: str | None = None) -> bool:
-        """Return whether source and target have the same last item, so the target is complete. False without items."""
+        """Return whether the target is complete: source and target have the same last item. False without items."""
         ours = last_item(self.source.index, partition, before)
         return ours is not None and ours == last_item(self.target.index, partition)
 
@@ -108,7 +108,7 @@ class Mirror:
         try:
             body = self.source.blobs.get(source_key)
         except NotFound:
-            return  # collected since it was listed, so nothing refers to it
+            return  # the blob was collected after the listing, so nothing refers to it
         retry = self.target.retry()
         while True:
             try:
@@ -119,11 +119,11 @@ class Mirror:
                     raise
 
     def _write(self, writes: Sequence[Write]) -> None:
-        """Commit the writes: jointly if the index charges no extra for that; else in parallel, but the last alone."""
+        """Commit the writes jointly if a joint commit costs no more; else in parallel, and then the last write."""
         if self.target.index.joint_commits:
             self._commit(writes)
         else:
-            # The last item must not exist before the others: `is_complete` relies on it.
+            # The last item must not exist before the others: `is_complete` relies on this order.
             *others, last = [[write] for write in writes]
             list(self._pool.map(self._commit, others))
             self._commit(last)

@@ -17,7 +17,7 @@ Days = Annotated[float, msgspec.Meta(ge=0)]
 
 
 class RetentionPolicy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The retention of a log's history. A segment that either `retain_segments` or `retain_days` keeps is kept."""
+    """The retention of a log's history. A segment is kept if `retain_segments` or `retain_days` keeps it."""
 
     retain_segments: Count | None = None
     """The number of newest segments to keep, including the current one. Older segments are forgotten."""
@@ -37,8 +37,8 @@ class MaintenancePolicy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknow
 
     documents: RetentionPolicy = RetentionPolicy()
     logs: RetentionPolicy = RetentionPolicy()
-    """For logs that are not documents. The floor of a log with app snapshots is always at a snapshot: the newest one
-    at or below the version that the policy permits."""
+    """The retention of logs that are not documents. The floor of a log with app snapshots is always the newest app
+    snapshot at or below the version that the policy permits."""
 
     exceptions: Mapping[str, RetentionPolicy] = {}
     """Retention by `ORGANISATION/DOCUMENT` or else by `ORGANISATION`, instead of `documents` and `logs`.
@@ -50,10 +50,11 @@ class MaintenancePolicy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknow
     """The number of newest versions of each record to keep."""
 
     retain_record_days: Days | None = None
-    """Keep the versions of records that were the latest within this many days. Excludes `retain_record_versions`."""
+    """Keep the versions of records that were the latest within this many days. Not allowed together with
+    `retain_record_versions`."""
 
     expire_clients_days: Annotated[float, msgspec.Meta(ge=CLIENT_IDLE_DAYS_MIN)] | None = None
-    """Forget the clients of documents whose groups committed nothing for this many days. By default none are forgotten.
+    """Forget the clients of documents whose groups committed nothing for this many days. None forgets no client.
 
     The minimum is the longest time that a queue may hold a push: late mutations of an expired group have no effect.
     """
@@ -62,7 +63,7 @@ class MaintenancePolicy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknow
     """The hours from the start of one collection of blobs to the start of the next."""
 
     measure_hours: Annotated[float, msgspec.Meta(ge=0)] | None = 24
-    """The hours between two measurements of an organisation, if the application has quotas. None: never measure."""
+    """The hours between two measurements of an organisation, if the application has quotas. None measures nothing."""
 
     scrub_days: Annotated[float, msgspec.Meta(gt=0)] | None = 30
     """Every blob is read and hashed within this many days. None reads no blob."""

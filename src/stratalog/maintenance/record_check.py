@@ -27,7 +27,7 @@ def check_record(
 ) -> ChainReport:
     """Check all stored objects of a record, and return the report of its chain.
 
-    Raises NotFound if neither a version nor a directory line exists and no damage was found; Unavailable.
+    Raises Unavailable, and NotFound if neither a version nor a directory line exists and no damage was found.
     """
     _check_failures(environment, name, damages)
     _check_directory(environment, name, damages)

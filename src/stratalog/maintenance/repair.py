@@ -1,8 +1,8 @@
-"""Repair: restore damaged objects from intact ones. It deletes nothing and may be run again.
+"""Repair: restore damaged objects from intact objects. It deletes nothing and may be run again.
 
 Repair puts a damaged chunk, value or archive again. It takes the bytes from the state that an inspection rebuilt, from
 another folder of the family, or from entries that wait to be freed. Repair puts a damaged item again from other items
-that hold the same facts.
+that contain the same facts.
 """
 
 from __future__ import annotations
@@ -158,7 +158,7 @@ class _Repair:
         return lambda: self._ports.blobs.put(key, body)
 
     def _archive(self, key: str) -> Fix | None:
-        """Write an archive again from entries that wait to be freed, if that gives the same bytes as before."""
+        """Write an archive again from entries that wait to be freed, if the new archive has the same bytes."""
         if self._log is None:
             return None
         record = self._log.record
@@ -247,7 +247,7 @@ class _Repair:
             return 0
         members = {item.sort: int(item.attributes["d"]) for item in self._index.query(family_partition(record.owner))}
         ancestors = [members.get(parent.prefix, 0) for parent in record.lineage]
-        # A depth greater than that of every possible parent is safe. A marking then reads this log after all possible
+        # A depth greater than every possible parent's depth is safe. A marking then reads this log after all possible
         # parents, and so after the logs whose references this log may have taken over.
         return max(ancestors or members.values(), default=0) + 1
 

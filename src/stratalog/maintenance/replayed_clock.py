@@ -8,14 +8,14 @@ __all__ = ["ReplayedClock"]
 
 
 class ReplayedClock:
-    """A clock whose wall time can be set. The boot time, sleep and randomness are those of the wrapped clock."""
+    """A clock whose wall time can be set. The boot time, sleep and randomness come from the wrapped clock."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._wall_ms: int | None = None
 
     def say(self, wall_ms: int | None) -> None:
-        """Set the wall time to ``wall_ms`` and stop it there; None: show the wrapped clock's wall time again."""
+        """Stop the wall time at ``wall_ms``. With None, show the wrapped clock's wall time again."""
         self._wall_ms = wall_ms
 
     def wall_ms(self) -> int:

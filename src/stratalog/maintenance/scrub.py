@@ -19,7 +19,7 @@ __all__ = ["ScrubReport", "last_scrub_ms", "scrub"]
 
 DAY_MS = 86_400_000
 SHARE = 0.8
-"""A round is planned for this share of its days. So late or failing passes do not make it exceed its days."""
+"""A round is planned for this share of its days. So late or failing passes do not make the round exceed its days."""
 
 
 class ScrubReport(msgspec.Struct, frozen=True):
@@ -55,7 +55,7 @@ def scrub(environment: Environment, days: float, *, dry_run: bool = False, stop:
         try:
             size += len(environment.blobs.get(stat.key))
         except NotFound:
-            pass  # it was collected since it was listed
+            pass  # the blob was collected after the listing
         except (Corrupt, Unsupported) as exc:
             failures.append(MaintenanceFailure(stat.key, exc.code, exc.message))
         blobs += 1
@@ -73,7 +73,10 @@ def scrub(environment: Environment, days: float, *, dry_run: bool = False, stop:
 
 
 def last_scrub_ms(environment: Environment) -> int:
-    """Return when the last finished round began, in ms; 0 if none finished. The round read all blobs stored by then."""
+    """Return the time in ms at which the last finished round began; 0 if no round has finished.
+
+    The round read all blobs that were stored when it began.
+    """
     return load_scrub_record(environment).round_began_ms
 
 

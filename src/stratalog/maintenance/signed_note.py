@@ -42,7 +42,7 @@ class VerifierKey(msgspec.Struct, frozen=True):
 
     @property
     def hash(self) -> bytes:
-        """The key's hash of 4 bytes. A signature line holds the hash, to tell which key has signed."""
+        """The key's hash of 4 bytes. The hash in a signature line identifies the key that signed."""
         return hashlib.sha256(self.name.encode() + b"\n" + ED25519 + self.public).digest()[:KEY_HASH_BYTES]
 
     def __str__(self) -> str:
@@ -67,7 +67,7 @@ class SigningKey(msgspec.Struct, frozen=True):
 
 
 def new_signing_key(clock: Clock, name: str) -> SigningKey:
-    """Return a new random key. Raises Invalid for an empty name or one with a space or plus sign."""
+    """Return a new random key. Raises Invalid for an empty name, and for a name with a space or plus sign."""
     return SigningKey(_checked_name(name), clock.random_bytes(KEY_BYTES))
 
 

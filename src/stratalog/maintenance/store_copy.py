@@ -123,7 +123,7 @@ class _Copy:
             if organisation >= start.organisation:
                 self._copy_organisation(organisation, start)
         self._mirror.items(REJECTED_PARTITION)
-        # Delete the position before the comparison: whether or not it succeeds, a later run reads everything.
+        # Delete the position before the comparison. So a later run reads everything, even if the comparison fails.
         commit_once(self._mirror.target, [Delete(COPY_PARTITION, STATE_SORT)], lambda: False)
         logs, records = check_copy(self._mirror.source, self._mirror.target, organisations)
         written = self._mirror.written
@@ -198,7 +198,7 @@ class _Copy:
             raise _Moved
 
     def _publish(self, log: _Log) -> None:
-        """Write the log's name record and, if it is live, its lines. Skip a log whose name now belongs to another."""
+        """Write a log's name record and, for a live log, its two lines. Skip a log whose name another log has now."""
         if log.record is None:
             return
         self._mirror.put(log.record.partition, log.record.sort, log.record)
@@ -265,7 +265,7 @@ class _Copy:
             raise _other("record", organisation, id)
 
     def _refuse_others(self, organisations: list[str]) -> None:
-        """Raise Conflict if the target holds an organisation, log or record that is not the source's."""
+        """Raise Conflict if the target has an organisation, log or record that is not the source's."""
         for organisation in list_organisations(self._target):
             if organisation not in organisations:
                 raise _other("organisation", organisation, organisation)
@@ -278,8 +278,8 @@ class _Copy:
     def _is_ours(self, organisation: str, name: str) -> bool:
         """Return whether the target's log of that name, if it has one, is or was the source's.
 
-        The source knows a deleted log by its name record until the name is used again. It also knows the log by the
-        list of deleted logs until the log is swept.
+        The source keeps the name record of a deleted log until the name is used again. The source also lists the
+        deleted log until the log is swept.
         """
         ours, theirs = (read_name(index, organisation, name) for index in (self._source, self._target))
         if theirs is None or (ours is not None and ours.prefix == theirs.prefix):

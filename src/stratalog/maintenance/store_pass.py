@@ -1,8 +1,8 @@
 """A maintenance pass: everything that is due in a store.
 
-A pass first scrubs a part of the blobs. If they are due, it then measures usage and collects blobs. It maintains each
-log and record in the order of the directory, sweeps deleted logs and abandoned uploads, and runs the application's own
-steps. A pass stops when its time is over, and the next pass continues after the last log or record. Maintenance and
+A pass first scrubs a part of the blobs. Then it measures usage and collects blobs, if these two are due. It maintains
+each log and record in the order of the directory, sweeps deleted logs and abandoned uploads, and runs the application's
+own steps. A pass stops when its time is over, and the next pass continues after the last log or record. Maintenance and
 collection each save their position. When both are due, each gets about half of the time. The pass reports a failure and
 continues.
 
@@ -83,7 +83,7 @@ class MaintenanceReport(msgspec.Struct, frozen=True):
 
     failures: tuple[MaintenanceFailure, ...] = ()
     is_finished: bool = True
-    """False if the time was over first. The next pass continues at the same place."""
+    """False if the time ended before the pass was complete. The next pass continues at the saved position."""
 
 
 class _Position(msgspec.Struct, array_like=True):
@@ -95,7 +95,7 @@ class _Position(msgspec.Struct, array_like=True):
     collected: str = ""
     is_collecting: bool = False
     collected_ms: int = 0
-    """When the last collection of all blobs began."""
+    """The time at which the last collection of all blobs began."""
 
 
 def maintain(
@@ -112,8 +112,8 @@ def maintain(
 
     ``report`` is called with the name of each log, record or other part before its maintenance.
 
-    ``steps`` are the application's own. Each step is called once a pass, after the logs and records, but not in a dry
-    run. With ``measures`` the pass measures, for quotas, the organisations that are due by ``measure_hours``.
+    ``steps`` are the application's own steps. Each step is called once a pass, after the logs and records, but not in
+    a dry run. With ``measures`` the pass measures, for quotas, the organisations that are due by ``measure_hours``.
 
     Raises Closed, and Unavailable if the store cannot be reached. Other errors are among the failures of the report.
     """
@@ -174,7 +174,7 @@ class _Pass:
         return lambda: self._started.age_seconds() >= seconds * share
 
     def _maintain(self, stop: Stop) -> bool:
-        """Maintain all logs and records after the position. Return False if the time was over first."""
+        """Maintain all logs and records after the position. Return False if the time ended before the last of them."""
         for at, what, act in self._stations(stop):
             if stop():
                 return False
@@ -211,7 +211,7 @@ class _Pass:
     def _do(self, what: str, act: Callable[[], Any]) -> None:
         """Call one part of the pass and report its failure.
 
-        Raises Closed, and Unavailable after `OUTAGES_IN_A_ROW_MAX` outages without another result in between.
+        Raises Closed, and raises Unavailable when `OUTAGES_IN_A_ROW_MAX` consecutive parts have raised it.
         """
         try:
             act()
@@ -276,7 +276,7 @@ class _Pass:
         return position.is_collecting or age_ms >= self._policy.collect_hours * HOUR_MS
 
     def _collect(self, stop: Stop) -> bool:
-        """Collect the organisations after the position. Return False if the time was over first."""
+        """Collect the organisations after the position. Return False if the time ended before the last of them."""
         position = self._position
         if not position.is_collecting:
             position.is_collecting, position.collected, position.collected_ms = True, "", self._clock.wall_ms()
@@ -288,7 +288,7 @@ class _Pass:
             self._report(f"{organisation}, blobs")
             finished: list[bool] = []
             self._do(f"{organisation}, blobs", partial(self._collect_organisation, organisation, stop, finished))
-            # Empty after a failure, which is reported: the pass continues with the next organisation.
+            # After a failure `finished` is empty. The report names the failure, and the pass continues.
             if finished == [False]:
                 return False
             position.collected = organisation

@@ -68,7 +68,7 @@ class _Progress(msgspec.Struct, array_like=True):
     log_bytes: int = 0
 
     def begin(self, prefix: str) -> None:
-        """Begin a log, or resume it. If another log was begun and is deleted by now, its bytes do not count."""
+        """Begin a log, or resume it. The bytes of another, unfinished log do not count: that log was deleted."""
         if self.log != prefix:
             self.log, self.segment, self.log_bytes = prefix, 0, 0
 
@@ -102,7 +102,7 @@ class _Measuring:
         progress = self._progress
         stages: list[Callable[[], Iterator[None]]] = [self._logs, self._deleted, self._records, self._rest, self._blobs]
         while progress.stage < len(stages):
-            # A stage yields only where the progress includes everything counted so far, so it can be saved there.
+            # A stage yields only when the progress includes everything counted so far, so each yield may save it.
             for _ in stages[progress.stage]():
                 if self._stop():
                     self._save()
