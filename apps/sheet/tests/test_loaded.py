@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from apps.sheet.tests.helpers import put, revision, undo
-from stratalog_sheet import Sheet
+from stratalog_sheet import EnginePool, Sheet
 from stratalog_sheet.engine import install_engine
 from tests.node import node_program
 
@@ -35,6 +35,25 @@ def test_a_page_shows_the_same_however_many_messages_it_has_loaded(case: str) ->
     arguments = [str(HERE / "loaded.mjs"), str(install_engine()), str(PAGE), case]
     done = subprocess.run([node_program(), *arguments], capture_output=True, text=True, timeout=SECONDS_MAX)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_a_load_changes_no_style_below_a_merge(sheet: Sheet, engines: EnginePool) -> None:
+    """The first column of the merge goes, and with it the style. A user who had loaded the merge must not see more."""
+    on = {"sheetId": "sheet1"}
+    merged = {"left": 3, "right": 4, "top": 1, "bottom": 2}
+    first = {"left": 3, "right": 3, "top": 1, "bottom": 1}
+    sheet.append(revision(sheet, {"type": "ADD_MERGE", **on, "target": [merged]}))
+    sheet.append(revision(sheet, {"type": "SET_FORMATTING", **on, "target": [first], "style": {"bold": True}}))
+    earlier = sheet.state()
+    removed = {"type": "REMOVE_COLUMNS_ROWS", **on, "sheetName": "Sheet1", "dimension": "COL", "elements": [3]}
+    sheet.append(message := revision(sheet, removed))
+    with engines.lend("loaded") as models:
+        models.engine.call("open", key="loaded", data=earlier, messages=[message], client="loaded")
+        loaded = json.loads(models.engine.raw("export", key="loaded"))
+        models.engine.call("close", key="loaded")
+    own = json.loads(sheet.state())
+    assert own["sheets"][0]["merges"] == loaded["sheets"][0]["merges"] == ["D2:D3"]
+    assert own["sheets"][0]["styles"] == loaded["sheets"][0]["styles"] == {}
 
 
 def test_a_warm_model_follows_the_undo_of_a_deletion_that_it_has_loaded(sheet: Sheet) -> None:

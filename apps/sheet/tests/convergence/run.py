@@ -191,9 +191,6 @@ def readable(state: dict[str, Any]) -> dict[str, Any]:
         for name, known in (("styles", styles), ("formats", formats), ("borders", borders)):
             plain[name] = dict(_cell_by_cell(plain.get(name, {}), known))
         plain["merges"] = sorted(plain.get("merges", []))
-        # When the engine loads a state, cells that a merge hides get the merge's style. Users cannot see that style.
-        for hidden in _hidden(plain["merges"]):
-            plain["styles"].pop(hidden, None)
         sheets.append(plain)
     return {**state, "sheets": sheets}
 
@@ -204,15 +201,6 @@ def _cell_by_cell(zones: dict[str, Any], known: dict[str, Any]) -> Iterator[tupl
         for column in range(left, right + 1):
             for row in range(top, bottom + 1):
                 yield cell_name(column, row), known[str(number)]
-
-
-def _hidden(merges: list[str]) -> Iterator[str]:
-    for merge in merges:
-        (left, top), (right, bottom) = parse_range(merge)
-        for column in range(left, right + 1):
-            for row in range(top, bottom + 1):
-                if (column, row) != (left, top):
-                    yield cell_name(column, row)
 
 
 def play(seed: int, engines: EnginePool, clients: int = 0, steps: int = 250) -> dict[str, int]:

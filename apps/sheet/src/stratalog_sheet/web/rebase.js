@@ -250,6 +250,24 @@
     }
   }
 
+  /**
+   * Leaves the styles of a loaded state as they are. The engine gives each cell that a merge hides the style of the
+   * merge's first cell, also when it loads a state. Once the first column of the merge is removed, only users who have
+   * loaded the state see this style: docs/concepts/sheet-engine-reports.md.
+   */
+  class Merges extends registries.corePluginRegistry.get("merge") {
+    importMerges(sheetId, merges) {
+      const { dispatch } = this;
+      this.dispatch = (type, { style, ...payload }) => dispatch(type, payload);
+      try {
+        super.importMerges(sheetId, merges);
+      } finally {
+        this.dispatch = dispatch;
+      }
+    }
+  }
+
+  registries.corePluginRegistry.replace("merge", Merges);
   registries.featurePluginRegistry.remove("subtotal_evaluation");
   registries.statefulUIPluginRegistry.add("stratalog_subtotals", Subtotals);
   views.replace("row_size", RowSizes);
