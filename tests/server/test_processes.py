@@ -16,10 +16,17 @@ from typing import Any
 
 import httpx
 import pytest
+from click.testing import CliRunner
 from websockets.sync.client import ClientConnection, connect
 
+from stratalog.cli import main
 from stratalog.clock import SystemClock
-from stratalog.limits import PROCESS_RESTART_SECONDS_MAX, PROCESS_RESTART_SECONDS_MIN, SIBLING_UNSENT_BYTES_MAX
+from stratalog.limits import (
+    PROCESS_RESTART_SECONDS_MAX,
+    PROCESS_RESTART_SECONDS_MIN,
+    SERVER_PROCESSES_MAX,
+    SIBLING_UNSENT_BYTES_MAX,
+)
 from stratalog.server.processes import Supervisor, _Member
 from tests.processes import COMMAND_LINE, ChildProcess, start
 from tests.server.api import BUDGET, mutation
@@ -145,6 +152,12 @@ def test_the_processes_end_with_their_supervisor(ended_by: signal.Signals, tmp_p
         server.supervisor.signal(ended_by)
         server.supervisor.end(0 if ended_by is signal.SIGTERM else -9)
         until(lambda: not any(map(runs, server.processes)))
+
+
+def test_more_processes_than_the_limit_are_refused() -> None:
+    result = CliRunner().invoke(main, ["serve", "--processes", str(SERVER_PROCESSES_MAX + 1)])
+    assert result.exit_code == 2
+    assert f"1<=x<={SERVER_PROCESSES_MAX}" in result.stderr
 
 
 def test_a_process_that_cannot_start_ends_the_server(tmp_path: Path) -> None:

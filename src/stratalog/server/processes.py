@@ -25,7 +25,7 @@ from stratalog.server.siblings import Ended, Siblings, Started
 __all__ = ["Membership", "Supervisor", "take_membership"]
 
 VARIABLE = "STRATALOG_SERVER_PROCESS"
-END_SECONDS_MAX = 15.0
+END_SECONDS = 15.0
 """How long a process may take to end after a signal. A server finishes its requests within five seconds."""
 
 READ_BYTES = 256 * 1024
@@ -190,7 +190,7 @@ class Supervisor:
         self._selector.unregister(member.stream)
         member.stream.close()
         try:
-            status = member.process.wait(END_SECONDS_MAX)
+            status = member.process.wait(END_SECONDS)
         except subprocess.TimeoutExpired:
             member.process.kill()
             status = member.process.wait()
@@ -210,14 +210,14 @@ class Supervisor:
         return member.pause_seconds - (self._clock.boot_ms() - member.ended_ms) / 1000
 
     def _end_all(self) -> None:
-        """End the processes: first by SIGTERM, and after `END_SECONDS_MAX` by SIGKILL."""
+        """End the processes: first by SIGTERM, and after `END_SECONDS` by SIGKILL."""
         running = [member.process for member in self._members if member.process is not None]
         for process in running:
             process.terminate()
         begun_ms = self._clock.boot_ms()
         for process in running:
             try:
-                process.wait(max(0.1, END_SECONDS_MAX - (self._clock.boot_ms() - begun_ms) / 1000))
+                process.wait(max(0.1, END_SECONDS - (self._clock.boot_ms() - begun_ms) / 1000))
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()

@@ -122,8 +122,10 @@ class Siblings:
         reader, self._writer = await asyncio.open_unix_connection(sock=self._connection, limit=SIBLING_LINE_BYTES_MAX)
         self.send(Started())
         try:
-            while line := await reader.readline():
-                self._take(_decode(line))
+            # Only this library writes the lines. A line that is too long is a fault, and a new process the remedy.
+            with suppress(ValueError, ConnectionError):
+                while line := await reader.readline():
+                    self._take(_decode(line))
             os.kill(os.getpid(), signal.SIGTERM)
         finally:
             self._writer.close()

@@ -1,0 +1,134 @@
+"""The messages between the processes of a server: their limits, and answers that do not come."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import socket
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from typing import Any
+
+import msgspec
+import pytest
+
+from stratalog.limits import SIBLING_LINE_BYTES_MAX
+from stratalog.server import siblings
+from stratalog.server.metrics import with_processes
+from stratalog.server.siblings import Asked, Committed, MetricsAsked, MetricsGiven, Siblings, Started
+
+
+class Supervised:
+    """One process of three, and the supervisor's end of its stream."""
+
+    def __init__(self) -> None:
+        self.stream, theirs = socket.socketpair()
+        self.stream.setblocking(False)
+        self.siblings = Siblings(theirs, 0, 3)
+
+    def run(self, act: Callable[[], Awaitable[Any]]) -> Any:
+        """Run the process until ``act`` ends, and return its result."""
+
+        async def both() -> Any:
+            running = asyncio.create_task(self.siblings.run())
+            try:
+                assert await self.line() == Started()
+                return await act()
+            finally:
+                running.cancel()
+                self.stream.close()
+                await asyncio.gather(running, return_exceptions=True)
+
+        return asyncio.run(both())
+
+    async def line(self) -> Any:
+        """Return the next line that the process sends."""
+        text = b""
+        while not text.endswith(b"\n"):
+            text += await asyncio.get_running_loop().sock_recv(self.stream, 1)
+        return msgspec.json.decode(text, type=siblings.Line)
+
+    async def give(self, *lines: siblings.Line) -> None:
+        for line in lines:
+            await asyncio.get_running_loop().sock_sendall(self.stream, msgspec.json.encode(line) + b"\n")
+
+
+def test_the_metrics_of_all_processes_are_gathered() -> None:
+    process = Supervised()
+
+    async def act() -> Any:
+        asking = asyncio.create_task(process.siblings.all_metrics())
+        asked = await process.line()
+        assert asked == MetricsAsked(0, 1)
+        # An answer to another process, and one to an earlier request, are not for this request.
+        await process.give(MetricsGiven(1, 2, 1, "x"), MetricsGiven(1, 0, 7, "x"))
+        await process.give(MetricsGiven(1, 0, 1, "one"), MetricsGiven(2, 0, 1, "two"))
+        return await asking
+
+    assert process.run(act) == {0: "", 1: "one", 2: "two"}
+
+
+def test_the_metrics_of_a_process_that_does_not_answer_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(siblings, "SIBLING_METRICS_SECONDS_MAX", 0.01)
+    process = Supervised()
+
+    async def act() -> Any:
+        return await process.siblings.all_metrics()
+
+    assert process.run(act) == {0: ""}
+
+
+def test_a_process_gives_its_metrics_to_the_one_that_asks() -> None:
+    process = Supervised()
+
+    async def act() -> Any:
+        await process.give(MetricsAsked(2, 5))
+        return await process.line()
+
+    assert process.run(act) == MetricsGiven(0, 2, 5, "")
+
+
+def test_hints_and_presence_reach_their_callbacks() -> None:
+    process = Supervised()
+    heard: list[Any] = []
+    process.siblings.listen(lambda organisation, name: heard.append((organisation, name)))
+    process.siblings.presence = heard.append
+
+    async def act() -> None:
+        await process.give(Committed("acme", "plan"), Asked("acme", "budget"))
+        while len(heard) < 2:
+            await asyncio.sleep(0)
+        process.siblings.announce("acme", "plan")
+        assert await process.line() == Committed("acme", "plan")
+
+    process.run(act)
+    assert heard == [("acme", "plan"), Asked("acme", "budget")]
+
+
+@pytest.mark.parametrize("ending", ["the supervisor ends", "a line over the bound"])
+def test_a_process_without_its_supervisor_ends_itself(ending: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    process = Supervised()
+    killed: list[Any] = []
+    monkeypatch.setattr(siblings.os, "kill", lambda pid, number: killed.append(number))
+
+    async def act() -> None:
+        if ending == "the supervisor ends":
+            process.stream.shutdown(socket.SHUT_WR)
+        else:
+            with suppress(ConnectionError):  # the process may close the stream before it has read everything
+                await asyncio.get_running_loop().sock_sendall(process.stream, b"x" * (2 * SIBLING_LINE_BYTES_MAX + 1))
+        while not killed:
+            await asyncio.sleep(0)
+
+    process.run(act)
+    assert killed == [signal.SIGTERM]
+
+
+def test_the_metrics_of_several_processes_have_a_label() -> None:
+    text = '# HELP pushes_total Pushes.\n# TYPE pushes_total counter\npushes_total{{status="applied"}} {}.0\n'
+    merged = with_processes({0: text.format(3), 1: text.format(4)})
+    assert [line for line in merged.splitlines() if not line.startswith("#")] == [
+        'pushes_total{process="0",status="applied"} 3.0',
+        'pushes_total{process="1",status="applied"} 4.0',
+    ]
+    assert merged.count("# TYPE") == 1
