@@ -162,4 +162,15 @@ REMOVALS: tuple[Removal, ...] = (
         ),
         (f"{OWNERSHIP}::test_the_last_of_a_table_and_its_forks_that_is_deleted_leaves_the_folder_free",),
     ),
+    Removal(
+        "B370",
+        (
+            Edit(
+                f"{TABLE}/table.py",
+                "        except VersionForgotten:\n            promised = log.floor()\n",
+                "        except ZeroDivisionError:\n            promised = log.floor()\n",
+            ),
+        ),
+        (f"{FAULTS}::test_a_promise_that_reaches_below_the_floor_keeps_the_versions_above_the_floor",),
+    ),
 )
