@@ -9,6 +9,7 @@ __all__ = ["REMOVALS"]
 TABLE = "apps/table/src/stratalog_table"
 TESTS = "apps/table/tests"
 FAULTS = f"{TESTS}/test_maintenance_faults.py"
+OWNERSHIP = f"{TESTS}/test_ownership.py"
 DAMAGED = f"{FAULTS}::test_a_damaged_file_is_set_aside_and_everything_beside_it_is_merged"
 
 REMOVALS: tuple[Removal, ...] = (
@@ -138,5 +139,38 @@ REMOVALS: tuple[Removal, ...] = (
             ),
         ),
         (f"{TESTS}/test_cli.py::test_a_duration_is_a_number_of_seconds_in_a_range",),
+    ),
+    Removal(
+        "B369",
+        (
+            Edit(
+                f"{TABLE}/collection.py",
+                "    if rights is not None:\n        rights.retire()\n    table.store.delete(table.document)\n",
+                "    table.store.delete(table.document)\n    if rights is not None:\n        rights.retire()\n",
+            ),
+        ),
+        (f"{OWNERSHIP}::test_a_deletion_that_was_cut_off_near_its_end_is_done_again_and_leaves_the_folder_free",),
+    ),
+    Removal(
+        "B369",
+        (
+            Edit(
+                f"{TABLE}/collection.py",
+                "        for incarnation in (*deleted, self._incarnation):\n",
+                "        for incarnation in (self._incarnation,):\n",
+            ),
+        ),
+        (f"{OWNERSHIP}::test_the_last_of_a_table_and_its_forks_that_is_deleted_leaves_the_folder_free",),
+    ),
+    Removal(
+        "B370",
+        (
+            Edit(
+                f"{TABLE}/table.py",
+                "        except VersionForgotten:\n            promised = log.floor()\n",
+                "        except ZeroDivisionError:\n            promised = log.floor()\n",
+            ),
+        ),
+        (f"{FAULTS}::test_a_promise_that_reaches_below_the_floor_keeps_the_versions_above_the_floor",),
     ),
 )

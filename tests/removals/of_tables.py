@@ -302,7 +302,7 @@ REMOVALS: tuple[Removal, ...] = (
     ),
     Removal(
         "B331",
-        (Edit(CREATION, "        register.remove_unfinished()\n", ""),),
+        (Edit(CREATION, "        register.remove_unfinished(table.incarnation)\n", ""),),
         (f"{CREATIONS}::test_a_kill_while_the_register_is_written_is_no_hindrance",),
     ),
     Removal(

@@ -15,9 +15,12 @@ from stratalog import Invalid, LimitExceeded, Records
 from stratalog_catalogue import ingest, polls
 from stratalog_catalogue.folder import poll_file
 from stratalog_catalogue.ingest import take
+from stratalog_catalogue.metrics import exposition
 from stratalog_catalogue.names import source_id
 from stratalog_catalogue.queries import differences, read_work
 from stratalog_catalogue.redrive import redrive
+from stratalog_catalogue.source_rename import rename_source
+from stratalog_catalogue.summary import read_stats
 
 __all__ = ["shell"]
 
@@ -149,6 +152,50 @@ def test_of_two_files_that_still_cannot_be_opened_a_redrive_resolves_none(
 
 def _deny(path: Path, *arguments: Any, **more: Any) -> Any:
     raise PermissionError(13, "Permission denied")
+
+
+def write_foreign_letters(records: Records) -> list[str]:
+    """Write the dead letters of another program that uses the same organisation, and return their ids in order."""
+    ids = ["order", "order/1", "orders/lines/1", "polls/lines/1", 'polls/two"words', "source/lines", "works/lines"]
+    for id in ids:
+        Records(records.environment, "acme", failures_max=1).fail(id, "not paid", pointer="42")
+    return ids
+
+
+def test_a_redrive_leaves_the_letters_of_other_programs(catalogue: Catalogue, monkeypatch: pytest.MonkeyPatch) -> None:
+    catalogue.add("lines", **LINES)
+    foreign = write_foreign_letters(catalogue.records)
+    catalogue.write(b'{"id":1}', source="lines", name="a")
+    with monkeypatch.context() as patched:
+        patched.setattr(
+            "stratalog.records.batch.check_metadata", lambda *_: raise_(LimitExceeded("too large", limit=1))
+        )
+        assert catalogue.poll().taken.failed == 1
+    assert (redriven(catalogue), catalogue.ids("source/lines/")) == ([True], ["1"])
+    assert [letter.id for letter in catalogue.records.dead_letters()] == foreign
+
+
+def test_the_letters_of_other_programs_are_counted_for_no_source(catalogue: Catalogue) -> None:
+    catalogue.add("lines", **LINES)
+    write_foreign_letters(catalogue.records)
+    stats = read_stats(catalogue.records)
+    assert stats.dead_letters == {}
+    assert "dead_letters{" not in exposition(stats)
+
+
+@pytest.mark.parametrize("pointer", ["", "42", '{"time_ms": 1}'])
+def test_a_letter_of_a_source_that_another_program_wrote_stops_nothing(catalogue: Catalogue, pointer: str) -> None:
+    catalogue.add("lines", **LINES)
+    catalogue.write(b'{"id":1}\n{"id":2}', source="lines", name="a")
+    catalogue.poll()
+    program = Records(catalogue.records.environment, "acme", failures_max=1)
+    program.fail("source/lines/1", "not paid", body=b"order", pointer=pointer)
+    program.fail("works/lines/1", "not paid", pointer=pointer)
+    assert catalogue.scan().made == 2
+    program.fail("works/lines/1", "not paid", pointer=pointer)
+    assert redriven(catalogue) == [False, True]
+    assert rename_source(catalogue.records, "lines", "rows").letters == 0
+    assert [letter.id for letter in catalogue.records.dead_letters()] == ["source/lines/1"]
 
 
 def test_a_link_that_leads_out_of_the_folder_is_named_and_not_read(catalogue: Catalogue) -> None:

@@ -124,6 +124,21 @@ def test_a_migration_that_was_cut_off_goes_on_and_copies_nothing_twice(
     assert run(catalogue, old)[0] == 0
 
 
+@pytest.mark.parametrize("page", [1, 2, 3])
+def test_an_id_whose_rows_are_on_several_pages_of_a_scan_is_read_once(
+    catalogue: Catalogue, monkeypatch: pytest.MonkeyPatch, page: int
+) -> None:
+    monkeypatch.setattr("stratalog_catalogue.migration.ROWS_PER_PAGE", page)
+    old = Old(ranged=True)
+    for n, versions in enumerate([4, 1, 5, 2]):
+        for version in range(versions):
+            old.row(f"b{n}", version, {"S": f"{n} {version}"})
+    seen: list[int] = []
+    assert run(catalogue, old, progress=seen.append) == (12, 0, 0)
+    assert sum(seen) == 12
+    assert run(catalogue, old) == (0, 12, 0)
+
+
 def test_a_row_that_cannot_be_read_is_a_dead_letter_and_the_rest_is_copied(catalogue: Catalogue) -> None:
     old = Old(ranged=False)
     old.row("good", 1, {"S": "{}"})

@@ -163,17 +163,36 @@ def test_a_table_that_was_made_again_has_no_job_of_the_one_before() -> None:
     assert [one.job for one in reopened(again).jobs.jobs()] == ["new"]
 
 
-def test_a_tracker_of_before_trackers_named_their_table_is_taken_over_or_made_again(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+@pytest.fixture
+def unnamed(monkeypatch: pytest.MonkeyPatch) -> Table:
+    """A table whose job tracker does not name its table, like an older tracker."""
     table = worked()
     with monkeypatch.context() as patched:
-        patched.setattr(jobs, "TABLE", "unnamed")  # Older trackers do not write the field.
-        before = [*table.jobs.jobs()]
-    tracker = table.store.document("acme", "events.jobs").log.record.incarnation
-    table.add_files([new_file("late")], job="late")
-    assert len([*JobTracker(table.store, table.document).jobs()]) == len(before) + 1
-    assert table.store.document("acme", "events.jobs").log.record.incarnation == tracker
+        patched.setattr(jobs, "TABLE", "unnamed")
+        table.jobs.catch_up()
+    return table
+
+
+def incarnation_of_tracker(table: Table) -> str:
+    return table.store.document("acme", "events.jobs").log.record.incarnation
+
+
+def test_a_tracker_of_before_trackers_named_their_table_is_taken_over(unnamed: Table) -> None:
+    tracker = incarnation_of_tracker(unnamed)
+    unnamed.add_files([new_file("late")], job="late")
+    names = [one.job for one in JobTracker(unnamed.store, unnamed.document).jobs()]
+    assert names == ["done", "ingest", "late", "refused", "waits"]
+    assert incarnation_of_tracker(unnamed) == tracker
+
+
+def test_a_tracker_of_before_trackers_named_their_table_is_made_again_for_a_newer_table(unnamed: Table) -> None:
+    tracker = incarnation_of_tracker(unnamed)
+    unnamed.store.delete(unnamed.document)
+    unnamed.store.environment.clock.sleep(1)
+    again = table_of(unnamed.store)
+    again.add_files([new_file("a")], job="new")
+    assert [one.job for one in again.jobs.jobs()] == ["new"]
+    assert incarnation_of_tracker(again) != tracker
 
 
 def test_a_document_that_only_has_the_tracker_s_name_is_left_alone() -> None:

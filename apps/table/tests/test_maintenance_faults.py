@@ -371,6 +371,20 @@ def test_a_promise_keeps_what_merges_replaced() -> None:
     table.forget_below(newest)
 
 
+def test_a_promise_that_reaches_below_the_floor_keeps_the_versions_above_the_floor() -> None:
+    clock = ManualClock()
+    table = table_of(memory_store(clock))
+    for n in range(4):
+        clock.sleep(86_400)
+        table.add_files([new_file(f"{n}.parquet")])
+    floor = table.forget_below(table.version - 2)
+    table.set_retention(3)
+    with pytest.raises(Conflict, match="retention keeps its versions longer") as caught:
+        table.forget_below(floor + 1)
+    assert caught.value.details["promised"] == floor
+    assert table.forget_below(floor) == floor  # A repeated call deletes nothing.
+
+
 def test_a_promise_keeps_data_files(made: tuple[Table, DataFiles]) -> None:
     table, data_files = made
     before = table.version

@@ -26,9 +26,9 @@ from stratalog import Invalid, Store
 from stratalog.maintenance.document_export import export_document
 from stratalog.maintenance.document_import import import_document
 from stratalog_table import NewFile, NewReference, Table, create_table, open_table
-from stratalog_table.collection import collect, delete_table
+from stratalog_table.collection import FileRights, collect, delete_table
 from stratalog_table.data_folder import DataFolder
-from stratalog_table.folder_register import REGISTER, DataFolderTaken
+from stratalog_table.folder_register import REGISTER, DataFolderTaken, FolderRegister
 from stratalog_table.limits import DURATION_MS_MAX
 from stratalog_table.maintenance import compact, maintain_table
 from stratalog_table.rows import data_files_of, ingest, new_filename
@@ -301,6 +301,34 @@ def test_a_deletion_that_was_cut_off_is_done_again(table: Table, tmp_path: Path)
     with pytest.raises(OSError, match="no power"):
         delete_table(table, files)
     assert delete_table(table, data_files_of(table)) == 2
+    assert not (tmp_path / "lake").exists()
+
+
+@pytest.mark.parametrize("step", [(FileRights, "retire"), (FolderRegister, "retire"), (Store, "delete")])
+@pytest.mark.parametrize("done", [False, True])
+def test_a_deletion_that_was_cut_off_near_its_end_is_done_again_and_leaves_the_folder_free(
+    table: Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: tuple[type, str], done: bool
+) -> None:
+    act = getattr(*step)
+
+    def interrupted(*args: Any) -> None:
+        if done:
+            act(*args)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(*step, interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            delete_table(table, data_files_of(table))
+    if not (done and step[0] is Store):
+        delete_table(table, data_files_of(table))
+    assert [*table.store.list("acme")] == []
+    fill(create_table(table.store, "acme", "events", LONG, data=(tmp_path / "lake").as_uri()), 1)
+
+
+def test_the_last_of_a_table_and_its_forks_that_is_deleted_leaves_the_folder_free(table: Table, tmp_path: Path) -> None:
+    forks = [forked(table, name) for name in ("one", "two")]
+    assert [delete_table(each, data_files_of(each)) for each in (table, *forks)] == [0, 0, 2]
     assert not (tmp_path / "lake").exists()
 
 

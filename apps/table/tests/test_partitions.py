@@ -19,10 +19,6 @@ def kinds(kind: Any) -> Schema:
     return Schema((Column("key", kind),))
 
 
-def whole(points: int) -> Partition:
-    return Partition("root", ((LOW, None),), None, ("l", "r"), 0)
-
-
 @pytest.mark.parametrize(
     ("kind", "points"),
     [
@@ -306,7 +302,8 @@ def test_a_table_is_created_once(store: Any) -> None:
 def test_a_creation_that_ended_half_way_is_gone_on_with(store: Any) -> None:
     name = f"half-{id(store)}"
     store.create("acme", name)
-    assert [one.id for one in create_table(store, "acme", name, LONG, [1]).at().leaf_partitions()] != []
+    table = create_table(store, "acme", name, LONG, [1])
+    assert [table.schema.keys_of(one.region[0], 0) for one in table.at().holdings()] == [(None, 1), (1, None)]
 
 
 @pytest.mark.parametrize("points", [[2, 1], [1, 1], [2**63], ["a"], [-(2**63)]])

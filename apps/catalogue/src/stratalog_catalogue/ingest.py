@@ -11,7 +11,17 @@ from typing import Any
 
 import msgspec
 
-from stratalog import Conflict, NewBody, NotFound, OutcomeUnknown, Records, Stored, StratalogError, Unavailable
+from stratalog import (
+    Conflict,
+    DeadLetter,
+    NewBody,
+    NotFound,
+    OutcomeUnknown,
+    Records,
+    Stored,
+    StratalogError,
+    Unavailable,
+)
 from stratalog import VersionConflict as Overtaken
 from stratalog.codec import sha256
 from stratalog.limits import REASON_BYTES_MAX
@@ -31,6 +41,7 @@ __all__ = [
     "IngestFailure",
     "body_of",
     "fail",
+    "failure_of",
     "living_version",
     "missing_records",
     "take",
@@ -131,6 +142,14 @@ def fail(
     Records(records.environment, records.organisation, failures_max=1).fail(
         record_id, short, body=body or None, pointer=pointer
     )
+
+
+def failure_of(letter: DeadLetter) -> IngestFailure | None:
+    """Return the data in a letter's pointer, or None if the catalogue did not write the pointer."""
+    try:
+        return msgspec.json.decode(letter.pointer, type=IngestFailure)
+    except msgspec.DecodeError:
+        return None
 
 
 class _Intake:

@@ -66,7 +66,7 @@ def migrate(
 
 def _migrate_row(records: Records, source: Source, row: Mapping[str, Any], objects: Any, migrated: Migrated) -> None:
     migrated.rows += 1
-    id = str(row.get("id", ""))
+    id = _id(row)
     try:
         version = int(row["version"])
         if not id:
@@ -118,18 +118,19 @@ def _pages(
 ) -> Iterator[tuple[list[dict[str, Any]], dict[str, Any] | None]]:
     """Yield pages of rows, each with the start key of the next page.
 
-    In a ``ranged`` table an id may have several rows. A scan has no defined order, so each id on a page is queried for
-    its rows in the order of versions.
+    In a ``ranged`` table an id may have several rows. A scan has no defined order of ids, so each id on a page is
+    queried for its rows in the order of versions. A scan returns the rows of an id one after another. So only the last
+    id of a page can have rows on the next page, and these rows are not read again.
     """
     while True:
+        read = _id(_plain(start)) if start else None
         more = {"ExclusiveStartKey": start} if start else {}
         page = tables.scan(TableName=table, Limit=ROWS_PER_PAGE, ConsistentRead=True, **more)
         start = page.get("LastEvaluatedKey")
         rows = [_plain(item) for item in page["Items"]]
         if ranged:
-            rows = [
-                row for id in dict.fromkeys(str(row.get("id", "")) for row in rows) for row in _all(tables, table, id)
-            ]
+            ids = dict.fromkeys(id for id in map(_id, rows) if id != read)
+            rows = [row for id in ids for row in _all(tables, table, id)]
         yield rows, start
         if start is None:
             return
@@ -144,6 +145,10 @@ def _all(tables: Any, table: str, id: str) -> Iterator[dict[str, Any]]:
     }
     for page in tables.get_paginator("query").paginate(**asked):
         yield from (_plain(item) for item in page["Items"])
+
+
+def _id(row: Mapping[str, Any]) -> str:
+    return str(row.get("id", ""))
 
 
 def _plain(item: Mapping[str, Any]) -> dict[str, Any]:

@@ -22,6 +22,7 @@ __all__ = [
     "letter_id",
     "parts_of",
     "source_id",
+    "source_of_letter",
     "stored_id",
     "work_id",
 ]
@@ -35,6 +36,7 @@ TITLES = "catalogue/titles/"
 POLLS = "polls/"
 
 SOURCE = re.compile(r"[a-z0-9][a-z0-9-]{0,39}")
+LETTER = re.compile(rf"{POLLS}({SOURCE.pattern})|(?:{SOURCES}|{WORKS})({SOURCE.pattern})/.*", re.DOTALL)
 ID_PREFIX_CHARACTERS = 24
 
 
@@ -80,7 +82,13 @@ def work_id(source: str, id: str) -> str:
     return f"{WORKS}{source}/{stored_id(id)}"
 
 
+def source_of_letter(id: str) -> str | None:
+    """Return the source of a dead letter, or None if another program of the organisation wrote the letter."""
+    match = LETTER.fullmatch(id)
+    return match and (match[1] or match[2])
+
+
 def parts_of(record_id: str) -> tuple[str, str]:
-    """Return the source, and the record's id at the source, from the stored id of a record, a work or a dead letter."""
+    """Return the source, and the record's id at the source, from the stored id of a record or a work."""
     _, source, id = record_id.split("/", 2)
     return source, id

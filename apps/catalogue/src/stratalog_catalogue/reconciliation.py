@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from stratalog import LimitExceeded, NewBody, NotFound, Records, RecordVersion, StratalogError
-from stratalog_catalogue.ingest import IngestFailure, fail
+from stratalog_catalogue.ingest import IngestFailure, fail, failure_of
 from stratalog_catalogue.limits import CATALOGUE_RECORD_BYTES_MAX
 from stratalog_catalogue.model import encode_work
 from stratalog_catalogue.names import SOURCES, WORKS, parts_of
@@ -112,7 +112,7 @@ class _Scan:
         record_version = self._records.stat(record)
         if work in self.dead:
             letter = self._records.failure(work)
-            failure = msgspec.json.decode(letter.pointer, type=IngestFailure) if letter else IngestFailure(id="")
+            failure = (failure_of(letter) if letter else None) or IngestFailure(id="")
             current = (failure.version, failure.transformer) == (record_version.version, self._transformer.name)
             self.tally.failed += current
             return current

@@ -8,8 +8,8 @@ import msgspec
 
 from stratalog import DeadLetter, NotFound, Records, Store, StratalogError
 from stratalog_catalogue.folder import Step, read_file, suffix_of, unpacked
-from stratalog_catalogue.ingest import IngestFailure, fail, take, take_record
-from stratalog_catalogue.names import POLLS, SOURCES, WORKS, parts_of
+from stratalog_catalogue.ingest import IngestFailure, fail, failure_of, take, take_record
+from stratalog_catalogue.names import SOURCES, WORKS, source_of_letter
 from stratalog_catalogue.polls import Connect, forget_checkpoint, poll_source
 from stratalog_catalogue.reconciliation import reconcile_records
 from stratalog_catalogue.record_splitter import SplitRecord, Unreadable, split
@@ -27,12 +27,15 @@ class Redriven(msgspec.Struct, frozen=True):
 
 
 def redrive(store: Store, organisation: str, connect: Connect, *, sources: tuple[str, ...] = ()) -> Iterator[Redriven]:
-    """Retry each dead letter of these sources, or of all sources, and yield each outcome."""
+    """Retry each dead letter of these sources, or of all sources, and yield each outcome.
+
+    Letters of other programs in the organisation are left out.
+    """
     records = store.records(organisation)
     polled: set[str] = set()
     for letter in list(records.dead_letters()):
-        name = letter.id.removeprefix(POLLS) if letter.id.startswith(POLLS) else parts_of(letter.id)[0]
-        if sources and name not in sources:
+        name = source_of_letter(letter.id)
+        if name is None or (sources and name not in sources):
             continue
         try:
             source = read_source(records, name)
@@ -61,7 +64,9 @@ def _take_stored_body(records: Records, source: Source, letter: DeadLetter) -> s
 
     Return the reason of a failure, or "".
     """
-    failure = msgspec.json.decode(letter.pointer, type=IngestFailure)
+    failure = failure_of(letter)
+    if failure is None:
+        return "the letter has no data for a redrive"
     if failure.document:
         return _take_document(records, source, letter, failure)
     if source.format == "file":

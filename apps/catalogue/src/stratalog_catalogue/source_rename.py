@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from stratalog import Conflict, DeadLetter, Invalid, NotFound, Records, RecordVersion
-from stratalog_catalogue.ingest import IngestFailure, fail
+from stratalog_catalogue.ingest import fail, failure_of
 from stratalog_catalogue.names import CHECKPOINTS, SETTINGS, SOURCES, SUMMARIES, TITLES, WORKS, check_source
 from stratalog_catalogue.sources import Source, add_source, read_source, remove_source
 
@@ -132,8 +132,10 @@ def _move_letters(records: Records, name: str, other: str) -> int:
         records.resolve_dead_letter(letter.id)
     prefix = f"{SOURCES}{name}/"
     for letter in list(_letters(records, prefix)):
+        failure = failure_of(letter)
+        if failure is None:
+            continue  # Another program wrote the letter.
         body = None if letter.size is None else records.open_dead_letter(letter.id)
-        failure = msgspec.json.decode(letter.pointer, type=IngestFailure)
         fail(records, f"{SOURCES}{other}/{letter.id.removeprefix(prefix)}", letter.reason, failure, body)
         records.resolve_dead_letter(letter.id)
         count += 1

@@ -9,7 +9,7 @@ import msgspec
 
 from stratalog import NotFound, Records
 from stratalog_catalogue.limits import CATALOGUE_LETTERS_COUNTED_MAX
-from stratalog_catalogue.names import SUMMARIES, TITLES, parts_of
+from stratalog_catalogue.names import SUMMARIES, TITLES, source_of_letter
 from stratalog_catalogue.reconciliation import ReconciliationCounts
 from stratalog_catalogue.sources import read_sources
 
@@ -93,10 +93,11 @@ def read_titles(records: Records, source: str) -> Iterator[tuple[str, str]]:
 
 
 def _letters(ids: Iterable[str]) -> tuple[dict[str, int], bool]:
-    """Return the number of dead letters by source, and whether there are more letters than the limit."""
+    """Return the number of the sources' dead letters by source, and whether there are more letters than the limit."""
     counted: dict[str, int] = {}
     rest = iter(ids)
     for id in islice(rest, CATALOGUE_LETTERS_COUNTED_MAX):
-        source = parts_of(id)[0] if id.count("/") > 1 else id.partition("/")[2]
-        counted[source] = counted.get(source, 0) + 1
+        source = source_of_letter(id)
+        if source is not None:
+            counted[source] = counted.get(source, 0) + 1
     return counted, next(rest, None) is not None

@@ -89,9 +89,18 @@ class FileRights:
                 yield DataFile(name, written_ms)
 
     def retire(self) -> None:
-        """Remove a deleted table from the register, unless some of its files remain because relatives need them."""
-        if next(self._folder.list(self._incarnation), None) is None:
-            self._register.retire()
+        """Remove the table from the register, unless some of its files remain because relatives need them.
+
+        Also remove the store's tables that were deleted before and of whose files none remains.
+        """
+        deleted = [
+            other.incarnation
+            for other in self._register.others()
+            if self._register.is_ours(other) and not is_alive(self._store, other)
+        ]
+        for incarnation in (*deleted, self._incarnation):
+            if next(self._folder.list(incarnation), None) is None:
+                self._register.retire(incarnation)
 
     def _is_shared(self, filename: str) -> bool:
         """Return whether a relative in this store, or a copy in another store, may need the file."""
@@ -164,17 +173,17 @@ def collect_as(
 def delete_table(table: Table, data_files: DataFiles | None) -> int:
     """Delete a table with its jobs and data files, except files of relatives, and return the number of deleted files.
 
-    The function deletes the table's log after the data files and the jobs, so an interrupted deletion can be repeated.
-    Last, it removes the table from the folder's register. Raises DataFolderTaken, with nothing deleted, if the files
-    belong to the table in another store.
+    The function deletes the data files and the jobs and removes the table from the folder's register. It deletes the
+    table's log last, so an interrupted deletion can be repeated. Raises DataFolderTaken, with nothing deleted, if the
+    files belong to the table in another store.
     """
     rights = None if data_files is None else FileRights(table, data_files)
     table.clear_files()
     count = 0 if rights is None or data_files is None else _delete_data(table, rights, data_files)
     table.jobs.delete()
-    table.store.delete(table.document)
-    if rights is not None and data_files is not None:
+    if rights is not None:
         rights.retire()
+    table.store.delete(table.document)
     return count
 
 

@@ -60,7 +60,6 @@ class FolderRegister:
         self._record = log.record
         self._origin = origin_of(log)
         self._folder = folder
-        self._name = f"{REGISTER}/{log.record.incarnation}{SUFFIX}"
 
     def enter(self, *, is_owner: bool = False) -> Registration:
         """Return the table's entry, and write it if it is missing or names a store that no longer exists.
@@ -86,7 +85,7 @@ class FolderRegister:
 
     def registration(self, incarnation: str) -> Registration | None:
         """Return the entry of a table, or None if it is missing or cannot be decoded."""
-        body = self._folder.read_bytes(f"{REGISTER}/{incarnation}{SUFFIX}")
+        body = self._folder.read_bytes(_name(incarnation))
         try:
             return None if body is None else msgspec.json.decode(body, type=Registration)
         except (msgspec.DecodeError, UnicodeDecodeError):
@@ -112,20 +111,20 @@ class FolderRegister:
         """Return whether an entry names this store."""
         return self._resolved(registration.store) == self._resolved(self._store_text())
 
-    def retire(self) -> None:
-        """Remove the table from the register, then the empty folders. The caller has deleted the table's data files."""
-        self._folder.delete(self._name)
-        self._folder.remove_empty(self._record.incarnation)
-        self.remove_unfinished()
+    def retire(self, incarnation: str) -> None:
+        """Remove a table from the register, then the empty folders. The table has no data files in the folder."""
+        self._folder.delete(_name(incarnation))
+        self._folder.remove_empty(incarnation)
+        self.remove_unfinished(incarnation)
         self._folder.remove_empty("")
 
-    def remove_unfinished(self) -> None:
-        """Remove the temporary files that interrupted writes of the table's entry left.
+    def remove_unfinished(self, incarnation: str) -> None:
+        """Remove the temporary files that interrupted writes of a table's entry left.
 
         No other process may write the entry at the same time.
         """
         for file in self._folder.list(REGISTER):
-            if file.filename.startswith(f"{self._name}.") and file.filename.endswith(UNFINISHED):
+            if file.filename.startswith(f"{_name(incarnation)}.") and file.filename.endswith(UNFINISHED):
                 self._folder.delete(file.filename)
         self._folder.remove_empty(REGISTER)
 
@@ -141,7 +140,7 @@ class FolderRegister:
             entered_ms=self._store.environment.clock.wall_ms(),
         )
         token = new_id(self._store.environment.clock, TOKEN_CHARACTERS)
-        self._folder.replace_bytes(self._name, msgspec.json.encode(registration), token)
+        self._folder.replace_bytes(_name(record.incarnation), msgspec.json.encode(registration), token)
         return registration
 
     def _store_text(self) -> str:
@@ -187,6 +186,11 @@ def check_vacant(folder: DataFolder) -> None:
 def origin_of(log: Log) -> str:
     """Return the origin that all copies of a history share, without the id that an import may put before it."""
     return log.record.origin.rpartition("/")[2]
+
+
+def _name(incarnation: str) -> str:
+    """Return the name of a table's entry."""
+    return f"{REGISTER}/{incarnation}{SUFFIX}"
 
 
 def _is_elsewhere(text: str) -> bool:

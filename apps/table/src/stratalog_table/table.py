@@ -277,7 +277,11 @@ class Table:
         retention_days = self.at().meta.retention_days
         if not retention_days:
             return
-        promised = self.document.log.version_at(self._clock.wall_ms() - retention_days * DAY_MS)
+        log = self.document.log
+        try:
+            promised = log.version_at(self._clock.wall_ms() - retention_days * DAY_MS)
+        except VersionForgotten:
+            promised = log.floor()
         if version > promised:
             raise Conflict(
                 "the table's retention keeps its versions longer",

@@ -103,7 +103,7 @@ def delete_unfinished(table: Table, urls: Iterable[str] = ()) -> None:
         register = table.register(DataFolder(url))
         registration = register.registration(table.incarnation)
         if registration is None or register.is_ours(registration):
-            register.retire()
+            register.retire(table.incarnation)
     table.store.delete(document)
 
 
@@ -124,7 +124,7 @@ def _check_free(folder: DataFolder, table: Table | None) -> None:
         register = table.register(folder)
         if register.registration(table.incarnation) is not None:
             return
-        register.remove_unfinished()
+        register.remove_unfinished(table.incarnation)
     check_vacant(folder)
 
 
