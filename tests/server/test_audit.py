@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -22,6 +21,7 @@ from stratalog.server.shares import Holder
 from stratalog.store import open_store
 from stratalog.testing.clock import ManualClock
 from tests.server.api import BUDGET, HOST, Client
+from tests.threads import until
 
 TOKENS = StaticTokens({"secret-ada": Principal(id="u-ada", name="Ada"), "secret-bob": Principal(id="u-bob")})
 ADA, BOB = ({"Authorization": f"Bearer secret-{name}"} for name in ("ada", "bob"))
@@ -184,21 +184,11 @@ def test_a_folder_that_went_away_and_came_back_has_the_log_again(tmp_path: Path)
     log = LineLog(str(folder / "log"), ManualClock(), 100)
     folder.rename(tmp_path / "moved")
     log.write(EVE, line(0))
-    wait_until(lambda: log.omitted == 1)
+    until(lambda: log.omitted == 1)
     folder.mkdir()
     log.write(EVE, line(1))
     log.close()
     assert [one["event"] for one in read(folder / "log")] == ["omitted", "forbidden"]
-
-
-def wait_until(is_so: Callable[[], bool]) -> None:
-    """Wait until another thread makes a condition true. Raises AssertionError after 30 seconds."""
-    ends = threading.Event()
-    for _ in range(3000):
-        if is_so():
-            return
-        ends.wait(0.01)
-    raise AssertionError
 
 
 def test_a_full_disk_stops_nobody_and_is_counted() -> None:
