@@ -17,7 +17,7 @@ from stratalog.log.head import Head, head_rank
 from stratalog.log.pending_entry import PendingEntry
 from stratalog.newest import Newest
 from stratalog.tree.chunks import Chunks
-from tests.simulation.mutants import Mutant, replaced, together
+from tests.simulation.mutants import Mutant, Planting, replaced, together
 from tests.simulation.threads_handle import Handle
 from tests.simulation.world_threads import ThreadWorld, interleaving
 
@@ -87,7 +87,7 @@ def _see_no_field(self: Any) -> None:
     """Do not check the handle's own values, so that only the answers of calls can show the bug."""
 
 
-def _mutant(name: str, apply: Any, *caught_by: str) -> Mutant:
+def _mutant(name: str, apply: Planting, *caught_by: str) -> Mutant:
     def planted() -> AbstractContextManager[None]:
         # Yield points are inserted once. A function that a bug replaces at that time would never get any.
         interleaving()
