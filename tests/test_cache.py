@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import threading
+from functools import partial
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from stratalog.cache import ByteCache
+from tests.threads import run_together
 
 
 def test_what_was_used_longest_ago_goes_first() -> None:
@@ -47,9 +48,5 @@ def test_threads_share_it() -> None:
             assert cache.get(key) in (None, key)
             cache.put(key, key, 1 + key % 7)
 
-    threads = [threading.Thread(target=use, args=(first,)) for first in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    run_together(partial(use, first) for first in range(4))
     assert 0 < cache.held_bytes <= 50

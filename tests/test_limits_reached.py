@@ -30,6 +30,7 @@ from stratalog.records import content
 from stratalog.testing.clock import ManualClock
 from stratalog.worker import messages, queued_pushes
 from tests.server.queue_path import QueuePath, put
+from tests.threads import SECONDS_MAX
 
 
 @pytest.fixture
@@ -89,7 +90,7 @@ def test_so_much_work_is_begun_beside_commits() -> None:
     tasks, may_end = BackgroundTasks(), threading.Event()
 
     def work() -> None:
-        may_end.wait()
+        may_end.wait(SECONDS_MAX)
 
     offered = [tasks.offer(work) for _ in range(BACKGROUND_OFFERS_MAX + 1)]
     may_end.set()

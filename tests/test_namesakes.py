@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from random import Random
 
@@ -20,6 +20,7 @@ from stratalog.protocol.sync import Push
 from stratalog.testing.clock import ManualClock
 from stratalog.worker.queued_pushes import QueuedPushes
 from stratalog.worker.worker import Worker
+from tests.threads import run_together
 
 LARGE = Random(1).randbytes(30_000)
 LONG_SECONDS = 40 * 86_400
@@ -117,11 +118,7 @@ def test_of_those_who_create_one_name_at_once_one_in_each_organisation_succeeds(
         created.append(organisation)
 
     for _ in range(5):
-        threads = [threading.Thread(target=create, args=(organisation,)) for organisation in ORGANISATIONS * 4]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        run_together(partial(create, organisation) for organisation in ORGANISATIONS * 4)
         assert sorted(created) == list(ORGANISATIONS)
         assert [holder.organisation for holder in store.organisations_of("budget")] == list(ORGANISATIONS)
         created.clear()

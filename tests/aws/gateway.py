@@ -43,7 +43,9 @@ class Gateway:
     def __init__(self, clock: Clock | None = None) -> None:
         self.api: Function | None = None
         self.sockets: Function | None = None
-        self.posts = 0
+        self.posts: list[str] = []
+        """The messages that functions posted to connections."""
+
         self._clock = clock or SystemClock()
         self._open: dict[str, Any] = {}
         self._listening = socket.create_server(("127.0.0.1", 0))
@@ -146,8 +148,8 @@ class Gateway:
             await connection({"type": "websocket.close", "code": 1000})
             await _answer(send, 204, [], b"")
             return
-        self.posts += 1
-        await connection({"type": "websocket.send", "text": body.decode()})
+        self.posts.append(body.decode())
+        await connection({"type": "websocket.send", "text": self.posts[-1]})
         await _answer(send, 200, [], b"")
 
 

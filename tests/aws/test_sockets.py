@@ -246,19 +246,25 @@ def test_a_commit_does_not_wait_for_all_to_be_told_where_telling_is_slow() -> No
     assert len(list(listeners._all(("acme", "plan"), True))) == 100
 
 
+def kinds(deployed: Deployed) -> list[str]:
+    """Return the types of the messages that functions posted. A second `ready` would be of a second connection."""
+    return [json.loads(text)["type"] for text in deployed.gateway.posts]
+
+
 @pytest.mark.parametrize("queued", ["", "all"])
 def test_a_client_behind_a_gateway_finds_the_address_and_hears_of_a_commit(queued: str, deployed: Deployed) -> None:
     deployed.serve(STRATALOG_QUEUED=queued)
     deployed.store.create(ORGANISATION, "plan")
     one, other = (HttpTransport(deployed.document_url("plan")) for _ in range(2))
-    heard = threading.Event()
+    heard = threading.Semaphore(0)
     one.pull(Pull("g"))
-    stop = one.listen(heard.set)
-    assert heard.wait(SECONDS_MAX), "the connection is not ready"
-    heard.clear()
+    stop = one.listen(heard.release)
+    assert heard.acquire(timeout=SECONDS_MAX), "the connection is not ready"
+    assert kinds(deployed) == ["ready"]
     other.push(Push("h", [Mutation(client="c", id=1, name="put", args={"key": "k", "value": 1})]))
     deployed.source.poll()
-    assert heard.wait(SECONDS_MAX), "no poke came"
+    assert heard.acquire(timeout=SECONDS_MAX), "no poke came"
+    assert kinds(deployed) == ["ready", "poke"]
     assert deployed.gateway.connections == 1
     stop()
     for way in (one, other):

@@ -24,6 +24,7 @@ from stratalog.limits import FILE_LOCK_WAIT_MS_MAX, OBSERVATION_SECONDS_MAX
 from stratalog.ports.blobs import Blobs
 from stratalog.testing.blobs_contract import BlobsContract, Change
 from stratalog.testing.clock import ManualClock
+from tests.threads import SECONDS_MAX, join_all
 
 BODY = os.urandom(100_000)
 KEY = f"organisation/document/{sha256(BODY).hex()}"
@@ -62,7 +63,7 @@ class ClockThatWaits(ManualClock):
 
     def sleep(self, seconds: float) -> None:
         self.waits.set()
-        self.done.wait()
+        assert self.done.wait(SECONDS_MAX)
 
 
 class ClockThatIsFrozen(ManualClock):
@@ -201,13 +202,13 @@ def test_a_put_that_was_frozen_makes_no_blob_older_than_a_later_put_did(tmp_path
 
     def let_the_other_in() -> None:
         other.start()
-        later.waits.wait()
+        assert later.waits.wait(SECONDS_MAX)
 
     FileBlobs(tmp_path, ManualClock()).put(KEY, BODY)
-    other = threading.Thread(target=put_later)
+    other = threading.Thread(target=put_later, daemon=True)
     FileBlobs(tmp_path, ClockThatIsFrozen(let_the_other_in)).put(KEY, BODY)
     later.done.set()
-    other.join()
+    join_all([other])
     assert modified_ms(tmp_path) == later.wall_ms()
 
 

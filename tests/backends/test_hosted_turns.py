@@ -31,6 +31,7 @@ from stratalog.ports.index import Absent, Item, Put
 from stratalog.records import Records
 from stratalog.testing.clock import ManualClock
 from stratalog.testing.index_contract import IndexContract
+from tests.threads import run_together
 
 PREFIX = log_prefix("acme", "plan", "i1")
 ENTRIES = entries_partition(PREFIX, 1)
@@ -115,9 +116,7 @@ def nobody_waits() -> Iterator[None]:
 
 def as_others(act: Callable[[], object]) -> None:
     """Run ``act`` in another thread, as another writer does."""
-    thread = threading.Thread(target=act)
-    thread.start()
-    thread.join()
+    run_together([act])
 
 
 def mark(index: Slow, id: str) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-import threading
+from functools import partial
 from pathlib import Path
 
 import apsw
@@ -26,6 +26,7 @@ from stratalog.testing.blobs_contract import BlobsContract, Change
 from stratalog.testing.clock import ManualClock
 from stratalog.testing.commit_contract import CommitContract
 from tests.backends.test_files import alter_file
+from tests.threads import join_all, start_all, until
 
 SMALL = os.urandom(2000)
 LARGE = os.urandom(BLOB_ROW_BYTES_MAX + 1)
@@ -124,14 +125,10 @@ def test_a_group_commits_the_blobs_of_each_and_none_of_a_failed_one(tmp_path: Pa
             answers[number] = exc
 
     database._file._writer._group_commit._leadership.acquire()
-    threads = [threading.Thread(target=commit, args=(number,)) for number in range(8)]
-    for thread in threads:
-        thread.start()
-    while len(database._file._writer._group_commit.waiting) < 8:
-        pass
+    threads = start_all(partial(commit, number) for number in range(8))
+    until(lambda: len(database._file._writer._group_commit.waiting) == 8)
     database._file._writer._group_commit.leave()
-    for thread in threads:
-        thread.join()
+    join_all(threads)
     assert [number for number, answer in answers.items() if isinstance(answer, ConditionFailed)] == [3]
     assert {stat.key for stat in blobs.list("")} == {_key(body) for n, body in enumerate(bodies) if n != 3}
 

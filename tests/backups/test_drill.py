@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -60,30 +61,29 @@ def test_a_client_of_a_restored_store_goes_on(tmp_path: Path) -> None:
 
     After the restore the server applies the client's pending mutation once.
     """
-    server = BranchServer(tmp_path / "store")
-    server.create()
-    server.start()
-    backups, restored = tmp_path / "backups", tmp_path / "restored"
-    transport = HttpTransport(server.url)
-    with Client(transport, str(tmp_path / "client"), document=document_of(server.url)) as client:
-        client.mutate("append", {"key": "list", "item": "in the backup"})
-        client.sync()
-        run([*COMMAND_LINE, "backup", str(backups), "--store", str(server.folder)])
-        client.mutate("append", {"key": "list", "item": "lost"})
-        client.sync()
-        client.mutate("append", {"key": "list", "item": "pending"})
-        run([*COMMAND_LINE, "restore", str(backups), "--store", str(restored)])
-        server.stop()
-        shutil.rmtree(server.folder)
-        restored.rename(server.folder)
+    with closing(BranchServer(tmp_path / "store")) as server:
+        server.create()
         server.start()
-        for _ in range(3):
+        backups, restored = tmp_path / "backups", tmp_path / "restored"
+        transport = HttpTransport(server.url)
+        with Client(transport, str(tmp_path / "client"), document=document_of(server.url)) as client:
+            client.mutate("append", {"key": "list", "item": "in the backup"})
             client.sync()
-        assert client.get("list") == ["in the backup", "pending"]
-        assert client.pending() == []
-    with server.document() as document:
-        assert document.at(None).get("list") == ["in the backup", "pending"]
-    server.close()
+            run([*COMMAND_LINE, "backup", str(backups), "--store", str(server.folder)])
+            client.mutate("append", {"key": "list", "item": "lost"})
+            client.sync()
+            client.mutate("append", {"key": "list", "item": "pending"})
+            run([*COMMAND_LINE, "restore", str(backups), "--store", str(restored)])
+            server.stop()
+            shutil.rmtree(server.folder)
+            restored.rename(server.folder)
+            server.start()
+            for _ in range(3):
+                client.sync()
+            assert client.get("list") == ["in the backup", "pending"]
+            assert client.pending() == []
+        with server.document() as document:
+            assert document.at(None).get("list") == ["in the backup", "pending"]
 
 
 @pytest.mark.slow

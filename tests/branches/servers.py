@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 import sqlite3
-import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
@@ -22,6 +21,7 @@ from stratalog.testing.emulators import reserved_ports
 from stratalog.testing.loopback_server import serve_on_loopback
 from stratalog.worker.worker import Worker
 from tests.processes import COMMAND_LINE, start
+from tests.threads import join_all, start_all
 
 __all__ = ["DOCUMENT", "ORGANISATION", "BranchServer", "Committed"]
 
@@ -149,13 +149,12 @@ class BranchServer:
 @contextmanager
 def _working(store: stratalog.Store) -> Iterator[None]:
     worker = Worker(store)
-    thread = threading.Thread(target=worker.run)
-    thread.start()
+    threads = start_all([worker.run])
     try:
         yield
     finally:
         worker.stop()
-        thread.join()
+        join_all(threads)
 
 
 def _take_queue(index: Path, newer: Path) -> None:

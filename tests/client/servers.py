@@ -6,6 +6,7 @@ import random
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 
 import stratalog
@@ -15,6 +16,7 @@ from stratalog.protocol.sync import Pull, Pulled, Push, Pushed
 from stratalog.testing.emulators import reserved_ports
 from tests.client.helpers import InProcess
 from tests.processes import COMMAND_LINE, ChildProcess, start
+from tests.threads import join_all, start_all
 
 ORGANISATION = "acme"
 ALIVE_SECONDS = (0.5, 2.0)
@@ -67,13 +69,12 @@ class Servers:
     @contextmanager
     def killed_now_and_then(self, chance: random.Random) -> Iterator[None]:
         """Until the end of the block, kill a random server now and then, and start it again."""
-        killer = threading.Thread(target=self._keep_killing, args=(chance,))
-        killer.start()
+        killer = start_all([partial(self._keep_killing, chance)])
         try:
             yield
         finally:
             self._ending.set()
-            killer.join()
+            join_all(killer)
 
     def create(self, name: str) -> None:
         """Create a document in the store."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from stratalog.homes import make_store
 from stratalog.ports.meter import Meter
 from stratalog.testing.emulators import Emulator
 from tests.cloud.seaweed import client
+from tests.threads import SECONDS_MAX, run_together
 
 
 @pytest.fixture(autouse=True)
@@ -57,7 +59,7 @@ def test_several_may_make_one_store_at_once(url: str) -> None:
     start = threading.Barrier(4)
 
     def open_and_write(writer: int) -> None:
-        start.wait()
+        start.wait(SECONDS_MAX)
         try:
             with stratalog.open(url) as store:
                 store.create("acme", f"plan-{writer}").mutate("put", {"key": "notes/large", "value": "x" * 20_000})
@@ -65,11 +67,7 @@ def test_several_may_make_one_store_at_once(url: str) -> None:
         except Exception as exc:  # noqa: BLE001 - the test reports any error
             failures.append(exc)
 
-    threads = [threading.Thread(target=open_and_write, args=(writer,)) for writer in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    run_together(partial(open_and_write, writer) for writer in range(4))
     assert failures == []
     with stratalog.open(url, create=False) as store:
         assert [line.id for line in store.list("acme")] == [f"plan-{writer}" for writer in range(4)]

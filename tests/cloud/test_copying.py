@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-import time
+import signal
+import sys
 from pathlib import Path
 from random import Random
 
@@ -13,13 +14,30 @@ import stratalog
 from stratalog.testing.clock import ManualClock
 from tests.cli.conftest import Run, run
 from tests.maintenance.growing import SETTINGS, grow, told
-from tests.processes import COMMAND_LINE, start
+from tests.processes import run as run_process
 
 __all__ = ["run"]
 
 HUGE = 9 * 1024 * 1024
 SEED = 23
 STEPS = 60
+KILLED_COPY = """
+import os, signal, sys
+from stratalog.cli import main
+from stratalog.log.directory import LOGS, list_directory
+from stratalog.maintenance.store_copy import _Copy
+
+documents, publish = int(sys.argv.pop(1)), _Copy._publish
+
+def publish_or_die(copy, log):
+    if len(list(list_directory(copy._target, log.organisation, LOGS))) == documents:
+        os.kill(os.getpid(), signal.SIGKILL)
+    publish(copy, log)
+
+_Copy._publish = publish_or_die
+main()
+"""
+"""The command line, killed after it has copied a document's blobs and entries, and before it writes the name."""
 
 
 @pytest.fixture
@@ -79,10 +97,8 @@ def test_a_copy_whose_process_is_killed_goes_on(tmp_path: Path, aws_store: str, 
 
 
 def kill_after(documents: int, source: str, target: str) -> None:
-    """Copy in a process, and kill the process once the target has ``documents`` documents."""
-    command = [*COMMAND_LINE, "copy", source, target]
-    with stratalog.open(target) as store, start(command) as process:
-        while len(list(store.list("acme"))) < documents:
-            assert process.status is None, "the copy ended too early"
-            time.sleep(0.01)
-        process.kill()
+    """Copy in a process that is killed in the middle of a document, when the target has ``documents`` documents."""
+    command = [sys.executable, "-c", KILLED_COPY, str(documents), "copy", source, target]
+    run_process(command, expected=-signal.SIGKILL)
+    with stratalog.open(target) as store:
+        assert len(list(store.list("acme"))) == documents

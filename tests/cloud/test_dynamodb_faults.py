@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import threading
+from functools import partial
 
 import pytest
 
@@ -17,6 +17,7 @@ from stratalog.store import Store
 from stratalog.testing.emulators import Emulator
 from tests.cloud.helpers import GivenCredentials, dynamo_client
 from tests.cloud.rough import FAULTS, RoughEndpoint
+from tests.threads import run_together
 
 WRITERS = 4
 APPENDS = 30
@@ -38,11 +39,7 @@ def test_every_append_stands_once_and_where_its_writer_was_told(aws: Emulator, s
         for n in range(APPENDS):
             told.append((mine.append(Event("step", n), write_id=f"{writer}-{n}").version, f"{writer}-{n}"))
 
-    threads = [threading.Thread(target=write, args=(writer,)) for writer in range(WRITERS)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    run_together(partial(write, writer) for writer in range(WRITERS))
     line.wait()
     client.close()
     calm = DynamoIndex(dynamo_client(aws), index.table)

@@ -23,6 +23,7 @@ from stratalog.backends import dynamodb_http
 from stratalog.backends.dynamodb_http import Endpoint
 from stratalog.errors import Invalid, OutcomeUnknown, Unavailable
 from stratalog.testing.emulators import free_ports
+from tests.threads import SECONDS_MAX, run_together
 
 REQUEST = b"POST / HTTP/1.1\r\ncontent-length:2\r\n\r\n{}"
 WHOLE = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nX-Amz-Crc32:  7 \r\n\r\nhello"
@@ -95,7 +96,7 @@ def test_a_connection_that_was_closed_while_idle_costs_nothing() -> None:
     with served(lambda _: WHOLE, hangs_up=True) as (endpoint, server):
         for _ in range(3):
             endpoint.exchange(REQUEST)
-            server.hung_up.acquire()
+            assert server.hung_up.acquire(timeout=SECONDS_MAX)
         assert server.connections == 3
 
 
@@ -120,14 +121,7 @@ def test_a_server_without_tls_is_sent_nothing() -> None:
 def test_threads_have_connections_of_their_own() -> None:
     with served(lambda _: WHOLE) as (endpoint, server):
         replies: list[bytes] = []
-        threads = [
-            threading.Thread(target=lambda: replies.extend(endpoint.exchange(REQUEST).body for _ in range(50)))
-            for _ in range(8)
-        ]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        run_together([lambda: replies.extend(endpoint.exchange(REQUEST).body for _ in range(50))] * 8)
         assert replies == [b"hello"] * 400
         assert server.connections <= 8
 

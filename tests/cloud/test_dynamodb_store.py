@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import sys
-import threading
 from collections.abc import Iterator
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -21,6 +21,7 @@ from stratalog.store import Store
 from stratalog.testing.emulators import Emulator
 from tests.cloud.helpers import dynamo_client, dynamo_index
 from tests.processes import start
+from tests.threads import run_together
 
 WRITERS = 8
 APPENDS = 25
@@ -95,11 +96,7 @@ def test_many_writers_of_one_log_lose_nothing_and_leave_no_gap(index: DynamoInde
         for n in range(APPENDS):
             told.append((mine.append(Event("step", [writer, n]), write_id=f"{writer}-{n}").version, f"{writer}-{n}"))
 
-    threads = [threading.Thread(target=write, args=(writer,)) for writer in range(WRITERS)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    run_together(partial(write, writer) for writer in range(WRITERS))
     assert sorted(told) == [(entry.version, entry.write_id) for entry in log.read()]
     assert [version for version, _ in sorted(told)] == list(range(1, WRITERS * APPENDS + 1))
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
+from functools import partial
 
 import pytest
 
@@ -23,6 +23,7 @@ from stratalog.worker.worker import Worker
 from tests.cloud.helpers import dynamo_client, dynamo_index
 from tests.cloud.seaweed import session
 from tests.cloud.writers import compete
+from tests.threads import join_all, run_together, start_all
 
 PROCESSES = THREADS = 8
 WRITERS = PROCESSES * THREADS
@@ -83,14 +84,14 @@ def test_behind_the_queue_64_writers_waste_less_than_one_put_in_twenty(
             mutation = Mutation(client=f"c{writer}", id=id, name="put", args={"key": f"{writer}/{id}", "value": id})
             assert backlog.push(document, Push(f"g{writer}", [mutation], document.origin)).queued
 
-    working = [threading.Thread(target=worker.run) for worker in workers]
-    _together(*working, *(threading.Thread(target=write, args=(n,)) for n in range(WRITERS)), wait_for=WRITERS)
+    working = start_all(worker.run for worker in workers)
+    run_together(partial(write, writer) for writer in range(WRITERS))
     begun = Observation(clock)
     while sum(worker.counts["applied"] for worker in workers) < COMMITS and begun.age_seconds() < 60:
         clock.sleep(0.02)
-    for worker, thread in zip(workers, working, strict=True):
+    for worker in workers:
         worker.stop()
-        thread.join()
+    join_all(working)
 
     expected = {f"{writer}/{id}": id for writer in range(WRITERS) for id in range(1, APPENDS + 1)}
     assert dict(document.scan()) == expected
@@ -101,11 +102,3 @@ def test_behind_the_queue_64_writers_waste_less_than_one_put_in_twenty(
     assert wasted < WASTED_BEHIND_QUEUE_MAX
     for own in indexes:
         own.close()
-
-
-def _together(*threads: threading.Thread, wait_for: int) -> None:
-    """Start all threads, and wait for the last ``wait_for`` of them."""
-    for thread in threads:
-        thread.start()
-    for thread in threads[-wait_for:]:
-        thread.join()

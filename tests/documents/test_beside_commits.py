@@ -102,8 +102,9 @@ def test_commits_go_on_while_a_thread_takes_the_snapshot_and_closing_waits_for_i
             assert released.wait(30)
 
     world.recorder.before = hold
-    while not reached.is_set():
+    for _ in range(2 * INTERVAL):
         document.apply([inc()])
+    assert reached.wait(30)
     for _ in range(3 * INTERVAL):
         document.apply([inc()])
     assert snapshots(document) == []

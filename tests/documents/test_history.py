@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import threading
+from functools import partial
 from typing import Any
 
 import pytest
@@ -19,6 +19,7 @@ from stratalog.ports.index import Delete
 from stratalog.protocol import Mutation
 from stratalog.tree.reach import addresses
 from tests.documents.helpers import World, inc, large, put
+from tests.threads import run_together
 
 
 def delete(key: str) -> Mutation:
@@ -181,11 +182,7 @@ def test_threads_share_one_handle() -> None:
         except BaseException as exc:  # noqa: BLE001 - the test reports a thread's failure
             failures.append(exc)
 
-    threads = [threading.Thread(target=work, args=(f"client-{position}",)) for position in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    run_together(partial(work, f"client-{position}") for position in range(4))
     assert failures == []
     assert (document.get("n"), document.version) == (160, 160)
     verify(world.open())

@@ -15,6 +15,7 @@ from stratalog.log import Environment, create_log, open_log
 from stratalog.protocol import Draft, Mutation
 from stratalog.protocol.mutators import BUILT_IN_MUTATORS
 from tests.documents.helpers import World, inc, put, statuses
+from tests.threads import join_all, start_all
 
 ROWS = 300
 
@@ -30,13 +31,12 @@ def test_a_small_commit_does_not_wait_for_a_large_one_of_the_same_handle() -> No
             assert released.wait(30)
 
     world.recorder.before = hold
-    thread = threading.Thread(target=document.apply, args=([put("items/large", "x" * 5000, client="bob")],))
-    thread.start()
+    threads = start_all([lambda: document.apply([put("items/large", "x" * 5000, client="bob")])])
     assert reached.wait(30)
     document.apply([inc()])
     assert document.version == 1
     released.set()
-    thread.join()
+    join_all(threads)
     assert (document.get("n"), document.get("items/large")) == (1, "x" * 5000)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
 from urllib.request import Request, urlopen
 
@@ -13,6 +12,7 @@ from stratalog.store import open_store
 from stratalog.worker.worker import Worker
 from tests.e2e.serving import tell
 from tests.e2e.test_replicache import HERE, Collecting, node, serving
+from tests.threads import join_all, start_all
 
 __all__ = ["node"]
 
@@ -32,14 +32,13 @@ def documents() -> Iterator[str]:
     with open_store("memory:") as store:
         queued = Application(queued=lambda organisation, document: True)
         worker = Worker(store)
-        thread = threading.Thread(target=worker.run)
-        thread.start()
+        threads = start_all([worker.run])
         try:
             with serving(Collecting(store, queued)) as url:
                 yield url
         finally:
             worker.stop()
-            thread.join()
+            join_all(threads)
 
 
 @pytest.mark.parametrize("story", STORIES)

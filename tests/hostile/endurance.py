@@ -19,6 +19,7 @@ from statistics import median
 
 import msgspec
 
+from stratalog.protocol.sync import Pushed
 from tests.hostile.application import HONEST_TOKENS
 from tests.hostile.checks import percentile
 from tests.hostile.honest import DOCUMENTS, FOLDER, JSON, Honest
@@ -32,6 +33,8 @@ WARM_UP_WINDOWS = 4
 CALLERS = 8
 CALLERS_AT_ONCE = 64
 KEYS = 50
+PUSH = 1
+"""The kind of a request that pushes. A caller sends six kinds of requests in turn."""
 BYTES_GROWTH_MAX = 1.1
 P99_GROWTH_MAX = 1.5
 
@@ -106,7 +109,7 @@ class _Caller:
             began = time.monotonic()
             try:
                 status, answer = await self._next()
-                if status != 200:
+                if status != 200 or (self._asked % 6 == PUSH and not _is_committed(answer)):
                     self._errors.append(f"{status} {answer[:200]!r}")
             except (OSError, EOFError, TimeoutError) as exc:
                 self._errors.append(repr(exc))
@@ -119,7 +122,7 @@ class _Caller:
         path = f"{FOLDER}/{name}"
         if kind == 0:
             return await self._http.call("GET", "/health")
-        if kind == 1:
+        if kind == PUSH:
             return await self._push(path, name)
         if kind == 2:
             body = json.dumps({"group": "reader", "cookie": None}).encode()
@@ -134,6 +137,12 @@ class _Caller:
         mutation = {"client": self._name, "id": id, "name": "put", "args": args}
         body = json.dumps({"group": self._name, "mutations": [mutation]}).encode()
         return await self._http.call("POST", f"{path}/push", body, self._token, **JSON)
+
+
+def _is_committed(answer: bytes) -> bool:
+    """Return whether a push was committed with effect. The first callers and the later callers share some pushes."""
+    pushed = msgspec.json.decode(answer, type=Pushed)
+    return [outcome.status in ("applied", "seen") for outcome in pushed.outcomes] == [True]
 
 
 def growth_of(windows: Sequence[Window]) -> list[str]:

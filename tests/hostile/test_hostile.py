@@ -111,6 +111,21 @@ def test_a_short_run_of_requests_under_live_connections_has_its_windows(tmp_path
     assert min(window.descriptors for window in windows) >= 20
 
 
+@pytest.mark.parametrize(
+    ("status", "errors"), [("applied", 0), ("seen", 0), ("rejected", 1), ("gap", 1), ("unknown-client", 1)]
+)
+def test_a_push_without_effect_is_an_error_of_the_endurance(status: str, errors: int) -> None:
+    class Answers:
+        async def call(self, method: str, *given: object, **headers: str) -> tuple[int, bytes]:
+            return 200, msgspec.json.encode({"outcomes": [{"client": "c", "id": 1, "status": status}]})
+
+    found: list[str] = []
+    caller = endurance._Caller(0, 0, found)
+    caller._http = Answers()  # type: ignore[assignment]
+    asyncio.run(caller.ask(6))
+    assert len(found) == errors
+
+
 FLAT = [endurance.Window(requests=1, p99_ms=10, resident_bytes=100 << 20, descriptors=50)] * 20
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Sequence
+from functools import partial
 
 import pytest
 
@@ -32,6 +32,7 @@ from tests.log.helpers import (
     scripted,
     unavailable,
 )
+from tests.threads import join_all, start_all, until
 
 SECONDS_MAX = 20
 
@@ -139,18 +140,12 @@ def commits_of_a_crowd(log: Log) -> int:
 
     scripted(log.environment).calls.clear()
     scripted(log.environment).script = [after(hold)]
-    first, *others = [threading.Thread(target=log.append, args=(event(),), daemon=True) for _ in range(9)]
-    first.start()
+    (first,) = start_all([partial(log.append, event())])
     assert sent.wait(SECONDS_MAX)
-    for thread in others:
-        thread.start()
-    ends = time.monotonic() + SECONDS_MAX
-    while len(log._appender._group_commit.waiting) < 8:
-        assert time.monotonic() < ends, "the other appends do not wait"
+    others = start_all([partial(log.append, event())] * 8)
+    until(lambda: len(log._appender._group_commit.waiting) == 8)
     go.set()
-    for thread in [first, *others]:
-        thread.join(SECONDS_MAX)
-        assert not thread.is_alive()
+    join_all([first, *others])
     return scripted(log.environment).calls["commit"]
 
 

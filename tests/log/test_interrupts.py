@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Sequence
 from functools import partial
 from itertools import count
@@ -19,6 +18,7 @@ from stratalog.log.pending_entry import PendingEntry, prepare_entry
 from stratalog.ports.index import Write
 from tests.interrupts import Interrupter, ends_of
 from tests.log.helpers import Mishap, ScriptedIndex, data, event, lost_answer, new_log, scripted
+from tests.threads import join_all, start_all, until
 
 LEADING = (
     *(Appender._serve, Appender._fill, Appender._run, GroupCommit.take, PendingEntry.settle),
@@ -41,16 +41,13 @@ class Group:
         lane = log._appender._group_commit
         held = prepare_entry(log.environment, log.record.owner, [event("held")])
         assert lane.enter(held)
-        threads = [threading.Thread(target=self._append, args=(name,)) for name in names]
-        for waiting, thread in enumerate(threads, 1):
-            thread.start()
-            while len(lane.waiting) < waiting:
-                pass
+        threads = []
+        for waiting, name in enumerate(names, 1):
+            threads += start_all([partial(self._append, name)])
+            until(lambda count=waiting: len(lane.waiting) == count)  # type: ignore[misc]
         scripted(log.environment).script = [mishap]
         lane.leave()
-        for thread in threads:
-            thread.join(30)
-            assert not thread.is_alive()
+        join_all(threads)
 
     def _append(self, name: str) -> None:
         try:

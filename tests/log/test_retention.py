@@ -72,6 +72,14 @@ def test_the_floor_never_falls() -> None:
     assert other(log).floor() == 8
 
 
+def test_a_handle_knows_the_floor_that_another_raised_and_it_reports() -> None:
+    log = filled()
+    raise_floor(other(log), 6)
+    assert raise_floor(log, 3) == 6
+    with pytest.raises(VersionForgotten):
+        log.entry(5)
+
+
 def test_the_floor_stays_at_or_below_the_head() -> None:
     with pytest.raises(NotFound):
         raise_floor(filled(3), 4)

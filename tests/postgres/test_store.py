@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -25,8 +25,11 @@ from stratalog.log import LogSettings
 from stratalog.ports.index import Absent, Check, Delete, Equals, Item, Put, Write
 from stratalog.testing.postgres_server import PostgresServer, postgres_server
 from tests.cli.conftest import Run, run
+from tests.threads import SECONDS_MAX, until
 
 __all__ = ["run"]
+
+LOCK_WAITS = "SELECT count(*) FROM pg_locks WHERE NOT granted"
 
 HASH, OTHER = b"h" * 32, b"o" * 32
 
@@ -200,8 +203,7 @@ def test_a_commit_of_an_item_that_another_session_deletes_meanwhile_begins_again
     connection.execute("SELECT 1 FROM items FOR UPDATE")
     with ThreadPoolExecutor(1) as pool:
         running = pool.submit(lambda: store.index.commit([Put(Item("p", "s", {"n": 2}), Equals("n", 1))]))
-        while not connection.execute("SELECT count(*) FROM pg_locks WHERE NOT granted").fetchone()[0]:
-            assert not running.done()
+        _wait_for_lock(connection, running)
         connection.execute("DELETE FROM items")
         connection.execute("COMMIT")
         error = running.exception(timeout=60)
@@ -221,7 +223,7 @@ def test_a_check_of_an_absent_item_excludes_its_put(postgres: str) -> None:
         succeeded = []
         for turn in range(100):
             own, other = f"{turn}-{number}", f"{turn}-{1 - number}"
-            barrier.wait()
+            barrier.wait(SECONDS_MAX)
             try:
                 stores[number].index.commit([Put(Item("p", own, {})), Check("p", other, Absent())])
                 succeeded.append(True)
@@ -320,12 +322,17 @@ def _broken(connection: Any, commit: Callable[[], None]) -> BaseException | None
     connection.execute("INSERT INTO items VALUES ('p', 's', 'x')")
     with ThreadPoolExecutor(1) as pool:
         running = pool.submit(commit)
-        while not connection.execute("SELECT count(*) FROM pg_locks WHERE NOT granted").fetchone()[0]:
-            assert not running.done()
+        _wait_for_lock(connection, running)
         _end_sessions(connection)
         error = running.exception(timeout=60)
     connection.execute("ROLLBACK")
     return error
+
+
+def _wait_for_lock(connection: Any, running: Future[None]) -> None:
+    """Wait until the commit ``running`` waits for a lock."""
+    until(lambda: running.done() or connection.execute(LOCK_WAITS).fetchone()[0] > 0)
+    assert not running.done()
 
 
 def _end_sessions(connection: Any) -> None:

@@ -311,4 +311,9 @@ REMOVALS: tuple[Removal, ...] = (
         (Edit(RETENTION, " and plan.floor > record.floor:", ":"),),
         ("tests/log/test_base.py::test_a_base_that_another_process_has_passed_meanwhile_does_not_lower_the_floor",),
     ),
+    Removal(
+        "B372",
+        (Edit(RETENTION, "return self._log.learn_floor(record.floor)", "return record.floor"),),
+        ("tests/log/test_retention.py::test_a_handle_knows_the_floor_that_another_raised_and_it_reports",),
+    ),
 )

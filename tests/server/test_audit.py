@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -22,6 +21,7 @@ from stratalog.server.shares import Holder
 from stratalog.store import open_store
 from stratalog.testing.clock import ManualClock
 from tests.server.api import BUDGET, HOST, Client
+from tests.threads import until
 
 TOKENS = StaticTokens({"secret-ada": Principal(id="u-ada", name="Ada"), "secret-bob": Principal(id="u-bob")})
 ADA, BOB = ({"Authorization": f"Bearer secret-{name}"} for name in ("ada", "bob"))
@@ -33,11 +33,11 @@ def read(path: Path) -> list[dict[str, Any]]:
 
 
 @contextmanager
-def audited(folder: Path, **settings: Any) -> Iterator[Client]:
+def audited(folder: Path, per_second: int = 1000, **settings: Any) -> Iterator[Client]:
     """A client of a server with both logs. The logs are complete after the block."""
     store = open_store("memory:")
     clock = store.environment.clock
-    access, security = (LineLog(str(folder / name), clock, 1000) for name in ("access", "security"))
+    access, security = (LineLog(str(folder / name), ManualClock(), per_second) for name in ("access", "security"))
     application = Application(
         authenticate=TOKENS,
         authorize=lambda principal, action, organisation, name: principal.id == "u-ada" or action == "list",
@@ -184,21 +184,11 @@ def test_a_folder_that_went_away_and_came_back_has_the_log_again(tmp_path: Path)
     log = LineLog(str(folder / "log"), ManualClock(), 100)
     folder.rename(tmp_path / "moved")
     log.write(EVE, line(0))
-    wait_until(lambda: log.omitted == 1)
+    until(lambda: log.omitted == 1)
     folder.mkdir()
     log.write(EVE, line(1))
     log.close()
     assert [one["event"] for one in read(folder / "log")] == ["omitted", "forbidden"]
-
-
-def wait_until(is_so: Callable[[], bool]) -> None:
-    """Wait until another thread makes a condition true. Raises AssertionError after 30 seconds."""
-    ends = threading.Event()
-    for _ in range(3000):
-        if is_so():
-            return
-        ends.wait(0.01)
-    raise AssertionError
 
 
 def test_a_full_disk_stops_nobody_and_is_counted() -> None:
@@ -209,5 +199,9 @@ def test_a_full_disk_stops_nobody_and_is_counted() -> None:
 
 
 def test_lines_left_out_are_a_metric(tmp_path: Path) -> None:
-    with audited(tmp_path) as client:
-        assert 'stratalog_log_lines_omitted_total{log="access"} 0.0' in client.get("/metrics", headers=ADA).text
+    with audited(tmp_path, per_second=1) as client:
+        counted = [client.get("/metrics", headers=ADA).text for _ in range(4)]
+    # The clock of the logs stands still, so the log takes one line of a caller and omits the later ones.
+    counts = [0, 0, 1, 2]
+    for text, count in zip(counted, counts, strict=True):
+        assert f'stratalog_log_lines_omitted_total{{log="access"}} {count}.0' in text

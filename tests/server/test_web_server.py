@@ -33,7 +33,8 @@ from stratalog.store import open_store
 from tests.processes import environment, start
 from tests.server.api import BUDGET
 from tests.server.jumping_loop import run_jumping
-from tests.server.web_servers import HOST, RunningServer, connect, read_all, until, web_server
+from tests.server.web_servers import HOST, RunningServer, connect, read_all, web_server
+from tests.threads import until
 
 HALF_HEAD = b"GET /health HTTP/1.1\r\n" + HOST + b"X-a: "
 SHORT = ServerLimits(request_head_seconds_max=0.2, answer_silence_seconds_max=0.2)

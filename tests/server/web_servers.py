@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import socket
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -15,8 +14,9 @@ from stratalog.server.application import Application, ServerLimits
 from stratalog.server.security import Authenticate
 from stratalog.server.web_server import WebServer
 from stratalog.store import open_store
+from tests.threads import until
 
-__all__ = ["RunningServer", "connect", "read_all", "until", "web_server"]
+__all__ = ["RunningServer", "connect", "read_all", "web_server"]
 
 SECONDS_MAX = 60
 HOST = b"Host: 127.0.0.1\r\n"
@@ -87,11 +87,3 @@ def read_all(caller: socket.socket) -> bytes:
     except ConnectionError:
         pass
     return b"".join(pieces)
-
-
-def until(condition: Callable[[], bool]) -> None:
-    """Wait for a condition. Raises AssertionError after `SECONDS_MAX` seconds."""
-    ends = time.monotonic() + SECONDS_MAX
-    while not condition():
-        assert time.monotonic() < ends, "the condition did not come true"
-        time.sleep(0.01)

@@ -184,13 +184,16 @@ def summary(outcomes: Iterable[tuple[str, Outcome]], progress: Callable[[str], N
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command and return the exit code."""
-    options = _parser().parse_args(arguments)
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    if options.processes is not None and (options.mutants or options.trace):
+        parser.error("--mutants and --trace run in one process: leave out --processes")
     seeds = range(options.seed, options.seed + options.seeds)
     if options.trace:
         return _trace(options.seed, world_of(options.seed, options.world))
     if options.mutants:
         return _mutants(seeds, options.world, options.json)
-    processes = min(options.processes, max(1, len(seeds) // CHUNK_SEEDS))
+    processes = min(options.processes or os.cpu_count() or 1, max(1, len(seeds) // CHUNK_SEEDS))
     result = summary(simulate(seeds, world=options.world, processes=processes), _progress)
     print(msgspec.json.encode(result).decode() if options.json else _text(result))
     return 1 if result.checks else 0
@@ -299,7 +302,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--mutants", action="store_true", help="plant each known bug, and run seeds until a checker fails"
     )
-    parser.add_argument("--processes", type=int, default=os.cpu_count() or 1, help="the number of processes")
+    parser.add_argument("--processes", type=int, help="the number of processes; by default, one per core")
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
     return parser
 

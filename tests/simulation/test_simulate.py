@@ -71,6 +71,13 @@ def test_the_command_ends_with_0_and_says_what_it_met(capsys: pytest.CaptureFixt
     assert printed["counts"]["index.commit"] > 0
 
 
+@pytest.mark.parametrize("option", ["--mutants", "--trace"])
+def test_what_runs_in_one_process_refuses_processes(option: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        command.main([option, "--processes", "2", "--world", "index"])
+    assert "leave out --processes" in capsys.readouterr().err
+
+
 def test_a_failing_seed_is_printed_with_its_replay(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -190,11 +190,13 @@ class ThreadWorld:
     def maintain_log(self, handle: Handle, actor: Actor) -> None:
         """Archive sealed segments, and forget some history."""
         handle.call(actor, partial(archive_segments, handle.log))
+        self._forget(handle, actor, partial(raise_floor, handle.log))
+
+    def _forget(self, handle: Handle, actor: Actor, forget: Callable[[int], int]) -> None:
+        """Forget the versions below a version that the handle has returned."""
         if handle.version > 2:
             version = int(self.scheduler.random.random() * handle.version)
-            document = handle.document
-            forget = document.forget_below if document else partial(raise_floor, handle.log)
-            handle.call(actor, partial(forget, version))
+            handle.floor = max(handle.floor, handle.call(actor, partial(forget, version)))
 
     def _head(self, handle: Handle, actor: Actor, before: int) -> None:
         sent, steps = self._moment(), self.scheduler.steps
@@ -251,21 +253,29 @@ class ThreadWorld:
         """Read the content of the newest version, or of an earlier version."""
         document = handle.document
         assert document is not None
-        before, steps = handle.version, self.scheduler.steps
+        before, floor, steps = handle.version, handle.floor, self.scheduler.steps
         newest = self.scheduler.random.random() < 0.6
         at = None if newest else before - int(self.scheduler.random.random() * min(before, 3))
-        view = handle.call(actor, lambda: self._whole(document, at))
-        version, whole = view
+        try:
+            version, whole = handle.call(actor, lambda: self._whole(document, at))
+        except VersionForgotten:
+            if at is None:
+                raise Violation("forgotten", "the newest version was reported as forgotten") from None
+            self.forgotten.append(at)
+            return
         if newest:
             self.history.head(steps, handle.learn(version, before))
+        elif version < floor:
+            raise Violation("forgotten", "a version below a floor that the handle had seen was read", version=version)
         if self.states.setdefault(version, whole) != whole:
             raise Violation("state", "two readers of one version got different content", version=version)
 
     def maintain_document(self, handle: Handle, actor: Actor) -> None:
-        """Take a snapshot and archive while other threads commit."""
+        """Take a snapshot, archive, and forget some history while other threads commit."""
         assert handle.document is not None
         handle.call(actor, handle.document.snapshot)
         handle.call(actor, handle.document.archive)
+        self._forget(handle, actor, handle.document.forget_below)
 
     def _whole(self, document: Document, at: int | None) -> tuple[int, dict[str, Any]]:
         view = document.at(at)
@@ -278,6 +288,7 @@ class ThreadWorld:
 
     def _check_document(self) -> None:
         document = Document(open_log(self._honest(), ORGANISATION, NAME), RULES)
+        self._check_forgotten(document.log.floor())
         truth = DocumentTruth(self.place, self.prefix, RULES.mutators)
         truth.check_order(lambda client: "")
         check_told(self.outcomes, truth)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import threading
+from functools import partial
 
 import pytest
 
@@ -12,6 +12,7 @@ from stratalog import Conflict, Invalid, LimitExceeded, NotFound, Store, Version
 from stratalog.errors import Unavailable
 from stratalog_sheet import EnginePool, Sheet, Sheets, SheetSettings, snapshots_due
 from stratalog_sheet.limits import SHEET_BEHIND_ENTRIES_MAX
+from tests.threads import run_together
 
 
 def cells(sheet: Sheet, at: int | None = None) -> dict[str, str]:
@@ -125,11 +126,7 @@ def test_two_processes_take_turns(sheet: Sheet, store: Store, engines: EnginePoo
 
 
 def test_threads_that_set_cells_all_succeed(sheet: Sheet) -> None:
-    threads = [threading.Thread(target=sheet.set, args=(f"A{row}", str(row))) for row in range(1, 9)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    run_together(partial(sheet.set, f"A{row}", str(row)) for row in range(1, 9))
     assert cells(sheet) == {f"A{row}": str(row) for row in range(1, 9)}
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import threading
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from stratalog.worker.worker import Worker
 from stratalog_table import RULES, NewFile, Table, TransactionRefused
 from stratalog_table.queue_path import TableQueue
 from stratalog_table.transaction_group import TRANSACTIONS_PER_CALL_MAX, Request
+from tests.threads import run_together
 
 WRITERS = 64
 
@@ -43,11 +44,7 @@ def test_threads_of_one_process_share_entries_and_each_has_its_own_answer(tmp_pa
                 except TransactionRefused as exc:
                     answers.append(exc.kind)
 
-        threads = [threading.Thread(target=write, args=(writer,)) for writer in range(WRITERS)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        run_together(partial(write, writer) for writer in range(WRITERS))
         assert answers.count("file-already-exists") == WRITERS * 8 == len(answers) / 2
         assert table.version < WRITERS * 16
         assert len(table.at().files(0).files) == WRITERS * 8
@@ -65,11 +62,7 @@ def test_a_transaction_that_no_entry_could_hold_fails_alone(tmp_path: Path) -> N
                 errors.append(exc)
 
         good = [{"files": [{"filename": f"{n}"}]} for n in range(20)]
-        threads = [threading.Thread(target=write, args=(args,)) for args in [*good, {"files": float("nan")}]]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        run_together(partial(write, args) for args in [*good, {"files": float("nan")}])
         assert [type(error).__name__ for error in errors] == ["Invalid"]
         assert len(table.at().files(100).files) == 20
 

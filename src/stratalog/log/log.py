@@ -148,6 +148,10 @@ class Log:
         """Return the oldest version kept, read now; 0 while all versions are kept."""
         record = self.record
         floor = require_name(self.environment.index, record.organisation, record.name, record.incarnation).floor
+        return self.learn_floor(floor)
+
+    def learn_floor(self, floor: int) -> int:
+        """Remember a floor that the caller has read. Return the highest floor that this handle knows."""
         return self._floor.offer(floor)
 
     def entry(self, version: int) -> Entry:
