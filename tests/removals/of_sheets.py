@@ -598,4 +598,9 @@ REMOVALS: tuple[Removal, ...] = (
         ),
         (story("aTabShowsNothingOfTheTabBefore"),),
     ),
+    Removal(
+        "B373",
+        (Edit(f"{WEB}/rebase.js", '  registries.corePluginRegistry.replace("merge", Merges);\n', ""),),
+        (f"{TESTS}/test_loaded.py::test_a_load_changes_no_style_below_a_merge",),
+    ),
 )
