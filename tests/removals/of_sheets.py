@@ -598,4 +598,51 @@ REMOVALS: tuple[Removal, ...] = (
         ),
         (story("aTabShowsNothingOfTheTabBefore"),),
     ),
+    Removal(
+        "B375",
+        (
+            Edit(
+                f"{SHEET}/load_plan.py",
+                "        except VersionForgotten:\n            return self._kept_plan(at)",
+                "        except VersionForgotten:\n            raise",
+            ),
+        ),
+        (f"{TESTS}/test_forgotten.py::test_each_version_from_the_floor_on_is_the_same_and_can_be_changed",),
+    ),
+    Removal(
+        "B375",
+        (Edit(f"{SHEET}/window.py", "            if kept <= lowest:\n                raise", "            raise"),),
+        (
+            f"{TESTS}/test_forgotten.py::test_each_version_from_the_floor_on_is_the_same_and_can_be_changed",
+            f"{TESTS}/test_forgotten.py::test_each_route_answers_though_versions_are_forgotten",
+        ),
+    ),
+    Removal(
+        "B375",
+        (Edit(f"{SHEET}/sheet.py", "        self._load_plans.check(wanted)\n", ""),),
+        (f"{TESTS}/test_forgotten.py::test_a_copy_is_read_and_changed_after_its_source_has_forgotten_versions",),
+    ),
+    Removal(
+        "B375",
+        (Edit(f"{SHEET}/kept.py", "if low < parent.version and", "if low > parent.version and"),),
+        (f"{TESTS}/test_forgotten.py::test_a_copy_is_read_and_changed_after_its_source_has_forgotten_versions",),
+    ),
+    Removal(
+        "B375",
+        (Edit(f"{SHEET}/blame.py", "if fact.version >= self._after:", "if fact.version:"),),
+        (f"{TESTS}/test_forgotten.py::test_a_restored_version_that_is_forgotten_is_told_with_its_content",),
+    ),
+    Removal(
+        "B376",
+        (
+            Edit(f"{SHEET}/snapshot_versions.py", "head < version + settings.undo_entries", "head < version"),
+            Edit(f"{SHEET}/snapshot_versions.py", ">= version + settings.undo_entries", ">= version"),
+        ),
+        (f"{TESTS}/test_forgotten.py::test_no_undo_crosses_an_app_snapshot",),
+    ),
+    Removal(
+        "B376",
+        (Edit(f"{SHEET}/snapshot_versions.py", "            yield entry.version  # no undo crosses it\n", ""),),
+        (f"{TESTS}/test_forgotten.py::test_a_restored_version_whose_snapshot_was_not_saved_gets_one",),
+    ),
 )
