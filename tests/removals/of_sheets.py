@@ -645,4 +645,60 @@ REMOVALS: tuple[Removal, ...] = (
         (Edit(f"{SHEET}/snapshot_versions.py", "            yield entry.version  # no undo crosses it\n", ""),),
         (f"{TESTS}/test_forgotten.py::test_a_restored_version_whose_snapshot_was_not_saved_gets_one",),
     ),
+    Removal(
+        "B377",
+        (
+            Edit(
+                f"{SHEET}/xlsx_cells.py",
+                "        if value is None or not self._context.has_values:\n",
+                "        ranges = self._arrays._ranges\n        any(_contains(array, cell.position) for array in ranges)\n"
+                "        if value is None or not self._context.has_values:\n",
+            ),
+            Edit(
+                f"{SHEET}/xlsx_cells.py",
+                "def _typed(kind",
+                "def _contains(array: Any, position: Any) -> bool:\n"
+                "    first, last = array\n"
+                "    return first <= position <= last and first[1] <= position[1] <= last[1]\n\n\ndef _typed(kind",
+            ),
+            Edit(f"{SHEET}/array_ranges.py", "        del self._lefts[start:end], self._ranges[start:end]\n", ""),
+        ),
+        (f"{TESTS}/test_import_costs.py::test_the_calls_of_an_import_grow_with_its_array_formulas",),
+    ),
+    Removal(
+        "B378",
+        (
+            Edit(
+                f"{SHEET}/xlsx_cells.py",
+                "        if not end and sum(map(len, held)) < UNENDED_BYTES_MAX:",
+                "        if not end:",
+            ),
+        ),
+        (f"{TESTS}/test_import_costs.py::test_a_long_text_is_passed_on_before_its_end",),
+    ),
+    Removal(
+        "B379",
+        (
+            Edit(f"{SHEET}/xlsx_cells.py", "            self.allowance.check(self._collected)\n", ""),
+            Edit(f"{SHEET}/xlsx_parts.py", "            self.allowance.check(self._collected)\n", ""),
+            Edit(f"{SHEET}/xlsx_markup.py", "                self.allowance.check(unended)\n", ""),
+        ),
+        (f"{TESTS}/test_import_memory.py::test_a_text_that_is_too_large_is_refused_before_it_is_held",),
+    ),
+    Removal(
+        "B380",
+        (Edit(f"{SHEET}/csv_files.py", 'be read", value=size', 'be read", value=len(sheet)'),),
+        (f"{TESTS}/test_csv.py::test_the_size_of_a_file_that_is_too_large_is_in_bytes",),
+    ),
+    Removal(
+        "B381",
+        (
+            Edit(
+                f"{SHEET}/commits.py",
+                "        await compute(turns, sheet, save)\n    except StratalogError",
+                "        await compute(turns, sheet, save)\n    except KeyError",
+            ),
+        ),
+        (f"{TESTS}/test_commits.py::test_a_snapshot_that_no_thread_takes_is_only_logged",),
+    ),
 )
