@@ -87,7 +87,7 @@ REMOVALS: tuple[Removal, ...] = (
         (
             Edit(
                 f"{SHEET}/titles.py",
-                'return title_in(next(self._log.read_snapshot(snapshot))) if snapshot else ""',
+                "return title_in(next(self._log.read_snapshot(snapshot)))",
                 'return ""',
             ),
         ),
@@ -387,8 +387,9 @@ REMOVALS: tuple[Removal, ...] = (
         (
             Edit(
                 f"{SHEET}/comparison.py",
-                "        common = self._common(low, high)\n",
-                "        common = self._common(low, high)\n        if common < low:\n            return None\n",
+                "            common = self._common(low, high)\n",
+                "            common = self._common(low, high)\n"
+                "            if common < low:\n                return None\n",
             ),
         ),
         (f"{TESTS}/test_comparison.py::test_cells_stay_the_same_across_a_restore",),
@@ -557,7 +558,7 @@ REMOVALS: tuple[Removal, ...] = (
     ),
     Removal(
         "B348",
-        (Edit(f"{SHEET}/blame.py", "list(log.read(log.floor(), at))", "list(log.read(log.floor()))"),),
+        (Edit(f"{SHEET}/blame.py", "read_retained(log, log.floor(), at)", "read_retained(log, log.floor())"),),
         (f"{TESTS}/test_blame.py::test_the_cell_of_an_earlier_version_is_followed_from_its_position_there",),
     ),
     Removal(
@@ -603,7 +604,7 @@ REMOVALS: tuple[Removal, ...] = (
         (
             Edit(
                 f"{SHEET}/load_plan.py",
-                "        except VersionForgotten:\n            return self._kept_plan(at)",
+                "        except VersionForgotten:\n            return self._retained_plan(at)",
                 "        except VersionForgotten:\n            raise",
             ),
         ),
@@ -611,7 +612,7 @@ REMOVALS: tuple[Removal, ...] = (
     ),
     Removal(
         "B375",
-        (Edit(f"{SHEET}/window.py", "            if kept <= lowest:\n                raise", "            raise"),),
+        (Edit(f"{SHEET}/window.py", "            if retained <= lowest:\n                raise", "            raise"),),
         (
             f"{TESTS}/test_forgotten.py::test_each_version_from_the_floor_on_is_the_same_and_can_be_changed",
             f"{TESTS}/test_forgotten.py::test_each_route_answers_though_versions_are_forgotten",
@@ -624,7 +625,7 @@ REMOVALS: tuple[Removal, ...] = (
     ),
     Removal(
         "B375",
-        (Edit(f"{SHEET}/kept.py", "if low < parent.version and", "if low > parent.version and"),),
+        (Edit(f"{SHEET}/retention.py", "if low < parent.version and", "if low > parent.version and"),),
         (f"{TESTS}/test_forgotten.py::test_a_copy_is_read_and_changed_after_its_source_has_forgotten_versions",),
     ),
     Removal(
@@ -648,32 +649,23 @@ REMOVALS: tuple[Removal, ...] = (
     Removal(
         "B377",
         (
+            Edit(f"{SHEET}/xlsx_cells.py", "self._arrays = ArrayRanges()", "self._arrays: list[Any] = []"),
             Edit(
                 f"{SHEET}/xlsx_cells.py",
-                "        if value is None or not self._context.has_values:\n",
-                "        ranges = self._arrays._ranges\n        any(_contains(array, cell.position) for array in ranges)\n"
-                "        if value is None or not self._context.has_values:\n",
+                'self._arrays.add(*parse_range(written["ref"]))',
+                'self._arrays.append(parse_range(written["ref"]))',
             ),
             Edit(
                 f"{SHEET}/xlsx_cells.py",
-                "def _typed(kind",
-                "def _contains(array: Any, position: Any) -> bool:\n"
-                "    first, last = array\n"
-                "    return first <= position <= last and first[1] <= position[1] <= last[1]\n\n\ndef _typed(kind",
+                "if self._arrays.contain(cell.position) if",
+                "if any(one[0] <= cell.position <= one[1] for one in self._arrays) if",
             ),
-            Edit(f"{SHEET}/array_ranges.py", "        del self._lefts[start:end], self._ranges[start:end]\n", ""),
         ),
         (f"{TESTS}/test_import_costs.py::test_the_calls_of_an_import_grow_with_its_array_formulas",),
     ),
     Removal(
         "B378",
-        (
-            Edit(
-                f"{SHEET}/xlsx_cells.py",
-                "        if not end and sum(map(len, held)) < UNENDED_BYTES_MAX:",
-                "        if not end:",
-            ),
-        ),
+        (Edit(f"{SHEET}/xlsx_cells.py", "if not end and sum(map(len, held)) < UNENDED_BYTES:", "if not end:"),),
         (f"{TESTS}/test_import_costs.py::test_a_long_text_is_passed_on_before_its_end",),
     ),
     Removal(

@@ -18,8 +18,8 @@ from stratalog import Entry, Log
 from stratalog.errors import VersionForgotten
 from stratalog_sheet.cells import cell_name
 from stratalog_sheet.events import REDONE, Created, Imported, Restored, Revision, fact_of, target_of
-from stratalog_sheet.kept import read_kept
 from stratalog_sheet.moves import Born, Inserted, Removed, Shift, Spot, before, shifts_of
+from stratalog_sheet.retention import read_retained
 from stratalog_sheet.writes import CellWrite, writes_of
 
 __all__ = ["Blame", "CellHistory"]
@@ -83,7 +83,7 @@ class Blame:
     """
 
     def __init__(self, log: Log, executed: Executed, state_at: Callable[[int], bytes], at: int | None = None) -> None:
-        self._entries = read_kept(log, log.floor(), at)
+        self._entries = read_retained(log, log.floor(), at)
         self._after = self._entries[0].version - 1 if self._entries else 0
         self._state_at = state_at
         self._facts = [fact_of(entry) for entry in self._entries]
@@ -106,6 +106,7 @@ class Blame:
         )
         start = next(complete_states, -1)  # -1: the log has forgotten the complete state below its floor
         origin, writes = self._follow(self._steps(start + 1, upto), spot)
+        older: list[CellHistory]
         if origin is None:
             base, older = "", []
         elif start < 0:

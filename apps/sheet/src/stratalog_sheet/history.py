@@ -24,8 +24,8 @@ from stratalog_sheet.events import (
     fact_of,
     target_of,
 )
-from stratalog_sheet.kept import kept_after, read_kept
 from stratalog_sheet.limits import SHEET_ACTIVITY_CELLS_MAX
+from stratalog_sheet.retention import read_retained, retained_after
 
 __all__ = ["Activity", "Labels", "NamedVersion", "activity"]
 
@@ -69,7 +69,7 @@ class Labels:
             try:
                 self._read_after(max(self._read_to, floor))
             except VersionForgotten:
-                self._read_after(kept_after(self._log, self._read_to))
+                self._read_after(retained_after(self._log, self._read_to))
             return [self._named[version] for version in sorted(self._named) if version >= floor]
 
     def _read_after(self, version: int) -> None:
@@ -91,7 +91,7 @@ class Labels:
 def activity(log: Log, before: int | None, limit: int) -> list[Activity]:
     """Describe at most ``limit`` kept entries below the version ``before``, newest first."""
     last = log.head().version if before is None else before - 1
-    entries = read_kept(log, max(last - limit, 0), max(last, 0))
+    entries = read_retained(log, max(last - limit, 0), max(last, 0))
     return [_activity_of(entry) for entry in reversed(entries)]
 
 

@@ -112,7 +112,7 @@ class LoadPlans:
         try:
             return self._complete_plan(at)
         except VersionForgotten:
-            return self._kept_plan(at)
+            return self._retained_plan(at)
 
     def _complete_plan(self, at: int) -> LoadPlan:
         start = self._snapshot_version(max(at - self._reach, 0))
@@ -132,7 +132,7 @@ class LoadPlans:
             entries = [*held.read(self._log, earlier, start), *entries]
             start = earlier
 
-    def _kept_plan(self, at: int) -> LoadPlan:
+    def _retained_plan(self, at: int) -> LoadPlan:
         """Return the plan that begins at the oldest possible base of the kept history. Raises VersionForgotten."""
         held = _Held()
         closed: tuple[int, list[Entry]] | None = None

@@ -36,12 +36,12 @@ from stratalog_sheet.events import (
     check_title,
     event_of,
 )
-from stratalog_sheet.kept import check_kept
 from stratalog_sheet.limits import SHEET_ATTEMPTS_MAX, SHEET_BEHIND_BYTES_MAX, SHEET_BEHIND_ENTRIES_MAX
 from stratalog_sheet.load_plan import LoadPlans, with_revision
 from stratalog_sheet.models import Model, Models
 from stratalog_sheet.moves import Spot
 from stratalog_sheet.pool import EnginePool
+from stratalog_sheet.retention import check_retained
 from stratalog_sheet.settings import SheetSettings
 from stratalog_sheet.sheet_files import SheetFiles
 from stratalog_sheet.snapshot_versions import snapshot_versions
@@ -213,7 +213,7 @@ class Sheet:
 
     def name_version(self, version: int, label: str, *, author: str = "") -> SheetChange:
         """Give a version a label; an empty label removes the present one. Raises VersionForgotten."""
-        fact = Named(check_kept(self.log, self._version(version)), check_text(label, "label"))
+        fact = Named(check_retained(self.log, self._version(version)), check_text(label, "label"))
         return self._commit(lambda window: fact, author)
 
     def restore(self, version: int, *, author: str = "") -> SheetChange:

@@ -27,16 +27,16 @@ def snapshot_versions(log: Log, settings: SheetSettings) -> Iterator[int]:
     version = last + settings.snapshot_entries
     if head < version + settings.undo_entries:
         return
-    is_found = False
+    is_due = False
     for entry in log.read(last, head):
         fact = fact_of(entry)
         if isinstance(fact, Restored):
             yield entry.version  # no undo crosses it
             version = max(version, entry.version)
-        elif is_found:
+        elif is_due:
             continue
         elif isinstance(fact, Revision) and 0 < fact.target <= version < entry.version:
             version = entry.version
         elif entry.version >= version + settings.undo_entries:
-            is_found = True
+            is_due = True
             yield version

@@ -10,7 +10,7 @@ from stratalog import Entry, Log
 from stratalog.errors import Invalid, LimitExceeded, VersionConflict, VersionForgotten
 from stratalog_sheet.branches import Standing, check_standing
 from stratalog_sheet.events import REDONE, Created, Imported, Restored, Revision, fact_of, target_of, titled_at
-from stratalog_sheet.kept import kept_after
+from stratalog_sheet.retention import retained_after
 
 __all__ = ["Window", "fresh_window"]
 
@@ -105,10 +105,10 @@ def fresh_window(log: Log, reach: int, revision_at: Callable[[int], str]) -> Win
         try:
             window.follow(log.read(start, head.version, head=head))
         except VersionForgotten:
-            kept = min(kept_after(log), head.version)
-            if kept <= lowest:
+            retained = min(retained_after(log), head.version)
+            if retained <= lowest:
                 raise
-            lowest = kept
+            lowest = retained
             continue
         if window.revision or not start:
             return window

@@ -48,7 +48,7 @@ ROOT_LOSSES: Mapping[str, tuple[str, str]] = {
 VOLATILE = re.compile(r"\b(?:NOW|TODAY|RAND|RANDBETWEEN|RANDARRAY|CELL|INFO)\s*\(", re.IGNORECASE)
 """Functions whose value may differ at each evaluation."""
 
-UNENDED_BYTES_MAX = 256 * 1024
+UNENDED_BYTES = 256 * 1024
 """The bytes of a long text or tag that are held while its end is looked for."""
 
 EMPTY_TEXT = ("empty-text", "empty texts become empty cells")
@@ -323,7 +323,7 @@ def without_empty_cells(chunks: Iterable[bytes]) -> Iterator[bytes]:
     for chunk in chunks:
         end = chunk.rfind(b">") + 1
         held.append(chunk[:end] if end else chunk)
-        if not end and sum(map(len, held)) < UNENDED_BYTES_MAX:
+        if not end and sum(map(len, held)) < UNENDED_BYTES:
             continue
         piece, held = b"".join(held), [chunk[end:]] if end else []
         # A cell or row without a name has the position after the previous element, so keep all elements of the piece.

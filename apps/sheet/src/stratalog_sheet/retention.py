@@ -5,10 +5,10 @@ from __future__ import annotations
 from stratalog import Entry, Log
 from stratalog.errors import VersionForgotten
 
-__all__ = ["check_kept", "kept_after", "read_kept"]
+__all__ = ["check_retained", "read_retained", "retained_after"]
 
 
-def kept_after(log: Log, after: int = 0) -> int:
+def retained_after(log: Log, after: int = 0) -> int:
     """Return the lowest version from ``after`` on after which every entry is kept.
 
     That is the floor, or in a fork a later version: each ancestor may have forgotten entries since the fork was made.
@@ -22,16 +22,16 @@ def kept_after(log: Log, after: int = 0) -> int:
     return start
 
 
-def read_kept(log: Log, after: int, upto: int | None = None) -> list[Entry]:
+def read_retained(log: Log, after: int, upto: int | None = None) -> list[Entry]:
     """Return the entries of a range, or its last ones if the log has forgotten the entries before them."""
     try:
         return list(log.read(after, upto))
     except VersionForgotten:
-        start = kept_after(log, after)
+        start = retained_after(log, after)
         return list(log.read(start, upto)) if upto is None or start < upto else []
 
 
-def check_kept(log: Log, version: int) -> int:
+def check_retained(log: Log, version: int) -> int:
     """Return the version. Raises VersionForgotten below the floor."""
     if version < (floor := log.floor()):
         raise VersionForgotten("the version is no longer kept", log=log.record.name, version=version, floor=floor)
