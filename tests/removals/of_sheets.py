@@ -634,6 +634,17 @@ REMOVALS: tuple[Removal, ...] = (
         (f"{TESTS}/test_forgotten.py::test_a_restored_version_that_is_forgotten_is_told_with_its_content",),
     ),
     Removal(
+        "B375",
+        (
+            Edit(
+                "src/stratalog/log/log.py",
+                "snapshot = self.snapshot_at(version) if version >= self.floor() else None",
+                "snapshot = None",
+            ),
+        ),
+        (f"{TESTS}/test_forgotten.py::test_each_version_from_the_floor_on_is_the_same_and_can_be_changed",),
+    ),
+    Removal(
         "B376",
         (
             Edit(f"{SHEET}/snapshot_versions.py", "head < version + settings.undo_entries", "head < version"),
