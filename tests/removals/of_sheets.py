@@ -87,7 +87,7 @@ REMOVALS: tuple[Removal, ...] = (
         (
             Edit(
                 f"{SHEET}/titles.py",
-                'return title_in(next(self._log.read_snapshot(snapshot))) if snapshot else ""',
+                "return title_in(next(self._log.read_snapshot(snapshot)))",
                 'return ""',
             ),
         ),
@@ -387,8 +387,9 @@ REMOVALS: tuple[Removal, ...] = (
         (
             Edit(
                 f"{SHEET}/comparison.py",
-                "        common = self._common(low, high)\n",
-                "        common = self._common(low, high)\n        if common < low:\n            return None\n",
+                "            common = self._common(low, high)\n",
+                "            common = self._common(low, high)\n"
+                "            if common < low:\n                return None\n",
             ),
         ),
         (f"{TESTS}/test_comparison.py::test_cells_stay_the_same_across_a_restore",),
@@ -557,7 +558,7 @@ REMOVALS: tuple[Removal, ...] = (
     ),
     Removal(
         "B348",
-        (Edit(f"{SHEET}/blame.py", "list(log.read(log.floor(), at))", "list(log.read(log.floor()))"),),
+        (Edit(f"{SHEET}/blame.py", "read_retained(log, log.floor(), at)", "read_retained(log, log.floor())"),),
         (f"{TESTS}/test_blame.py::test_the_cell_of_an_earlier_version_is_followed_from_its_position_there",),
     ),
     Removal(
@@ -602,5 +603,110 @@ REMOVALS: tuple[Removal, ...] = (
         "B373",
         (Edit(f"{WEB}/rebase.js", '  registries.corePluginRegistry.replace("merge", Merges);\n', ""),),
         (f"{TESTS}/test_loaded.py::test_a_load_changes_no_style_below_a_merge",),
+    ),
+    Removal(
+        "B375",
+        (
+            Edit(
+                f"{SHEET}/load_plan.py",
+                "        except VersionForgotten:\n            return self._retained_plan(at)",
+                "        except VersionForgotten:\n            raise",
+            ),
+        ),
+        (f"{TESTS}/test_forgotten.py::test_each_version_from_the_floor_on_is_the_same_and_can_be_changed",),
+    ),
+    Removal(
+        "B375",
+        (Edit(f"{SHEET}/window.py", "            if retained <= lowest:\n                raise", "            raise"),),
+        (
+            f"{TESTS}/test_forgotten.py::test_each_version_from_the_floor_on_is_the_same_and_can_be_changed",
+            f"{TESTS}/test_forgotten.py::test_each_route_answers_though_versions_are_forgotten",
+        ),
+    ),
+    Removal(
+        "B375",
+        (Edit(f"{SHEET}/sheet.py", "        self._load_plans.check(wanted)\n", ""),),
+        (f"{TESTS}/test_forgotten.py::test_a_copy_is_read_and_changed_after_its_source_has_forgotten_versions",),
+    ),
+    Removal(
+        "B375",
+        (Edit(f"{SHEET}/retention.py", "if low < parent.version and", "if low > parent.version and"),),
+        (f"{TESTS}/test_forgotten.py::test_a_copy_is_read_and_changed_after_its_source_has_forgotten_versions",),
+    ),
+    Removal(
+        "B375",
+        (Edit(f"{SHEET}/blame.py", "if fact.version >= self._after:", "if fact.version:"),),
+        (f"{TESTS}/test_forgotten.py::test_a_restored_version_that_is_forgotten_is_told_with_its_content",),
+    ),
+    Removal(
+        "B375",
+        (
+            Edit(
+                "src/stratalog/log/log.py",
+                "snapshot = self.snapshot_at(version) if version >= self.floor() else None",
+                "snapshot = None",
+            ),
+        ),
+        (f"{TESTS}/test_forgotten.py::test_each_version_from_the_floor_on_is_the_same_and_can_be_changed",),
+    ),
+    Removal(
+        "B376",
+        (
+            Edit(f"{SHEET}/snapshot_versions.py", "head < version + settings.undo_entries", "head < version"),
+            Edit(f"{SHEET}/snapshot_versions.py", ">= version + settings.undo_entries", ">= version"),
+        ),
+        (f"{TESTS}/test_forgotten.py::test_no_undo_crosses_an_app_snapshot",),
+    ),
+    Removal(
+        "B376",
+        (Edit(f"{SHEET}/snapshot_versions.py", "            yield entry.version  # no undo crosses it\n", ""),),
+        (f"{TESTS}/test_forgotten.py::test_a_restored_version_whose_snapshot_was_not_saved_gets_one",),
+    ),
+    Removal(
+        "B377",
+        (
+            Edit(f"{SHEET}/xlsx_cells.py", "self._arrays = ArrayRanges()", "self._arrays: list[Any] = []"),
+            Edit(
+                f"{SHEET}/xlsx_cells.py",
+                'self._arrays.add(*parse_range(written["ref"]))',
+                'self._arrays.append(parse_range(written["ref"]))',
+            ),
+            Edit(
+                f"{SHEET}/xlsx_cells.py",
+                "if self._arrays.contain(cell.position) if",
+                "if any(one[0] <= cell.position <= one[1] for one in self._arrays) if",
+            ),
+        ),
+        (f"{TESTS}/test_import_costs.py::test_the_calls_of_an_import_grow_with_its_array_formulas",),
+    ),
+    Removal(
+        "B378",
+        (Edit(f"{SHEET}/xlsx_cells.py", "if not end and sum(map(len, held)) < UNENDED_BYTES:", "if not end:"),),
+        (f"{TESTS}/test_import_costs.py::test_a_long_text_is_passed_on_before_its_end",),
+    ),
+    Removal(
+        "B379",
+        (
+            Edit(f"{SHEET}/xlsx_cells.py", "            self.allowance.check(self._collected)\n", ""),
+            Edit(f"{SHEET}/xlsx_parts.py", "            self.allowance.check(self._collected)\n", ""),
+            Edit(f"{SHEET}/xlsx_markup.py", "                self.allowance.check(unended)\n", ""),
+        ),
+        (f"{TESTS}/test_import_memory.py::test_a_text_that_is_too_large_is_refused_before_it_is_held",),
+    ),
+    Removal(
+        "B380",
+        (Edit(f"{SHEET}/csv_files.py", 'be read", value=size', 'be read", value=len(sheet)'),),
+        (f"{TESTS}/test_csv.py::test_the_size_of_a_file_that_is_too_large_is_in_bytes",),
+    ),
+    Removal(
+        "B381",
+        (
+            Edit(
+                f"{SHEET}/commits.py",
+                "        await compute(turns, sheet, save)\n    except StratalogError",
+                "        await compute(turns, sheet, save)\n    except KeyError",
+            ),
+        ),
+        (f"{TESTS}/test_commits.py::test_a_snapshot_that_no_thread_takes_is_only_logged",),
     ),
 )

@@ -65,12 +65,16 @@ class Server:
         """Return the process ids of the server's engines."""
         return [pid for pid in map(int, filter(str.isdigit, os.listdir("/proc"))) if self._is_engine(pid)]
 
-    def kill_one(self, chance: random.Random) -> None:
-        """Kill one engine, as an operator or the kernel may do."""
-        engines = self.engines()
-        if engines:
-            os.kill(chance.choice(engines), signal.SIGKILL)
+    def kill_one(self, chance: random.Random) -> bool:
+        """Kill one engine, as an operator or the kernel may do. Return False if there is none."""
+        while engines := self.engines():
+            try:
+                os.kill(chance.choice(engines), signal.SIGKILL)
+            except ProcessLookupError:  # it ended since it was listed
+                continue
             self.kills += 1
+            return True
+        return False
 
     def _is_engine(self, pid: int) -> bool:
         try:
@@ -113,11 +117,14 @@ class ServedRun(Run):
 
     def _kill_amid_a_call(self) -> None:
         delay = self._chance.random() * KILL_DELAY_SECONDS_MAX
-        killer = threading.Timer(delay, self._server.kill_one, [self._chance])
+        killed: list[bool] = []
+        killer = threading.Timer(delay, lambda: killed.append(self._server.kill_one(self._chance)))
         killer.start()
         self._answer("GET", "/state")
         self._answer("GET", "/cells/A1")
         killer.join()
+        if not all(killed):  # there was no engine at that moment, but the calls needed one
+            self._server.kill_one(self._chance)
         self._answer("GET", "/cells/A1")
 
     def _load(self) -> Any:

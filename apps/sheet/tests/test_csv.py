@@ -106,3 +106,10 @@ def test_a_file_is_bounded_in_rows_columns_and_bytes(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr("stratalog_sheet.csv_files.SHEET_XLSX_READ_BYTES_MAX", 10)
     with pytest.raises(LimitExceeded, match="too large"):
         read_csv(b"a" * 11)
+
+
+def test_the_size_of_a_file_that_is_too_large_is_in_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("stratalog_sheet.csv_files.SHEET_XLSX_READ_BYTES_MAX", 400)
+    with pytest.raises(LimitExceeded, match="too large to be read") as refused:
+        read_csv(("é" * 150).encode())
+    assert refused.value.details["value"] > refused.value.details["limit"] == 400

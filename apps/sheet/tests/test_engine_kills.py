@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import random
 from contextlib import nullcontext
 from types import SimpleNamespace
 
@@ -9,7 +11,7 @@ import httpx
 import pytest
 
 from apps.sheet.tests import engine_kills
-from apps.sheet.tests.engine_kills import Refusal, ServedRun, main, play
+from apps.sheet.tests.engine_kills import Refusal, ServedRun, Server, main, play
 from stratalog.errors import Unavailable
 
 SESSIONS = 6
@@ -36,3 +38,21 @@ def test_a_failure_names_its_session(
     monkeypatch.setattr(ServedRun, "play", fail_once)
     assert main(["--sessions", "4", "--kills", "0", "--seed", str(SEED)]) == 1
     assert f"session 2 of the run, with seed {SEED + 2}" in capsys.readouterr().out
+
+
+def test_an_engine_that_ended_since_it_was_listed_is_not_counted_as_killed(monkeypatch: pytest.MonkeyPatch) -> None:
+    tried: list[int] = []
+
+    def kill(pid: int, number: int) -> None:
+        tried.append(pid)
+        if pid == 1:
+            raise ProcessLookupError
+
+    server = Server.__new__(Server)
+    server.kills = 0
+    monkeypatch.setattr(os, "kill", kill)
+    for listed, killed in (([[1], [2]], True), ([[1], []], False)):
+        listings = iter(listed)
+        monkeypatch.setattr(Server, "engines", lambda self, listings=listings: next(listings))
+        assert server.kill_one(random.Random(0)) == killed
+    assert (tried, server.kills) == ([1, 2, 1], 1)

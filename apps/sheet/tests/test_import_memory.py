@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import tracemalloc
 from collections.abc import Callable
+from contextlib import nullcontext
 
 import pytest
 
 from apps.sheet.tests.packages import package
+from stratalog.errors import LimitExceeded
 from stratalog_sheet import Sheets
 from stratalog_sheet.files import import_bytes
 from stratalog_sheet.limits import SHEET_IMPORT_BYTES_MAX, SHEET_XLSX_READ_BYTES_MAX
@@ -51,6 +53,24 @@ def test_an_import_holds_no_more_than_it_reserves(sheets: Sheets, kind: str) -> 
     assert peak_of(sheets, "large.xlsx", xlsx) < import_bytes(xlsx)
 
 
+LONG = "x" * 40 * KIB * KIB
+LONG_PARTS = {
+    "a text": {"sheet": f'<c r="A1" t="inlineStr"><is><t>{LONG}</t></is></c>'},
+    "a value": {"sheet": f'<c r="A1"><v>{LONG}</v></c>'},
+    "an attribute": {"sheet": f'<c r="A1" s="{LONG}"><v>1</v></c>'},
+    "a shared string": {"sheet": '<c r="A1" t="s"><v>0</v></c>', "strings": f"<si><t>{LONG}</t></si>"},
+}
+
+
+@pytest.mark.parametrize("kind", LONG_PARTS)
+def test_a_text_that_is_too_large_is_refused_before_it_is_held(sheets: Sheets, kind: str) -> None:
+    part = LONG_PARTS[kind]
+    body = f'<sheetData><row r="1">{part["sheet"]}</row></sheetData>'
+    xlsx = package({"Sheet1": body}, strings=part.get("strings", ""))
+    assert len(xlsx) < 100 * KIB
+    assert peak_of(sheets, "large.xlsx", xlsx, is_refused=True) < import_bytes(xlsx)
+
+
 @pytest.mark.parametrize("value", ["7", "text of a cell", "\N{GRINNING FACE} text of a cell " * 2])
 def test_an_import_of_csv_holds_no_more_than_it_reserves(sheets: Sheets, value: str) -> None:
     body = "\r\n".join(",".join([value] * COLUMNS) for _ in range(ROWS)).encode()
@@ -63,11 +83,12 @@ def test_an_import_reserves_no_more_than_it_gets(head: bytes, monkeypatch: pytes
     assert import_bytes(head + b"," * SHEET_XLSX_READ_BYTES_MAX) == SHEET_IMPORT_BYTES_MAX
 
 
-def peak_of(sheets: Sheets, file_name: str, body: bytes) -> int:
+def peak_of(sheets: Sheets, file_name: str, body: bytes, *, is_refused: bool = False) -> int:
     sheets.create("acme", "warm").set("A1", "=1+1")  # load modules and start an engine before the measurement
     tracemalloc.start()
     try:
-        sheets.import_file("acme", "large", body, file_name=file_name)
+        with pytest.raises(LimitExceeded, match="too large to be read") if is_refused else nullcontext():
+            sheets.import_file("acme", "large", body, file_name=file_name)
         return tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()

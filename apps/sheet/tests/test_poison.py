@@ -121,9 +121,11 @@ def test_an_engine_is_tried_once_and_others_are_refused(store: Store, pool: Engi
 
 def test_maintenance_goes_on_after_a_sheet_that_cannot_be_opened(store: Store, pool: EnginePool) -> None:
     sheets = Sheets(store, pool, SheetSettings(undo_entries=2, snapshot_entries=2))
-    poison(sheets.create("acme", "a-bad"))
-    fine = sheets.create("acme", "fine")
-    fine.set("A1", "x")
+    bad, fine = sheets.create("acme", "a-bad"), sheets.create("acme", "fine")
+    poison(bad)
+    for number in range(3):
+        bad.name_version(1, str(number))
+        fine.set("A1", str(number))
     assert sheets.snapshots_due("acme") == 1
     assert fine.log.app_snapshot(2) is not None
 
@@ -138,9 +140,9 @@ def test_a_sheet_that_was_restored_keeps_its_states_again(store: Store, pool: En
     with pytest.raises(LimitExceeded):
         sheet.snapshot_due()
     sheet.restore(1)
-    sheet.set("A1", "x")
-    sheet.set("A2", "x")
-    assert sheet.snapshot_due() is not None
+    for number in range(4):
+        sheet.set("A1", str(number))
+    assert sheet.snapshot_due() == 7
 
 
 def test_a_version_that_cannot_be_opened_is_not_restored(store: Store, pool: EnginePool) -> None:

@@ -12,6 +12,7 @@ from stratalog import Conflict, Invalid, LimitExceeded, NotFound, Store, Version
 from stratalog.errors import Unavailable
 from stratalog_sheet import EnginePool, Sheet, Sheets, SheetSettings, snapshots_due
 from stratalog_sheet.limits import SHEET_BEHIND_ENTRIES_MAX
+from stratalog_sheet.state import split_state
 from tests.threads import run_together
 
 
@@ -216,7 +217,7 @@ def test_an_undo_across_a_kept_state_is_followed_by_those_who_load_later(short: 
         sheet.append(revision(sheet, put(1, 0, str(number))))
     mine = revision(sheet, put(0, 0, "mine"))
     sheet.append(mine)
-    assert sheet.snapshot_due() == 4
+    sheet.log.save_snapshot(4, split_state(sheet.state()))  # as an older program did
     sheet.append(undo(sheet, mine["nextRevisionId"]))
     for number in range(8):
         sheet.append(revision(sheet, put(2, number, "x")))
@@ -288,13 +289,13 @@ def test_states_are_kept_at_the_interval_and_not_twice(short: Sheets) -> None:
     made = []
     while (version := sheet.snapshot_due()) is not None:
         made.append(version)
-    assert made == [4, 8, 14]
+    assert made == [4, 8]
     assert sheet.snapshot_due() is None
 
 
 def test_another_process_finds_nothing_left_to_keep(short: Sheets) -> None:
     sheet = short.create("acme", "plan")
-    for number in range(5):
+    for number in range(8):
         sheet.set("A1", str(number))
     assert short.snapshots_due("acme") == 1
     assert Sheets(short.store, short.engines, short.settings).snapshots_due("acme") == 0
@@ -312,12 +313,12 @@ def test_a_kept_state_is_the_state(short: Sheets) -> None:
 
 def test_maintenance_keeps_what_is_due_in_a_store(store: Store, sheets: Sheets) -> None:
     sheet = sheets.create("acme", "plan")
-    for number in range(200):
-        sheet.set("A1", str(number))
+    for number in range(400):
+        sheet.name_version(1, str(number))
     snapshots_due(store)
     kept = sheet.log.app_snapshot(sheet.version)
     assert kept is not None
-    assert kept.version == 201
+    assert kept.version == 200
 
 
 # Restore, fork, names

@@ -111,7 +111,7 @@ def test_a_kept_state_has_the_title_of_its_version(short: Sheets) -> None:
     for number in range(4):
         sheet.set("A1", str(number))
     sheet.rename("Budget")
-    for number in range(3):
+    for number in range(7):
         sheet.set("A2", str(number))
     versions = []
     while (version := sheet.snapshot_due()) is not None:

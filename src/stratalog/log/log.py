@@ -292,8 +292,19 @@ class Log:
         if record.floor_hash and version == record.floor:
             return record.floor_hash
         return next((parent.hash for parent in record.lineage if parent.version == version), b"") or (
-            self.entry(version).hash
+            self._hash_in_entry(version)
         )
+
+    def _hash_in_entry(self, version: int) -> bytes:
+        try:
+            return self.entry(version).hash
+        except VersionForgotten:
+            # The entry at a floor may be forgotten with its segment. The floor may be an ancestor's, or it may have
+            # risen since this handle read it. If the log has a state, the floor has a snapshot.
+            snapshot = self.snapshot_at(version) if version >= self.floor() else None
+            if snapshot is None or snapshot.version != version:
+                raise
+            return snapshot.hash
 
     def _read(self, after: int, upto: int, head: Head) -> Iterator[Entry]:
         for parent, reader in self._ancestors:

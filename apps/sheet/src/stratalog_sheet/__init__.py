@@ -2,55 +2,58 @@
 
 Modules
 -------
-sheets           the sheets of a store
-sheet            the handle of one sheet
-answers          the values that a sheet's methods return
-events           the events of a sheet's log, and the check of new messages
-bounds           bounds on the numbers of a message
-branches         readers of a history that the log no longer has
-window           the check whether a message may be committed next
-load_plan        an app snapshot and the messages after it
-state            the engine's state in parts
-models           open models in an engine
-engine           o-spreadsheet in a child process
-engine_process   the program of that child process
-engine_files     finds and fetches the engine's files
-pool             the engines of this process
-failed_versions  versions that an engine could not open
-settings         settings of sheets and limits of engines
-history          descriptions of entries, and labels of versions
-comparison       the cells that differ between two versions, derived from entries
-contents         contents of cells, followed without an engine
-blame            the authors and changes of a cell
-writes           the ranges that commands write
-moves            positions of cells in earlier versions
-cells            names of cells
-titles           the title of a sheet at any version
-sheet_files      the imported file and the exports of a sheet
-files            imported files: .xlsx or .csv
-file_responses   files that a browser saves
-file_reports     reports of the losses of an import or export
-losses           the features of workbooks that an import or export drops
-xlsx_import      import: workbooks rewritten for the engine
-xlsx_fallback    a refused workbook without the likely causes of the refusal
-xlsx_archive     the parts of a workbook, unpacked piece by piece
-xlsx_markup      the XML of a part, read and rewritten
-xlsx_parts       styles, strings, tables and relationships
-xlsx_cells       worksheets
-xlsx_export      export: the engine's output, repaired for other programs
-xlsx_repair      worksheets, drawings and charts of an export
-workbook_names   defined names and tables, replaced in formulas
-formulas         the tokens of a formula
-csv_files        CSV
-http             routes
-commits          commits of the routes, and their announcement
-load_response    responses to a browser that loads a sheet
-wire             messages of the routes
-pages            the page and its files
-warm_sheets      handles, engines and waiting requests of a server
-limits           limits of spreadsheets
-commands         the command `stratalog sheet`
-serve            the command that serves spreadsheets
+sheets             the sheets of a store
+sheet              the handle of one sheet
+answers            the values that a sheet's methods return
+events             the events of a sheet's log, and the check of new messages
+bounds             bounds on the numbers of a message
+branches           readers of a history that the log no longer has
+window             the check whether a message may be committed next
+load_plan          an app snapshot and the messages after it
+retention          the entries that retention left
+snapshot_versions  the versions of app snapshots
+state              the engine's state in parts
+models             open models in an engine
+engine             o-spreadsheet in a child process
+engine_process     the program of that child process
+engine_files       finds and fetches the engine's files
+pool               the engines of this process
+failed_versions    versions that an engine could not open
+settings           settings of sheets and limits of engines
+history            descriptions of entries, and labels of versions
+comparison         the cells that differ between two versions, derived from entries
+contents           contents of cells, followed without an engine
+blame              the authors and changes of a cell
+writes             the ranges that commands write
+moves              positions of cells in earlier versions
+cells              names of cells
+titles             the title of a sheet at any version
+sheet_files        the imported file and the exports of a sheet
+files              imported files: .xlsx or .csv
+file_responses     files that a browser saves
+file_reports       reports of the losses of an import or export
+losses             the features of workbooks that an import or export drops
+xlsx_import        import: workbooks rewritten for the engine
+xlsx_fallback      a refused workbook without the likely causes of the refusal
+xlsx_archive       the parts of a workbook, unpacked piece by piece
+xlsx_markup        the XML of a part, read and rewritten
+xlsx_parts         styles, strings, tables and relationships
+xlsx_cells         worksheets
+array_ranges       the ranges of array formulas
+xlsx_export        export: the engine's output, repaired for other programs
+xlsx_repair        worksheets, drawings and charts of an export
+workbook_names     defined names and tables, replaced in formulas
+formulas           the tokens of a formula
+csv_files          CSV
+http               routes
+commits            commits of the routes, and their announcement
+load_response      responses to a browser that loads a sheet
+wire               messages of the routes
+pages              the page and its files
+warm_sheets        handles, engines and waiting requests of a server
+limits             limits of spreadsheets
+commands           the command `stratalog sheet`
+serve              the command that serves spreadsheets
 
 `docs/concepts/sheet.md` explains the design. `formats/sheet.md` describes the stored bytes.
 """

@@ -15,9 +15,11 @@ from typing import Any
 import msgspec
 
 from stratalog import Entry, Log
+from stratalog.errors import VersionForgotten
 from stratalog_sheet.cells import cell_name
 from stratalog_sheet.events import REDONE, Created, Imported, Restored, Revision, fact_of, target_of
 from stratalog_sheet.moves import Born, Inserted, Removed, Shift, Spot, before, shifts_of
+from stratalog_sheet.retention import read_retained
 from stratalog_sheet.writes import CellWrite, writes_of
 
 __all__ = ["Blame", "CellHistory"]
@@ -76,21 +78,27 @@ class _Write(msgspec.Struct, frozen=True):
 class Blame:
     """Derives the histories of cells from the entries up to version ``at`` (None: the head).
 
-    The constructor reads the entries, once.
+    The constructor reads the kept entries, once. ``state_at`` returns the state of a version. Its content is the first
+    known content of a cell whose earlier changes are forgotten.
     """
 
-    def __init__(self, log: Log, executed: Executed, at: int | None = None) -> None:
-        self._entries = list(log.read(log.floor(), at))
+    def __init__(self, log: Log, executed: Executed, state_at: Callable[[int], bytes], at: int | None = None) -> None:
+        self._entries = read_retained(log, log.floor(), at)
+        self._after = self._entries[0].version - 1 if self._entries else 0
+        self._state_at = state_at
         self._facts = [fact_of(entry) for entry in self._entries]
         self._executed = executed
-        self._known: dict[tuple[Spot, int], list[CellHistory]] = {}
+        self._known: dict[tuple[Spot, int], tuple[str, list[CellHistory]]] = {}
 
     def of(self, spot: Spot) -> list[CellHistory]:
         """Return the changes of the cell that is at ``spot`` after the last of the entries, newest first."""
-        return self._changes(spot, len(self._entries)) if self._entries else []
+        return self._changes(spot, len(self._entries))[1] if self._entries else []
 
-    def _changes(self, spot: Spot, upto: int) -> list[CellHistory]:
-        """Return the changes of one cell in the first ``upto`` entries. After these entries the cell is at ``spot``."""
+    def _changes(self, spot: Spot, upto: int) -> tuple[str, list[CellHistory]]:
+        """Return the content of one cell after the first ``upto`` entries, and its changes in these entries.
+
+        After these entries the cell is at ``spot``.
+        """
         if (spot, upto) in self._known:
             return self._known[spot, upto]
         complete_states = (
@@ -98,10 +106,16 @@ class Blame:
         )
         start = next(complete_states, -1)  # -1: the log has forgotten the complete state below its floor
         origin, writes = self._follow(self._steps(start + 1, upto), spot)
-        base, older = ("", []) if origin is None or start < 0 else self._origin(start, origin)
-        changes = [*reversed(_history_of(writes, base)), *older]
-        self._known[spot, upto] = changes
-        return changes
+        older: list[CellHistory]
+        if origin is None:
+            base, older = "", []
+        elif start < 0:
+            base, older = self._content_at(self._after, origin), []
+        else:
+            base, older = self._origin(start, origin)
+        newer = _history_of(writes, base)
+        self._known[spot, upto] = (newer[-1].after if newer else base, [*reversed(newer), *older])
+        return self._known[spot, upto]
 
     def _origin(self, position: int, spot: Spot) -> tuple[str, list[CellHistory]]:
         """Return a cell's content in a complete state, and the changes that led to it, newest first."""
@@ -110,10 +124,22 @@ class Blame:
             held = _content_in(fact.data, spot)
             return held, [_line(entry, cell_name(*spot.position), "", held, fact.kind)] if held else []
         assert isinstance(fact, Restored)
-        older = self._changes(spot, fact.version - self._entries[0].version + 1)
-        held, was = _value(older), _value(self._changes(spot, position))
+        was, _ = self._changes(spot, position)
+        if fact.version >= self._after:
+            held, older = self._changes(spot, fact.version - self._after)
+        else:
+            held, older = self._content_at(entry.version, spot), []
         restoration = _line(entry, cell_name(*spot.position), was, held, f"restored version {fact.version}")
         return held, [*([restoration] if was != held else []), *older]
+
+    def _content_at(self, version: int, spot: Spot) -> str:
+        """Return the content of the cell in a version's state; empty if the log has forgotten the state."""
+        if not version:
+            return ""
+        try:
+            return _content_in(self._state_at(version), spot)
+        except VersionForgotten:
+            return ""
 
     def _steps(self, start: int, stop: int) -> list[_Step]:
         """Return the messages of entries ``start`` to ``stop``. Their effects ignore the moves of undone messages."""
@@ -122,6 +148,8 @@ class Blame:
             if not isinstance(fact, Revision):
                 continue
             target = target_of(fact.message)
+            if target and target not in steps:
+                continue  # the edit is forgotten
             if not target:
                 message, commands = fact.message, fact.message["commands"]
                 steps[message["nextRevisionId"]] = _Step(entry, message, commands, list(_effects(commands)))
@@ -247,10 +275,6 @@ def _held_at(writes: list[_Write], version: int, base: str) -> str:
 
 def _line(entry: Entry, cell: str, was: str, held: str, how: str) -> CellHistory:
     return CellHistory(entry.version, entry.created_ms, entry.author, cell, was, held, how)
-
-
-def _value(changes: list[CellHistory]) -> str:
-    return changes[0].after if changes else ""
 
 
 def _content_in(data: bytes, spot: Spot) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from functools import partial
 from typing import TypeVar
 
 from stratalog.errors import StratalogError
@@ -39,16 +38,20 @@ def announce(service: Service, turns: EngineTurns, sheet: Sheet, done: SheetChan
     """Poke a sheet's listeners about a change, and every `SNAPSHOT_CHECK_VERSIONS` versions start saving snapshots."""
     service.hub.poke(sheet.organisation, sheet.name, done.version)
     if done.version % SNAPSHOT_CHECK_VERSIONS == 0:
-        task = asyncio.get_running_loop().create_task(compute(turns, sheet, partial(_save_snapshots, sheet)))
+        task = asyncio.get_running_loop().create_task(_save_snapshots(turns, sheet))
         _checks.add(task)  # the event loop has only weak references to its tasks
         task.add_done_callback(_checks.discard)
     return done
 
 
-def _save_snapshots(sheet: Sheet) -> None:
-    """Save the due snapshots. A failure is only logged, because maintenance saves them later."""
-    try:
+async def _save_snapshots(turns: EngineTurns, sheet: Sheet) -> None:
+    """Save the due snapshots. A failure or a refusal is only logged, because maintenance saves them later."""
+
+    def save() -> None:
         while sheet.snapshot_due() is not None:
             pass
+
+    try:
+        await compute(turns, sheet, save)
     except StratalogError:
         _log.warning("a sheet's snapshot could not be saved", exc_info=True)

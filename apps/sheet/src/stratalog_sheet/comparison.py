@@ -82,12 +82,12 @@ class Comparison:
 
     def _from_entries(self, low: int, high: int) -> Iterable[CellChange] | None:
         """Return the changes; None if a pivot table was inserted or the common ancestor's state is forgotten."""
-        common = self._common(low, high)
         try:
+            common = self._common(low, high)
             load_plan = self._load_plans.plan(common)
+            paths = [self._runs(load_plan, common, version) for version in (low, high)]
         except VersionForgotten:
             return None  # the two versions may have snapshots of their own, so compare their states
-        paths = [self._runs(load_plan, common, version) for version in (low, high)]
         if any(command["type"] in UNTOLD for path in paths for run in path for command in _commands(run)):
             return None
         sheets = read_sheets(load_plan.base.data)

@@ -55,8 +55,8 @@ def read_csv(body: bytes) -> Workbook:
     del text  # the reader has its own copy
     head, tail = f'<worksheet xmlns="{MAIN}"><sheetData>', "</sheetData></worksheet>"
     sheet = "".join(chain((head,), counted.rows(reader), (tail,)))
-    if len(sheet.encode()) > SHEET_XLSX_READ_BYTES_MAX:
-        raise LimitExceeded("the file is too large to be read", value=len(sheet), limit=SHEET_XLSX_READ_BYTES_MAX)
+    if (size := len(sheet.encode())) > SHEET_XLSX_READ_BYTES_MAX:
+        raise LimitExceeded("the file is too large to be read", value=size, limit=SHEET_XLSX_READ_BYTES_MAX)
     return workbook_of(SHEET, sheet, counted.cells, findings.report())
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from stratalog import Entry, Log
+from stratalog.errors import VersionForgotten
 from stratalog.process_fork import close_in_child
 from stratalog_sheet.cells import cell_name, column_name, parse_range
 from stratalog_sheet.events import (
@@ -24,6 +25,7 @@ from stratalog_sheet.events import (
     target_of,
 )
 from stratalog_sheet.limits import SHEET_ACTIVITY_CELLS_MAX
+from stratalog_sheet.retention import read_retained, retained_after
 
 __all__ = ["Activity", "Labels", "NamedVersion", "activity"]
 
@@ -61,12 +63,19 @@ class Labels:
         self._named: dict[int, NamedVersion] = {}
 
     def read(self) -> list[NamedVersion]:
-        """Return the versions that now have a label, in order."""
+        """Return the kept versions that now have a label, in order."""
         with self._lock:
-            for entry in self._log.read(max(self._read_to, self._log.floor())):
-                self._follow(entry)
-                self._read_to = entry.version
-            return [self._named[version] for version in sorted(self._named)]
+            floor = self._log.floor()
+            try:
+                self._read_after(max(self._read_to, floor))
+            except VersionForgotten:
+                self._read_after(retained_after(self._log, self._read_to))
+            return [self._named[version] for version in sorted(self._named) if version >= floor]
+
+    def _read_after(self, version: int) -> None:
+        for entry in self._log.read(version):
+            self._follow(entry)
+            self._read_to = entry.version
 
     def _follow(self, entry: Entry) -> None:
         if entry.events[0].type != Named.kind:
@@ -80,9 +89,9 @@ class Labels:
 
 
 def activity(log: Log, before: int | None, limit: int) -> list[Activity]:
-    """Describe at most ``limit`` entries below the version ``before``, newest first."""
+    """Describe at most ``limit`` kept entries below the version ``before``, newest first."""
     last = log.head().version if before is None else before - 1
-    entries = list(log.read(max(last - limit, 0), max(last, 0)))
+    entries = read_retained(log, max(last - limit, 0), max(last, 0))
     return [_activity_of(entry) for entry in reversed(entries)]
 
 

@@ -6,6 +6,9 @@ So a plan begins before every edit that an undo in the plan or after it may refe
 - at least `SheetSettings.undo_entries` entries back, because the server rejects a later undo that reaches farther, and
 - before every edit that an undo in the plan refers to;
 - or at the newest entry with a complete state (created, imported, restored), because no undo reaches across it.
+
+If the log has forgotten these entries, a plan begins at the oldest kept app snapshot that no undo in the plan crosses.
+`snapshot_versions` chooses the versions of app snapshots so that no undo crosses the one at the floor.
 """
 
 from __future__ import annotations
@@ -13,13 +16,14 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any
 
 import msgspec
 
 from stratalog import Entry, Log
 from stratalog.codec import encode
-from stratalog.errors import Corrupt, LimitExceeded
+from stratalog.errors import Corrupt, LimitExceeded, VersionForgotten
 from stratalog.process_fork import close_in_child
 from stratalog_sheet.events import Created, Imported, Restored, Revision, fact_of
 from stratalog_sheet.limits import SHEET_LOAD_BYTES_MAX
@@ -105,6 +109,12 @@ class LoadPlans:
 
         Raises LimitExceeded for more than `SHEET_LOAD_BYTES_MAX` of state and messages since the last complete state.
         """
+        try:
+            return self._complete_plan(at)
+        except VersionForgotten:
+            return self._retained_plan(at)
+
+    def _complete_plan(self, at: int) -> LoadPlan:
         start = self._snapshot_version(max(at - self._reach, 0))
         held = _Held()
         entries = held.read(self._log, start, at)
@@ -115,12 +125,47 @@ class LoadPlans:
             if start == 0:
                 raise Corrupt("a sheet's log does not begin with a state", log=self._log.record.name)
             # An undo in the plan may refer to an edit before ``start``. The earlier entries may have further undos.
-            lowest = min((target for entry in entries if (target := _target(entry))), default=at)
+            lowest = _lowest_target(entries, at + 1)
             if lowest > start:
                 return held.bounded(LoadPlan(at, self._snapshot_base(start), entries))
             earlier = self._snapshot_version(lowest - 1)
             entries = [*held.read(self._log, earlier, start), *entries]
             start = earlier
+
+    def _retained_plan(self, at: int) -> LoadPlan:
+        """Return the plan that begins at the oldest possible base of the kept history. Raises VersionForgotten."""
+        held = _Held()
+        closed: tuple[int, list[Entry]] | None = None
+        entries: list[Entry] = []
+        start, base = at, self._snapshot_version(at)
+        while True:
+            try:
+                entries = [*held.read(self._log, base, start), *entries]
+            except VersionForgotten:
+                break
+            if (position := _last_complete(entries)) is not None:
+                with suppress(VersionForgotten):  # of a restored version
+                    complete = self._complete_base(entries[position])
+                    return held.bounded(LoadPlan(at, complete, entries[position + 1 :]))
+                break
+            if _lowest_target(entries, at + 1) > base:
+                closed = base, entries
+            if base == 0:
+                break
+            start, base = base, self._snapshot_version(base - 1)
+        if closed is None:
+            text = "the version is no longer kept, or an undo before it refers to an edit that is no longer kept"
+            raise VersionForgotten(text, log=self._log.record.name, version=at)
+        return held.bounded(LoadPlan(at, self._snapshot_base(closed[0]), closed[1]))
+
+    def check(self, at: int) -> None:
+        """Check that version ``at`` can be loaded. Raises VersionForgotten, LimitExceeded, Corrupt."""
+        if self._snapshot_version(at) != at:
+            self.plan(at)
+
+    def revision_at(self, at: int) -> str:
+        """Return the revision in the newest snapshot at or below ``at``. No message may follow it up to ``at``."""
+        return self._snapshot_base(self._snapshot_version(at)).revision
 
     def snapshot_state(self, at: int) -> bytes | None:
         """Return the state of version ``at`` if exactly that version has a snapshot, else None."""
@@ -137,6 +182,8 @@ class LoadPlans:
                 return self._bases[version]
         snapshot = self._log.app_snapshot(version)
         if snapshot is None or snapshot.version != version:
+            if version < self._log.floor():
+                raise VersionForgotten("the version is no longer kept", log=self._log.record.name, version=version)
             raise Corrupt("a saved state is missing", log=self._log.record.name, version=version)
         data = join_state(self._log.read_snapshot(snapshot))
         return self._hold(Base(version, revision_in(data), data))
@@ -186,6 +233,7 @@ def _last_complete(entries: Sequence[Entry]) -> int | None:
     return None
 
 
-def _target(entry: Entry) -> int:
-    fact = fact_of(entry)
-    return fact.target if isinstance(fact, Revision) else 0
+def _lowest_target(entries: Sequence[Entry], default: int) -> int:
+    """Return the lowest version that an undo or redo among the entries refers to."""
+    facts = map(fact_of, entries)
+    return min((fact.target for fact in facts if isinstance(fact, Revision) and fact.target), default=default)

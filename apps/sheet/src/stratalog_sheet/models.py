@@ -10,7 +10,7 @@ import msgspec
 from stratalog import Log
 from stratalog.clock import Clock, new_id
 from stratalog.codec import encode
-from stratalog.errors import StratalogError
+from stratalog.errors import StratalogError, VersionForgotten
 from stratalog_sheet.engine import Engine
 from stratalog_sheet.events import Created, Imported, Restored, Revision, fact_of
 from stratalog_sheet.failed_versions import OPENING, Unopenable
@@ -87,7 +87,10 @@ class Models:
         """Advance to ``version``. Return False if the model cannot apply an entry or would have too many messages."""
         if model.version == version:
             return True
-        messages = self._messages(model, log, version)
+        try:
+            messages = self._messages(model, log, version)
+        except VersionForgotten:  # the floor rose above the model's version: open a new model
+            return False
         if messages is None or model.messages + len(messages) > MESSAGES_MAX:
             return False
         self._follow(model, version, messages)

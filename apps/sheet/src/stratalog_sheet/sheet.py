@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from stratalog import Log, Store, VersionConflict
+from stratalog import Log, Store, VersionConflict, VersionForgotten
 from stratalog.clock import new_id
 from stratalog.errors import Conflict, ContentionError, Invalid, LimitExceeded, NotFound, StratalogError
 from stratalog.process_fork import close_in_child
@@ -41,11 +41,13 @@ from stratalog_sheet.load_plan import LoadPlans, with_revision
 from stratalog_sheet.models import Model, Models
 from stratalog_sheet.moves import Spot
 from stratalog_sheet.pool import EnginePool
+from stratalog_sheet.retention import check_retained
 from stratalog_sheet.settings import SheetSettings
 from stratalog_sheet.sheet_files import SheetFiles
+from stratalog_sheet.snapshot_versions import snapshot_versions
 from stratalog_sheet.state import BLANK, split_state
 from stratalog_sheet.titles import Titles
-from stratalog_sheet.window import Window
+from stratalog_sheet.window import Window, fresh_window
 
 __all__ = ["Sheet"]
 
@@ -109,10 +111,13 @@ class Sheet:
     def since(self, version: int, hash: str = "") -> Since:
         """Return the entries after ``version``. Raises VersionLost if the log has no ``version`` of this ``hash``."""
         head = self.log.head()
-        check_standing(self.log, head.version, Standing(version, hash))
-        self.log.note_hash(head.version, head.hash)  # for the check of the reader's next call
         is_near = head.version - version <= SHEET_BEHIND_ENTRIES_MAX
-        changes = changes_within(self.log.read(version, head=head), SHEET_BEHIND_BYTES_MAX) if is_near else None
+        try:
+            check_standing(self.log, head.version, Standing(version, hash))
+            self.log.note_hash(head.version, head.hash)  # for the check of the reader's next call
+            changes = changes_within(self.log.read(version, head=head), SHEET_BEHIND_BYTES_MAX) if is_near else None
+        except VersionForgotten:
+            changes = None
         must_reload = changes is None or any(change.type in COMPLETE_STATE_TYPES for change in changes)
         return Since(head.version, changes or [], must_reload)
 
@@ -207,17 +212,19 @@ class Sheet:
         self._store.delete_log(self.log)
 
     def name_version(self, version: int, label: str, *, author: str = "") -> SheetChange:
-        """Give a version a label; an empty label removes the present one."""
-        fact = Named(self._version(version), check_text(label, "label"))
+        """Give a version a label; an empty label removes the present one. Raises VersionForgotten."""
+        fact = Named(check_retained(self.log, self._version(version)), check_text(label, "label"))
         return self._commit(lambda window: fact, author)
 
     def restore(self, version: int, *, author: str = "") -> SheetChange:
         """Restore the state of a version as a new entry. Readers load again; earlier edits can no longer be undone.
 
-        Raises LimitExceeded if engines recently failed to open ``version``. The newest version is not opened.
+        Raises VersionForgotten, and LimitExceeded if engines recently failed to open ``version``. The newest version
+        is not opened.
         """
         wanted = self._version(version)
         self._engines.unopenable.check(self._owner, wanted)
+        self._load_plans.check(wanted)
         revision = new_id(self.log.environment.clock, REVISION_CHARACTERS)
         change = self._commit(lambda window: Restored(wanted, window.revision, revision), author)
         with suppress(StratalogError):  # committed: a later snapshot saves the state if this fails
@@ -234,7 +241,7 @@ class Sheet:
         try:
             log = self._store.fork_log(self.log, name, at)
         except NotFound as exc:
-            if at >= self.log.first:
+            if at >= self.log.first or isinstance(exc, VersionForgotten):
                 raise
             self.log.head()  # raises NotFound if this sheet itself was deleted meanwhile
             text = "the version belongs to a deleted sheet; copy a version from after the fork"
@@ -262,7 +269,7 @@ class Sheet:
         wanted = next((tab for tab in self.sheets(at) if sheet in (None, tab["id"], tab["name"])), None)
         if wanted is None:
             raise NotFound("sheet not found in the workbook", sheet=sheet)
-        return Blame(self.log, self._executed, at).of(Spot(wanted["id"], parse_cell(cell)))[:limit]
+        return Blame(self.log, self._executed, self.state, at).of(Spot(wanted["id"], parse_cell(cell)))[:limit]
 
     def activity(self, before: int | None = None, limit: int = 50) -> list[history.Activity]:
         """Return descriptions of at most ``limit`` entries below the version ``before``, newest first."""
@@ -279,20 +286,16 @@ class Sheet:
 
         Call this method until it returns None. Several processes may call it, because the first snapshot stays.
         """
-        head, interval = self.log.head().version, self._settings.snapshot_entries
-        newest = self.log.app_snapshot(head)
-        last = newest.version if newest else 0
-        if head - last < interval:
-            return None
-        version = head if head - last < 2 * interval else last + interval
-        try:
-            self._save_snapshot(version, self.state(version))
-        except LimitExceeded:
-            if version == head:
-                raise
-            version = head  # skip a version that cannot be opened: after a restore, no later state needs that version
-            self._save_snapshot(version, self.state(version))
-        return version
+        failure: LimitExceeded | None = None
+        for version in snapshot_versions(self.log, self._settings):
+            try:
+                self._save_snapshot(version, self.state(version))
+                return version
+            except LimitExceeded as exc:  # after a restore, no later state needs this version
+                failure = failure or exc
+        if failure is not None:
+            raise failure
+        return None
 
     def _save_snapshot(self, version: int, state: bytes) -> None:
         self.log.save_snapshot(version, split_state(state, self._titles.at(version)))
@@ -324,19 +327,14 @@ class Sheet:
 
     def _catch_up(self) -> Window:
         """Return the window at a fresh head."""
-        window, head = self._window, self.log.head()
+        window, self._window = self._window, None
         if window is not None:
-            window.follow(self.log.read(window.version, head.version, head=head))
-            return window
-        reach = self._settings.undo_entries
-        while True:
-            start = max(head.version - reach, 0)
-            window = Window(start, "", self._settings.undo_entries)
-            window.follow(self.log.read(start, head.version, head=head))
-            if window.revision or not start:
+            with suppress(VersionForgotten):  # the floor rose above the window
+                window.follow(self.log.read(window.version))
                 self._window = window
-                return window
-            reach *= 4
+        if self._window is None:
+            self._window = fresh_window(self.log, self._settings.undo_entries, self._load_plans.revision_at)
+        return self._window
 
     def _dispatch(self, command: dict[str, Any], sheet: str | None, author: str) -> SheetChange:
         """Have the engine make a message of a command at the head, and commit the message."""

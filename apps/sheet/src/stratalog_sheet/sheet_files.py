@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 from stratalog import Log
-from stratalog.errors import NotFound
+from stratalog.errors import NotFound, VersionForgotten
 from stratalog_sheet.csv_files import write_csv
-from stratalog_sheet.events import Imported, fact_of
+from stratalog_sheet.events import Fact, Imported, fact_of
 from stratalog_sheet.file_reports import FileReport, report_in
 from stratalog_sheet.xlsx_export import write_workbook
 
@@ -23,16 +23,29 @@ class SheetFiles:
         self._query = query
 
     def original(self) -> tuple[str, bytes]:
-        """Return the name and bytes of the imported file. Raises NotFound for a sheet that was created empty."""
-        fact = fact_of(self._log.entry(1))
+        """Return the name and bytes of the imported file. Raises NotFound for a sheet that was created empty.
+
+        Raises VersionForgotten once the log has forgotten its first entry, which has the file.
+        """
+        fact = self._first()
         if not isinstance(fact, Imported):
             raise NotFound("the sheet was not made from a file", sheet=self._log.record.name)
         return fact.file_name, fact.xlsx
 
     def import_report(self) -> FileReport:
-        """Return the losses of the import; an empty report for a sheet that was created empty."""
-        fact = fact_of(self._log.entry(1))
+        """Return the losses of the import; an empty report for a sheet that was created empty.
+
+        Raises VersionForgotten once the log has forgotten its first entry, which has the report.
+        """
+        fact = self._first()
         return report_in(fact.report) if isinstance(fact, Imported) else FileReport()
+
+    def _first(self) -> Fact:
+        try:
+            return fact_of(self._log.entry(1))
+        except VersionForgotten as exc:
+            text = "the sheet no longer keeps its first version, with the file that it may have been made of"
+            raise VersionForgotten(text, sheet=self._log.record.name, version=1, floor=self._log.floor()) from exc
 
     def export(self, at: int | None = None) -> tuple[bytes, FileReport]:
         """Return a version as an .xlsx workbook, and the losses of the export."""

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import msgspec
 
-from stratalog import Log
-from stratalog.errors import NotFound
+from stratalog import AppSnapshot, Log
+from stratalog.errors import NotFound, VersionForgotten
 from stratalog_sheet.events import Created, Forked, Imported, Renamed, fact_of, titled_at
 from stratalog_sheet.state import title_in
 
@@ -32,11 +32,19 @@ class Titles:
         self._known = _Known()
 
     def at(self, version: int) -> str:
-        """Return the title as of a version; empty if the version has no title."""
+        """Return the title as of a version; empty if the version has no title. Raises VersionForgotten."""
         known = self._known  # read it once, because another thread may replace it at any time
         if known.version == version:
             return known.title
-        given = titled_at(fact_of(self._log.entry(version)), version) or self._first(version)
+        try:
+            entry = self._log.entry(version)
+        except VersionForgotten:
+            # The entry at the floor may be forgotten with its segment, but the floor has a snapshot.
+            snapshot = self._log.app_snapshot(version)
+            if snapshot is None or snapshot.version != version:
+                raise
+            return self._title_in(snapshot)
+        given = titled_at(fact_of(entry), version) or self._first(version)
         title = known.title if given == known.given else self._given(given, version)
         self._known = _Known(version, given, title)
         return title
@@ -51,5 +59,10 @@ class Titles:
             fact = fact_of(self._log.entry(given))
         except NotFound:
             snapshot = self._log.app_snapshot(version)
-            return title_in(next(self._log.read_snapshot(snapshot))) if snapshot else ""
+            if snapshot is None:
+                raise
+            return self._title_in(snapshot)
         return fact.title if isinstance(fact, Created | Imported | Forked | Renamed) else ""
+
+    def _title_in(self, snapshot: AppSnapshot) -> str:
+        return title_in(next(self._log.read_snapshot(snapshot)))

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from typing import Any
 
 from stratalog import Entry, Log
-from stratalog.errors import Invalid, LimitExceeded, VersionConflict
+from stratalog.errors import Invalid, LimitExceeded, VersionConflict, VersionForgotten
 from stratalog_sheet.branches import Standing, check_standing
 from stratalog_sheet.events import REDONE, Created, Imported, Restored, Revision, fact_of, target_of, titled_at
+from stratalog_sheet.retention import retained_after
 
-__all__ = ["Window"]
+__all__ = ["Window", "fresh_window"]
 
 
 class Window:
@@ -88,3 +90,32 @@ class Window:
         self._versions = recent
         self._undone &= recent.keys()
         self._edits &= recent.keys()
+
+
+def fresh_window(log: Log, reach: int, revision_at: Callable[[int], str]) -> Window:
+    """Return the window at the head, read now. If the log has forgotten entries, the window begins after them.
+
+    ``revision_at`` returns the revision of a version without a message after the newest app snapshot.
+    """
+    head = log.head()
+    lowest, back = 0, reach
+    while True:
+        start = max(head.version - back, lowest)
+        window = Window(start, "", reach)
+        try:
+            window.follow(log.read(start, head.version, head=head))
+        except VersionForgotten:
+            retained = min(retained_after(log), head.version)
+            if retained <= lowest:
+                raise
+            lowest = retained
+            continue
+        if window.revision or not start:
+            return window
+        if start == lowest:
+            window.revision = revision_at(head.version)
+            if start == head.version:
+                with suppress(VersionForgotten):  # then the entry is an ancestor's: the log itself has no title yet
+                    window.titled = titled_at(fact_of(log.entry(start)), start)
+            return window
+        back *= 4

@@ -14,7 +14,8 @@ import msgspec
 from stratalog.codec import is_decimal
 from stratalog.errors import Invalid
 from stratalog_sheet import losses
-from stratalog_sheet.cells import Position, cell_name, parse_cell, parse_range
+from stratalog_sheet.array_ranges import ArrayRanges
+from stratalog_sheet.cells import cell_name, parse_cell, parse_range
 from stratalog_sheet.file_reports import Findings
 from stratalog_sheet.formulas import shift, without_single_ranges
 from stratalog_sheet.workbook_names import WorkbookNames
@@ -46,6 +47,9 @@ ROOT_LOSSES: Mapping[str, tuple[str, str]] = {
 }
 VOLATILE = re.compile(r"\b(?:NOW|TODAY|RAND|RANDBETWEEN|RANDARRAY|CELL|INFO)\s*\(", re.IGNORECASE)
 """Functions whose value may differ at each evaluation."""
+
+UNENDED_BYTES = 256 * 1024
+"""The bytes of a long text or tag that are held while its end is looked for."""
 
 EMPTY_TEXT = ("empty-text", "empty texts become empty cells")
 VALIDATIONS = ("", "none", "decimal", "list", "date", "custom")
@@ -97,7 +101,8 @@ class SheetWriter(PartWriter):
         self._phonetic = 0
         self._in_extension = False
         self._shifts_date = False
-        self._arrays: list[tuple[Position, Position]] = []
+        self._arrays = ArrayRanges()
+        self._collected = 0
         self.values: list[tuple[int, int, Any]] = []
         """(column, row, value) for each formula that is not volatile. The value is the stored value in the file.
 
@@ -141,6 +146,8 @@ class SheetWriter(PartWriter):
                 text = _number_text(number + DAYS_FROM_1904)
             super().text(text)
         elif self._target is not None:
+            self._collected += len(text)
+            self.allowance.check(self._collected)
             self._target.append(text)
 
     def _start_row(self, attributes: Attributes) -> None:
@@ -155,6 +162,7 @@ class SheetWriter(PartWriter):
             raise Invalid("a cell of the workbook has no position", file=self.part, value=attributes["r"]) from exc
         self._column = position[0]
         self._cell = _Cell(attributes, position, [], [])
+        self._collected = 0
 
     def _start_in_cell(self, cell: _Cell, name: str, attributes: Attributes) -> None:
         if name == "v":
@@ -223,13 +231,9 @@ class SheetWriter(PartWriter):
 
     def _note_value(self, cell: _Cell, formula: str | None, kind: str, value: str | None) -> None:
         """Record the stored value of a formula or of another cell in the range of an array formula."""
-        is_filled = any(
-            first[0] <= cell.position[0] <= last[0] and first[1] <= cell.position[1] <= last[1]
-            for first, last in self._arrays
-        )
-        if value is None or not self._context.has_values or not (is_filled or formula is not None):
+        if value is None or not self._context.has_values:
             return
-        if formula is None or not VOLATILE.search(formula):
+        if self._arrays.contain(cell.position) if formula is None else not VOLATILE.search(formula):
             self.values.append((*cell.position, _typed(kind, value)))
 
     def _date(self, cell: _Cell, text: str) -> tuple[str, str | None]:
@@ -268,7 +272,7 @@ class SheetWriter(PartWriter):
         written = {"t": "array", "ref": attributes["ref"]} if kind == "array" and "ref" in attributes else {}
         if written and ":" in written["ref"]:
             with suppress(Invalid):
-                self._arrays.append(parse_range(written["ref"]))
+                self._arrays.add(*parse_range(written["ref"]))
         return f"<f{attribute_text(written)}>{escape(plain)}</f>"
 
     def _note(self, name: str, attributes: Attributes) -> None:
@@ -315,14 +319,16 @@ def as_typed(text: str, *, is_text: bool = False) -> str:
 
 def without_empty_cells(chunks: Iterable[bytes]) -> Iterator[bytes]:
     """Yield the worksheet without cells and rows that have no style and no content. Files may have millions of them."""
-    held = b""
+    held: list[bytes] = []
     for chunk in chunks:
-        held += chunk
-        end = held.rfind(b">") + 1
-        piece, held = held[:end], held[end:]
+        end = chunk.rfind(b">") + 1
+        held.append(chunk[:end] if end else chunk)
+        if not end and sum(map(len, held)) < UNENDED_BYTES:
+            continue
+        piece, held = b"".join(held), [chunk[end:]] if end else []
         # A cell or row without a name has the position after the previous element, so keep all elements of the piece.
         yield piece if UNNAMED.search(piece) else EMPTY_ROW.sub(b"", EMPTY.sub(b"", piece))
-    yield held
+    yield b"".join(held)
 
 
 def _number(text: str) -> float | None:

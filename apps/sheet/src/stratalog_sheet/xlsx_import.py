@@ -269,6 +269,7 @@ class _FigureWriter(PartWriter):
         self._findings = findings
         self._sheet = sheet
         self._range: list[str] | None = None
+        self._collected = 0
 
     def start(self, name: str, attributes: Attributes) -> None:
         prefix, _, local = name.rpartition(":")
@@ -287,7 +288,7 @@ class _FigureWriter(PartWriter):
 
     def end(self, name: str) -> None:
         if name == "c:f" and self._range is not None:
-            text, self._range = "".join(self._range), None
+            text, self._range, self._collected = "".join(self._range), None, 0
             several = SEVERAL_RANGES.fullmatch(text)
             if several:
                 self._findings.add("chart-range", "a chart series of several ranges keeps only the first", self._sheet)
@@ -298,6 +299,8 @@ class _FigureWriter(PartWriter):
         if self._range is None:
             super().text(text)
         else:
+            self._collected += len(text)
+            self.allowance.check(self._collected)
             self._range.append(text)
 
 

@@ -61,6 +61,11 @@ class Allowance:
         if self._bytes < 0:
             raise LimitExceeded("the workbook is too large to be read", limit=SHEET_XLSX_READ_BYTES_MAX)
 
+    def check(self, size: int) -> None:
+        """Check that a text of at least ``size`` bytes may still follow. Raises LimitExceeded."""
+        if size > self._bytes:
+            raise LimitExceeded("the workbook is too large to be read", limit=SHEET_XLSX_READ_BYTES_MAX)
+
 
 class PartReader:
     """Reads one part and calls `start`, `end` and `text`, which subclasses override. Names use our `PREFIXES`."""
@@ -91,8 +96,13 @@ class PartReader:
         parser.StartElementHandler = self._start
         parser.EndElementHandler = lambda name: self.end(self._known(name))
         parser.CharacterDataHandler = self.text
+        unended = 0
         try:
             for chunk in chunks:
+                # The parser holds a tag until its end, and an attribute may be as long as the part.
+                end = chunk.rfind(b">") + 1
+                unended = len(chunk) - end + (0 if end else unended)
+                self.allowance.check(unended)
                 parser.Parse(chunk, False)
             parser.Parse(b"", True)
         except expat.ExpatError as exc:

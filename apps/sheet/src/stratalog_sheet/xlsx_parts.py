@@ -191,6 +191,7 @@ class StringsWriter(PartWriter):
         self._findings = findings
         self._count = 0
         self._texts: list[str] = []
+        self._collected = 0
         self._is_text = False
         self._phonetic = 0
         self._runs = 0
@@ -214,11 +215,13 @@ class StringsWriter(PartWriter):
             self._phonetic -= 1
         elif name == "si":
             self._write_string("".join(self._texts))
-            self._texts, self._runs = [], 0
+            self._texts, self._collected, self._runs = [], 0, 0
 
     def text(self, text: str) -> None:
         """Collect the visible text of a string."""
         if self._is_text:
+            self._collected += len(text)
+            self.allowance.check(self._collected)
             self._texts.append(text)
 
     def _write_string(self, text: str) -> None:

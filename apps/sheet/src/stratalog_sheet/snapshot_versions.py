@@ -1,0 +1,42 @@
+"""The versions of app snapshots. Retention may forget the entries below any app snapshot, so no undo may cross one.
+
+An undo crosses version n if it follows n and refers to an edit at or before n. Without the edit's message, the engine
+cannot execute the undo, and no later version could be opened. So a snapshot of n is saved only when
+`SheetSettings.undo_entries` entries follow n, because then no further undo may reach n.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from stratalog import Log
+from stratalog_sheet.events import Restored, Revision, fact_of
+from stratalog_sheet.settings import SheetSettings
+
+__all__ = ["snapshot_versions"]
+
+
+def snapshot_versions(log: Log, settings: SheetSettings) -> Iterator[int]:
+    """Yield the version of the due snapshot, then versions that the caller may save if that version cannot be opened.
+
+    A restored version without a snapshot is due, too: the version whose state it has may be forgotten.
+    """
+    head = log.head().version
+    newest = log.app_snapshot(head)
+    last = newest.version if newest else 0
+    version = last + settings.snapshot_entries
+    if head < version + settings.undo_entries:
+        return
+    is_due = False
+    for entry in log.read(last, head):
+        fact = fact_of(entry)
+        if isinstance(fact, Restored):
+            yield entry.version  # no undo crosses it
+            version = max(version, entry.version)
+        elif is_due:
+            continue
+        elif isinstance(fact, Revision) and 0 < fact.target <= version < entry.version:
+            version = entry.version
+        elif entry.version >= version + settings.undo_entries:
+            is_due = True
+            yield version
