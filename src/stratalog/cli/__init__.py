@@ -47,7 +47,7 @@ from stratalog.cli import (
     verification,
 )
 from stratalog.cli.files import output_file
-from stratalog.cli.naming import milliseconds, parse_arguments, split_name, version_of
+from stratalog.cli.naming import FiniteRange, milliseconds, parse_arguments, split_name, version_of
 from stratalog.cli.output import dim, local_time, note, print_json, print_table, progress, short, size_text
 from stratalog.cli.program import FAILED, Failed, Program
 from stratalog.cli.serve import load_application, of_every_server, serve_application
@@ -56,6 +56,7 @@ from stratalog.cli.session import Session, command, of_every_command
 __all__ = [
     "FAILED",
     "Failed",
+    "FiniteRange",
     "Session",
     "command",
     "dim",
