@@ -37,6 +37,9 @@ class FaultyBlobs(MemoryBlobs):
 class FaultyQueue(MemoryQueue):
     """Reports each acknowledgement of a thread other than the main thread as stale, but does it."""
 
+    def receive(self, *_: Any, **options: Any) -> Any:
+        return super().receive(1, **options)
+
     def acknowledge(self, *arguments: Any, **options: Any) -> bool:
         return super().acknowledge(*arguments, **options) and is_in_main_thread()
 
@@ -79,5 +82,10 @@ def test_the_wrong_error_fails_the_suite_of_commits() -> None:
             blobs = MemoryBlobs(clock)
             return FaultyIndex(blobs), blobs
 
+    class WithoutBlobs(CommitContract):
+        def make(self, clock: Any) -> Any:
+            return FaultyIndex(), MemoryBlobs(clock)
+
+    WithoutBlobs().test_a_blob_under_another_hash_is_refused()
     with pytest.raises(AssertionError):
         Suite().test_a_blob_under_another_hash_is_refused()

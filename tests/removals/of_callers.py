@@ -78,7 +78,7 @@ REMOVALS: tuple[Removal, ...] = (
     ),
     Removal(
         "B175",
-        (Edit(CLIENT, "            if token != self._refused_token:\n", "            if True:\n"),),
+        (Edit(CLIENT, "        if token != self._refused_token:\n", "        if True:\n"),),
         (f"{OF_CLIENT}::test_a_token_that_was_refused_is_offered_once",),
     ),
     Removal(
