@@ -57,6 +57,7 @@ class Held:
         self.gone: set[str] = set()
         self.refused: set[str] = set()
         self.on_post: Callable[[], None] = lambda: None
+        self.on_close: Callable[[], None] = lambda: None
 
     def post(self, id: str, message: FromServer) -> bool:
         self.on_post()
@@ -64,6 +65,7 @@ class Held:
         return id not in self.gone
 
     def close(self, id: str) -> bool:
+        self.on_close()
         if id in self.refused:
             raise Unavailable("the gateway refused")
         self.closed.append(id)

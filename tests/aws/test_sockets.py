@@ -251,6 +251,40 @@ def kinds(deployed: Deployed) -> list[str]:
     return [json.loads(text)["type"] for text in deployed.gateway.posts]
 
 
+def test_all_that_follows_a_message_shares_its_time() -> None:
+    environment, held = memory_place(), Held()
+    began_ms = environment.clock.boot_ms()
+    held.on_post = held.on_close = lambda: environment.clock.sleep(ANNOUNCE_SECONDS_MAX / 2)
+    listeners = Listeners(environment, held)  # type: ignore[arg-type]
+    for number in range(6):
+        listeners.join(f"over-{number}", "acme", "plan", environment.clock.wall_ms())
+    listeners.join("gone", "acme", "plan", None)
+    listeners.show("gone", 1)
+    for name in "living", "other":
+        listeners.join(name, "acme", "plan", None)
+    environment.clock.sleep(ANNOUNCE_SECONDS_MAX)
+    held.gone.add("gone")
+    held.said.clear()
+    began_ms = environment.clock.boot_ms()
+    listeners.announce("acme", "plan", Poke(1))
+    assert [message for _, message in held.said].count(Poke(1)) == 3
+    assert environment.clock.boot_ms() - began_ms <= 2 * ANNOUNCE_SECONDS_MAX * 1000
+
+
+def test_the_listeners_of_several_documents_share_the_time_of_one(room: Room) -> None:
+    clock = room.container.store.environment.clock
+    room.held.on_post = lambda: clock.sleep(ANNOUNCE_SECONDS_MAX / 2)
+    for number in range(20):
+        room.container.listeners.join(str(number), "acme", f"plan/{number}", None)
+        room.container.note("acme", f"plan/{number}", 1)
+    began_ms = clock.boot_ms()
+    room.container.announce()
+    assert 1 <= len(room.held.said) <= 3
+    assert clock.boot_ms() - began_ms <= 1.5 * ANNOUNCE_SECONDS_MAX * 1000
+    room.container.announce()
+    assert len(room.held.said) <= 3, "pokes that come late are not sent with the next commit"
+
+
 @pytest.mark.parametrize("queued", ["", "all"])
 def test_a_client_behind_a_gateway_finds_the_address_and_hears_of_a_commit(queued: str, deployed: Deployed) -> None:
     deployed.serve(STRATALOG_QUEUED=queued)

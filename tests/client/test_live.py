@@ -56,7 +56,10 @@ class Listening:
     def _token(self) -> str:
         if len(self._tokens) == 1:
             self._listener.stop()
-        return self._tokens.pop(0)
+        token = self._tokens.pop(0)
+        if token == "failed":
+            raise RuntimeError("the session has ended")
+        return token
 
     def _poke(self) -> None:
         self.pokes += 1
@@ -68,6 +71,10 @@ def test_a_token_that_was_refused_is_offered_once(monkeypatch: pytest.MonkeyPatc
 
 def test_a_connection_that_ends_otherwise_is_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
     assert Listening(monkeypatch, ["good"] * 5, 1012).connections == 5
+
+
+def test_a_token_function_that_fails_once_is_called_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert Listening(monkeypatch, ["failed", "good", "end"], 1012).connections == 2
 
 
 def test_a_message_of_a_type_that_is_not_known_ends_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

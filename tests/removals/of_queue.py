@@ -119,8 +119,8 @@ REMOVALS: tuple[Removal, ...] = (
         (
             Edit(
                 LISTENERS,
-                "        living = self._living(name, consistent=True)\n",
-                "        living = self._living(name, consistent=False)\n",
+                "self._notify(name, None, Observation(self._clock), consistent=True)",
+                "self._notify(name, None, Observation(self._clock), consistent=False)",
             ),
         ),
         (f"{SOCKETS}::test_what_is_shown_at_once_is_taken_though_reads_at_half_price_lag",),
@@ -129,5 +129,56 @@ REMOVALS: tuple[Removal, ...] = (
         "B128",
         (Edit("src/stratalog/retry.py", "        if isinstance(cause, Conflict):\n", "        if True:\n"),),
         ("tests/log/test_contention.py::test_a_store_in_trouble_is_not_asked_more_often_towards_the_end",),
+    ),
+    Removal(
+        "B389",
+        (
+            Edit(
+                "src/stratalog/cli/queue.py",
+                '_module("prometheus_client").start',
+                'import_module("prometheus_client").start',
+            ),
+        ),
+        ("tests/cli/test_option_values.py::test_a_worker_without_the_metrics_library_names_the_extra",),
+    ),
+    Removal(
+        "B390",
+        (
+            Edit(
+                LISTENERS,
+                "            self._send(name, _shown(left), left, begun)\n",
+                "            self._send(name, _shown(left), left, Observation(self._clock))\n",
+            ),
+            Edit(
+                LISTENERS,
+                "        self._end_expired(name, listeners, begun)\n",
+                "        self._end_expired(name, listeners, Observation(self._clock))\n",
+            ),
+        ),
+        (f"{SOCKETS}::test_all_that_follows_a_message_shares_its_time",),
+    ),
+    Removal(
+        "B390",
+        (Edit("src/stratalog/aws/container.py", "Poke(version), begun)", "Poke(version))"),),
+        (f"{SOCKETS}::test_the_listeners_of_several_documents_share_the_time_of_one",),
+    ),
+    Removal(
+        "B391",
+        (
+            Edit(
+                "src/stratalog/worker/worker.py",
+                "                self._note_end(message, future)\n",
+                "                pass\n",
+            ),
+        ),
+        (
+            "tests/server/test_queue.py::test_an_acknowledgement_that_fails_aside_is_made_up_for",
+            "tests/server/test_queue.py::test_an_acknowledgement_that_fails_aside_for_another_reason_is_reported",
+        ),
+    ),
+    Removal(
+        "B392",
+        (Edit("src/stratalog/cli/naming.py", "        if not math.isfinite(number):\n", "        if False:\n"),),
+        ("tests/cli/test_option_values.py::test_a_number_is_finite",),
     ),
 )

@@ -75,4 +75,107 @@ REMOVALS: tuple[Removal, ...] = (
         (Edit("src/stratalog/maintenance/checkpoint.py", "and is_decimal(rest[0])", "and rest[0].isdecimal()"),),
         ("tests/maintenance/test_checkpoint.py::test_a_store_counts_its_histories_in_ascii_digits",),
     ),
+    Removal(
+        "B385",
+        (Edit("src/stratalog/cli/records.py", "with output_file(output) as out", 'with open(output, "wb") as out'),),
+        ("tests/cli/test_user_files.py::test_a_record_that_cannot_be_read_leaves_an_existing_file",),
+    ),
+    Removal(
+        "B385",
+        (
+            Edit("src/stratalog/cli/records.py", "handle.open(id, version.version)", "handle.open(id, at)"),
+            Edit(
+                "src/stratalog/cli/records.py",
+                '_plain(record, version), f"wrote',
+                '_plain(record, handle.stat(id, at)), f"wrote',
+            ),
+        ),
+        ("tests/cli/test_user_files.py::test_the_answer_describes_the_version_that_was_written",),
+    ),
+    Removal(
+        "B385",
+        (
+            Edit(
+                "apps/table/src/stratalog_table/commands.py",
+                "with output_file(output) as out",
+                'with open(output, "wb") as out',
+            ),
+        ),
+        ("apps/table/tests/test_cli.py::test_a_scan_that_fails_leaves_an_existing_file",),
+    ),
+    Removal(
+        "B386",
+        (
+            Edit(
+                "src/stratalog/cli/verification.py",
+                '    except FileExistsError as exc:\n        raise click.UsageError(f"{file}',
+                '    except ZeroDivisionError as exc:\n        raise click.UsageError(f"{file}',
+            ),
+        ),
+        ("tests/cli/test_user_files.py::test_the_signing_key_of_an_existing_file_is_not_overwritten",),
+    ),
+    Removal(
+        "B386",
+        (
+            Edit(
+                "src/stratalog/cli/program.py",
+                "        except OSError as exc:\n",
+                "        except ZeroDivisionError as exc:\n",
+            ),
+        ),
+        ("tests/cli/test_user_files.py::test_an_error_of_the_file_system_is_one_line",),
+    ),
+    Removal(
+        "B386",
+        (
+            Edit(
+                "src/stratalog/cli/files.py",
+                "    except UnicodeDecodeError as exc:\n",
+                "    except ZeroDivisionError as exc:\n",
+            ),
+        ),
+        ("tests/cli/test_user_files.py::test_a_file_that_is_no_text_is_refused",),
+    ),
+    Removal(
+        "B387",
+        (
+            Edit(
+                "src/stratalog/cli/files.py",
+                'descriptor, temporary = tempfile.mkstemp(prefix=".stratalog-", suffix=".partial", dir=target.parent)',
+                'descriptor = os.open(temporary := f"{target}.partial", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)',
+            ),
+        ),
+        (
+            "tests/cli/test_user_files.py::test_an_export_leaves_a_file_named_partial",
+            "tests/cli/test_user_files.py::test_two_commands_that_write_one_file_do_not_mix",
+        ),
+        ("FileNotFoundError",),
+    ),
+    Removal(
+        "B387",
+        (Edit("src/stratalog/cli/files.py", "if target.exists() and not target.is_file():", "if False:"),),
+        ("tests/cli/test_user_files.py::test_a_pipe_is_written_directly",),
+    ),
+    Removal(
+        "B388",
+        (
+            Edit(
+                "src/stratalog/cli/inspection.py",
+                "    if cut[: len(LINE_START)] != LINE_START[: len(cut)]:\n",
+                "    if False:\n",
+            ),
+        ),
+        ("tests/cli/test_user_files.py::test_a_file_of_something_else_is_not_cut_by_verify",),
+    ),
+    Removal(
+        "B388",
+        (
+            Edit(
+                "src/stratalog/cli/inspection.py",
+                '    *lines, cut = content.split(b"\\n")\n',
+                '    *lines, cut = content.split(b"\\n")\n    os.truncate(file, len(content) - len(cut))\n',
+            ),
+        ),
+        ("tests/cli/test_user_files.py::test_a_file_of_something_else_is_not_cut_by_verify",),
+    ),
 )

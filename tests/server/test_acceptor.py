@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import socket
 from collections.abc import AsyncIterator, Iterator
 from contextlib import ExitStack, asynccontextmanager
@@ -199,6 +200,23 @@ def test_an_error_of_accept_does_not_hold_up_the_connections_that_wait(many: Lis
                 await _turn(setups)
 
     asyncio.run(story())
+
+
+def test_any_error_of_the_listening_socket_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    async def story() -> None:
+        closed = Listening()
+
+        def accept() -> Any:
+            raise OSError(errno.EBADF, "Bad file descriptor")
+
+        closed.accept = accept  # type: ignore[method-assign]
+        setups = Setups(closed)
+        async with setups.accepting():
+            while not caplog.messages:
+                await _turn(setups)
+
+    asyncio.run(story())
+    assert caplog.messages == ["cannot accept connections: Bad file descriptor"]
 
 
 def test_the_loop_skips_a_connection_that_its_caller_aborted() -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import logging
 import socket
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from http.client import BadStatusLine, IncompleteRead
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from threading import Thread
 from typing import Any, get_args
@@ -343,19 +344,29 @@ def test_unknown_keys_are_fetched_once_a_minute_at_most() -> None:
     assert len(fetched) == 2
 
 
-def test_known_keys_stay_good_where_new_ones_cannot_be_fetched() -> None:
+def fails(error: Exception) -> Mapping[str, Any]:
+    raise error
+
+
+@pytest.mark.parametrize(
+    "fetch",
+    [
+        lambda: fails(OSError("no route")),
+        lambda: fails(BadStatusLine("HELLO")),
+        lambda: fails(IncompleteRead(b"{")),
+        lambda: fails(LookupError("of the application's own function")),
+        lambda: {"keys": ["no key"]},
+        lambda: {"keys": [{**key_set()["keys"][0], "kid": []}, {**key_set()["keys"][0], "kid": ["k1"]}]},
+    ],
+)
+def test_known_keys_stay_good_where_new_ones_cannot_be_fetched(fetch: Callable[[], Mapping[str, Any]]) -> None:
     clock = ManualClock()
-    away = [False]
-
-    def fetch() -> Mapping[str, Any]:
-        if away[0]:
-            raise OSError("no route")
-        return key_set()
-
-    tokens = web_tokens(keys=fetch, clock=clock)
+    fetches = [key_set]
+    tokens = web_tokens(keys=lambda: fetches.pop()(), clock=clock)
     assert tokens(token()) is not None
-    away[0] = True
+    fetches.append(fetch)
     clock.sleep(7200)
     assert tokens(token()) is not None
+    assert tokens(token()) is not None, "the next fetch waits"
     with pytest.raises(Unavailable):
         web_tokens(keys=fetch, clock=clock)(token())

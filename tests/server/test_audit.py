@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import errno
+import io
 import json
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -196,6 +199,33 @@ def test_a_full_disk_stops_nobody_and_is_counted() -> None:
     log.write(EVE, line(0))
     log.close()
     assert log.omitted >= 1
+
+
+class AlmostFull(io.FileIO):
+    """A file on a disk that has room for the first 10 bytes of a second line, and later for all bytes."""
+
+    calls = 0
+
+    def write(self, data: Any, /) -> int:
+        self.calls += 1
+        if self.calls == 3:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return super().write(data[:10] if self.calls == 2 else data)
+
+
+def test_a_line_that_a_full_disk_cuts_is_counted_and_the_next_one_is_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("stratalog.server.line_log.io.FileIO", AlmostFull)
+    log = LineLog(str(tmp_path / "log"), ManualClock(), 100)
+    for number in range(3):
+        log.write(EVE, line(number))
+    log.close()
+    assert log.omitted == 1
+    first, cut, *others = (tmp_path / "log").read_bytes().splitlines()
+    assert len(cut) == 10
+    assert json.loads(first)["time_ms"] == 0
+    assert [json.loads(one)["event"] for one in others] == ["omitted", "forbidden"]
 
 
 def test_lines_left_out_are_a_metric(tmp_path: Path) -> None:

@@ -395,8 +395,19 @@ def test_an_acknowledgement_that_fails_aside_is_made_up_for() -> None:
     worker.run(drain=True)
     path.clock.sleep(31)
     worker.run(drain=True)
-    assert (worker.counts["applied"], worker.counts["seen"]) == (1, 1)
+    assert (worker.counts["applied"], worker.counts["seen"], worker.counts["port errors"]) == (1, 1, 1)
     assert path.waiting() == []
+
+
+def test_an_acknowledgement_that_fails_aside_for_another_reason_is_reported() -> None:
+    path = QueuePath()
+    path.push(put("ada", 1))
+    path.store.queue.acknowledge = lambda message: raises(Corrupt("simulated"))  # type: ignore[method-assign]
+    reported: list[str] = []
+    worker = Worker(path.store, report_failure=lambda message, reason: reported.append(reason), aside=AtOnce())
+    worker.run(drain=True)
+    assert [reason.split(":")[0] for reason in reported] == ["Corrupt"]
+    assert (worker.counts["applied"], worker.counts["failures"]) == (1, 1)
 
 
 def test_a_worker_ends_once_it_is_told_to_though_there_is_more() -> None:

@@ -84,6 +84,30 @@ test("an invalid token is sent once, and again after hurry(); another token is s
   live.stop();
 });
 
+test("live updates outlast a token function that rejects and a WebSocket that throws", async () => {
+  const opened = sockets();
+  let failure = "token";
+  const token = async () => {
+    if (failure === "token") throw new Error("the session has ended");
+    return "good";
+  };
+  const address = () => {
+    if (failure === "address") throw new SyntaxError("an insecure WebSocket");
+    return { url: "ws://a" };
+  };
+  const live = new Live(address, token, { onPoke() {}, onPresence() {} });
+  live.start();
+  await turns();
+  for (const next of ["address", ""]) {
+    assert.equal(opened.length, 0);
+    failure = next;
+    live.hurry();
+    await turns();
+  }
+  assert.equal(opened.length, 1);
+  live.stop();
+});
+
 test("a refused token is not sent again: the request fails with the same error", async () => {
   let asked = 0;
   let token = "wrong";

@@ -202,6 +202,17 @@ def test_a_damaged_file_is_listed_left_out_and_taken_back(run: Run) -> None:
     assert run("scan", "acme/events", "--output", "all.parquet") == "1,000 rows in all.parquet\n"
 
 
+def test_a_scan_that_fails_leaves_an_existing_file(run: Run) -> None:
+    run("create", "acme/events", "--key", "id:long", "--data", "lake")
+    run("ingest", "acme/events", "0.parquet", "1.parquet", "--rows-per-file", "100")
+    run("scan", "acme/events", "--output", "found.parquet")
+    before = Path("found.parquet").read_bytes()
+    last = sorted(Path("lake").rglob("*.parquet"))[-1]
+    last.write_bytes(last.read_bytes()[:100])
+    assert "cannot be read" in run("scan", "acme/events", "--output", "found.parquet", code=6)
+    assert Path("found.parquet").read_bytes() == before
+
+
 def test_what_a_creation_left_is_deleted(run: Run, tmp_path: Path) -> None:
     with stratalog.open("store") as store:
         store.create("acme", "events")

@@ -13,6 +13,7 @@ from functools import cache, cached_property
 from msgspec import structs
 
 from stratalog.aws.listeners import Connections, Listeners
+from stratalog.clock import Observation
 from stratalog.errors import Invalid
 from stratalog.protocol.live import Poke
 from stratalog.server.application import Application
@@ -80,10 +81,16 @@ class Container:
             self._news[organisation, name] = max(version, self._news.get((organisation, name), 0))
 
     def announce(self) -> None:
-        """Poke the listeners of each document that `note` has noted. Raises nothing: pokes are only hints."""
+        """Poke the listeners of each document that `note` has noted. Raises nothing: pokes are only hints.
+
+        All documents share the time of one announcement.
+        """
+        if not self._news:
+            return
+        begun = Observation(self.store.environment.clock)
         while self._news:
             (organisation, name), version = self._news.popitem()
-            self.listeners.announce(organisation, name, Poke(version))
+            self.listeners.announce(organisation, name, Poke(version), begun)
 
 
 @cache

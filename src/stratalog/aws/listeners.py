@@ -138,28 +138,43 @@ class Listeners:
 
     def here(self, organisation: str, name: str) -> Here:
         """Return the states that the connections of a document show."""
-        return _shown(self._living((organisation, name), consistent=True))
+        listeners = list(self._all((organisation, name), True))
+        self._end_expired((organisation, name), listeners, Observation(self._clock))
+        return _shown(self._living(listeners))
 
     def name_of(self, id: str) -> Name | None:
         """Return organisation and name of the document that a connection listens to, or None."""
         item = self._index.get(connection_partition(id), NAME_SORT)
         return None if item is None else (str(item.attributes["o"]), str(item.attributes["d"]))
 
-    def announce(self, organisation: str, name: str, message: FromServer) -> None:
-        """Send a message to all listeners in reach, and remove the closed listeners. Raises no StratalogError."""
+    def announce(self, organisation: str, name: str, message: FromServer, begun: Observation | None = None) -> None:
+        """Send a message to all listeners in reach, and remove the closed listeners. Raises no StratalogError.
+
+        A caller that makes several announcements gives all of them its ``begun``, so that they share the time of one.
+        """
         try:
             # An eventually consistent read costs half as much. A listener that it misses has just joined, and pulls.
-            self._send((organisation, name), message, self._living((organisation, name), consistent=False))
+            self._notify((organisation, name), message, begun or Observation(self._clock), consistent=False)
         except StratalogError as exc:
             _log.warning("the listeners of %s/%s were not notified: %s", organisation, name, exc)
 
     def _send_shown(self, name: Name) -> None:
-        living = self._living(name, consistent=True)
-        self._send(name, _shown(living), living)
+        self._notify(name, None, Observation(self._clock), consistent=True)
 
-    def _send(self, name: Name, message: FromServer, living: list[GatewayListener]) -> None:
+    def _notify(self, name: Name, message: FromServer | None, begun: Observation, *, consistent: bool) -> None:
+        """Send a message to the listeners, or for None the states that they show. Then close expired connections.
+
+        All this begins nothing new once `ANNOUNCE_SECONDS_MAX` have passed since ``begun``.
+        """
+        if _is_over(begun):
+            return
+        listeners = list(self._all(name, consistent))
+        living = self._living(listeners)
+        self._send(name, _shown(living) if message is None else message, living, begun)
+        self._end_expired(name, listeners, begun)
+
+    def _send(self, name: Name, message: FromServer, living: list[GatewayListener], begun: Observation) -> None:
         """Send a message to the listeners. If a closed listener showed a state, send the others the new states."""
-        begun = Observation(self._clock)
         send = partial(self._send_to, name, message, begun)
         if len(living) < 2:
             stays = [send(listener) for listener in living]
@@ -168,11 +183,11 @@ class Listeners:
                 stays = list(threads.map(send, living))
         left = [listener for listener, stay in zip(living, stays, strict=True) if stay]
         if _shown(left) != _shown(living):
-            self._send(name, _shown(left), left)
+            self._send(name, _shown(left), left, begun)
 
     def _send_to(self, name: Name, message: FromServer, begun: Observation, listener: GatewayListener) -> bool:
         """Send a message to one listener. If its connection is closed, remove it and return False."""
-        if begun.age_seconds() > ANNOUNCE_SECONDS_MAX:
+        if _is_over(begun):
             return True
         try:
             if self.connections.post(listener.id, message):
@@ -183,15 +198,16 @@ class Listeners:
             _log.info("a listener of %s/%s was not notified: %s", *name, exc)
             return True
 
-    def _living(self, name: Name, *, consistent: bool) -> list[GatewayListener]:
-        """Return the listeners that have not expired, and close the connections of the expired listeners."""
-        now_ms, begun = self._clock.wall_ms(), Observation(self._clock)
-        listeners = list(self._all(name, consistent))
-        for listener in listeners:
-            # Close expired connections until the time is over. The next call closes the other expired connections.
-            if listener.expires_ms <= now_ms and begun.age_seconds() <= ANNOUNCE_SECONDS_MAX:
-                self._end(name, listener)
+    def _living(self, listeners: list[GatewayListener]) -> list[GatewayListener]:
+        now_ms = self._clock.wall_ms()
         return [listener for listener in listeners if listener.expires_ms > now_ms]
+
+    def _end_expired(self, name: Name, listeners: list[GatewayListener], begun: Observation) -> None:
+        """Close expired connections until the time is over. The next call closes the other expired connections."""
+        now_ms = self._clock.wall_ms()
+        for listener in listeners:
+            if listener.expires_ms <= now_ms and not _is_over(begun):
+                self._end(name, listener)
 
     def _end(self, name: Name, listener: GatewayListener) -> None:
         """Close and remove an expired connection. After a failure, the next message to the document tries again."""
@@ -214,6 +230,10 @@ class Listeners:
     def _forget(self, name: Name, id: str) -> None:
         self._index.commit([Delete(listeners_partition(*name), escape(id))])
         self._index.commit([Delete(connection_partition(id), NAME_SORT)])
+
+
+def _is_over(begun: Observation) -> bool:
+    return begun.age_seconds() > ANNOUNCE_SECONDS_MAX
 
 
 def _listener(item: Item) -> GatewayListener:

@@ -9,6 +9,7 @@ program       the group of commands, its errors and exit codes
 plugins       commands of other distributions
 session       options of every command, and the store
 naming        names, versions, times and arguments as people type them
+files         files of the user that commands read and write
 output        tables, times, colours, JSON, progress
 stores        make a store, list its content
 documents     make, change, show and delete a document
@@ -45,7 +46,8 @@ from stratalog.cli import (
     usage,
     verification,
 )
-from stratalog.cli.naming import milliseconds, parse_arguments, split_name, version_of
+from stratalog.cli.files import output_file
+from stratalog.cli.naming import FiniteRange, milliseconds, parse_arguments, split_name, version_of
 from stratalog.cli.output import dim, local_time, note, print_json, print_table, progress, short, size_text
 from stratalog.cli.program import FAILED, Failed, Program
 from stratalog.cli.serve import load_application, of_every_server, serve_application
@@ -54,6 +56,7 @@ from stratalog.cli.session import Session, command, of_every_command
 __all__ = [
     "FAILED",
     "Failed",
+    "FiniteRange",
     "Session",
     "command",
     "dim",
@@ -64,6 +67,7 @@ __all__ = [
     "note",
     "of_every_command",
     "of_every_server",
+    "output_file",
     "parse_arguments",
     "print_json",
     "print_table",

@@ -11,6 +11,7 @@ from typing import Any
 
 import click
 
+from stratalog.cli.naming import FiniteRange
 from stratalog.cli.output import dim, note, print_table
 from stratalog.cli.session import Session, command
 from stratalog.costs.bill import DAYS_A_MONTH, Deployment, Functions, Units, bill, monthly, total
@@ -47,8 +48,12 @@ NUMBERS = range(1, 8)
     show_default=True,
     help="Memory of a Lambda function.",
 )
-@click.option("--warm-ms", type=float, default=25, show_default=True, help="Duration of a warm call in ms.")
-@click.option("--cold-ms", type=float, default=1000, show_default=True, help="Duration of a cold start in ms.")
+@click.option(
+    "--warm-ms", type=FiniteRange(min=0), default=25, show_default=True, help="Duration of a warm call in ms."
+)
+@click.option(
+    "--cold-ms", type=FiniteRange(min=0), default=1000, show_default=True, help="Duration of a cold start in ms."
+)
 @click.option("--x86", is_flag=True, help="Lambda functions on x86 instead of Arm.")
 def cost(
     session: Session,
@@ -79,13 +84,16 @@ def _function(text: str) -> Callable[..., Any]:
     module, colon, name = text.partition(":")
     if not (colon and module and name):
         raise click.BadParameter(f"{text!r} is not MODULE:NAME, as in myapp:typical_day")
-    sys.path.insert(0, os.getcwd())
+    here = os.getcwd()
+    sys.path.insert(0, here)
     try:
         function = getattr(import_module(module), name)
     except (ImportError, AttributeError) as exc:
         raise click.BadParameter(f"{text!r} cannot be loaded: {exc}") from exc
     finally:
-        sys.path.pop(0)
+        # The module may have put a folder before this one.
+        if here in sys.path:
+            sys.path.remove(here)
     if not callable(function):
         raise click.BadParameter(f"{text!r} is not a function")
     return function  # type: ignore[no-any-return]

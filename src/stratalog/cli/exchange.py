@@ -12,6 +12,7 @@ from typing import BinaryIO
 
 import click
 
+from stratalog.cli.files import output_file
 from stratalog.cli.naming import split_name, version_of
 from stratalog.cli.output import print_json, progress
 from stratalog.cli.session import Session, command
@@ -70,18 +71,12 @@ def _document_for_state(store: Store, name: str) -> Document:
 
 @contextmanager
 def _writing(file: str) -> Iterator[BinaryIO]:
-    """Yield the output, or a file that gets its name only once it is complete. After an error the file is removed."""
+    """Yield the output, or a file; see `output_file`."""
     if file == "-":
         yield sys.stdout.buffer
         return
-    target = Path(file)
-    partial = target.with_name(f"{target.name}.partial")
-    try:
-        with partial.open("wb") as out:
-            yield out
-        partial.replace(target)
-    finally:
-        partial.unlink(missing_ok=True)
+    with output_file(file) as out:
+        yield out
 
 
 @contextmanager

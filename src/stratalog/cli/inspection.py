@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,10 @@ from stratalog.maintenance.repair import repair_histories, repair_store
 from stratalog.maintenance.verification import HistoryName
 
 __all__ = ["inspect_histories", "show_damages", "show_repair"]
+
+
+LINE_START = b'{"history":'
+"""The beginning of each `FinishedHistory` in JSON."""
 
 
 class FinishedHistory(msgspec.Struct):
@@ -143,13 +148,17 @@ def _read_finished(file: Path | None) -> list[FinishedHistory]:
     """Read the file's lines. Cut off an incomplete last line, whose write was interrupted. Raises Invalid."""
     if file is None or not file.exists():
         return []
-    lines = file.read_bytes().split(b"\n")
-    if lines.pop():
-        file.write_bytes(b"".join(line + b"\n" for line in lines))
+    content = file.read_bytes()
+    *lines, cut = content.split(b"\n")
+    if cut[: len(LINE_START)] != LINE_START[: len(cut)]:
+        raise Invalid("not a file of verify --resume", path=file)
     try:
-        return [_decode_finished(line) for line in lines]
+        finished = [_decode_finished(line) for line in lines]
     except msgspec.DecodeError as exc:
         raise Invalid("not a file of verify --resume", path=file, reason=str(exc)) from exc
+    if cut:
+        os.truncate(file, len(content) - len(cut))
+    return finished
 
 
 def _add_finished(file: Path, line: FinishedHistory) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 import msgspec
 
-from stratalog.cli.naming import version_of
+from stratalog.cli.naming import FiniteRange, version_of
 from stratalog.cli.output import note, print_json, print_table, progress, size_text
 from stratalog.cli.program import FAILED, Failed
 from stratalog.cli.serve import load_application
@@ -99,7 +99,7 @@ def _sweep(store: Store, organisation: str, total: dict[str, int]) -> None:
 dry_run_option = click.option("--dry-run", is_flag=True, help="Change nothing; report what would be done.")
 until_option = click.option(
     "--until",
-    type=click.FloatRange(min=0),
+    type=FiniteRange(min=0),
     metavar="SECONDS",
     help="Stop after this time; the next run resumes.  [default: no limit]",
 )

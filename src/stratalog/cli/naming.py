@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from datetime import UTC, datetime
 from typing import Any
 
@@ -13,7 +14,18 @@ from stratalog.errors import Invalid
 from stratalog.log import Log
 from stratalog.protocol.readable import from_json
 
-__all__ = ["milliseconds", "parse_arguments", "split_name", "version_of"]
+__all__ = ["FiniteRange", "milliseconds", "parse_arguments", "split_name", "version_of"]
+
+
+class FiniteRange(click.FloatRange):
+    """A number in a range. Refuses NaN and infinities, which `click.FloatRange` accepts."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Return the number. Raises BadParameter."""
+        number: float = super().convert(value, param, ctx)
+        if not math.isfinite(number):
+            self.fail(f"{value!r} is not a finite number.", param, ctx)
+        return number
 
 
 def split_name(name: str) -> tuple[str, str]:

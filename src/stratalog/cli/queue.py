@@ -15,6 +15,7 @@ from typing import Any
 import click
 from msgspec import structs
 
+from stratalog.cli.naming import FiniteRange
 from stratalog.cli.output import dim, local_time, note, print_json
 from stratalog.cli.program import FAILED, Failed
 from stratalog.cli.serve import load_application
@@ -36,7 +37,7 @@ THREADS_ASIDE = RECEIVE_MESSAGES_MAX
 @click.option("--drain", is_flag=True, help="Exit once the queue is empty.")
 @click.option(
     "--visibility",
-    type=click.FloatRange(0.1, VISIBILITY_SECONDS_MAX),
+    type=FiniteRange(0.1, VISIBILITY_SECONDS_MAX),
     metavar="SECONDS",
     help="How long the messages of a worker that died stay hidden from others.  [default: 30]",
 )
@@ -54,7 +55,7 @@ def work(
     APPLICATION is the served application: a short name, or MODULE:NAME. Several workers may share a store. Each worker
     is a process of its own.
     """
-    server = _module("worker.worker")
+    server = _module("stratalog.worker.worker")
     store = _opened(session, application)
     settings = session.settings.over("worker", server.WorkerSettings())
     if visibility is not None:
@@ -81,7 +82,7 @@ def dead_letters() -> None:
 @click.option("--after", metavar="LETTER", default="", help="Only letters after this one.")
 def list_(session: Session, after: str) -> None:
     """List dead letters, oldest first, with the reasons."""
-    listed = _module("worker.dead_letters").list_letters(session.open(), after=after)
+    listed = _module("stratalog.worker.dead_letters").list_letters(session.open(), after=after)
     rows = ((letter, _row(letter)) for letter in listed)
     head = ["letter", "document", "mutation", "since", "redriven", "reason"]
     session.answer_list(rows, "no dead letters", head=[head])
@@ -100,7 +101,7 @@ def redrive(session: Session, letters: tuple[str, ...], every: bool, args: str |
         raise click.UsageError("name the letters to redrive, or give --all")
     if args is not None and len(letters) != 1:
         raise click.UsageError("--args needs exactly one letter")
-    server = _module("worker.dead_letters")
+    server = _module("stratalog.worker.dead_letters")
     store = _opened(session, application)
     if args is not None:
         letters = (server.edit_letter(store, letters[0], from_json(args)),)
@@ -121,7 +122,7 @@ def redrive(session: Session, letters: tuple[str, ...], every: bool, args: str |
 
 def _module(name: str) -> Any:
     try:
-        return import_module(f"stratalog.{name}")
+        return import_module(name)
     except ModuleNotFoundError as exc:
         raise click.ClickException(
             f'the queue needs the server extra: pip install "stratalog[server]" ({exc})'
@@ -152,9 +153,9 @@ def _serve_metrics(store: Store, port: int) -> int:
 
     Raises ClickException.
     """
-    start: Any = import_module("prometheus_client").start_http_server
+    start: Any = _module("prometheus_client").start_http_server
     try:
-        server, _ = start(port, "127.0.0.1", _module("server.metrics").core_counters(store.environment))
+        server, _ = start(port, "127.0.0.1", _module("stratalog.server.metrics").core_counters(store.environment))
     except OSError as exc:
         raise click.ClickException(f"cannot serve metrics at port {port}: {exc.strerror}") from exc
     bound: int = server.server_port

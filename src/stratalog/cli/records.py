@@ -10,6 +10,7 @@ from typing import Any, BinaryIO
 
 import click
 
+from stratalog.cli.files import output_file
 from stratalog.cli.naming import milliseconds, parse_arguments, split_name
 from stratalog.cli.output import dim, local_time, print_json, size_text
 from stratalog.cli.session import Session, command, of_every_command
@@ -76,10 +77,12 @@ def get(session: Session, record: str, at: int | None, output: str | None) -> No
     """Write the body of a version to a file or to the output; with --json print it with its version."""
     handle, id = _open(session, record)
     if output:
-        with Path(output).open("wb") as out:
-            for part in handle.open(id, at):
+        # Without --at another writer may add versions meanwhile, so read the version that the answer describes.
+        version = handle.stat(id, at)
+        with output_file(output) as out:
+            for part in handle.open(id, version.version):
                 out.write(part)
-        session.answer(_plain(record, handle.stat(id, at)), f"wrote {output}")
+        session.answer(_plain(record, version), f"wrote {output}")
     elif session.json:
         content = handle.get(id, at)
         print_json({**_plain(record, content.version), "body": content.body})

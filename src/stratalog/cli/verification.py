@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from stratalog.cli.files import read_text
 from stratalog.cli.inspection import inspect_histories, show_repair
 from stratalog.cli.naming import split_name
 from stratalog.cli.output import note, print_json, print_table, progress
@@ -148,7 +149,7 @@ def checkpoint(
         raise click.UsageError("--all signs the whole store; give no names with it")
     if not of_store:
         _refuse({"--lines": lines}, "needs --all")
-    signing = read_signing_key(key.read_text())
+    signing = read_signing_key(read_text(key))
     text = _store_checkpoint(session, lines) if of_store else _checkpoint_of_history(session, names, records)
     signed = sign_note(text, signing)
     session.answer({"note": signed, "key": str(signing.verifier)}, signed.removesuffix("\n"))
@@ -160,8 +161,11 @@ def checkpoint(
 def checkpoint_key(session: Session, name: str, file: Path) -> None:
     """Create a signing key, write it to a new file, and print its public verifier key."""
     signing = new_signing_key(SystemClock(), name)
-    with os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as out:
-        out.write(signing.encoded() + "\n")
+    try:
+        with os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as out:
+            out.write(signing.encoded() + "\n")
+    except FileExistsError as exc:
+        raise click.UsageError(f"{file} exists; give another file, or delete it first") from exc
     session.answer({"key": str(signing.verifier), "file": str(file)}, str(signing.verifier))
 
 
@@ -198,14 +202,14 @@ def _store_checkpoint(session: Session, lines: Path | None) -> str:
 def _verify_against(
     session: Session, against: Path, lines: Path | None, key: str | None, chosen: list[HistoryName]
 ) -> None:
-    verifier = None if key is None else read_verifier_key(Path(key).read_text() if Path(key).is_file() else key)
-    noted = read_checkpoint(open_note(against.read_text(encoding="utf-8"), verifier))
+    verifier = None if key is None else read_verifier_key(read_text(Path(key)) if Path(key).is_file() else key)
+    noted = read_checkpoint(open_note(read_text(against), verifier))
     if isinstance(noted, Checkpoint):
         checkpoints = [noted]
     elif lines is None:
         raise click.UsageError("the checkpoint of a whole store needs --lines FILE, the list written with it")
     else:
-        checkpoints = read_lines(noted, lines.read_text(encoding="utf-8"))
+        checkpoints = read_lines(noted, read_text(lines))
     if chosen and (len(chosen), len(checkpoints)) != (1, 1):
         raise click.UsageError("a name may be given only with the checkpoint of one history")
     if verifier is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable
 from contextlib import suppress
@@ -23,6 +24,7 @@ CLOSE_SECONDS_MAX = 1.0
 RETRY_POLICY = RetryPolicy(wait_seconds_first=0.2, wait_seconds_max=30)
 
 INVALID_TOKEN = 4401
+_log = logging.getLogger("stratalog.client")
 _decode = msgspec.json.Decoder(FromServer).decode
 
 
@@ -55,13 +57,15 @@ class PokeListener:
     def run(self) -> None:
         """Listen until `stop`, and reconnect with back-off whenever a connection ends."""
         while not self._stopped.is_set():
-            token = self._token()
-            # The listener reports no errors, since pokes are hints and the client also pulls at intervals. The listener
-            # does not repeat a refused token, because the server would count each repetition as an attempt to guess a
-            # token.
-            if token != self._refused_token:
+            # The listener reports no errors of a connection, since pokes are hints and the client also pulls at
+            # intervals.
+            try:
                 with suppress(OSError, WebSocketException, TimeoutError, msgspec.DecodeError):
-                    self._listen(token)
+                    self._connect()
+            except Exception:  # noqa: BLE001 - an error of the application must not end the thread
+                # Without this thread the client would hear no more pokes. The application's ``token`` may fail once and
+                # later succeed.
+                _log.exception("a live connection failed")
             self._stopped.wait(self._retry.next_seconds())
 
     def stop(self) -> None:
@@ -71,6 +75,12 @@ class PokeListener:
             connection = self._connection
         if connection is not None:
             connection.close()
+
+    def _connect(self) -> None:
+        token = self._token()
+        # Do not repeat a refused token: the server would count each repetition as an attempt to guess a token.
+        if token != self._refused_token:
+            self._listen(token)
 
     def _listen(self, token: str) -> None:
         environment, silence_seconds = self._address(), float(SILENCE_SECONDS_MAX)

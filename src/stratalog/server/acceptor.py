@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import errno
 import logging
 import socket
 from collections.abc import Callable
@@ -23,7 +22,6 @@ __all__ = ["Acceptor"]
 
 _log = logging.getLogger("stratalog.server")
 _REQUEST_BYTES_READ = 64 * 1024
-_EXHAUSTED = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 Protocol = Callable[[Allocation], asyncio.Protocol]
 
 
@@ -63,8 +61,7 @@ class Acceptor:
                 try:
                     await self._accept_some()
                 except OSError as exc:
-                    if exc.errno in _EXHAUSTED:
-                        _log.error("cannot accept connections: %s", exc.strerror)
+                    _log.error("cannot accept connections: %s", exc.strerror)
                     # The socket stays readable, so the next try would fail at once. Without a pause this loop would
                     # spin.
                     await asyncio.sleep(ACCEPT_RETRY_SECONDS)

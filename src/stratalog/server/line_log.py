@@ -6,6 +6,7 @@ fast, from one holder or from all together. So no caller can fill the disk, or d
 
 from __future__ import annotations
 
+import errno
 import io
 import logging
 import os
@@ -106,6 +107,7 @@ class _File:
     def __init__(self, target: str) -> None:
         self._target = target
         self._has_failed = False
+        self._is_cut = False
         self._file: io.FileIO | None = None
         self._open()
 
@@ -115,7 +117,15 @@ class _File:
             self.close()
             self._open()
         assert self._file is not None
-        self._file.write(line + b"\n")
+        # After a cut line begin a new line, so that only the cut line cannot be decoded.
+        left = memoryview(b"\n" * self._is_cut + line + b"\n")
+        while left:
+            # A call may write only some bytes, for example those for which an almost full disk has room.
+            count = self._file.write(left)
+            if not count:
+                raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+            left = left[count:]
+            self._is_cut = bool(left)
         self._has_failed = False
 
     def note_failure(self, error: OSError) -> None:
@@ -136,6 +146,7 @@ class _File:
         else:
             # Only the server's own user may read the file: it records which callers were refused.
             self._file = io.FileIO(self._target, "ab", opener=lambda path, flags: os.open(path, flags, 0o600))
+            self._is_cut = False
 
     def _is_current(self, file: io.FileIO) -> bool:
         """Return whether the name still refers to the file. Log rotation may have moved or removed the file."""

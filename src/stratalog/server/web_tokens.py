@@ -6,6 +6,7 @@ The server's operator sets the algorithms, and the server never takes them from 
 
 from __future__ import annotations
 
+import logging
 import threading
 import urllib.request
 from collections.abc import Callable, Mapping, Sequence
@@ -29,6 +30,7 @@ from stratalog.server.security import Principal
 __all__ = ["WebTokens", "principal_from_claims"]
 
 ALGORITHMS_KNOWN = frozenset({"RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"})
+_log = logging.getLogger("stratalog.server")
 Fetch = Callable[[], Mapping[str, Any]]
 
 
@@ -133,11 +135,13 @@ class _Keys:
         """
         try:
             fetched = jwt.PyJWKSet.from_dict(dict(self._fetch()))
-        except (OSError, ValueError, TypeError, msgspec.DecodeError, jwt.PyJWTError) as exc:
+            self._keys = {key.key_id: key for key in fetched.keys if key.key_id}
+        except Exception as exc:
+            # A malformed response has errors of http.client, a malformed key has errors of several kinds, and an
+            # application's own function to fetch keys may raise any error.
             if not self._keys:
                 raise Unavailable("the issuer's keys cannot be fetched", reason=type(exc).__name__) from exc
-        else:
-            self._keys = {key.key_id: key for key in fetched.keys if key.key_id}
+            _log.warning("the issuer's keys cannot be fetched: %r", exc)
         self._fetched_ms = self._clock.boot_ms()
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 from stratalog.clock import Clock
@@ -207,22 +207,21 @@ class BlobsContract(ABC):
 
     def test_of_a_put_and_a_delete_at_once_no_put_is_lost(self) -> None:
         blobs = self.make(ManualClock())
-        for _ in range(50):
-            blobs.put(_key(SOME_BYTES), SOME_BYTES)
-            seen = _stat(blobs, SOME_BYTES)
-            deleter = threading.Thread(target=blobs.delete, args=(_key(SOME_BYTES), seen.stamp))
-            deleter.start()
-            blobs.put(_key(SOME_BYTES), SOME_BYTES)
-            deleter.join()
-            assert blobs.get(_key(SOME_BYTES)) == SOME_BYTES
+        with ThreadPoolExecutor(1) as threads:
+            for _ in range(50):
+                blobs.put(_key(SOME_BYTES), SOME_BYTES)
+                seen = _stat(blobs, SOME_BYTES)
+                deleting = threads.submit(blobs.delete, _key(SOME_BYTES), seen.stamp)
+                blobs.put(_key(SOME_BYTES), SOME_BYTES)
+                deleting.result()  # raises the error of the thread
+                assert blobs.get(_key(SOME_BYTES)) == SOME_BYTES
 
     def test_threads_may_put_one_blob_at_once(self) -> None:
         blobs = self.make(ManualClock())
-        threads = [threading.Thread(target=blobs.put, args=(_key(SOME_BYTES), SOME_BYTES)) for _ in range(8)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        with ThreadPoolExecutor(8) as threads:
+            putting = [threads.submit(blobs.put, _key(SOME_BYTES), SOME_BYTES) for _ in range(8)]
+        for put in putting:
+            put.result()  # raises the error of the thread
         assert blobs.get(_key(SOME_BYTES)) == SOME_BYTES
         assert [stat.key for stat in blobs.list("")] == [_key(SOME_BYTES)]
 

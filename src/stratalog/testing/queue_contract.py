@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 from stratalog.clock import Clock
@@ -188,11 +188,10 @@ class QueueContract(ABC):
         for n in range(60):
             queue.send(f"g{n % 6}", [b"%d" % n])
         done: list[Message] = []
-        threads = [threading.Thread(target=_work, args=(queue, done)) for _ in range(6)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        with ThreadPoolExecutor(6) as threads:
+            working = [threads.submit(_work, queue, done) for _ in range(6)]
+        for worker in working:
+            worker.result()  # raises the error of the thread
         _work(queue, done)
         assert sorted(int(message.body) for message in done) == list(range(60))
         for group in {message.group for message in done}:

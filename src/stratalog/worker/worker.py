@@ -81,7 +81,7 @@ class Worker:
         self._settler = Settler(store, self._settings.receives_max)
         self._report_failure = report_failure
         self._aside = aside
-        self._finishing: list[Future[None]] = []
+        self._finishing: list[tuple[Message, Future[None]]] = []
         self._clock: Clock = store.environment.clock
         self._hands: dict[str, _Hand] = {}
         self._lock = threading.Lock()
@@ -115,7 +115,8 @@ class Worker:
                 first, maximum = self._settings.idle_seconds_first, self._settings.idle_seconds_max
                 self._clock.sleep(min(maximum, first * 2 ** min(idle, 30)))
         self._let_go()
-        wait(self._finishing)
+        wait(self._unfinished())
+        self._unfinished()
 
     def stop(self) -> None:
         """Make `run` end after the current step, and release the unsettled messages."""
@@ -215,10 +216,29 @@ class Worker:
         if self._aside is None:
             self._settler.finish(settled)
         else:
-            self._finishing = [*self._unfinished(), self._aside.submit(self._settler.finish, settled)]
+            self._unfinished()
+            self._finishing.append((settled.message, self._aside.submit(self._settler.finish, settled)))
 
     def _unfinished(self) -> list[Future[None]]:
-        return [future for future in self._finishing if not future.done()]
+        """Return the acknowledgements in progress, and note the failures of those that have ended. Raises Closed."""
+        before, self._finishing = self._finishing, []
+        for message, future in before:
+            if future.done():
+                self._note_end(message, future)
+            else:
+                self._finishing.append((message, future))
+        return [future for _, future in self._finishing]
+
+    def _note_end(self, message: Message, future: Future[None]) -> None:
+        """Note a failed acknowledgement. The queue delivers the message again when its visibility ends."""
+        try:
+            future.result()
+        except TRANSIENT:
+            self.counts["port errors"] += 1
+        except Closed:
+            raise
+        except Exception as exc:  # noqa: BLE001 - one message that cannot be acknowledged must not stop the others
+            self._report_failure(message, self._settler.note_failure(message, exc))
 
     def _fail(self, message: Message, error: Exception) -> None:
         """Store the reason. Release the message for a while, with all later messages of its group."""

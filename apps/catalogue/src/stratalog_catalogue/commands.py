@@ -14,6 +14,7 @@ from stratalog import Store
 from stratalog.cli import (
     FAILED,
     Failed,
+    FiniteRange,
     Session,
     command,
     local_time,
@@ -119,7 +120,7 @@ def add(session: Session, source: str, location: str, adapter: str, form: str, t
 @of_sources
 @click.option(
     "--every",
-    type=click.FloatRange(1),
+    type=FiniteRange(1),
     metavar="SECONDS",
     help="Keep running, and poll the due sources at this interval.",
 )

@@ -15,6 +15,7 @@ from stratalog.cli import (
     local_time,
     note,
     of_every_command,
+    output_file,
     short,
     size_text,
     split_name,
@@ -201,7 +202,8 @@ def export(session: Session, name: str, file: Path, at: str | None, original: bo
         raise click.UsageError("--at needs an export: --original writes the imported file, which has no versions")
     opened = _opened(session, name)
     body, report = _exported(opened, file, version_of(opened.log, at), original, tab)
-    file.write_bytes(body)
+    with output_file(file) as out:
+        out.write(body)
     for line in report.lines():
         note(line)
     plain = {"name": name, "file": str(file), "bytes": len(body), "report": msgspec.to_builtins(report)}

@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from importlib import import_module
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import click
 
-from stratalog.cli import Failed, Session, command, note, of_every_command, print_json, progress, split_name
+from stratalog.cli import (
+    Failed,
+    Session,
+    command,
+    note,
+    of_every_command,
+    output_file,
+    print_json,
+    progress,
+    split_name,
+)
 from stratalog_table.command_parts import (
     FAILED,
     data_url,
@@ -202,18 +214,16 @@ def show(session: Session, table: str) -> None:
     session.answer_list(rows, "the table has no partitions", head=head, right=[1, 2, 3, 4])
 
 
-def _written(parts: Any, output: str) -> int:
-    parquet, writer, count = import_module("pyarrow.parquet"), None, 0
-    try:
-        for part in parts:
-            writer = writer or parquet.ParquetWriter(output, part.schema)
+def _written(parts: Iterator[Any], output: str) -> int:
+    parquet, count = import_module("pyarrow.parquet"), 0
+    first = next(parts, None)
+    if first is None:
+        note("no rows in the range; no file was written")
+        return 0
+    with output_file(output) as out, parquet.ParquetWriter(out, first.schema) as writer:
+        for part in chain([first], parts):
             writer.write_table(part)
             count += part.num_rows
-    finally:
-        if writer is not None:
-            writer.close()
-    if writer is None:
-        note("no rows in the range; no file was written")
     return count
 
 

@@ -78,6 +78,9 @@ export class Live {
       const token = await this.#token();
       if (token === this.#refusedToken) return;
       await new Promise((resolve) => this.#open(token, resolve));
+    } catch {
+      // The application's token function failed, or the browser refuses the WebSocket. The next try may succeed. The
+      // sync cycle, which reads the token too, reports the token function's error.
     } finally {
       this.#socket = this.#hangUp = this.id = null;
       this.present = {};

@@ -1,0 +1,148 @@
+"""The files that users name: a command that fails changes none of them, and an error of the file system is one line."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stratalog.cli import output_file
+from stratalog.records import Records
+from tests.cli.conftest import Run
+
+OLD = b"of the user"
+
+
+@pytest.fixture
+def report(budget: Run) -> Run:
+    """Run the program on a store that has a record of two versions, in a folder with the file ``out``."""
+    budget("records", "put", "acme/report", typed="one")
+    budget("records", "put", "acme/report", typed="two")
+    Path("out").write_bytes(OLD)
+    return budget
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"), [(("acme/none",), 3), (("acme/report", "--at", "7"), 3), (("acme/damaged",), 6)]
+)
+def test_a_record_that_cannot_be_read_leaves_an_existing_file(
+    arguments: tuple[str, ...], code: int, report: Run
+) -> None:
+    Path("body").write_bytes(os.urandom(100_000))
+    report("records", "put", "acme/damaged", "body")
+    (blob,) = [path for path in Path("store/blobs").rglob("bodies/*") if not path.name.startswith(".")]
+    blob.write_bytes(b"damaged")
+    report("records", "get", *arguments, "--output", "out", code=code)
+    assert Path("out").read_bytes() == OLD
+    report("records", "get", *arguments, "--output", "new", code=code)
+    assert {path.name for path in Path().iterdir()} == {"body", "out", "store"}
+
+
+def test_the_answer_describes_the_version_that_was_written(report: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    original = Records.open
+
+    def overtaken(self: Records, id: str, version: int | None = None) -> Any:
+        parts = list(original(self, id, version))
+        self.put(id, b"three")
+        return iter(parts)
+
+    monkeypatch.setattr(Records, "open", overtaken)
+    answer = json.loads(report("records", "get", "acme/report", "--output", "out", "--json").stdout)
+    assert (answer["version"], Path("out").read_bytes()) == (2, b"two")
+
+
+def test_an_export_leaves_a_file_named_partial(budget: Run) -> None:
+    Path("budget.jsonl.partial").write_bytes(OLD)
+    budget("export", "acme/budget", "budget.jsonl")
+    assert Path("budget.jsonl.partial").read_bytes() == OLD
+
+
+def test_two_commands_that_write_one_file_do_not_mix(tmp_path: Path) -> None:
+    target = tmp_path / "out"
+    with output_file(target) as first, output_file(target) as second:
+        first.write(b"first")
+        second.write(b"second")
+    assert target.read_bytes() == b"first"
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+
+
+def test_an_existing_file_keeps_its_mode_and_a_link_stays_a_link(tmp_path: Path) -> None:
+    target, link = tmp_path / "out", tmp_path / "link"
+    target.write_bytes(OLD)
+    target.chmod(0o644)
+    link.symlink_to(target)
+    with output_file(link) as out:
+        out.write(b"new")
+    assert link.is_symlink()
+    assert (target.read_bytes(), stat.S_IMODE(target.stat().st_mode)) == (b"new", 0o644)
+
+
+def test_a_pipe_is_written_directly(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        with output_file(pipe) as out:
+            out.write(b"new")
+        assert os.read(reader, 10) == b"new"
+    finally:
+        os.close(reader)
+    assert stat.S_ISFIFO(pipe.stat().st_mode)
+
+
+def test_the_signing_key_of_an_existing_file_is_not_overwritten(report: Run) -> None:
+    answer = report("checkpoint-key", "example.com/ledger", "out", code=2)
+    assert "out exists" in answer.stderr
+    assert Path("out").read_bytes() == OLD
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("checkpoint-key", "example.com/ledger", "none/key"),
+        ("export", "acme/budget", "none/budget.jsonl"),
+        ("records", "get", "acme/report", "--output", "none/out"),
+        ("verify", "--resume", "none/finished"),
+        ("checkpoint", "--all", "--key", "signing.key", "--lines", "none/list"),
+        ("export", "acme/budget", f"/{'n' * 300}"),
+    ],
+)
+def test_an_error_of_the_file_system_is_one_line(arguments: tuple[str, ...], report: Run) -> None:
+    report("checkpoint-key", "example.com/ledger", "signing.key")
+    answer = report(*arguments, code=2)
+    (line,) = answer.stderr.splitlines()
+    assert line.startswith(f"error: {arguments[-1]}: ")
+    error = json.loads(report(*arguments, "--json", code=2).stderr)["error"]
+    assert (error["code"], error["message"]) == ("usage", line.removeprefix("error: "))
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [("checkpoint", "acme/budget", "--key", "bytes"), ("verify", "--against", "bytes"), ("verify", "--key", "bytes")],
+)
+def test_a_file_that_is_no_text_is_refused(arguments: tuple[str, ...], report: Run) -> None:
+    report("checkpoint-key", "example.com/ledger", "signing.key")
+    Path("note").write_text(report("checkpoint", "acme/budget", "--key", "signing.key").stdout)
+    Path("bytes").write_bytes(b"\xff\xfe")
+    against = () if "checkpoint" in arguments or "--against" in arguments else ("--against", "note")
+    assert "not UTF-8 text" in report(*arguments, *against, code=2).stderr
+
+
+@pytest.mark.parametrize("content", [b"no line end", b"a line\nno line end"])
+def test_a_file_of_something_else_is_not_cut_by_verify(content: bytes, report: Run) -> None:
+    Path("out").write_bytes(content)
+    assert "not a file of verify --resume" in report("verify", "--resume", "out", code=2).stderr
+    assert Path("out").read_bytes() == content
+
+
+def test_a_line_of_finished_histories_that_was_cut_is_removed(report: Run) -> None:
+    report("verify", "--resume", "finished")
+    whole = Path("finished").read_bytes()
+    for cut in (b"{", whole[:40]):
+        Path("finished").write_bytes(whole + cut)
+        report("verify", "--resume", "finished")
+        assert Path("finished").read_bytes() == whole
