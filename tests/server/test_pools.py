@@ -379,7 +379,7 @@ def test_a_thread_that_cannot_be_started_takes_no_place(monkeypatch: pytest.Monk
             await settle()
             assert gate.order == ["first"]
             gate.open()
-            assert await asyncio.gather(first, second) == ["first", "second"]
+            assert list(await asyncio.gather(first, second)) == ["first", "second"]
         gate = Gate()
         both = [start(pool, gate, name) for name in ("third", "fourth")]
         await gate.has_let_in(2)
