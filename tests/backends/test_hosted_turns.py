@@ -293,9 +293,10 @@ def test_whoever_cannot_mark_or_look_goes_on(index: Slow) -> None:
     assert "commit" not in index.marks()
 
 
-def test_a_commit_does_not_fail_where_there_are_no_more_threads(index: Slow) -> None:
+@pytest.mark.parametrize("error", [RuntimeError("can't start new thread"), MemoryError()])
+def test_a_commit_does_not_fail_where_there_are_no_more_threads(index: Slow, error: Exception) -> None:
     def none(look: Callable[[], None]) -> None:
-        raise RuntimeError("can't start new thread")
+        raise error
 
     writer = Writer(index)
     writer.turns = HostedTurns(index, index.clock, none)

@@ -82,6 +82,20 @@ def test_a_start_or_a_close_more_changes_nothing() -> None:
         client.start()
 
 
+def test_a_client_whose_thread_could_not_be_started_can_be_started_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    client = Client(InProcess(new_document()))
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", refuse)
+        for _ in range(2):
+            with pytest.raises(RuntimeError):
+                client.start()
+    client.start()
+    client.close()
+
+
 class Failing:
     """A sync cycle that raises the next of ``errors``, or succeeds if the next of ``errors`` is None."""
 

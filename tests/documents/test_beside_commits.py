@@ -130,9 +130,12 @@ def test_a_store_takes_a_bounded_number_of_snapshots_at_once() -> None:
     assert not tasks.offer(released.set)
 
 
-def test_an_offer_is_refused_where_the_system_has_no_thread_left(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("error", [RuntimeError("can't start new thread"), MemoryError()])
+def test_an_offer_is_refused_where_the_system_has_no_thread_left(
+    monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
     def refuse(thread: threading.Thread) -> None:
-        raise RuntimeError("can't start new thread")
+        raise error
 
     tasks = BackgroundTasks(offers_max=1)
     monkeypatch.setattr(threading.Thread, "start", refuse)
@@ -140,6 +143,48 @@ def test_an_offer_is_refused_where_the_system_has_no_thread_left(monkeypatch: py
     monkeypatch.undo()
     assert tasks.offer(lambda: None)
     tasks.close()
+
+
+def test_an_interrupt_before_a_thread_has_begun_takes_no_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(thread: threading.Thread) -> None:
+        raise KeyboardInterrupt
+
+    tasks = BackgroundTasks(offers_max=1)
+    monkeypatch.setattr(threading.Thread, "start", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        tasks.offer(lambda: None)
+    monkeypatch.undo()
+    tasks.wait()
+    assert tasks.offer(lambda: None)
+    tasks.close()
+
+
+def test_an_interrupt_after_a_thread_has_begun_does_not_hide_the_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    tasks, released, ended = BackgroundTasks(offers_max=1), threading.Event(), list[str]()
+    begin, join = threading.Thread.start, threading.Thread.join
+
+    def begin_and_interrupt(thread: threading.Thread) -> None:
+        begin(thread)
+        raise KeyboardInterrupt
+
+    def release_and_join(thread: threading.Thread) -> None:
+        released.set()
+        join(thread)
+
+    def work() -> None:
+        released.wait(30)
+        ended.append("work")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", begin_and_interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            tasks.offer(work)
+    assert tasks.offer(work) is None
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "join", release_and_join)
+        tasks.close()
+    released.set()
+    assert ended == ["work"]
 
 
 def test_a_program_with_one_thread_has_its_snapshots_once_the_store_is_closed(tmp_path: Path) -> None:

@@ -294,6 +294,29 @@ def test_a_snapshot_that_became_the_base_meanwhile_is_not_deleted() -> None:
     assert world.open().at(7).get("secret") == "text 6"
 
 
+def test_snapshots_that_were_deleted_before_another_process_changed_the_document_are_returned_too() -> None:
+    world = World(snapshot_entries_interval=1000)
+    document = world.create()
+    for number in range(6):
+        document.apply([put("secret", f"text {number}")])
+        document.apply([put("other", number)])
+    for version in (3, 4):
+        document.snapshot(version)
+    other, deleted = world.open(), list[str]()
+
+    def fork_at_the_second(name: str, target: str) -> None:
+        if name == "commit" and "/snapshots 0" in target and target.count(" + ") == 1:
+            deleted.append(target)
+            if len(deleted) == 2:
+                other.fork("fork", at=2)
+
+    world.recorder.before = fork_at_the_second
+    assert redact(document, 3) == [3, 4]
+    world.recorder.before = None
+    assert len(deleted) == 3
+    assert verify(world.open()).redacted == (3,)
+
+
 def sealed() -> tuple[World, Document]:
     """Version 3 puts the secret, and version 6 overwrites it.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -201,6 +202,28 @@ def test_two_threads_do_not_both_get_the_last_room() -> None:
 
     with ThreadPoolExecutor(8) as pool:
         assert sum(pool.map(create, range(200))) == 50
+
+
+def test_refusals_of_two_organisations_at_once_are_both_counted() -> None:
+    """The first refusal is counted. Where another thread could run meanwhile, it counts a second one."""
+    admission = Admission(MemoryIndex(), ManualClock(), lambda organisation: Quotas(documents_max=0))
+
+    def refused(organisation: str) -> None:
+        with pytest.raises(QuotaExceeded):
+            admission.reserve(organisation, ONE)
+
+    class Refusals(Counter[str]):
+        def __missing__(self, quota: str) -> int:
+            if others and not admission._lock.locked():
+                refused(others.pop())
+            return 0
+
+    others = ["globex"]
+    admission.refusals = Refusals()
+    refused("acme")
+    for other in others:
+        refused(other)
+    assert admission.refusals["documents_max"] == 2
 
 
 def test_years_without_a_measurement_take_bounded_memory_and_lose_nothing() -> None:

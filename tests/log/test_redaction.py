@@ -2,24 +2,42 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from random import Random
 from typing import Any
 
+import msgspec
 import pytest
 
+from stratalog.clock import Observation
 from stratalog.codec import encode, sha256
-from stratalog.errors import NotFound, Redacted, RedactionRefused, VersionForgotten
+from stratalog.errors import ContentionError, NotFound, Redacted, RedactionRefused, VersionForgotten
 from stratalog.keys import entries_partition, number
 from stratalog.log import Log, create_log, fork_log, open_log
 from stratalog.log.chain import body_digest
+from stratalog.log.names import name_put, require_name
 from stratalog.log.redaction import erase_entry
 from stratalog.log.retention import archive_segments, free_segments, raise_floor
 from stratalog.log.segments import segment_holding
 from stratalog.log.snapshots import list_snapshots
 from stratalog.log.verification import verify_log
-from tests.log.helpers import after, another, event, fill, lost_answer, new_log, scripted
+from stratalog.ports.index import Write
+from tests.log.helpers import (
+    NAME,
+    ORGANISATION,
+    ScriptedIndex,
+    after,
+    another,
+    event,
+    fill,
+    lost_answer,
+    new_log,
+    scripted,
+)
 
 SECRET = b"a person's name"
+CHANGES = 500
+"""So many changes of another process end the writer's time, if the writer waits before each try."""
 
 
 def grown(secret: bytes = SECRET, **settings: Any) -> Log:
@@ -156,6 +174,39 @@ def test_snapshots_of_the_version_and_later_ones_are_retired() -> None:
         log.save_snapshot(version, [b"state"])
     assert log.redact(3) == [3, 5]
     assert [snapshot.version for snapshot in list_snapshots(log.environment.index, log.record.prefix)] == [2]
+
+
+def test_snapshots_that_were_deleted_before_another_process_changed_the_log_are_returned_too() -> None:
+    log = grown()
+    for version in (3, 5, 7):
+        log.save_snapshot(version, [b"state"])
+    forking = after(lambda: fork_log(other_process(log), "fork", 2))
+    scripted(log.environment).script = [after(), after(), forking]  # the erasure, and the deletions of 3 and 5
+    assert log.redact(3) == [3, 5, 7]
+    assert list(list_snapshots(log.environment.index, log.record.prefix)) == []
+
+
+def test_a_redaction_of_a_log_that_keeps_changing_waits_and_ends() -> None:
+    log = grown(append_seconds_max=5.0)
+    log.save_snapshot(3, [b"state"])
+
+    changes = [0] * CHANGES
+
+    def change(index: ScriptedIndex, writes: Sequence[Write]) -> None:
+        changes.pop()
+        index.script = [change] if changes else []
+        record = require_name(index, ORGANISATION, NAME)
+        index.backend.commit([name_put(msgspec.structs.replace(record, revision=record.revision + 1))])
+        index.backend.commit(writes)
+
+    begun = Observation(log.environment.clock)
+    scripted(log.environment).script = [after(), change]  # the erasure, and the first deletion
+    with pytest.raises(ContentionError):
+        log.redact(3)
+    assert 5 <= begun.age_seconds() < 7
+    assert changes
+    scripted(log.environment).script = []
+    assert log.redact(3) == [3]
 
 
 def test_what_something_still_needs_is_refused() -> None:

@@ -240,6 +240,53 @@ def test_a_segment_that_is_forgotten_while_its_archive_is_read_is_not_freed_and_
     assert data(log, after=9) == expected_data(10)[9:]
 
 
+def lose_archives(log: Log) -> None:
+    for stat in list(log.environment.blobs.list("")):
+        log.environment.blobs.delete(stat.key, stat.stamp)
+
+
+def test_entries_that_do_not_give_their_damaged_archive_again_are_not_freed() -> None:
+    """Both the archive and one entry are damaged. Earlier code freed all entries, and no record named the new archive.
+
+    Once the entry is repaired, the archive is made anew.
+    """
+    log = new_log(segment_entries_target=4)
+    fill(log, 6)
+    archive_segments(log)
+    clock_of(log.environment).sleep(DUE_SECONDS)
+    index = scripted(log.environment).backend
+    third = index.get(entries_partition(log.record.prefix, 1), number(3))
+    assert third is not None
+    index.commit([Put(Item(third.partition, third.sort, {**third.attributes, "c": 1}))])
+    lose_archives(log)
+    for _ in range(2):
+        with pytest.raises(Corrupt, match="the entries differ from their damaged archive"):
+            free_segments(other(log))
+    assert "archive made anew" not in log.environment.counters
+    assert [entry.version for entry in other(log).read()] == [1, 2, 3, 4, 5, 6]
+    index.commit([Put(third)])
+    assert free_segments(other(log)) == 1
+    assert data(other(log)) == expected_data(6)
+
+
+def test_a_segment_that_is_freed_while_its_lost_archive_is_made_anew_is_not_damaged() -> None:
+    log = new_log(segment_entries_target=4)
+    fill(log, 10)
+    archive_segments(log)
+    clock_of(log.environment).sleep(DUE_SECONDS)
+    lose_archives(log)
+
+    def forget() -> None:
+        raise_floor(other(log), 9)
+        clock_of(log.environment).sleep(DUE_SECONDS)
+        free_segments(other(log))
+
+    # The pages of the segments, of the check that the segment is unchanged, and of its entries.
+    scripted(log.environment).before_page = [lambda: None, lambda: None, forget]
+    assert free_segments(log) == 0
+    assert data(log, after=9) == expected_data(10)[9:]
+
+
 def test_an_archiver_leaves_the_base_where_a_raised_floor_has_named_it() -> None:
     log = new_log(segment_entries_target=4)
     fill(log, 10)
@@ -254,8 +301,7 @@ def test_an_archive_that_was_damaged_is_corrupt() -> None:
     log = new_log(segment_entries_target=4)
     fill(log, 6)
     free_all(log)
-    for stat in list(log.environment.blobs.list("")):
-        log.environment.blobs.delete(stat.key, stat.stamp)
+    lose_archives(log)
     with pytest.raises(Corrupt):
         data(other(log))
 

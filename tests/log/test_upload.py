@@ -13,12 +13,13 @@ from stratalog.backends.memory import MemoryBlobs
 from stratalog.errors import OutcomeUnknown, StratalogError, Unavailable
 from stratalog.limits import OBSERVATION_SECONDS_MAX
 from stratalog.log import Environment, Event, Log, LogSettings, create_log, open_log
-from stratalog.log.blob_batch import BlobBatch
+from stratalog.log.blob_batch import BlobBatch, BlobsDeferred
+from stratalog.log.bodies import read_body
 from stratalog.maintenance.collection import OLD_SECONDS, collect_family
 from stratalog.ports.blobs import BlobStat
 from stratalog.ports.index import Write
 from stratalog.testing.clock import ManualClock
-from tests.log.helpers import ScriptedIndex
+from tests.log.helpers import ScriptedIndex, unavailable
 
 LONG = " ".join(map(str, range(1000)))
 
@@ -53,6 +54,14 @@ class SleepyBlobs:
 
     def close(self) -> None:
         self.backend.close()
+
+
+class BlobIndex(ScriptedIndex):
+    """An index that stores small blobs with a commit."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.blob_bytes_max = 100
 
 
 class Sleeper:
@@ -114,6 +123,42 @@ def test_what_cannot_be_put_again_is_not_named(act: Callable[[Log], str], failur
     with pytest.raises(Unavailable):
         act(sleeper.log)
     assert sleeper.index.calls["commit"] == commits
+
+
+@pytest.mark.parametrize("deferring", [False, True], ids=["at once", "deferred"])
+def test_after_a_failed_put_the_next_write_of_the_same_bytes_puts_them(deferring: bool) -> None:
+    clock = ManualClock()
+    blobs = SleepyBlobs(MemoryBlobs(clock))
+    batch = BlobBatch(Environment(ScriptedIndex(), blobs, clock, LogSettings()), held_bytes_max=0)
+    blobs.failure = Unavailable("scripted")
+    if deferring:
+        batch.defer()
+        batch.write("acme/plan", b"body")
+        with pytest.raises(Unavailable):
+            batch.put_deferred()
+        with pytest.raises(BlobsDeferred):  # so a commit is not sent without the blob
+            batch.check_put()
+        blobs.failure = None
+        batch.put_deferred()
+        batch.check_put()
+    else:
+        with pytest.raises(Unavailable):
+            batch.write("acme/plan", b"body")
+        blobs.failure = None
+    ref = batch.write("acme/plan", b"body")
+    assert read_body(blobs, "acme/plan", ref) == b"body"
+
+
+def test_blobs_that_could_not_be_put_ahead_are_still_held_for_the_commit() -> None:
+    clock = ManualClock()
+    blobs, index = MemoryBlobs(clock), BlobIndex()
+    batch = BlobBatch(Environment(index, blobs, clock, LogSettings()), held_bytes_max=10)
+    batch.write("acme/plan", b"first")
+    index.script = [unavailable]
+    with pytest.raises(Unavailable):
+        batch.write("acme/plan", b"second")
+    assert list(batch.blobs.values()) == [b"first"]
+    assert batch.held_bytes == 5
 
 
 def test_what_is_young_is_not_put_again() -> None:

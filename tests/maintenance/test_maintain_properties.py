@@ -231,7 +231,7 @@ PLANTED: dict[str, Plant] = {
     "history above the floor forgotten": replaced(
         retention, "_forget_below", lambda place, prefix, floor: _forget_below(place, prefix, floor + 3)
     ),
-    "entries freed before their archive is proved": replaced(retention, "_prove_archive", lambda log, segment: True),
+    "entries freed before their archive is proved": replaced(retention, "prove_archive", lambda *_: True),
     "archives not marked": replaced(Marking, "_mark_archive", lambda self, archive: None),
     "entries not marked": replaced(Marking, "_mark_entry", lambda self, item: None),
     "snapshots not marked": replaced(Marking, "_mark_snapshot", lambda self, snapshot: None),

@@ -91,6 +91,23 @@ def test_hints_are_heard_again_after_the_session_ended(
     raise AssertionError("no hint was heard after the session ended")
 
 
+def test_an_announcement_without_a_thread_is_sent_with_the_next(
+    stores: list[PostgresStore], connection: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The commit is made, so `announce` does not raise. Closing does not fail for a thread that never ran."""
+
+    def refuse(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    heard = hints_of(stores[1], connection)
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", refuse)
+        stores[0].announcements.announce("acme", "first")
+    stores[0].announcements.announce("acme", "second")
+    assert {heard.get(timeout=30), heard.get(timeout=30)} == {("acme", "first"), ("acme", "second")}
+    stores[0].close()
+
+
 def test_closing_ends_the_threads(stores: list[PostgresStore], connection: Any) -> None:
     hints_of(stores[0], connection)
     stores[0].announcements.announce("acme", "plan")

@@ -6,16 +6,29 @@ The dead letter keeps the reason and the input of the last failure until a calle
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 
 import pytest
 
-from stratalog.errors import Corrupt, Invalid, LimitExceeded, NotFound, OutcomeUnknown, Unavailable
+from stratalog.clock import Observation
+from stratalog.errors import (
+    ContentionError,
+    Corrupt,
+    Invalid,
+    LimitExceeded,
+    NotFound,
+    OutcomeUnknown,
+    Unavailable,
+)
 from stratalog.keys import number
+from stratalog.log.environment import LogSettings
 from stratalog.records.content import RecordBody
 from stratalog.records.failures import DEAD_RECORD
 from tests.records.helpers import World
 
 LARGE = random.Random(5).randbytes(50_000)
+CHANGES = 500
+"""So many changes of another process end the caller's time, if the caller waits before each try."""
 
 
 @pytest.fixture
@@ -109,6 +122,75 @@ def test_two_who_count_at_once_are_both_counted(world: World) -> None:
 
     world.index.script = [first]
     assert world.records.fail("b1", "mine").failures == 2
+
+
+def test_a_dead_letter_stays_one_where_another_process_allows_more_failures(world: World) -> None:
+    for _ in range(3):
+        world.records.fail("b1", "bad")
+    assert world.handle(failures_max=5).fail("b1", "worse").dead
+    assert [letter.reason for letter in world.records.dead_letters()] == ["worse"]
+    world.records.resolve_dead_letter("b1")
+    assert dead(world) == []
+
+
+@pytest.mark.parametrize(("before", "after"), [(3, 1), (1, 1), (1, 3)])
+def test_a_failure_counted_after_a_resolution_whose_answer_is_lost_is_not_forgotten(
+    world: World, before: int, after: int
+) -> None:
+    for _ in range(before):
+        world.records.fail("b1", "old")
+
+    def resolve_and_fail_again(commit: Callable[[], None]) -> None:
+        commit()
+        world.pass_seconds(1)
+        for _ in range(after):
+            world.records.fail("b1", "new")
+        raise OutcomeUnknown("the answer was lost")
+
+    world.index.script = [resolve_and_fail_again]
+    world.records.resolve_dead_letter("b1")
+    letter = world.records.failure("b1")
+    assert letter is not None
+    assert (letter.failures, letter.reason) == (after, "new")
+    assert dead(world) == (["b1"] if after == 3 else [])
+
+
+def test_a_resolution_whose_request_is_lost_forgets_the_failures_counted_meanwhile(world: World) -> None:
+    for _ in range(3):
+        world.records.fail("b1", "old")
+
+    def fail_again(commit: Callable[[], None]) -> None:
+        world.pass_seconds(1)
+        world.records.fail("b1", "new")
+        raise OutcomeUnknown("the request was lost")
+
+    world.index.script = [fail_again]
+    world.records.resolve_dead_letter("b1")
+    assert world.records.failure("b1") is None
+    assert dead(world) == []
+
+
+def test_a_resolution_that_always_meets_new_failures_waits_and_ends() -> None:
+    world = World(LogSettings(append_seconds_max=5.0))
+    world.records.fail("b1", "old")
+
+    changes = [0] * CHANGES
+
+    def fail_first(commit: Callable[[], None]) -> None:
+        changes.pop()
+        world.handle().fail("b1", "new")
+        world.index.script = [fail_first] if changes else []
+        commit()
+
+    world.index.script = [fail_first]
+    begun = Observation(world.clock)
+    with pytest.raises(ContentionError):
+        world.records.resolve_dead_letter("b1")
+    assert changes
+    assert 5 <= begun.age_seconds() < 7
+    world.index.script = []
+    world.records.resolve_dead_letter("b1")
+    assert world.records.failure("b1") is None
 
 
 def test_the_list_is_in_order_and_can_be_gone_on_with(world: World) -> None:

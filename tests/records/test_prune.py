@@ -6,16 +6,23 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 
 import pytest
 
 from stratalog.backends.memory import MemoryBlobs
-from stratalog.errors import Corrupt, Invalid, NotFound, VersionForgotten
+from stratalog.clock import Observation
+from stratalog.errors import ContentionError, Corrupt, Invalid, NotFound, VersionForgotten
 from stratalog.limits import GRACE_SECONDS, OBSERVATION_SECONDS_MAX, RECORD_MARKS_MAX
+from stratalog.log.environment import LogSettings
 from stratalog.ports.index import Item, Put
-from stratalog.records.floor import FLOOR_SORT
+from stratalog.records.floor import FLOOR_SORT, read_floor, store_floor
+from stratalog.records.versions import Name
 from tests.damage import DAMAGES, damaged_blob
 from tests.records.helpers import World
+
+CHANGES = 500
+"""So many changes of another process end the caller's time, if the caller waits before each try."""
 
 
 @pytest.fixture
@@ -258,6 +265,43 @@ def test_a_prune_that_meets_another_keeps_what_both_keep(world: World) -> None:
     world.index.script = [prune_first]
     assert world.records.prune("b1", retain=2) == 4
     assert numbers(world) == [4, 5]
+
+
+def change_floor(world: World) -> None:
+    """Write the floor again with another revision, as another process does that marks or frees versions."""
+    environment, name = world.elsewhere().environment, Name(world.organisation, "b1")
+    store_floor(environment, name, read_floor(environment.index, name))
+
+
+@pytest.mark.parametrize(("call", "commits"), [("prune", 0), ("free", 0), ("free", 2)])
+def test_a_call_that_always_finds_the_floor_changed_waits_and_ends(call: str, commits: int) -> None:
+    """``commits`` counts the commits before the floor keeps changing: freeing marks the floor, deletes, marks again."""
+    world = World(LogSettings(append_seconds_max=5.0))
+    for n in range(1, 4):
+        world.records.put("b1", large(n))
+    if call == "free":
+        world.records.prune("b1", retain=2)
+        world.pass_seconds()
+
+    changes = [0] * CHANGES
+
+    def change_first(commit: Callable[[], None]) -> None:
+        changes.pop()
+        world.index.script = [change_first] if changes else []
+        change_floor(world)
+        commit()
+
+    world.index.script = [*[lambda commit: commit()] * commits, change_first]
+    begun = Observation(world.clock)
+    with pytest.raises(ContentionError):
+        world.records.prune("b1", retain=1) if call == "prune" else world.records.free("b1")
+    assert changes
+    assert 5 <= begun.age_seconds() < 7
+    world.index.script = []
+    assert world.records.prune("b1", retain=1) == 3
+    world.pass_seconds()
+    world.records.free("b1")
+    assert world.item(2) is None
 
 
 @pytest.mark.parametrize("damage", [{"v": None}, {"p": None}, {"p": b"\xc1"}, {"r": None}])

@@ -30,7 +30,7 @@ SEGMENTS_MARKED_LAST = """\
 UNFORGOTTEN = "[Put(item, Absent()), _floor_check(environment.index, record, version)]"
 # The check of an item that no code writes, so that the check of the base keeps its index.
 WITHOUT_FLOOR = '[Put(item, Absent()), Check(f"{record.prefix}/nothing", "nothing", Absent())]'
-MADE_ANEW = "write_archive(environment, prefix, owner, segment, segment.last, BlobBatch(environment, held_bytes_max=0))"
+MADE_ANEW = "_restore_archive(environment, prefix, owner, segment)\n    except"
 
 REMOVALS: tuple[Removal, ...] = (
     Removal(
@@ -153,7 +153,7 @@ REMOVALS: tuple[Removal, ...] = (
     ),
     Removal(
         "B68",
-        (Edit(RETENTION, MADE_ANEW, "raise"),),
+        (Edit(ARCHIVE, MADE_ANEW, 'raise Corrupt("")\n    except'),),
         ("tests/maintenance/test_collect.py::test_an_archive_that_was_collected_before_its_mark_landed_is_made_anew",),
     ),
     Removal(
@@ -185,5 +185,25 @@ REMOVALS: tuple[Removal, ...] = (
             ),
         ),
         ("tests/maintenance/test_repair.py::test_no_snapshot_is_made_again_below_a_floor_that_rose_meanwhile",),
+    ),
+    Removal(
+        "B398",
+        (Edit(ARCHIVE, "blob_batch) != segment.archive:", "blob_batch) is None:"),),
+        ("tests/log/test_segments.py::test_entries_that_do_not_give_their_damaged_archive_again_are_not_freed",),
+    ),
+    Removal(
+        "B398",
+        (
+            Edit(
+                ARCHIVE,
+                "    except Corrupt:\n        if segment_changed(environment.index, prefix, segment):\n"
+                "            return False\n        raise\n",
+                "    except Corrupt:\n        raise\n",
+            ),
+        ),
+        (
+            "tests/log/test_segments.py::test_a_segment_that_is_freed_while_its_lost_archive_is_made_anew_is_not_damaged",
+        ),
+        raises=("Corrupt",),
     ),
 )

@@ -10,6 +10,10 @@ CONTENT = "src/stratalog/records/content.py"
 PUT = "src/stratalog/records/put.py"
 DEFECTS = "tests/records/test_defects.py"
 BODIES = "tests/records/test_bodies.py"
+PRUNE = "tests/records/test_prune.py"
+RETENTION = "src/stratalog/records/retention.py"
+FAILURES = "src/stratalog/records/failures.py"
+DEAD_LETTERS = "tests/records/test_dead_letters.py"
 PLANTED = "tests/records/test_planted_defects.py"
 
 REMOVALS: tuple[Removal, ...] = (
@@ -83,11 +87,31 @@ REMOVALS: tuple[Removal, ...] = (
         "B344",
         (
             Edit(
-                "src/stratalog/records/failures.py",
+                FAILURES,
                 'known is not None and known.attributes["w"] == failure.write_id:',
                 'known is not None and known.attributes["w"] == "":',
             ),
         ),
         ("tests/records/test_dead_letters.py::test_a_failure_that_is_repeated_with_its_write_id_is_counted_once",),
+    ),
+    Removal(
+        "B395",
+        (Edit(RETENTION, "    if not retry.wait(lost):", "    if lost is None:"),),
+        (f"{PRUNE}::test_a_call_that_always_finds_the_floor_changed_waits_and_ends",),
+    ),
+    Removal(
+        "B395",
+        (Edit(FAILURES, "+= 1\n            if not retry.wait(exc):", "+= 1\n            if exc is None:"),),
+        (f"{DEAD_LETTERS}::test_a_resolution_that_always_meets_new_failures_waits_and_ends",),
+    ),
+    Removal(
+        "B396",
+        (Edit(FAILURES, "    return not is_same\n", "    return False\n"),),
+        (f"{DEAD_LETTERS}::test_a_failure_counted_after_a_resolution_whose_answer_is_lost_is_not_forgotten",),
+    ),
+    Removal(
+        "B397",
+        (Edit(FAILURES, 'int(before["d"] or count', "int(count"),),
+        (f"{DEAD_LETTERS}::test_a_dead_letter_stays_one_where_another_process_allows_more_failures",),
     ),
 )

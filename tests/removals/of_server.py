@@ -374,4 +374,64 @@ REMOVALS: tuple[Removal, ...] = (
         (Edit(MIDDLEWARE, '            return "framing-refused"\n', "            return None\n"),),
         ("tests/server/test_audit.py::test_a_request_of_two_lengths_and_a_preflight_are_in_the_logs_and_the_metrics",),
     ),
+    Removal(
+        "B399",
+        (
+            Edit(THREAD_POOL, "with suppress(RuntimeError, MemoryError):", "with suppress():"),
+            Edit(
+                THREAD_POOL,
+                "            thread.start()\n            self._threads.append(thread)\n",
+                "            self._threads.append(thread)\n            thread.start()\n",
+            ),
+        ),
+        (f"{TEST_POOLS}::test_a_thread_that_cannot_be_started_takes_no_place",),
+        raises=("RuntimeError",),
+    ),
+    Removal(
+        "B399",
+        (
+            Edit(
+                "src/stratalog/backends/postgres_announcements.py",
+                "                thread.start()\n                self._threads.append(thread)\n",
+                "                self._threads.append(thread)\n                thread.start()\n",
+            ),
+        ),
+        ("tests/postgres/test_announcements.py::test_an_announcement_without_a_thread_is_sent_with_the_next",),
+        raises=("RuntimeError",),
+    ),
+    Removal(
+        "B399",
+        (
+            Edit(
+                "src/stratalog/backends/hosted_turns.py",
+                "except (RuntimeError, MemoryError):  # the process",
+                "except RuntimeError:  # the process",
+            ),
+        ),
+        ("tests/backends/test_hosted_turns.py::test_a_commit_does_not_fail_where_there_are_no_more_threads",),
+        raises=("MemoryError",),
+    ),
+    Removal(
+        "B399",
+        (
+            Edit(
+                "src/stratalog/client/background.py",
+                "            thread.start()\n            self._thread = thread\n",
+                "            self._thread = thread\n            thread.start()\n",
+            ),
+        ),
+        ("tests/client/test_background.py::test_a_client_whose_thread_could_not_be_started_can_be_started_again",),
+        raises=("RuntimeError",),
+    ),
+    Removal(
+        "B400",
+        (
+            Edit(
+                "src/stratalog/log/admission.py",
+                "        with self._lock:\n            self.refusals[quota] += 1\n",
+                "        self.refusals[quota] += 1\n",
+            ),
+        ),
+        ("tests/log/test_admission.py::test_refusals_of_two_organisations_at_once_are_both_counted",),
+    ),
 )

@@ -356,6 +356,39 @@ def test_it_has_no_more_threads_than_it_may() -> None:
     tell(story, threads=3)
 
 
+def test_a_thread_that_cannot_be_started_takes_no_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another thread runs the call. Without any thread the call is refused, and later calls start threads again."""
+
+    def refuse(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    async def story(pool: Pool) -> None:
+        with monkeypatch.context() as patched:
+            patched.setattr(threading.Thread, "start", refuse)
+            for _ in range(3):
+                with pytest.raises(Refused) as refused:
+                    await pool.run(lambda: "x", key=BUSY, caller=ADA)
+                assert (refused.value.status, refused.value.details["scope"]) == (503, "process")
+            assert (pool.counts().busy, pool.counts().waiting) == (0, 0)
+        gate = Gate()
+        first = start(pool, gate, "first")
+        await gate.has_let_in(1)
+        with monkeypatch.context() as patched:
+            patched.setattr(threading.Thread, "start", refuse)
+            second = start(pool, gate, "second")
+            await settle()
+            assert gate.order == ["first"]
+            gate.open()
+            assert list(await asyncio.gather(first, second)) == ["first", "second"]
+        gate = Gate()
+        both = [start(pool, gate, name) for name in ("third", "fourth")]
+        await gate.has_let_in(2)
+        gate.open()
+        await asyncio.gather(*both)
+
+    tell(story)
+
+
 # Refusals
 
 

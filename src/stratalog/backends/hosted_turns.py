@@ -254,7 +254,7 @@ class HostedTurns:
         traffic.run, traffic.looked_ms, traffic.looking = 0, now_ms, True
         try:
             self._run_look(lambda: self._look(traffic))
-        except RuntimeError:  # the process can start no more threads; the commit must not fail for this
+        except (RuntimeError, MemoryError):  # the process can start no more threads; the commit must not fail for this
             traffic.looking = False
 
     def _look(self, traffic: _Traffic) -> None:

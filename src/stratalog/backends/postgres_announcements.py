@@ -47,7 +47,9 @@ class PostgresAnnouncements:
     def announce(self, organisation: str, name: str) -> None:
         if self._waiting.qsize() < WAITING_MAX:
             self._waiting.put((organisation, name))
-            self._start("send", self._send)
+            # The commit is made. If the system has no thread left, the next announcement sends this hint too.
+            with suppress(RuntimeError, MemoryError):
+                self._start("send", self._send)
 
     def listen(self, heard: Heard) -> None:
         self._start("listen", lambda: self._listen(heard))
@@ -65,8 +67,9 @@ class PostgresAnnouncements:
         name = f"stratalog-{what}"
         with self._lock:
             if not self._closed and all(thread.name != name for thread in self._threads):
-                self._threads.append(threading.Thread(target=work, name=name, daemon=True))
-                self._threads[-1].start()
+                thread = threading.Thread(target=work, name=name, daemon=True)
+                thread.start()
+                self._threads.append(thread)
 
     def _send(self) -> None:
         while (first := self._waiting.get()) is not None:

@@ -42,8 +42,9 @@ class Background:
         if self._closing.is_set():
             raise Closed("the client is closed")
         if self._thread is None:
-            self._thread = threading.Thread(target=self._run, name="stratalog-client", daemon=True)
-            self._thread.start()
+            thread = threading.Thread(target=self._run, name="stratalog-client", daemon=True)
+            thread.start()
+            self._thread = thread
             self._stop_listening = self._transport.listen(self.wake)
 
     def wake(self) -> None:

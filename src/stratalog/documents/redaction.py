@@ -40,6 +40,7 @@ def redact(document: Document, version: int) -> list[int]:
         # The snapshots were deleted before the entry was erased: nothing is left to do.
         return []
     keys = [change.key for change in read_commit(entry).patch if change.value is not None]
+    retired: set[int] = set()
     for _ in range(ATTEMPTS_MAX):
         record = require_name(log.environment.index, log.record.organisation, document.name, log.record.incarnation)
         if version <= record.floor:
@@ -51,7 +52,7 @@ def redact(document: Document, version: int) -> list[int]:
         # The deletion is conditional on the name record, since a snapshot may meanwhile have become the base of a floor
         # or of a fork.
         try:
-            retire_snapshots(log.environment, record, holding)
+            retire_snapshots(log.environment, record, holding, retired)
         except ConditionFailed:
             continue
         check = Check(snapshots_partition(log.record.prefix), number(base.version), Equals("w", base.id))
@@ -60,7 +61,7 @@ def redact(document: Document, version: int) -> list[int]:
         except ConditionFailed:
             continue
         log.forget_archived()
-        return [snapshot.version for snapshot in holding]
+        return sorted(retired)
     raise ContentionError("the document's snapshots kept changing", document=document.name)
 
 

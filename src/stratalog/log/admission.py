@@ -137,7 +137,8 @@ class Admission:
         if limit is None or wanted <= limit:
             return
         quota = f"{name}_max"
-        self.refusals[quota] += 1
+        with self._lock:
+            self.refusals[quota] += 1
         what = "the document's quota of clients is used up" if name == "document_clients" else ""
         message = what or f"the organisation's quota of {_NAMES[name]} is used up"
         details = {"quota": quota, "limit": limit, "value": wanted, "scope": scope}

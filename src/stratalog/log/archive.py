@@ -11,12 +11,12 @@ from stratalog.codec import encode
 from stratalog.errors import Corrupt, Unavailable
 from stratalog.keys import entries_partition, number, parse_number
 from stratalog.log.blob_batch import BlobBatch
-from stratalog.log.bodies import BodyRef, read_body
+from stratalog.log.bodies import BodyRef, read_body, write_body
 from stratalog.log.environment import Environment
-from stratalog.log.segments import Segment
+from stratalog.log.segments import Segment, segment_changed
 from stratalog.ports.index import Item
 
-__all__ = ["open_archive", "pack_archive", "read_archive", "write_archive"]
+__all__ = ["open_archive", "pack_archive", "prove_archive", "read_archive", "write_archive"]
 
 
 def write_archive(
@@ -36,6 +36,32 @@ def write_archive(
             "a new archive could not be read back; try again", prefix=prefix, segment=segment.first
         ) from exc
     return ref
+
+
+def prove_archive(environment: Environment, prefix: str, owner: str, segment: Segment) -> bool:
+    """Read an archive back before its source is freed, and put it again, so that its blobs are young.
+
+    A collection could delete an older blob if it listed the blob before a record named the archive. A damaged archive
+    is made anew. Return False if another process changed the segment meanwhile. Raises Corrupt if the archive is
+    damaged and the entries do not give the same archive: then no entry may be freed.
+    """
+    if segment.archive is None:
+        return True
+    folder = f"{owner}/archive"
+    try:
+        write_body(environment.blobs, folder, read_body(environment.blobs, folder, segment.archive))
+        return True
+    except Corrupt:
+        if segment_changed(environment.index, prefix, segment):
+            return False
+    try:
+        _restore_archive(environment, prefix, owner, segment)
+    except Corrupt:
+        if segment_changed(environment.index, prefix, segment):
+            return False
+        raise
+    environment.counters["archive made anew"] += 1
+    return True
 
 
 def pack_archive(items: Iterable[Item]) -> bytes:
@@ -68,6 +94,13 @@ def open_archive(environment: Environment, prefix: str, owner: str, segment: Seg
         raise Corrupt("an archive cannot be decoded", prefix=prefix, segment=segment.first, reason=str(exc)) from exc
     partition = entries_partition(prefix, segment.first)
     return [Item(partition, number(version), attributes) for version, attributes in rows]
+
+
+def _restore_archive(environment: Environment, prefix: str, owner: str, segment: Segment) -> None:
+    """Write a damaged archive anew from the index. Raises Corrupt if the segment's record does not name the result."""
+    blob_batch = BlobBatch(environment, held_bytes_max=0)
+    if write_archive(environment, prefix, owner, segment, segment.last, blob_batch) != segment.archive:
+        raise Corrupt("the entries differ from their damaged archive", prefix=prefix, segment=segment.first)
 
 
 def _indexed(environment: Environment, prefix: str, segment: Segment, last: int) -> list[Item]:

@@ -72,9 +72,9 @@ class BlobBatch:
 
     def put_deferred(self) -> None:
         """Put the collected blobs and stop deferring. Raises the errors of ``Blobs.put``."""
-        deferred, self._deferred = self._deferred, None
-        if deferred:
-            self._put_ahead(deferred)
+        if self._deferred:
+            self._put_now(self._deferred)
+        self._deferred = None
 
     @property
     def blobs(self) -> Mapping[str, bytes]:
@@ -93,8 +93,8 @@ class BlobBatch:
             self._put_ahead({key: body})
             return
         if self.held_bytes + size > self._held_bytes_max:
-            held, self._held, self.held_bytes = self._held, {}, 0
-            self._put_ahead(held)
+            self._put_ahead(self._held)
+            self._held, self.held_bytes = {}, 0
         self._held[key] = body
         self.held_bytes += size
 
@@ -140,10 +140,14 @@ class BlobBatch:
         if self._deferred is not None:
             self._deferred.update(bodies)
             return
+        self._put_now(bodies)
+
+    def _put_now(self, bodies: Mapping[str, bytes]) -> None:
         # The first put is the oldest, so its age is the limit for all puts.
         self._looked = self._looked or Observation(self._environment.clock)
-        self._ahead.update(bodies)
         self._put(bodies)
+        # Only now: after a failed put, the next write of the same bytes must not be skipped.
+        self._ahead.update(bodies)
 
     def _put(self, bodies: Mapping[str, bytes]) -> None:
         put_all(self._environment.index, self._blobs, bodies)

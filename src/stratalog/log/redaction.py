@@ -36,13 +36,16 @@ def redact_entry(environment: Environment, record: NameRecord, version: int) -> 
     Return the versions of the deleted snapshots.
 
     The caller has called `check_redactable`. Erasing an entry again is harmless. Raises RedactionRefused,
-    VersionForgotten, ContentionError, Unavailable, OutcomeUnknown.
+    VersionForgotten. Raises ContentionError, Unavailable or OutcomeUnknown: the entry may be erased and snapshots may
+    be deleted, and the next call resumes.
     """
     if record.kind != "log":
         raise RedactionRefused(
             "a log of this kind has a state; redact through its document or application", kind=record.kind
         )
     erase_entry(environment, record, version)
+    retired: set[int] = set()
+    retry = environment.retry()
     # List the snapshots after the erasure, so that a snapshot taken from the entry meanwhile is deleted too.
     while True:
         newest = require_name(environment.index, record.organisation, record.name, record.incarnation)
@@ -50,10 +53,14 @@ def redact_entry(environment: Environment, record: NameRecord, version: int) -> 
             raise VersionForgotten("the version was forgotten meanwhile", log=record.name, floor=newest.floor)
         snapshots = list(list_snapshots(environment.index, record.prefix, first=version))
         try:
-            retire_snapshots(environment, newest, snapshots)
-        except ConditionFailed:
+            retire_snapshots(environment, newest, snapshots, retired)
+        except ConditionFailed as exc:
+            if not retry.wait(exc):
+                raise ContentionError(
+                    "other writers kept changing the log during the redaction", log=record.name, version=version
+                ) from exc
             continue
-        return [snapshot.version for snapshot in snapshots]
+        return sorted(retired)
 
 
 def check_redactable(environment: Environment, record: NameRecord, floor: int, head: int, version: int) -> None:
@@ -124,15 +131,18 @@ def erase_entry(environment: Environment, record: NameRecord, version: int, chec
     raise ContentionError("other writers kept changing the log during the redaction", log=record.name, version=version)
 
 
-def retire_snapshots(environment: Environment, record: NameRecord, snapshots: Sequence[Snapshot]) -> None:
-    """Delete snapshots; the collector frees the blobs that only they used.
+def retire_snapshots(
+    environment: Environment, record: NameRecord, snapshots: Sequence[Snapshot], retired: set[int]
+) -> None:
+    """Delete snapshots and add their versions to ``retired``. The collector frees the blobs that only they used.
 
     Raises ConditionFailed if the name record has changed since ``record`` was read: a snapshot may have become the
-    base of a floor or of a fork. Some of the snapshots may already be deleted.
+    base of a floor or of a fork. Some of the snapshots may already be deleted; ``retired`` has their versions.
     """
     for snapshot in snapshots:
-        retired = Delete(snapshots_partition(snapshot.prefix), number(snapshot.version))
-        environment.index.commit([retired, name_check(record)])
+        deletion = Delete(snapshots_partition(snapshot.prefix), number(snapshot.version))
+        environment.index.commit([deletion, name_check(record)])
+        retired.add(snapshot.version)
 
 
 def _erased(environment: Environment, record: NameRecord, item: Item) -> Item:

@@ -17,16 +17,22 @@ from stratalog.errors import ConditionFailed, ContentionError, Corrupt, Invalid,
 from stratalog.keys import entries_partition, segments_partition, snapshots_partition
 from stratalog.keys import number as fixed
 from stratalog.limits import COMMIT_WRITES_MAX, GRACE_SECONDS, OBSERVATION_SECONDS_MAX
-from stratalog.log.archive import write_archive
+from stratalog.log.archive import prove_archive, write_archive
 from stratalog.log.base import AppBases, needs_base, require_app_base
 from stratalog.log.blob_batch import BlobBatch
-from stratalog.log.bodies import read_body, write_body
 from stratalog.log.commit import commit_once
 from stratalog.log.environment import Environment
 from stratalog.log.log import Log
 from stratalog.log.names import NameRecord, name_put, read_name, require_name
 from stratalog.log.pins import Pin, lowest_pin, pin_delete
-from stratalog.log.segments import Segment, list_segments, segment_change, segment_holding, segment_unchanged
+from stratalog.log.segments import (
+    Segment,
+    list_segments,
+    segment_change,
+    segment_changed,
+    segment_holding,
+    segment_unchanged,
+)
 from stratalog.log.snapshots import Snapshot, snapshot_check
 from stratalog.ports.index import Delete, Index, Write, no_turn
 from stratalog.retry import Retry
@@ -76,7 +82,7 @@ def archive_segments(log: Log, upto: int | None = None, stop: Stop = never) -> i
         try:
             ref = write_archive(environment, prefix, log.record.owner, segment, last, blob_batch)
         except Corrupt:
-            if _changed(environment.index, prefix, segment):
+            if segment_changed(environment.index, prefix, segment):
                 continue
             raise
         blob_batch.refresh()
@@ -247,7 +253,7 @@ def free_segments_below(log: Log, require_base: Callable[[], None], stop: Stop =
         if segment.archive is None and not is_required:
             require_base()
             is_required = True
-        if _prove_archive(log, segment):
+        if prove_archive(environment, prefix, log.record.owner, segment):
             delete_items(environment.index, entries_partition(prefix, segment.first))
             _settle_freed(environment, prefix, segment)
             freed += 1
@@ -291,32 +297,6 @@ def sealed_segments(index: Index, prefix: str) -> Iterator[tuple[Segment, int]]:
         if former is not None:
             yield former, segment.first - 1
         former = segment
-
-
-def _prove_archive(log: Log, segment: Segment) -> bool:
-    """Read an archive back before its source is freed, and put it again, so that its blobs are young.
-
-    A collection could delete an older blob if it listed the blob before a record named the archive. A damaged archive
-    is made anew. Return False if another process changed the segment meanwhile.
-    """
-    environment, prefix, owner = log.environment, log.record.prefix, log.record.owner
-    if segment.archive is None:
-        return True
-    try:
-        write_body(
-            environment.blobs, f"{owner}/archive", read_body(environment.blobs, f"{owner}/archive", segment.archive)
-        )
-    except Corrupt:
-        if _changed(environment.index, prefix, segment):
-            return False
-        log.environment.counters["archive made anew"] += 1
-        write_archive(environment, prefix, owner, segment, segment.last, BlobBatch(environment, held_bytes_max=0))
-    return True
-
-
-def _changed(index: Index, prefix: str, segment: Segment) -> bool:
-    """Return whether another process archived, forgot or swept the segment since it was read."""
-    return segment_holding(index, prefix, segment.first) != segment
 
 
 def _commit_floor(environment: Environment, record: NameRecord, plan: _Plan) -> None:

@@ -17,6 +17,7 @@ __all__ = [
     "Segment",
     "list_segments",
     "segment_change",
+    "segment_changed",
     "segment_from_item",
     "segment_holding",
     "segment_put",
@@ -77,6 +78,11 @@ def segment_holding(index: Index, prefix: str, version: int) -> Segment | None:
     """Return the segment that contains ``version``; None if ``version`` is below the first segment kept."""
     items = index.query(segments_partition(prefix), before=number(version + 1), reverse=True, limit=1)
     return next((segment_from_item(item) for item in items), None)
+
+
+def segment_changed(index: Index, prefix: str, segment: Segment) -> bool:
+    """Return whether another process archived, forgot or swept the segment since it was read."""
+    return segment_holding(index, prefix, segment.first) != segment
 
 
 def list_segments(index: Index, prefix: str, *, first: int = 0) -> Iterator[Segment]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from functools import partial
 from typing import Protocol
 
 from stratalog.limits import BACKGROUND_OFFERS_MAX
@@ -47,7 +46,6 @@ class BackgroundTasks:
         self._lock = threading.Lock()
         close_in_child(self, "_lock")
         self._offers_max = offers_max
-        self._offers = 0
         self._closed = False
         self._threads: list[threading.Thread] = []
 
@@ -56,20 +54,24 @@ class BackgroundTasks:
 
         The work does not run if too much work is under way, after `close`, or if no thread can start.
         """
+        thread = threading.Thread(target=work, name="stratalog-background")
         with self._lock:
-            if self._closed or self._offers >= self._offers_max:
+            # Count the threads that are alive. A counter could miss the end of a task that an interrupt hits.
+            self._threads = [other for other in self._threads if other.is_alive()]
+            if self._closed or len(self._threads) >= self._offers_max:
                 return None
-            self._offers += 1
-        try:
-            return self._start(partial(self._run_offer, work))
-        except RuntimeError:  # the system has no thread left, or the program is ending
-            self._end_offer()
-            return None
+            # List the thread before its start, so that an interrupt of `start` does not hide a thread that runs.
+            self._threads.append(thread)
+            try:
+                thread.start()
+            except (RuntimeError, MemoryError):  # the system has no thread left, or the program is ending
+                return None
+        return thread
 
     def wait(self) -> None:
         """Wait for all work that has begun."""
         with self._lock:
-            threads, self._threads = self._threads, []
+            threads = [thread for thread in self._threads if thread.is_alive()]  # the others cannot be joined
         for thread in threads:
             thread.join()
 
@@ -78,25 +80,6 @@ class BackgroundTasks:
         with self._lock:
             self._closed = True
         self.wait()
-
-    def _start(self, work: Callable[[], None]) -> threading.Thread:
-        thread = threading.Thread(target=work, name="stratalog-background")
-        with self._lock:
-            # Start the thread under the lock: `wait` can join only threads that have started.
-            self._threads = [other for other in self._threads if other.is_alive()]
-            thread.start()
-            self._threads.append(thread)
-        return thread
-
-    def _run_offer(self, work: Callable[[], None]) -> None:
-        try:
-            work()
-        finally:
-            self._end_offer()
-
-    def _end_offer(self) -> None:
-        with self._lock:
-            self._offers -= 1
 
 
 class InlineTasks:

@@ -6,6 +6,7 @@ The collector of a record's blobs keeps the body of the record's last failure.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -109,7 +110,12 @@ def count_failure(environment: Environment, name: Name, failure: CountedFailure,
 
 
 def resolve_failures(environment: Environment, name: Name) -> None:
-    """Forget a record's failures and remove the record from the list. Raises NotFound if it has no failures."""
+    """Forget a record's failures and remove the record from the list.
+
+    Raises NotFound if the record has no failures. Raises ContentionError or Unavailable: the failures are unchanged by
+    this call. Raises OutcomeUnknown if they may be forgotten.
+    """
+    retry = environment.retry()
     while True:
         known = failure_item(environment, name)
         if known is None:
@@ -118,10 +124,12 @@ def resolve_failures(environment: Environment, name: Name) -> None:
         if known.attributes["d"]:
             writes.append(Delete(dead_letters_partition(name.organisation), id_sort(name.id)))
         try:
-            commit_once(environment, writes, lambda: failure_item(environment, name) is None)
+            commit_once(environment, writes, partial(_forgotten, environment, name, known))
             return
-        except ConditionFailed:
+        except ConditionFailed as exc:
             environment.counters["record failures conflict"] += 1
+            if not retry.wait(exc):
+                raise ContentionError("other writers kept counting failures first", record=name.id) from exc
 
 
 def list_dead_letters(environment: Environment, organisation: str, *, after: str = "") -> Iterator[DeadLetter]:
@@ -146,11 +154,12 @@ def _make_sure(content: RecordBody, name: Name) -> None:
 
 def _next(environment: Environment, name: Name, known: Item | None, failure: CountedFailure, failures_max: int) -> Item:
     now_ms = environment.clock.wall_ms()
-    before: Mapping[str, Any] = known.attributes if known else {"q": 0, "f": now_ms}
+    before: Mapping[str, Any] = known.attributes if known else {"q": 0, "d": 0, "f": now_ms}
     count = before["q"] + 1
     attributes: dict[str, Attribute] = {
         "q": count,
-        "d": int(count >= failures_max),
+        # A dead letter stays one until it is resolved, also where another process allows more failures.
+        "d": int(before["d"] or count >= failures_max),
         "y": failure.reason,
         "f": before["f"],
         "l": max(now_ms, before["f"]),
@@ -175,6 +184,20 @@ def _writes(name: Name, known: Item | None, item: Item, failure: CountedFailure)
 def _counted(environment: Environment, name: Name, failure: CountedFailure) -> bool:
     item = failure_item(environment, name)
     return item is not None and item.attributes["w"] == failure.write_id
+
+
+def _forgotten(environment: Environment, name: Name, known: Item) -> bool:
+    """Return whether the failures of ``known`` are forgotten; failures that were counted anew since then may be stored.
+
+    Until it is forgotten, a count keeps the time of its first failure and only grows.
+    """
+    item = failure_item(environment, name)
+    if item is None:
+        return True
+    before: Any = known.attributes
+    now: Any = item.attributes
+    is_same = now["w"] == before["w"] or (now["f"] == before["f"] and now["q"] > before["q"])
+    return not is_same
 
 
 def _unchanged(known: Item | None) -> Condition:

@@ -13,7 +13,7 @@ from contextlib import suppress
 
 import msgspec
 
-from stratalog.errors import ConditionFailed, Corrupt, Invalid
+from stratalog.errors import ConditionFailed, Conflict, ContentionError, Corrupt, Invalid
 from stratalog.keys import MARK_SORT, number, parse_number, waiting_partition
 from stratalog.limits import COMMIT_WRITES_MAX, GRACE_SECONDS, RECORD_MARKS_MAX
 from stratalog.log.bodies import blob_addresses, read_body_back
@@ -28,6 +28,7 @@ from stratalog.records.floor import FLOOR_SORT, Floor, Mark, floor_from_item, re
 from stratalog.records.history import item_of, items_in_order
 from stratalog.records.uploads import is_uploading, pins_of
 from stratalog.records.versions import BEFORE_VERSIONS, Name, decode_ref
+from stratalog.retry import Retry
 
 __all__ = ["collect_blobs", "free_versions", "is_known", "prune_versions", "referenced", "remove_waiting_mark"]
 
@@ -46,7 +47,7 @@ def prune_versions(
     from storage. If one of these bodies is damaged, it raises Corrupt and forgets nothing, since an older version may
     be the last good copy. A dry run reads back no body and returns the version that would be the oldest kept.
 
-    Raises NotFound, Invalid, Unavailable, OutcomeUnknown, Corrupt.
+    Raises NotFound, Invalid, ContentionError, Unavailable, OutcomeUnknown, Corrupt.
     """
     if (retain is None) == (before_ms is None):
         raise Invalid(
@@ -54,6 +55,7 @@ def prune_versions(
         )
     if retain is not None and retain < 1:
         raise Invalid("the latest version is never pruned", retain=retain)
+    retry = environment.retry()
     while True:
         floor = read_floor(environment.index, name)
         wanted = (
@@ -65,20 +67,20 @@ def prune_versions(
             return floor.version
         if dry_run:
             return wanted
-        if not _read_back(environment, name, floor, wanted):
-            continue
-        raised = _on_base(environment.index, name, _marked(floor, wanted, environment.clock.wall_ms()))
         try:
-            if raised is not None:
-                return store_floor(environment, name, raised).version
-        except ConditionFailed:
-            environment.counters["record floor conflict"] += 1
+            _read_back(environment, name, floor, wanted)
+            raised = _on_base(environment.index, name, _marked(floor, wanted, environment.clock.wall_ms()))
+            return store_floor(environment, name, raised).version
+        except Conflict as exc:
+            _wait(environment, name, retry, exc)
 
 
 def free_versions(environment: Environment, name: Name, *, dry_run: bool = False) -> int:
     """Delete the items of versions marked long enough ago; return the number of items. Restartable.
 
     An item that a late put wrote to a freed position is deleted too. A dry run only counts the items.
+
+    Raises ContentionError, Unavailable or OutcomeUnknown: items may be deleted, and the next call resumes.
     """
     if dry_run:
         known = read_floor(environment.index, name)
@@ -86,9 +88,9 @@ def free_versions(environment: Environment, name: Name, *, dry_run: bool = False
         return sum(1 for _ in environment.index.query(name.partition, after=BEFORE_VERSIONS, before=number(freeing)))
     floor = _begin_freeing(environment, name)
     deleted = _delete_below(environment.index, name, floor.freeing)
+    environment.counters["freed record version"] += deleted
     if floor.freed < floor.freeing:
         _settle_freed(environment, name, floor.freeing)
-    environment.counters["freed record version"] += deleted
     return deleted
 
 
@@ -137,10 +139,17 @@ def is_known(environment: Environment, name: Name) -> bool:
     return any(next(items, None) is not None for items in lists) or failure_item(environment, name) is not None
 
 
-def _read_back(environment: Environment, name: Name, floor: Floor, oldest: int) -> bool:
+def _wait(environment: Environment, name: Name, retry: Retry, lost: Conflict) -> None:
+    """Wait after another process changed the floor first. Raises ContentionError if no time is left."""
+    environment.counters["record floor conflict"] += 1
+    if not retry.wait(lost):
+        raise ContentionError("other processes kept changing the record's floor", record=name.id) from lost
+
+
+def _read_back(environment: Environment, name: Name, floor: Floor, oldest: int) -> None:
     """Read back the bodies of ``oldest`` and of the latest version. Raises Corrupt.
 
-    Return False instead if the floor has changed: the missing body may then be forgotten.
+    Raises Conflict instead if the floor has changed: the missing body may then be forgotten.
     """
     items = [environment.index.get(name.partition, number(oldest)), item_of(environment, name, None)]
     refs = [decode_ref(item.attributes["x"]) for item in items if item is not None and "x" in item.attributes]
@@ -148,11 +157,10 @@ def _read_back(environment: Environment, name: Name, floor: Floor, oldest: int) 
         for ref in dict.fromkeys(refs):
             readings = read_body_back(environment.blobs, body_prefix(name), ref)
             require_intact(reading.damage for reading in readings)
-    except Corrupt:
+    except Corrupt as exc:
         if read_floor(environment.index, name).revision == floor.revision:
             raise
-        return False
-    return True
+        raise Conflict("the floor changed while bodies were read back", record=name.id) from exc
 
 
 def _oldest_retained(environment: Environment, name: Name, retain: int) -> int:
@@ -178,9 +186,10 @@ def _marked(floor: Floor, version: int, now_ms: int) -> Floor:
     return msgspec.structs.replace(floor, version=version, marks=(*waiting, Mark(version, last_ms)))
 
 
-def _on_base(index: Index, name: Name, floor: Floor) -> Floor | None:
-    """Return ``floor`` with its origin and the hash of the version before it; None if the stored floor has changed.
+def _on_base(index: Index, name: Name, floor: Floor) -> Floor:
+    """Return ``floor`` with its origin and the hash of the version before it.
 
+    Raises Conflict if a version is missing since the stored floor has changed, Corrupt if it is missing otherwise.
     While the stored floor is unchanged, all items from the stored floor on exist. `store_floor` writes the new floor
     only on this condition.
     """
@@ -188,7 +197,7 @@ def _on_base(index: Index, name: Name, floor: Floor) -> Floor | None:
     first = None if floor.origin else index.get(name.partition, number(1))
     if before is None or not (floor.origin or first):
         if read_floor(index, name).revision != floor.revision:
-            return None
+            raise Conflict("the floor changed while versions were read", record=name.id)
         raise Corrupt("a version of a record is missing", record=name.id, version=floor.version - 1)
     origin = floor.origin or str(first.attributes["og"] if first else "")
     return msgspec.structs.replace(floor, hash=before.attributes["ch"], origin=origin)
@@ -196,6 +205,7 @@ def _on_base(index: Index, name: Name, floor: Floor) -> Floor | None:
 
 def _begin_freeing(environment: Environment, name: Name) -> Floor:
     """Record, before the first item is deleted, the version below which items may be gone."""
+    retry = environment.retry()
     while True:
         floor = read_floor(environment.index, name)
         due = _due(environment, floor)
@@ -204,8 +214,8 @@ def _begin_freeing(environment: Environment, name: Name) -> Floor:
         left = tuple(mark for mark in floor.marks if mark.version > max(due))
         try:
             return store_floor(environment, name, msgspec.structs.replace(floor, freeing=max(due), marks=left))
-        except ConditionFailed:
-            environment.counters["record floor conflict"] += 1
+        except ConditionFailed as exc:
+            _wait(environment, name, retry, exc)
 
 
 def _due(environment: Environment, floor: Floor) -> list[int]:
@@ -214,11 +224,12 @@ def _due(environment: Environment, floor: Floor) -> list[int]:
 
 def _settle_freed(environment: Environment, name: Name, freed: int) -> None:
     """Record, after the last item was deleted, the version below which any item is a late write."""
+    retry = environment.retry()
     while (floor := read_floor(environment.index, name)).freed < freed:
         try:
             store_floor(environment, name, msgspec.structs.replace(floor, freed=freed))
-        except ConditionFailed:
-            environment.counters["record floor conflict"] += 1
+        except ConditionFailed as exc:
+            _wait(environment, name, retry, exc)
 
 
 def _delete_below(index: Index, name: Name, version: int) -> int:

@@ -218,13 +218,19 @@ class Pool:
             call.charged_seconds = self._paces.begin(call.caller, call.loop.time())
         if self._busy > len(self._threads):
             self._add_thread()
-        self._given.put(call)
+        if self._threads:
+            self._given.put(call)
+            return
+        error = Refused(503, "unavailable", f"no thread for {self.name} could be started", scope="process")
+        self._ended.append((call, None, error))
+        call.loop.call_soon(self._finish_all)
 
     def _add_thread(self) -> None:
         # Do not use `ThreadPoolExecutor`: its future and its three locks for each call take a tenth of a push's time.
         thread = Thread(target=self._run, name=f"stratalog-{self.name}-{len(self._threads)}", daemon=True)
-        self._threads.append(thread)
-        thread.start()
+        with suppress(RuntimeError, MemoryError):  # without another thread, the pool's other threads run the calls
+            thread.start()
+            self._threads.append(thread)
 
     def _run(self) -> None:
         """Run calls until the pool closes. Runs on a thread of the pool."""
