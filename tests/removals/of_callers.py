@@ -281,7 +281,7 @@ REMOVALS: tuple[Removal, ...] = (
         (f"{OF_WEB_SERVER}::test_a_serving_process_switches_threads_soon_and_looks_for_garbage_in_what_is_new",),
     ),
     Removal(
-        "B383",
+        "B382",
         (
             Edit(
                 "src/stratalog/server/web_tokens.py",
@@ -292,17 +292,17 @@ REMOVALS: tuple[Removal, ...] = (
         ("tests/server/test_api_security.py::test_known_keys_stay_good_where_new_ones_cannot_be_fetched",),
     ),
     Removal(
-        "B384",
+        "B383",
         (Edit("src/stratalog/server/line_log.py", "        while left:\n", "        for _ in range(1):\n"),),
         ("tests/server/test_audit.py::test_a_line_that_a_full_disk_cuts_is_counted_and_the_next_one_is_whole",),
     ),
     Removal(
-        "B384",
+        "B383",
         (Edit("src/stratalog/server/line_log.py", 'memoryview(b"\\n" * self._is_cut + line', "memoryview(line"),),
         ("tests/server/test_audit.py::test_a_line_that_a_full_disk_cuts_is_counted_and_the_next_one_is_whole",),
     ),
     Removal(
-        "B393",
+        "B392",
         (
             Edit(
                 "src/stratalog/server/acceptor.py",

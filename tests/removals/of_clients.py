@@ -214,7 +214,7 @@ REMOVALS: tuple[Removal, ...] = (
         IN_NODE,
     ),
     Removal(
-        "B382",
+        "B381",
         (
             Edit(
                 "src/stratalog/client/live.py",
@@ -225,7 +225,7 @@ REMOVALS: tuple[Removal, ...] = (
         ("tests/client/test_live.py::test_a_token_function_that_fails_once_is_called_again",),
     ),
     Removal(
-        "B382",
+        "B381",
         (Edit("src/stratalog/web/client/live.js", "    } catch {\n", "    } catch (error) {\n      throw error;\n"),),
         IN_NODE,
     ),

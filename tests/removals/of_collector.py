@@ -187,12 +187,12 @@ REMOVALS: tuple[Removal, ...] = (
         ("tests/maintenance/test_repair.py::test_no_snapshot_is_made_again_below_a_floor_that_rose_meanwhile",),
     ),
     Removal(
-        "B398",
+        "B397",
         (Edit(ARCHIVE, "blob_batch) != segment.archive:", "blob_batch) is None:"),),
         ("tests/log/test_segments.py::test_entries_that_do_not_give_their_damaged_archive_again_are_not_freed",),
     ),
     Removal(
-        "B398",
+        "B397",
         (
             Edit(
                 ARCHIVE,

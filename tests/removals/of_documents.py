@@ -375,7 +375,7 @@ REMOVALS: tuple[Removal, ...] = (
         ),
     ),
     Removal(
-        "B394",
+        "B393",
         (
             Edit(
                 "src/stratalog/log/redaction.py",
@@ -389,18 +389,18 @@ REMOVALS: tuple[Removal, ...] = (
         ),
     ),
     Removal(
-        "B395",
+        "B394",
         (Edit("src/stratalog/log/redaction.py", "            if not retry.wait(exc):", "            if exc is None:"),),
         ("tests/log/test_redaction.py::test_a_redaction_of_a_log_that_keeps_changing_waits_and_ends",),
     ),
     Removal(
-        "B399",
+        "B398",
         (Edit(TASKS, "except (RuntimeError, MemoryError):", "except RuntimeError:"),),
         (f"{BESIDE_COMMITS}::test_an_offer_is_refused_where_the_system_has_no_thread_left",),
         raises=("MemoryError",),
     ),
     Removal(
-        "B399",
+        "B398",
         (
             Edit(TASKS, "[other for other in self._threads if other.is_alive()]", "list(self._threads)"),
             Edit(TASKS, "[thread for thread in self._threads if thread.is_alive()]", "[]"),

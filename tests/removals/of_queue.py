@@ -131,7 +131,7 @@ REMOVALS: tuple[Removal, ...] = (
         ("tests/log/test_contention.py::test_a_store_in_trouble_is_not_asked_more_often_towards_the_end",),
     ),
     Removal(
-        "B389",
+        "B388",
         (
             Edit(
                 "src/stratalog/cli/queue.py",
@@ -142,7 +142,7 @@ REMOVALS: tuple[Removal, ...] = (
         ("tests/cli/test_option_values.py::test_a_worker_without_the_metrics_library_names_the_extra",),
     ),
     Removal(
-        "B390",
+        "B389",
         (
             Edit(
                 LISTENERS,
@@ -158,12 +158,12 @@ REMOVALS: tuple[Removal, ...] = (
         (f"{SOCKETS}::test_all_that_follows_a_message_shares_its_time",),
     ),
     Removal(
-        "B390",
+        "B389",
         (Edit("src/stratalog/aws/container.py", "Poke(version), begun)", "Poke(version))"),),
         (f"{SOCKETS}::test_the_listeners_of_several_documents_share_the_time_of_one",),
     ),
     Removal(
-        "B391",
+        "B390",
         (
             Edit(
                 "src/stratalog/worker/worker.py",
@@ -177,7 +177,7 @@ REMOVALS: tuple[Removal, ...] = (
         ),
     ),
     Removal(
-        "B392",
+        "B391",
         (Edit("src/stratalog/cli/naming.py", "        if not math.isfinite(number):\n", "        if False:\n"),),
         ("tests/cli/test_option_values.py::test_a_number_is_finite",),
     ),

@@ -95,22 +95,22 @@ REMOVALS: tuple[Removal, ...] = (
         ("tests/records/test_dead_letters.py::test_a_failure_that_is_repeated_with_its_write_id_is_counted_once",),
     ),
     Removal(
-        "B395",
+        "B394",
         (Edit(RETENTION, "    if not retry.wait(lost):", "    if lost is None:"),),
         (f"{PRUNE}::test_a_call_that_always_finds_the_floor_changed_waits_and_ends",),
     ),
     Removal(
-        "B395",
+        "B394",
         (Edit(FAILURES, "+= 1\n            if not retry.wait(exc):", "+= 1\n            if exc is None:"),),
         (f"{DEAD_LETTERS}::test_a_resolution_that_always_meets_new_failures_waits_and_ends",),
     ),
     Removal(
-        "B396",
+        "B395",
         (Edit(FAILURES, "    return not is_same\n", "    return False\n"),),
         (f"{DEAD_LETTERS}::test_a_failure_counted_after_a_resolution_whose_answer_is_lost_is_not_forgotten",),
     ),
     Removal(
-        "B397",
+        "B396",
         (Edit(FAILURES, 'int(before["d"] or count', "int(count"),),
         (f"{DEAD_LETTERS}::test_a_dead_letter_stays_one_where_another_process_allows_more_failures",),
     ),

@@ -375,7 +375,7 @@ REMOVALS: tuple[Removal, ...] = (
         ("tests/server/test_audit.py::test_a_request_of_two_lengths_and_a_preflight_are_in_the_logs_and_the_metrics",),
     ),
     Removal(
-        "B399",
+        "B398",
         (
             Edit(THREAD_POOL, "with suppress(RuntimeError, MemoryError):", "with suppress():"),
             Edit(
@@ -388,7 +388,7 @@ REMOVALS: tuple[Removal, ...] = (
         raises=("RuntimeError",),
     ),
     Removal(
-        "B399",
+        "B398",
         (
             Edit(
                 "src/stratalog/backends/postgres_announcements.py",
@@ -400,7 +400,7 @@ REMOVALS: tuple[Removal, ...] = (
         raises=("RuntimeError",),
     ),
     Removal(
-        "B399",
+        "B398",
         (
             Edit(
                 "src/stratalog/backends/hosted_turns.py",
@@ -412,7 +412,7 @@ REMOVALS: tuple[Removal, ...] = (
         raises=("MemoryError",),
     ),
     Removal(
-        "B399",
+        "B398",
         (
             Edit(
                 "src/stratalog/client/background.py",
@@ -424,7 +424,7 @@ REMOVALS: tuple[Removal, ...] = (
         raises=("RuntimeError",),
     ),
     Removal(
-        "B400",
+        "B399",
         (
             Edit(
                 "src/stratalog/log/admission.py",

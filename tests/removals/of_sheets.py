@@ -605,7 +605,7 @@ REMOVALS: tuple[Removal, ...] = (
         (f"{TESTS}/test_loaded.py::test_a_load_changes_no_style_below_a_merge",),
     ),
     Removal(
-        "B375",
+        "B374",
         (
             Edit(
                 f"{SHEET}/load_plan.py",
@@ -616,7 +616,7 @@ REMOVALS: tuple[Removal, ...] = (
         (f"{TESTS}/test_forgotten.py::test_each_version_from_the_floor_on_is_the_same_and_can_be_changed",),
     ),
     Removal(
-        "B375",
+        "B374",
         (Edit(f"{SHEET}/window.py", "            if retained <= lowest:\n                raise", "            raise"),),
         (
             f"{TESTS}/test_forgotten.py::test_each_version_from_the_floor_on_is_the_same_and_can_be_changed",
@@ -624,22 +624,22 @@ REMOVALS: tuple[Removal, ...] = (
         ),
     ),
     Removal(
-        "B375",
+        "B374",
         (Edit(f"{SHEET}/sheet.py", "        self._load_plans.check(wanted)\n", ""),),
         (f"{TESTS}/test_forgotten.py::test_a_copy_is_read_and_changed_after_its_source_has_forgotten_versions",),
     ),
     Removal(
-        "B375",
+        "B374",
         (Edit(f"{SHEET}/retention.py", "if low < parent.version and", "if low > parent.version and"),),
         (f"{TESTS}/test_forgotten.py::test_a_copy_is_read_and_changed_after_its_source_has_forgotten_versions",),
     ),
     Removal(
-        "B375",
+        "B374",
         (Edit(f"{SHEET}/blame.py", "if fact.version >= self._after:", "if fact.version:"),),
         (f"{TESTS}/test_forgotten.py::test_a_restored_version_that_is_forgotten_is_told_with_its_content",),
     ),
     Removal(
-        "B375",
+        "B374",
         (
             Edit(
                 "src/stratalog/log/log.py",
@@ -650,7 +650,7 @@ REMOVALS: tuple[Removal, ...] = (
         (f"{TESTS}/test_forgotten.py::test_each_version_from_the_floor_on_is_the_same_and_can_be_changed",),
     ),
     Removal(
-        "B376",
+        "B375",
         (
             Edit(f"{SHEET}/snapshot_versions.py", "head < version + settings.undo_entries", "head < version"),
             Edit(f"{SHEET}/snapshot_versions.py", ">= version + settings.undo_entries", ">= version"),
@@ -658,12 +658,12 @@ REMOVALS: tuple[Removal, ...] = (
         (f"{TESTS}/test_forgotten.py::test_no_undo_crosses_an_app_snapshot",),
     ),
     Removal(
-        "B376",
+        "B375",
         (Edit(f"{SHEET}/snapshot_versions.py", "            yield entry.version  # no undo crosses it\n", ""),),
         (f"{TESTS}/test_forgotten.py::test_a_restored_version_whose_snapshot_was_not_saved_gets_one",),
     ),
     Removal(
-        "B377",
+        "B376",
         (
             Edit(f"{SHEET}/xlsx_cells.py", "self._arrays = ArrayRanges()", "self._arrays: list[Any] = []"),
             Edit(
@@ -680,12 +680,12 @@ REMOVALS: tuple[Removal, ...] = (
         (f"{TESTS}/test_import_costs.py::test_the_calls_of_an_import_grow_with_its_array_formulas",),
     ),
     Removal(
-        "B378",
+        "B377",
         (Edit(f"{SHEET}/xlsx_cells.py", "if not end and sum(map(len, held)) < UNENDED_BYTES:", "if not end:"),),
         (f"{TESTS}/test_import_costs.py::test_a_long_text_is_passed_on_before_its_end",),
     ),
     Removal(
-        "B379",
+        "B378",
         (
             Edit(f"{SHEET}/xlsx_cells.py", "            self.allowance.check(self._collected)\n", ""),
             Edit(f"{SHEET}/xlsx_parts.py", "            self.allowance.check(self._collected)\n", ""),
@@ -694,12 +694,12 @@ REMOVALS: tuple[Removal, ...] = (
         (f"{TESTS}/test_import_memory.py::test_a_text_that_is_too_large_is_refused_before_it_is_held",),
     ),
     Removal(
-        "B380",
+        "B379",
         (Edit(f"{SHEET}/csv_files.py", 'be read", value=size', 'be read", value=len(sheet)'),),
         (f"{TESTS}/test_csv.py::test_the_size_of_a_file_that_is_too_large_is_in_bytes",),
     ),
     Removal(
-        "B381",
+        "B380",
         (
             Edit(
                 f"{SHEET}/commits.py",

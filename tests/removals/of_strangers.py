@@ -76,12 +76,12 @@ REMOVALS: tuple[Removal, ...] = (
         ("tests/maintenance/test_checkpoint.py::test_a_store_counts_its_histories_in_ascii_digits",),
     ),
     Removal(
-        "B385",
+        "B384",
         (Edit("src/stratalog/cli/records.py", "with output_file(output) as out", 'with open(output, "wb") as out'),),
         ("tests/cli/test_user_files.py::test_a_record_that_cannot_be_read_leaves_an_existing_file",),
     ),
     Removal(
-        "B385",
+        "B384",
         (
             Edit("src/stratalog/cli/records.py", "handle.open(id, version.version)", "handle.open(id, at)"),
             Edit(
@@ -93,7 +93,7 @@ REMOVALS: tuple[Removal, ...] = (
         ("tests/cli/test_user_files.py::test_the_answer_describes_the_version_that_was_written",),
     ),
     Removal(
-        "B385",
+        "B384",
         (
             Edit(
                 "apps/table/src/stratalog_table/commands.py",
@@ -104,7 +104,7 @@ REMOVALS: tuple[Removal, ...] = (
         ("apps/table/tests/test_cli.py::test_a_scan_that_fails_leaves_an_existing_file",),
     ),
     Removal(
-        "B386",
+        "B385",
         (
             Edit(
                 "src/stratalog/cli/verification.py",
@@ -115,7 +115,7 @@ REMOVALS: tuple[Removal, ...] = (
         ("tests/cli/test_user_files.py::test_the_signing_key_of_an_existing_file_is_not_overwritten",),
     ),
     Removal(
-        "B386",
+        "B385",
         (
             Edit(
                 "src/stratalog/cli/program.py",
@@ -126,7 +126,7 @@ REMOVALS: tuple[Removal, ...] = (
         ("tests/cli/test_user_files.py::test_an_error_of_the_file_system_is_one_line",),
     ),
     Removal(
-        "B386",
+        "B385",
         (
             Edit(
                 "src/stratalog/cli/files.py",
@@ -137,7 +137,7 @@ REMOVALS: tuple[Removal, ...] = (
         ("tests/cli/test_user_files.py::test_a_file_that_is_no_text_is_refused",),
     ),
     Removal(
-        "B387",
+        "B386",
         (
             Edit(
                 "src/stratalog/cli/files.py",
@@ -152,12 +152,12 @@ REMOVALS: tuple[Removal, ...] = (
         ("FileNotFoundError",),
     ),
     Removal(
-        "B387",
+        "B386",
         (Edit("src/stratalog/cli/files.py", "if target.exists() and not target.is_file():", "if False:"),),
         ("tests/cli/test_user_files.py::test_a_pipe_is_written_directly",),
     ),
     Removal(
-        "B388",
+        "B387",
         (
             Edit(
                 "src/stratalog/cli/inspection.py",
@@ -168,7 +168,7 @@ REMOVALS: tuple[Removal, ...] = (
         ("tests/cli/test_user_files.py::test_a_file_of_something_else_is_not_cut_by_verify",),
     ),
     Removal(
-        "B388",
+        "B387",
         (
             Edit(
                 "src/stratalog/cli/inspection.py",
