@@ -49,8 +49,8 @@ class Functions(msgspec.Struct, frozen=True, kw_only=True):
     warm_ms: float = 25
     """The duration of a call when the function is already running."""
 
-    cold_ms: float = 1000
-    """The duration of a call that starts the function first. The start is billed."""
+    cold_ms: float = 400
+    """The duration of a call that starts the function first. The start is billed. See docs/concepts/cost.md."""
 
     arm: bool = True
 
