@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 import stratalog
-from stratalog import folders, homes
+from stratalog import folders
 from stratalog import store as opening
-from stratalog.backends import files
+from stratalog.backends import files, sqlite
 from stratalog.backends.sqlite import SqliteDatabase
 from stratalog.log import delete_log
 from stratalog.testing.clock import ManualClock
@@ -109,7 +109,7 @@ def test_a_new_store_and_the_folders_above_it_survive_a_power_failure(
         with monkeypatch.context() as simulated:
             simulated.setattr(files, "sync_descriptor", disk.sync)
             simulated.setattr(folders, "sync_descriptor", disk.sync)
-            simulated.setattr(homes, "SqliteDatabase", partial(SqliteDatabase, vfs=machine.vfs))
+            simulated.setattr(sqlite, "SqliteDatabase", partial(SqliteDatabase, vfs=machine.vfs))
             store = stratalog.open(Path(disk.folder) / "srv/data/store", clock=ManualClock())
             store.create("acme", "budget").mutate("put", {"key": "items/1", "value": {"text": "x" * 5000}})
         after = disk.fail(str(tmp_path / f"{seed}.next"))

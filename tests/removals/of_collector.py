@@ -132,9 +132,15 @@ REMOVALS: tuple[Removal, ...] = (
         "B67",
         (
             Edit(
-                RETENTION,
-                "        if _changed(environment.index, prefix, segment):\n            return False\n",
-                "",
+                "src/stratalog/log/archive.py",
+                "        if segment_changed(environment.index, prefix, segment):\n            return False\n    try:\n",
+                "        pass\n    try:\n",
+            ),
+            Edit(
+                "src/stratalog/log/archive.py",
+                "        if segment_changed(environment.index, prefix, segment):\n"
+                "            return False\n        raise\n",
+                "        raise\n",
             ),
         ),
         (

@@ -110,7 +110,7 @@ REMOVALS: tuple[Removal, ...] = (
         (
             Edit(
                 RETENTION,
-                "            if _changed(environment.index, prefix, segment):\n                continue\n",
+                "            if segment_changed(environment.index, prefix, segment):\n                continue\n",
                 "",
             ),
         ),
