@@ -126,7 +126,10 @@ def test_the_sync_demo_serves_from_postgresql_too() -> None:
 
 
 def test_the_makefile_gives_every_demo_its_store() -> None:
-    """Each target passes STORE to its demo. The test does not depend on the program that `make demo` runs."""
+    """Each target starts the emulator that STORE names, and passes the store's URL to its demo.
+
+    Without STORE, a target passes no URL. `make demo` may run any program in `examples`.
+    """
     for target in ("demo", "demo-core", "demo-sync"):
         told = dry_run(target, "STORE=aws-local")
         assert re.search(

@@ -21,7 +21,7 @@ def is_in_main_thread() -> bool:
 
 
 class FaultyBlobs(MemoryBlobs):
-    """Fails each put and delete of a thread other than the main thread, but does the work."""
+    """In other threads than the main thread, each put stores the blob and then fails, and each delete only fails."""
 
     def put(self, *arguments: Any, **options: Any) -> None:
         super().put(*arguments, **options)
@@ -35,7 +35,7 @@ class FaultyBlobs(MemoryBlobs):
 
 
 class FaultyQueue(MemoryQueue):
-    """Reports each acknowledgement of a thread other than the main thread as stale, but does it."""
+    """Receives one message at a time. In other threads than the main thread, `acknowledge` works but returns False."""
 
     def receive(self, *_: Any, **options: Any) -> Any:
         return super().receive(1, **options)

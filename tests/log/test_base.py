@@ -1,4 +1,4 @@
-"""The floor of a log with a state rises only onto an undamaged app snapshot. No floor passes a pin that moves."""
+"""The floor of a log with a state rises only onto an undamaged app snapshot. No floor rises above a moving pin."""
 
 from __future__ import annotations
 
@@ -220,9 +220,9 @@ def family() -> Log:
 
 
 def test_a_pin_that_moves_is_never_missed_whenever_it_does() -> None:
-    """Earlier releases missed a pin that moved twice from an unread page to a page already read.
+    """Earlier releases scanned the pins twice, and trusted two equal results.
 
-    Two scans of the pins agreed, although both had missed that pin.
+    Both scans missed a pin if it moved once during each scan, from a page not yet read to a page already read.
     """
     last = 0
     while True:
@@ -303,7 +303,7 @@ def test_a_snapshot_of_a_forgotten_version_keeps_a_log_without_states_from_nothi
     fill(log, 10)
     attributes = {"c": 0, "w": "slow", PLAIN.tag: b"by somebody slow", "h": log.hash_at(2)}
     raise_floor(log, 8)
-    # Commit the snapshot directly, as earlier releases could. `put_snapshot` now refuses such a snapshot.
+    # Earlier releases could store a snapshot below the floor. `put_snapshot` now refuses it, so commit it directly.
     log.environment.index.commit([Put(Item(snapshots_partition(log.record.prefix), fixed(2), attributes))])
     clock_of(log.environment).sleep(DUE_SECONDS)
     assert free_segments(log) == 2

@@ -1,4 +1,4 @@
-"""Full or read-only folders: writes fail with a typed error, reads work, and writes work again after a repair."""
+"""Full or read-only folders: a request that cannot write its files fails with a typed error, until the repair."""
 
 from __future__ import annotations
 

@@ -55,7 +55,8 @@ def hunt(mutant: Mutant, seeds: Iterable[int]) -> Catch:
 def replaced(owner: Any, name: str, replacement: object) -> Callable[[], AbstractContextManager[None]]:
     """Return an ``apply`` for a mutant that replaces the attribute ``name`` of a module or class by ``replacement``.
 
-    Python must look the attribute up in ``owner``. If the calling module imported the name, pass the calling module.
+    The code with the planted bug must look ``name`` up in ``owner``. If a module imports a function by its name and
+    calls it, ``owner`` is that module, not the module that defines the function.
     """
 
     @contextmanager

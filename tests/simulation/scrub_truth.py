@@ -21,7 +21,8 @@ class ScrubTruth:
     def __init__(self, clock: Clock) -> None:
         """``clock`` is exact.
 
-        The clocks of processes differ from this clock, so `noticeable` gives proofs a little more time.
+        The clocks of processes may differ from it by `SCRUB_CLOCKS_SECONDS_MAX`. So `noticeable` lets a proof trust a
+        read for that much longer.
         """
         self._clock = clock
         self._read_ms: dict[str, int] = {}
@@ -41,7 +42,10 @@ class ScrubTruth:
         self._read_ms.pop(key, None)
 
     def noticeable(self, damaged: Mapping[str, str]) -> set[str]:
-        """Return the damaged blobs that a proof must find: all but existing values that a recent pass read intact."""
+        """Return the damaged blobs that a proof must find.
+
+        A proof may miss damage to a document's value if its blob still exists and a recent pass read the blob intact.
+        """
         since_ms = self._clock.wall_ms() - (SCRUB_PROOF_SECONDS_MAX + SCRUB_CLOCKS_SECONDS_MAX) * 1000
         return {
             key

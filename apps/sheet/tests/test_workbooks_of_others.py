@@ -120,7 +120,10 @@ def test_cells_that_an_array_formula_fills_otherwise_are_named(sheets: Sheets) -
 def test_what_the_engine_refuses_is_left_out_and_named(
     sheets: Sheets, monkeypatch: pytest.MonkeyPatch, stumbles: str, named: list[str] | None
 ) -> None:
-    """In this test the engine refuses a part of the file. The real engine refuses charts whose names are not ranges."""
+    """In this test the engine refuses a part of the file.
+
+    The real engine refuses a chart that refers to a defined name whose value is not a range.
+    """
     book = book_with_chart()
     book.active.add_data_validation(DataValidation(type="list", formula1='"a,b"', sqref="D1"))
     book.active.merge_cells("F1:F2")

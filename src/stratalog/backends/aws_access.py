@@ -1,7 +1,7 @@
 """The region, the endpoints and the credentials that AWS's own tools would use.
 
-A Lambda function has all of them in its environment. They are then read there, without botocore: its import and its
-session take longer than everything else in the cold start of a function.
+A Lambda function has all of them in its environment. `EnvironmentAccess` reads them there without botocore, because the
+import and the session of botocore take longer than everything else in the cold start of a function.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class AwsAccess(Protocol):
     has_credentials: bool
 
     def endpoint(self, service: str) -> str:
-        """Return the URL that is configured for a service; empty if it is AWS's own."""
+        """Return the URL that is configured for a service, or "" if none is configured."""
         ...
 
     def dynamodb_url(self) -> str:
@@ -61,7 +61,7 @@ class AwsAccess(Protocol):
         ...
 
     def credentials(self) -> Credentials:
-        """Return the current credentials, if there are any. Raises Unavailable if they cannot be renewed."""
+        """Return the current credentials. Requires `has_credentials`. Raises Unavailable if they cannot be renewed."""
         ...
 
     def object_store_options(self) -> Mapping[str, Any]:
@@ -85,7 +85,7 @@ def find_access(region: str = "", environment: Mapping[str, str] = os.environ) -
 
 
 def _needs_botocore(environment: Mapping[str, str]) -> bool:
-    """Return whether a variable or a file may change what the environment's credentials and region mean."""
+    """Return whether a variable or a file may change the region, an endpoint or the credentials."""
     return not NEEDS_BOTOCORE.isdisjoint(environment) or any(
         _has_content(Path(environment.get(variable) or Path.home() / ".aws" / name).expanduser())
         for variable, name in FILES.items()

@@ -60,8 +60,9 @@ def poll(
 ) -> Iterator[Polled]:
     """Poll these sources, or all that are not paused, and yield each outcome when the source's poll ends.
 
-    With ``due_only`` a source is polled only if its last poll is at least ``every_seconds`` ago. With ``dry_run`` the
-    function reads the sources and writes nothing. Raises NotFound and Invalid for a named source.
+    With ``due_only`` a source is polled only if its checkpoint was last stored at least ``every_seconds`` ago. With
+    ``dry_run`` the function ignores ``due_only``, reads the sources and writes nothing. Raises NotFound if a source is
+    missing, Invalid if a named source's settings cannot be read, and Unavailable.
     """
     records, clock = store.records(organisation), store.environment.clock
     named = list(sources)
@@ -94,8 +95,9 @@ def poll_source(
 ) -> Polled:
     """Poll a source and return the outcome.
 
-    If the source or the store is unavailable, the poll is retried from the newest checkpoint, with at most
-    `CATALOGUE_POLL_TRIES_MAX` tries from one checkpoint.
+    If a step fails because the source or the store is unavailable, the poll is retried from the newest checkpoint, with
+    at most `CATALOGUE_POLL_TRIES_MAX` tries from one checkpoint. Raises Unavailable if the store is unavailable when
+    the poll reads the checkpoint or counts the failure.
 
     If a complete state lacks too many records, none is deleted unless ``allow_deletions`` is True, and the next poll
     reads the state again. A failed poll counts as a failure of the source. Repeated failures make the source a dead

@@ -22,7 +22,7 @@ _log = logging.getLogger("stratalog.sheet")
 
 
 class EngineTurns:
-    """Runs calls that need an engine on its own threads: one thread for each engine, and one call of a sheet at a time.
+    """Threads for the calls that need an engine: as many threads as engines, and one call of a sheet at a time.
 
     So calls that wait for an engine never occupy the server's other threads, and the calls of one sheet never occupy
     more than one engine.
@@ -40,9 +40,10 @@ class EngineTurns:
         )
 
     async def run(self, name: tuple[str, str], function: Callable[[], T]) -> T:
-        """Call ``function`` after the earlier calls of the sheet ``name`` = (organisation, name); return its result.
+        """Call ``function``, which needs the sheet ``name`` = (organisation, name), and return its result.
 
-        Raises Refused if too many calls wait or this call waited too long. One sheet may use half of the queue.
+        Calls of one sheet and one caller begin in their order of arrival. Raises Refused if too many calls wait or this
+        call waited too long. One sheet may use half of the queue, and so may one caller.
         """
         work = present_work()
         return await self._pool.run(function, key=name, caller=work.caller if work else None)

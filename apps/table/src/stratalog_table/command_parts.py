@@ -80,7 +80,7 @@ def _typed(text: str, read: Any, types: str) -> tuple[str, Any]:
 
 
 def seconds(text: str) -> float:
-    """Parse a duration such as 0.5: from 0 to the longest retention of data files. Raises BadParameter."""
+    """Parse a number of seconds such as 0.5, from 0 to `DURATION_MS_MAX`. Raises BadParameter."""
     with suppress(ValueError):
         value = float(text)
         if 0 <= value <= DURATION_MS_MAX / 1000:
@@ -89,7 +89,7 @@ def seconds(text: str) -> float:
 
 
 def typed_key(kind: str, text: str) -> Any:
-    """Parse a key as typed. Bytes are typed in hexadecimal."""
+    """Parse a key of the type ``kind`` from the command line. A key of bytes is in hexadecimal there."""
     try:
         return module("row_order").parse_key(kind, text)
     except Invalid as exc:
@@ -107,7 +107,7 @@ def data_url(session: Session, table: str, data: str) -> str:
 
 
 def default_data_url(session: Session, table: str) -> str:
-    """Return the URL of the folder next to the store, or an empty string if the store is not a folder."""
+    """Return the URL of the folder next to the store, or "" if the store's URL has `://` and is no `file://` URL."""
     if "://" in session.url and not session.url.startswith("file://"):
         return ""
     return Path(f"{session.url.removeprefix('file://')}-lake/{table}").absolute().as_uri()
