@@ -1,6 +1,6 @@
-"""The billed units of Stratalog and of other published schemas for the same work, and of different settings.
+"""The billed units of the same work with Stratalog and with other published schemas, and with different settings.
 
-A meter counts every figure on a store in memory, by AWS's published rules. The clock moves only when the program
+A meter counts all units on a store in memory, by AWS's published rules. The clock moves only when the program
 sleeps, so every run has the same result.
 """
 
@@ -38,7 +38,7 @@ FUNCTIONS = Functions()
 FUNCTION_SETTINGS = LogSettings(snapshot_entries_interval=100)
 """The default settings of `deploy/aws/template.yaml`."""
 
-# The number of mutations of each schema. If all mutations of a schema cost the same, a small number saves memory.
+# The mutations that a run makes on each schema. If all of them cost the same, a small number saves memory.
 MUTATIONS = {"stratalog": 1000, "001": 100, "001 relational": 100, "001 whole": 10, "004": 1000}
 COLD_MUTATIONS = 500
 
@@ -148,7 +148,7 @@ def total_row(name: str, workload: Workload, process: str, prices: Prices) -> To
 
 
 def interval_row(every: int, prices: Prices) -> tuple[int, float, float]:
-    """Return ``every``, and the dollars of *typing* with this snapshot interval, by a warm and by new processes."""
+    """Return the snapshot interval, and dollars for a million mutations of *typing* in warm and in new processes."""
     settings = LogSettings(snapshot_entries_interval=every)
     warm, cold = (
         units_of_workload(partial(Ours, cold=cold, settings=settings), WORKLOADS[0], 150, 1000)
@@ -218,7 +218,7 @@ def points(inputs: Sequence[int], cost: Callable[[int], float]) -> list[tuple[fl
 
 
 def body_cost(size: int, inline: bool, prices: Prices, *, free: bool = False) -> float:
-    """Return the cost of an entry with a body of this size, written once and read once, fifty entries in each read.
+    """Return dollars for a million entries with bodies of this size. Each is read once; a read returns fifty entries.
 
     With ``free``, the cost of a blob includes its garbage collection.
     """
@@ -239,7 +239,7 @@ def collected_blob() -> Units:
 
 
 def segment_cost(size: int, prices: Prices, *, archive: bool) -> float:
-    """Return the additional cost of segments for an entry of 200 bytes, without deletes.
+    """Return the dollars that segments cost for a million entries of 200 bytes, without deletes.
 
     The cost of deletes does not depend on the size of a segment.
     """
@@ -248,7 +248,7 @@ def segment_cost(size: int, prices: Prices, *, archive: bool) -> float:
 
 
 def snapshot_lines(prices: Prices) -> dict[str, list[tuple[float, float]]]:
-    """Return the lines for snapshots of four chunks of 10 KB, opens by new processes, and entries of 400 bytes."""
+    """Return a line for each number of opens by new processes. Snapshots: four chunks of 10 KB; entries: 400 bytes."""
     costs = {every: snapshot_parts(every, prices) for every in INTERVALS}
     return {
         f"{opens:,} open{'s' if opens > 1 else ''} for 1,000 entries": points(

@@ -55,7 +55,7 @@ def test_a_creation_that_cannot_be_leaves_nothing(
 
 
 def left_by_an_earlier_version(store: Store, folder: Path) -> Table:
-    """Make the leftovers that an earlier version left when a creation had too long a retention."""
+    """Make the leftovers of an earlier version, in which a creation failed because its retention was too long."""
     store.create("acme", "events")
     table = table_handle(store, "acme", "events")
     table.register(DataFolder(folder.as_uri())).enter(is_owner=True)

@@ -22,9 +22,9 @@ __all__ = ["COMMANDS"]
 @click.argument("name", metavar="ORGANISATION/NAME")
 @click.option("--at", metavar="VERSION|TIME", help="The last shared version.  [default: the newest]")
 def fork(session: Session, document: str, name: str, at: str | None) -> None:
-    """Create a document that shares its history up to a version with another; nothing is copied.
+    """Create a document that shares its history up to a version with another document; nothing is copied.
 
-    The fork is in the same organisation. To carry a document into another organisation, export and import it.
+    The fork is in the same organisation. To copy a document into another organisation, export and import it.
     """
     source = session.document(document)
     organisation, own = split_name(name)

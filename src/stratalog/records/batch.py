@@ -72,7 +72,7 @@ class Stored(msgspec.Struct, frozen=True, kw_only=True):
 
     id: str
     version: RecordVersion | None = None
-    """The latest version: a new version with this body, or the version that the put left as it is. None on error."""
+    """The new version, or the existing latest version if the put wrote nothing. None on error."""
 
     new: bool = False
     """Whether this put wrote ``version``."""
@@ -106,7 +106,7 @@ class _Put:
     def plan(self) -> None:
         """Plan the write, or settle the put if nothing is to be written.
 
-        If the index is unreachable, the put stays open and `finish` tries it again.
+        The put stays open for `finish` if the index is unreachable, or if the write has guards (a body with a pin).
         """
         try:
             planned = self.append.plan()

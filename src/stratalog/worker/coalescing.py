@@ -3,9 +3,9 @@
 Each push must have the same outcome in the batch as alone. So a batch fulfils these conditions:
 
 - All pushes have the same document, origin, client group and principal.
-- The numbers of each client continue without a gap, or repeat earlier numbers of the batch. If the document still lacks
-  a number before a client's first number, no mutation of the batch fills that gap. Each of the client's mutations then
-  has the outcome gap, as it would have alone.
+- The numbers of each client continue without a gap, or repeat earlier numbers of the batch. If there is a gap between a
+  client's last number in the document and its first number in the batch, the batch does not fill it. Each of the
+  client's mutations then has the outcome gap, as it would have alone.
 - No message was delivered before, since a message that failed is handled alone.
 """
 

@@ -59,13 +59,13 @@ class DataFiles:
         self.schema = schema
         self.folder = folder
         self.rows_schema = None if columns is None else arrow_schema(schema, columns)
-        """The columns of the table's rows, or None if the table declares no columns, so that each file has its own."""
+        """The columns of the table's rows. None if the table declares no columns: each file then has its own."""
 
         self._require_owner = require_owner
         self._is_owner = False
 
     def with_columns(self, columns: Sequence[ValueColumn] | None) -> DataFiles:
-        """Return a handle for the same files that reads rows with ``columns``, the table's columns at a version."""
+        """Return a handle for the same files. It reads rows with ``columns``, the table's columns at some version."""
         other = copy.copy(self)
         other.rows_schema = None if columns is None else arrow_schema(self.schema, columns)
         return other

@@ -1,6 +1,5 @@
-// Confirmed: mutations that the server has confirmed, remembered for a while. A server that is restored from an older
-// backup, or replaced by another copy, has lost some of them. The client then reports the mutations that the server
-// lost.
+// Confirmed: mutations that the server has confirmed as applied, remembered for a while. A server that is restored from
+// an older backup, or replaced by another copy, may have lost some of them. The client then reports these mutations.
 
 import { encode } from "./values.js";
 
@@ -8,7 +7,7 @@ const COUNT_MAX = 1000;
 const BYTES_MAX = 16 * 1024 * 1024; // of the arguments as JSON text in UTF-8
 
 export class Confirmed {
-  /** In order: {tabLease, sequence, id, name, args}. */
+  /** {tabLease, sequence, id, name, args} of each mutation, oldest first. */
   rows;
   #sizes = new WeakMap();
 

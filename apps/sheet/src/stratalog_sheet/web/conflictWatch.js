@@ -55,7 +55,7 @@ export class ConflictWatch {
     }
   }
 
-  /** Mark the new pending changes as typed at `version`, the model's version now. */
+  /** Mark the new pending changes as typed at `version`, the model's current version. */
   date(version) {
     for (const message of this.#model().session.pendingMessages) message.typedAt ??= version;
   }
