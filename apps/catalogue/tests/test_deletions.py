@@ -88,6 +88,15 @@ def test_a_source_that_is_removed_stops_nothing_and_its_records_stay(books: Cata
         remove_source(books.records, "books")
 
 
+def test_a_source_that_is_removed_during_a_poll_of_all_stops_nothing(books: Catalogue) -> None:
+    for name in ("later", "last"):
+        books.add(name, format="json", transformer="plain", id="id", complete=False)
+    polled = poll(books.store, "acme", books.connect)
+    first = next(polled)
+    remove_source(books.records, "last" if first.source == "later" else "later")
+    assert {first.source, *(each.source for each in polled)} >= {"books"}
+
+
 def test_a_source_with_settings_of_a_newer_program_is_named_and_the_others_are_read(books: Catalogue) -> None:
     books.records.put("catalogue/source/aaa", b'{"name":"aaa","unknown":1}')
     write_books(books, 201, 2)

@@ -69,6 +69,11 @@ def poll(
     for name in named or list(source_names(records)):
         try:
             source = read_source(records, name)
+        except NotFound:
+            # Another process has removed the source since the names were listed.
+            if named:
+                raise
+            continue
         except Invalid as exc:
             if named:
                 raise
