@@ -29,6 +29,9 @@ END_SECONDS = 15.0
 """How long a process may take to end after a signal. A server finishes its requests within five seconds."""
 
 READ_BYTES = 256 * 1024
+REAP_SECONDS = 0.1
+"""The interval between two checks whether a process that has closed its stream has ended."""
+
 _log = logging.getLogger("stratalog.server")
 
 
@@ -93,7 +96,7 @@ class Supervisor:
 
     @contextmanager
     def _woken_by_signals(self) -> Iterator[None]:
-        """Let SIGTERM, SIGINT and SIGHUP end `_serve`."""
+        """Let SIGTERM and SIGINT end `_serve`."""
         ours, theirs = socket.socketpair()
         theirs.setblocking(False)
         before = {number: signal.signal(number, self._note_signal) for number in (signal.SIGTERM, signal.SIGINT)}
@@ -113,18 +116,21 @@ class Supervisor:
 
     def _serve(self) -> int:
         while not self._signals:
-            for key, events in self._selector.select(self._seconds_to_next_start()):
+            for key, events in self._selector.select(self._seconds_to_next_step()):
                 member = key.data
                 if member is not None and member.stream is not None:
                     if events & selectors.EVENT_WRITE:
                         self._flush(member)
                     if events & selectors.EVENT_READ and not self._read(member):
-                        status = self._note_end(member)
-                        if not self._is_ready:
-                            return status or 1
+                        self._lose(member)
             for member in self._members:
-                if member.process is None and self._seconds_to_start(member) <= 0:
-                    self._start(member)
+                if member.process is None:
+                    if self._seconds_to_start(member) <= 0:
+                        self._start(member)
+                elif member.stream is None:
+                    status = self._reap(member, member.process)
+                    if status is not None and not self._is_ready:
+                        return status or 1
         return 0
 
     def _start(self, member: _Member) -> None:
@@ -183,28 +189,30 @@ class Supervisor:
         wanted = selectors.EVENT_READ | (selectors.EVENT_WRITE if member.unsent else 0)
         self._selector.modify(member.stream, wanted, member)
 
-    def _note_end(self, member: _Member) -> int:
-        """Reap a process that has closed its stream, report its end to the others, and return its exit status."""
+    def _lose(self, member: _Member) -> None:
+        """Report to the others that a process has closed its stream: it ends, and serves no live connection."""
         assert member.stream is not None
-        assert member.process is not None
         self._selector.unregister(member.stream)
         member.stream.close()
-        try:
-            status = member.process.wait(END_SECONDS)
-        except subprocess.TimeoutExpired:
-            member.process.kill()
-            status = member.process.wait()
-        if self._is_ready:
+        member.stream, member.ended_ms = None, self._clock.boot_ms()
+        self._pass_on(member, msgspec.json.encode(Ended(member.number)) + b"\n")
+
+    def _reap(self, member: _Member, process: subprocess.Popen[bytes]) -> int | None:
+        """Return the exit status of a process that has closed its stream; None while the process runs."""
+        status = process.poll()
+        now_ms = self._clock.boot_ms()
+        if status is not None:
             _log.error("process %d of the server has ended with status %d", member.number, status)
-            member.end(self._clock.boot_ms())
-            self._pass_on(member, msgspec.json.encode(Ended(member.number)) + b"\n")
-        else:
-            member.end(self._clock.boot_ms())
+            member.end(now_ms)
+        elif now_ms - member.ended_ms > END_SECONDS * 1000:
+            process.kill()
         return status
 
-    def _seconds_to_next_start(self) -> float | None:
-        waiting = [self._seconds_to_start(member) for member in self._members if member.process is None]
-        return max(0.0, min(waiting)) if waiting else None
+    def _seconds_to_next_step(self) -> float | None:
+        """Return how long to wait for messages: until a process must be started or may have ended; None for ever."""
+        pauses = [self._seconds_to_start(member) for member in self._members if member.process is None]
+        ending = [REAP_SECONDS for member in self._members if member.process is not None and member.stream is None]
+        return max(0.0, min(pauses + ending)) if pauses or ending else None
 
     def _seconds_to_start(self, member: _Member) -> float:
         return member.pause_seconds - (self._clock.boot_ms() - member.ended_ms) / 1000
