@@ -38,15 +38,15 @@ class Group:
     def __init__(self, log: Log, names: Sequence[str], mishap: Mishap) -> None:
         self.ends: dict[str, object] = {}
         self._log = log
-        lane = log._appender._group_commit
+        group_commit = log._appender._group_commit
         held = prepare_entry(log.environment, log.record.owner, [event("held")])
-        assert lane.enter(held)
+        assert group_commit.enter(held)
         threads = []
         for waiting, name in enumerate(names, 1):
             threads += start_all([partial(self._append, name)])
-            until(lambda count=waiting: len(lane.waiting) == count)  # type: ignore[misc]
+            until(lambda count=waiting: len(group_commit.waiting) == count)  # type: ignore[misc]
         scripted(log.environment).script = [mishap]
-        lane.leave()
+        group_commit.leave()
         join_all(threads)
 
     def _append(self, name: str) -> None:

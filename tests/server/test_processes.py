@@ -118,7 +118,7 @@ def test_connections_to_different_processes_see_each_other(tmp_path: Path) -> No
         first = server.listen(0)
         show(first, "ada")
         assert shown(first) == ["ada"]
-        # The second process has no listener of the document until now, so it asks for those who are present elsewhere.
+        # The second process has no listener of the document until now, so it requests the presence of the others.
         second = server.listen(1)
         assert shown(second) == ["ada"]
         show(second, "bob")

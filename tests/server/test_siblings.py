@@ -15,7 +15,7 @@ import pytest
 from stratalog.limits import SIBLING_LINE_BYTES_MAX
 from stratalog.server import siblings
 from stratalog.server.metrics import with_processes
-from stratalog.server.siblings import Asked, Committed, MetricsAsked, MetricsGiven, Siblings, Started
+from stratalog.server.siblings import Committed, MetricsRequest, MetricsResponse, PresenceRequest, Siblings, Started
 
 
 class Supervised:
@@ -59,10 +59,10 @@ def test_the_metrics_of_all_processes_are_gathered() -> None:
     async def act() -> Any:
         asking = asyncio.create_task(process.siblings.all_metrics())
         asked = await process.line()
-        assert asked == MetricsAsked(0, 1)
+        assert asked == MetricsRequest(0, 1)
         # An answer to another process, and one to an earlier request, are not for this request.
-        await process.give(MetricsGiven(1, 2, 1, "x"), MetricsGiven(1, 0, 7, "x"))
-        await process.give(MetricsGiven(1, 0, 1, "one"), MetricsGiven(2, 0, 1, "two"))
+        await process.give(MetricsResponse(1, 2, 1, "x"), MetricsResponse(1, 0, 7, "x"))
+        await process.give(MetricsResponse(1, 0, 1, "one"), MetricsResponse(2, 0, 1, "two"))
         return await asking
 
     assert process.run(act) == {0: "", 1: "one", 2: "two"}
@@ -82,10 +82,10 @@ def test_a_process_gives_its_metrics_to_the_one_that_asks() -> None:
     process = Supervised()
 
     async def act() -> Any:
-        await process.give(MetricsAsked(2, 5))
+        await process.give(MetricsRequest(2, 5))
         return await process.line()
 
-    assert process.run(act) == MetricsGiven(0, 2, 5, "")
+    assert process.run(act) == MetricsResponse(0, 2, 5, "")
 
 
 def test_hints_and_presence_reach_their_callbacks() -> None:
@@ -95,14 +95,14 @@ def test_hints_and_presence_reach_their_callbacks() -> None:
     process.siblings.presence = heard.append
 
     async def act() -> None:
-        await process.give(Committed("acme", "plan"), Asked("acme", "budget"))
+        await process.give(Committed("acme", "plan"), PresenceRequest("acme", "budget"))
         while len(heard) < 2:
             await asyncio.sleep(0)
         process.siblings.announce("acme", "plan")
         assert await process.line() == Committed("acme", "plan")
 
     process.run(act)
-    assert heard == [("acme", "plan"), Asked("acme", "budget")]
+    assert heard == [("acme", "plan"), PresenceRequest("acme", "budget")]
 
 
 @pytest.mark.parametrize("ending", ["the supervisor ends", "a line over the bound"])

@@ -118,8 +118,7 @@ class EnvironmentAccess:
         self._environment = environment
 
     def endpoint(self, service: str) -> str:
-        own = self._environment.get(f"AWS_ENDPOINT_URL_{service.upper()}")
-        return own or self._environment.get("AWS_ENDPOINT_URL", "")
+        return _endpoint_in(self._environment, service)
 
     def dynamodb_url(self) -> str:
         return self.endpoint("dynamodb") or f"https://dynamodb.{self.region}.amazonaws.com"
@@ -184,10 +183,9 @@ def configured_endpoint(session: Any, service: str) -> str:
         return ""
     profile = session.get_scoped_config()
     services = session.full_config.get("services", {}).get(profile.get("services", ""), {})
-    candidates = (
-        os.environ.get(f"AWS_ENDPOINT_URL_{service.upper()}"),
-        os.environ.get("AWS_ENDPOINT_URL"),
-        services.get(service, {}).get("endpoint_url"),
-        profile.get("endpoint_url"),
-    )
-    return next((url for url in candidates if url), "")
+    of_profile = services.get(service, {}).get("endpoint_url") or profile.get("endpoint_url") or ""
+    return _endpoint_in(os.environ, service) or of_profile
+
+
+def _endpoint_in(environment: Mapping[str, str], service: str) -> str:
+    return environment.get(f"AWS_ENDPOINT_URL_{service.upper()}") or environment.get("AWS_ENDPOINT_URL", "")

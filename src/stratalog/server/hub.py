@@ -27,7 +27,7 @@ from stratalog.server.metrics import Metrics
 from stratalog.server.pools import Pools
 from stratalog.server.presence import Frame, PresenceBoard
 from stratalog.server.security import ANONYMOUS, Principal
-from stratalog.server.siblings import Asked, Ended, Shown, Siblings
+from stratalog.server.siblings import ConnectionPresence, Ended, PresenceRequest, Siblings
 from stratalog.store import Store
 
 __all__ = ["Hub", "Listener", "Poked"]
@@ -169,7 +169,7 @@ class Hub:
             # `watch` finds any commit since the read.
             room = self._rooms[organisation, name] = _Room(log, version)
             if self._siblings is not None:
-                self._siblings.send(Asked(organisation, name))
+                self._siblings.send(PresenceRequest(organisation, name))
             return room
 
     def leave(self, listener: Listener) -> None:
@@ -193,12 +193,10 @@ class Hub:
         room = listener._room
         if room.presence.show(listener.id, listener.principal, state):
             self.move(room)
-            if self._siblings is not None:
-                self._siblings.send(_shown(self._siblings.process, room, listener.id, state, listener.principal))
+            self._send_presence(room, listener, state)
 
-    def _take_presence(self, line: Asked | Shown | Ended) -> None:
+    def _take_presence(self, line: PresenceRequest | ConnectionPresence | Ended) -> None:
         """Act on a message about presence from another process of this server."""
-        assert self._siblings is not None
         if isinstance(line, Ended):
             for each in self._rooms.values():
                 for id in [id for id, process in each.elsewhere.items() if process == line.process]:
@@ -207,14 +205,22 @@ class Hub:
         room = self._rooms.get((line.organisation, line.name))
         if room is None:
             return
-        if isinstance(line, Asked):
+        if isinstance(line, PresenceRequest):
             for listener in room.listeners:
                 state = room.presence.state_of(listener.id)
                 if state is not None:
-                    self._siblings.send(_shown(self._siblings.process, room, listener.id, state, listener.principal))
+                    self._send_presence(room, listener, state)
         elif room.log.record.incarnation == line.incarnation:
             principal = Principal(id=line.principal.id, name=line.principal.name)
             self._show_elsewhere(room, line.process, line.id, principal, line.state)
+
+    def _send_presence(self, room: _Room, listener: Listener, state: Value) -> None:
+        """Send the state that a listener shows to the other processes of this server; None withdraws it."""
+        if self._siblings is not None:
+            record, who = room.log.record, listener.principal
+            names = (record.organisation, record.name, record.incarnation)
+            principal = PresentPrincipal(who.id, who.name)
+            self._siblings.send(ConnectionPresence(self._siblings.process, *names, listener.id, state, principal))
 
     def _show_elsewhere(self, room: _Room, process: int, id: str, principal: Principal, state: Value) -> None:
         """Show the state of a connection to another process; None withdraws the state."""
@@ -352,12 +358,6 @@ class _Room:
         frame = Frame(message)
         for listener in self.listeners:
             listener.give(frame)
-
-
-def _shown(process: int, room: _Room, id: str, state: Value, principal: Principal) -> Shown:
-    record = room.log.record
-    who = PresentPrincipal(principal.id, principal.name)
-    return Shown(process, record.organisation, record.name, record.incarnation, id, state, who)
 
 
 def _log_and_version(store: Store, organisation: str, name: str) -> tuple[Log, int]:

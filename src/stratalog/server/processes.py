@@ -122,7 +122,7 @@ class Supervisor:
                     if events & selectors.EVENT_WRITE:
                         self._flush(member)
                     if events & selectors.EVENT_READ and not self._read(member):
-                        self._lose(member)
+                        self._close_stream(member)
             for member in self._members:
                 if member.process is None:
                     if self._seconds_to_start(member) <= 0:
@@ -189,7 +189,7 @@ class Supervisor:
         wanted = selectors.EVENT_READ | (selectors.EVENT_WRITE if member.unsent else 0)
         self._selector.modify(member.stream, wanted, member)
 
-    def _lose(self, member: _Member) -> None:
+    def _close_stream(self, member: _Member) -> None:
         """Report to the others that a process has closed its stream: it ends, and serves no live connection."""
         assert member.stream is not None
         self._selector.unregister(member.stream)

@@ -20,11 +20,21 @@ from stratalog.limits import SIBLING_LINE_BYTES_MAX, SIBLING_METRICS_SECONDS_MAX
 from stratalog.ports.announcements import Heard
 from stratalog.protocol.live import PresentPrincipal
 
-__all__ = ["Asked", "Committed", "Ended", "Line", "MetricsAsked", "MetricsGiven", "Shown", "Siblings", "Started"]
+__all__ = [
+    "Committed",
+    "ConnectionPresence",
+    "Ended",
+    "Line",
+    "MetricsRequest",
+    "MetricsResponse",
+    "PresenceRequest",
+    "Siblings",
+    "Started",
+]
 
 
 class Started(msgspec.Struct, frozen=True, tag="started"):
-    """The process accepts connections."""
+    """The process has started: it is about to accept the connections that wait at the socket."""
 
 
 class Ended(msgspec.Struct, frozen=True, tag="ended"):
@@ -40,14 +50,14 @@ class Committed(msgspec.Struct, frozen=True, tag="committed"):
     name: str
 
 
-class Asked(msgspec.Struct, frozen=True, tag="asked"):
+class PresenceRequest(msgspec.Struct, frozen=True, tag="presence-request"):
     """A process has its first listener of a document, and needs the presence of the connections elsewhere."""
 
     organisation: str
     name: str
 
 
-class Shown(msgspec.Struct, frozen=True, tag="shown"):
+class ConnectionPresence(msgspec.Struct, frozen=True, tag="connection-presence"):
     """The presence of one connection; a state of None withdraws it."""
 
     process: int
@@ -59,14 +69,14 @@ class Shown(msgspec.Struct, frozen=True, tag="shown"):
     principal: PresentPrincipal
 
 
-class MetricsAsked(msgspec.Struct, frozen=True, tag="metrics-asked"):
+class MetricsRequest(msgspec.Struct, frozen=True, tag="metrics-request"):
     """A process needs the metrics of all others."""
 
     process: int
     number: int
 
 
-class MetricsGiven(msgspec.Struct, frozen=True, tag="metrics-given"):
+class MetricsResponse(msgspec.Struct, frozen=True, tag="metrics-response"):
     """The metrics of one process, in Prometheus's text format, for the process ``to``."""
 
     process: int
@@ -75,7 +85,7 @@ class MetricsGiven(msgspec.Struct, frozen=True, tag="metrics-given"):
     text: str
 
 
-Line = Started | Ended | Committed | Asked | Shown | MetricsAsked | MetricsGiven
+Line = Started | Ended | Committed | PresenceRequest | ConnectionPresence | MetricsRequest | MetricsResponse
 _decode = msgspec.json.Decoder(Line).decode
 
 
@@ -83,8 +93,8 @@ async def _no_metrics() -> str:
     return ""
 
 
-class _MetricsRequest:
-    """The answers to a question for metrics so far."""
+class _PendingMetrics:
+    """The responses to a request for metrics so far."""
 
     def __init__(self, texts: dict[int, str]) -> None:
         self.texts = texts
@@ -102,7 +112,7 @@ class Siblings:
         """The number of this process, from 0 to ``processes`` - 1."""
 
         self._processes = processes
-        self.presence: Callable[[Asked | Shown | Ended], None] = lambda line: None
+        self.presence: Callable[[PresenceRequest | ConnectionPresence | Ended], None] = lambda line: None
         """Called for each line about presence."""
 
         self.metrics: Callable[[], Awaitable[str]] = _no_metrics
@@ -112,8 +122,8 @@ class Siblings:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._writer: asyncio.StreamWriter | None = None
         self._heard: Heard = lambda organisation, name: None
-        self._requests: dict[int, _MetricsRequest] = {}
-        self._answering: set[asyncio.Task[None]] = set()
+        self._requests: dict[int, _PendingMetrics] = {}
+        self._responding: set[asyncio.Task[None]] = set()
         self._number = 0
 
     async def run(self) -> None:
@@ -140,8 +150,8 @@ class Siblings:
         """Return the metrics of every process that answers in time, by the number of the process."""
         self._number += 1
         number = self._number
-        request = self._requests[number] = _MetricsRequest({self.process: await self.metrics()})
-        self.send(MetricsAsked(self.process, number))
+        request = self._requests[number] = _PendingMetrics({self.process: await self.metrics()})
+        self.send(MetricsRequest(self.process, number))
         try:
             # A process that starts again meanwhile does not answer.
             with suppress(TimeoutError):
@@ -162,25 +172,25 @@ class Siblings:
     def close(self) -> None:
         self._heard = lambda organisation, name: None
 
-    async def _give_metrics(self, asked: MetricsAsked) -> None:
-        self.send(MetricsGiven(self.process, asked.process, asked.number, await self.metrics()))
+    async def _respond(self, request: MetricsRequest) -> None:
+        self.send(MetricsResponse(self.process, request.process, request.number, await self.metrics()))
 
     def _take(self, line: Line) -> None:
         match line:
             case Committed():
                 self._heard(line.organisation, line.name)
-            case MetricsAsked():
-                answering = asyncio.get_running_loop().create_task(self._give_metrics(line))
+            case MetricsRequest():
+                responding = asyncio.get_running_loop().create_task(self._respond(line))
                 # The event loop keeps only a weak reference to a task.
-                self._answering.add(answering)
-                answering.add_done_callback(self._answering.discard)
-            case MetricsGiven():
+                self._responding.add(responding)
+                responding.add_done_callback(self._responding.discard)
+            case MetricsResponse():
                 request = self._requests.get(line.number)
                 if line.to == self.process and request is not None:
                     request.texts[line.process] = line.text
                     if len(request.texts) == self._processes:
                         request.complete.set()
-            case Asked() | Shown() | Ended():
+            case PresenceRequest() | ConnectionPresence() | Ended():
                 self.presence(line)
             case Started():
                 pass
