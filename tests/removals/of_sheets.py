@@ -141,7 +141,7 @@ REMOVALS: tuple[Removal, ...] = (
     ),
     Removal(
         "B239",
-        (Edit(f"{SHEET}/xlsx_cells.py", '            text = "".join(cell.inline) or text\n', ""),),
+        (Edit(f"{SHEET}/xlsx_cells.py", 'decoded("".join(cell.inline) or text)', "decoded(text)"),),
         (f"{TESTS}/test_workbook_import.py::test_strings_in_place_come_in_as_they_are",),
     ),
     Removal(
@@ -175,8 +175,8 @@ REMOVALS: tuple[Removal, ...] = (
         "B242",
         (
             Edit(
-                f"{SHEET}/xlsx_cells.py",
-                '    return f"\'{text}" if NOT_PLAIN.match(text) else text\n',
+                f"{SHEET}/xlsx_texts.py",
+                '    return f"\'{text}" if not is_text and NOT_PLAIN.match(text) else text\n',
                 "    return text\n",
             ),
         ),

@@ -33,9 +33,8 @@ REMOVALS: tuple[Removal, ...] = (
         (
             Edit(
                 f"{SHEET}/xlsx_cells.py",
-                'written |= {"s": str(self._context.number_styles[style])} if style in '
-                "self._context.number_styles else {}",
-                "written |= {}",
+                "            self._leave_text_style(cell)\n        written",
+                "            pass\n        written",
             ),
         ),
         (f"{TESTS}::test_a_number_that_is_shown_as_a_text_stays_a_number",),
@@ -94,9 +93,8 @@ REMOVALS: tuple[Removal, ...] = (
         (
             Edit(
                 f"{SHEET}/xlsx_cells.py",
-                '        if is_decimal(cell.attributes.get("s", "")) and int(cell.attributes["s"]) < '
-                "self._context.styles:\n",
-                '        if "s" in cell.attributes:\n',
+                "if not (is_decimal(style) and int(style) < self._context.styles):",
+                "if not is_decimal(style):",
             ),
         ),
         (f"{TESTS}::test_a_style_that_the_workbook_lacks_keeps_no_value_out",),
@@ -120,5 +118,27 @@ REMOVALS: tuple[Removal, ...] = (
         "B346",
         (Edit(f"{SHEET}/csv_files.py", "    _check_quotes(text, delimiter, findings)\n", ""),),
         (f"{CSV}::test_quotation_marks_that_hide_rows_or_vanish_are_named",),
+    ),
+    Removal(
+        "B430",
+        (
+            Edit(f"{SHEET}/xlsx_texts.py", "ESCAPE.sub(lambda match: chr(int(match[1], 16)), text)", "text"),
+            Edit(f"{SHEET}/xlsx_texts.py", 'LIKE_ESCAPE.sub("_x005F_", text)', "text"),
+        ),
+        (
+            f"{TESTS}::test_escapes_of_characters_come_in_and_go_out_as_they_are",
+            f"{TESTS}::test_a_text_of_a_csv_is_no_escape",
+        ),
+    ),
+    Removal(
+        "B431",
+        (
+            Edit(
+                f"{SHEET}/xlsx_cells.py",
+                "            self._leave_text_style(cell)\n        return encoded",
+                "            pass\n        return encoded",
+            ),
+        ),
+        (f"{TESTS}::test_a_text_like_a_formula_in_a_text_style_loses_only_the_format_of_texts",),
     ),
 )

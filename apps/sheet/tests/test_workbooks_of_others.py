@@ -179,6 +179,47 @@ def test_an_empty_text_is_named(sheets: Sheets) -> None:
     assert (finding.code, [*finding.where]) == ("empty-text", ["S!A1", "S!B1"])
 
 
+@pytest.mark.parametrize(
+    ("stored", "text"),
+    [
+        ("_x000G_", "_x000G_"),
+        ("_x000G_x0041_", "_x000GA"),
+        ("_x005F_x0041_ _x0001_", "_x0041_ \x01"),
+        ("a_x000D_\nb", "a\r\nb"),
+        ("007_x000D_", "007\r"),
+        ("_x003D_1+1", "=1+1"),
+        ("_xD83D__xDE00_ _xD83D_", "\U0001f600 \ufffd"),
+    ],
+)
+@pytest.mark.parametrize("style", ["", ' s="3"'], ids=["general", "text"])
+def test_escapes_of_characters_come_in_and_go_out_as_they_are(
+    sheets: Sheets, stored: str, text: str, style: str
+) -> None:
+    cells = (f'<c r="A1"{style} t="s"><v>0</v></c>', f'<c r="B1"{style} t="inlineStr"><is><t>{stored}</t></is></c>')
+    body = package({"S": rows(*cells)}, strings=f"<si><t>{stored}</t></si>", styles=FONTS)
+    sheet = opened(sheets, body)
+    assert values(sheet, "A1", "B1") == [text, text]
+    again = sheets.import_file("acme", "again", sheet.export(), file_name="again.xlsx")
+    assert values(again, "A1", "B1") == [text, text]
+
+
+def test_a_text_like_a_formula_in_a_text_style_loses_only_the_format_of_texts(sheets: Sheets) -> None:
+    book = openpyxl.Workbook()
+    book.active["A1"] = "=1+1"
+    book.active["A1"].data_type = "s"
+    book.active["A1"].number_format = "@"
+    book.active["A1"].font = Font(b=True)
+    sheet = opened(sheets, saved(book))
+    assert values(sheet, "A1") == ["=1+1"]
+    cell = reopened(sheet.export()).active["A1"]
+    assert (cell.value, cell.data_type, cell.font.b) == ("=1+1", "s", True)
+
+
+def test_a_text_of_a_csv_is_no_escape(sheets: Sheets) -> None:
+    sheet = sheets.import_file("acme", "csv", b'_x0041_,_x000G_,"a\r\nb"\n', file_name="texts.csv")
+    assert values(sheet, "A1", "B1", "C1") == ["_x0041_", "_x000G_", "a\r\nb"]
+
+
 def test_a_style_that_the_workbook_lacks_keeps_no_value_out(sheets: Sheets) -> None:
     cells = ('<c r="A1" s="999"><v>1</v></c>', '<c r="B1" s="x"><v>2</v></c>')
     assert values(opened(sheets, package({"S": rows(*cells)}, styles=FONTS)), "A1", "B1") == [1, 2]

@@ -37,6 +37,7 @@ xlsx_import        import: workbooks rewritten for the engine
 xlsx_fallback      a refused workbook without the likely causes of the refusal
 xlsx_archive       the parts of a workbook, unpacked piece by piece
 xlsx_markup        the XML of a part, read and rewritten
+xlsx_texts         the texts of cells, escaped for the engine
 xlsx_parts         styles, strings, tables and relationships
 xlsx_cells         worksheets
 array_ranges       the ranges of array formulas

@@ -20,9 +20,9 @@ from stratalog_sheet.limits import (
     SHEET_XLSX_BYTES_MAX,
     SHEET_XLSX_READ_BYTES_MAX,
 )
-from stratalog_sheet.xlsx_cells import as_typed
 from stratalog_sheet.xlsx_import import Workbook, workbook_of
 from stratalog_sheet.xlsx_markup import MAIN
+from stratalog_sheet.xlsx_texts import as_typed, encoded
 
 __all__ = ["csv_sheet_bytes", "read_csv", "write_csv"]
 
@@ -109,7 +109,7 @@ class _Counted:
         if CONTROL.search(text):
             self._findings.add("control-character", "control characters are left out", name)
             text = CONTROL.sub("", text)
-        return f'<c r="{name}" t="str"><v xml:space="preserve">{escape(as_typed(text))}</v></c>'
+        return f'<c r="{name}" t="str"><v xml:space="preserve">{escape(encoded(as_typed(text)))}</v></c>'
 
 
 def _text(body: bytes, findings: Findings) -> str:

@@ -20,8 +20,9 @@ from stratalog_sheet.file_reports import Findings
 from stratalog_sheet.formulas import shift, without_single_ranges
 from stratalog_sheet.workbook_names import WorkbookNames
 from stratalog_sheet.xlsx_markup import Allowance, Attributes, PartWriter, attribute_text
+from stratalog_sheet.xlsx_texts import as_typed, decoded, encoded
 
-__all__ = ["CellContext", "SheetWriter", "as_typed"]
+__all__ = ["CellContext", "SheetWriter"]
 
 DAYS_FROM_1904 = 1462
 EPOCH = datetime(1899, 12, 30)  # noqa: DTZ001 - a serial number has no time zone
@@ -30,10 +31,6 @@ UNNAMED = re.compile(rb"<c(?:>|\s+(?!r=))|<row(?![^>]*\sr=)|<!")
 EMPTY_ROW = re.compile(
     rb'<row\b(?![^>]*\b(?:customHeight|hidden|customFormat|collapsed)="(?:1|true|on)")(?![^>]*\boutlineLevel="[1-9])'
     rb"[^>]*?(?:/>|>\s*</row>)"
-)
-# Texts that the engine would read as a number, a formula, an error or a boolean if they were typed.
-NOT_PLAIN = re.compile(
-    r"[='#]|\s*[-+.,(%$€£¥]|\s*[0-9][\d\s.,:/%$€£¥eE+\-]*(?:\s*[AaPp][Mm])?\s*$|\s*(?:true|false)\s*$", re.IGNORECASE
 )
 ROOT_LOSSES: Mapping[str, tuple[str, str]] = {
     "autoFilter": ("filter", "filters outside tables are not kept"),
@@ -60,7 +57,7 @@ EXTENSION_LOSSES: Mapping[str, tuple[str, str]] = {
 
 
 class CellContext(msgspec.Struct, frozen=True):
-    """Facts of the workbook that cells refer to. ``strings`` has the shared strings that need an apostrophe."""
+    """Facts of the workbook that cells refer to. ``strings`` has the shared strings that each cell gets as a text."""
 
     names: WorkbookNames
     findings: Findings
@@ -178,15 +175,17 @@ class SheetWriter(PartWriter):
             self._context.findings.add(*losses.RICH_TEXT, self._position(cell))
 
     def _write_cell(self, cell: _Cell) -> None:
-        written = {"r": cell_name(*cell.position)}
-        if is_decimal(cell.attributes.get("s", "")) and int(cell.attributes["s"]) < self._context.styles:
-            written["s"] = cell.attributes["s"]
+        style = cell.attributes.get("s", "")
+        if not (is_decimal(style) and int(style) < self._context.styles):
+            cell.attributes.pop("s", None)
         formula = self._formula(cell)
         kind, value = self._value(cell, formula)
         self._note_value(cell, formula, kind, value)
         if not kind and formula is None and value is not None:
-            style = self._style(cell)
-            written |= {"s": str(self._context.number_styles[style])} if style in self._context.number_styles else {}
+            self._leave_text_style(cell)
+        written = {"r": cell_name(*cell.position)}
+        if "s" in cell.attributes:
+            written["s"] = cell.attributes["s"]
         if formula is None and value is None:
             if written.get("s", "0") != "0":
                 self.write(f"<c{attribute_text(written)}/>")
@@ -200,8 +199,18 @@ class SheetWriter(PartWriter):
         self.write(f"<c{attribute_text(written)}>{body}</c>")
 
     def _style(self, cell: _Cell) -> int:
-        number = cell.attributes.get("s", "")
-        return int(number) if is_decimal(number) else 0
+        return int(cell.attributes.get("s", "0"))
+
+    def _leave_text_style(self, cell: _Cell) -> None:
+        style = self._style(cell)
+        if style in self._context.number_styles:
+            cell.attributes["s"] = str(self._context.number_styles[style])
+
+    def _text(self, cell: _Cell, text: str) -> str:
+        """Return a text as the engine reads it. In a text style the engine has no form for a text like a formula."""
+        if text.startswith("="):
+            self._leave_text_style(cell)
+        return encoded(as_typed(text, is_text=self._style(cell) in self._context.text_styles))
 
     def _value(self, cell: _Cell, formula: str | None) -> tuple[str, str | None]:
         """Return the type and content of a cell for the engine, which computes the values of formulas itself."""
@@ -209,20 +218,18 @@ class SheetWriter(PartWriter):
         text = "".join(cell.value)
         style = self._style(cell)
         if kind == "inlineStr" or (kind == "str" and formula is None):
-            text = "".join(cell.inline) or text
-            is_text = style in self._context.text_styles
+            text = decoded("".join(cell.inline) or text)
             if not text:
                 self._context.findings.add(*EMPTY_TEXT, self._position(cell))
-            return ("str", as_typed(text, is_text=is_text)) if text else ("", None)
+            return ("str", self._text(cell, text)) if text else ("", None)
         if not text:
             return "", None
         if kind == "s":
             if is_decimal(text) and int(text) in self._context.empty_strings:
                 self._context.findings.add(*EMPTY_TEXT, self._position(cell))
                 return "", None
-            typed = self._context.strings.get(int(text)) if is_decimal(text) else None
-            is_plain = typed is None or (style in self._context.text_styles and not typed.startswith("'="))
-            return ("s", text) if is_plain else ("str", typed)
+            known = self._context.strings.get(int(text)) if is_decimal(text) else None
+            return ("s", text) if known is None else ("str", self._text(cell, known))
         if kind == "d":
             return self._date(cell, text)
         if kind == "n" and formula is None:
@@ -305,16 +312,6 @@ def _typed(kind: str, text: str) -> Any:
         return text in ("1", "true")
     number = _number(text) if kind == "" else None
     return text if number is None else number
-
-
-def as_typed(text: str, *, is_text: bool = False) -> str:
-    """Return the text as a user types it: with an apostrophe if the engine would read a number or a formula.
-
-    In a text style (``is_text``) only a text like a formula needs an apostrophe.
-    """
-    if is_text:
-        return f"'{text}" if text.startswith("=") else text
-    return f"'{text}" if NOT_PLAIN.match(text) else text
 
 
 def without_empty_cells(chunks: Iterable[bytes]) -> Iterator[bytes]:

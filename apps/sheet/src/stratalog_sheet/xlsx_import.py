@@ -147,7 +147,7 @@ class _Import:
         context = CellContext(
             names,
             self._findings,
-            strings=strings.typed if strings else {},
+            strings=strings.in_cells if strings else {},
             empty_strings=strings.empty if strings else (),
             date_styles=styles.date_styles if styles else (),
             text_styles=styles.text_styles if styles else (),

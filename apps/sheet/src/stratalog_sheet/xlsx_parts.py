@@ -13,8 +13,8 @@ from stratalog_sheet import losses
 from stratalog_sheet.file_reports import Findings
 from stratalog_sheet.workbook_names import DefinedName, TableRange
 from stratalog_sheet.xlsx_archive import WorkbookArchive
-from stratalog_sheet.xlsx_cells import as_typed
 from stratalog_sheet.xlsx_markup import Allowance, Attributes, PartReader, PartWriter, attribute_text
+from stratalog_sheet.xlsx_texts import as_typed, decoded, encoded
 
 __all__ = ["Relationship", "SheetEntry", "StringsWriter", "StylesWriter", "WorkbookPart", "relationships", "table_in"]
 
@@ -182,11 +182,11 @@ class StylesWriter(PartWriter):
 
 
 class StringsWriter(PartWriter):
-    """Rewrites each shared string as one plain text. ``typed`` has the strings that need an apostrophe."""
+    """Rewrites each shared string as one plain text. ``in_cells`` has the strings that each cell must get as a text."""
 
     def __init__(self, part: str, allowance: Allowance, findings: Findings) -> None:
         super().__init__(part, allowance)
-        self.typed: dict[int, str] = {}
+        self.in_cells: dict[int, str] = {}
         self.empty: set[int] = set()
         self._findings = findings
         self._count = 0
@@ -227,15 +227,16 @@ class StringsWriter(PartWriter):
     def _write_string(self, text: str) -> None:
         if self._runs > 1:
             self._findings.add(*losses.RICH_TEXT)
-        typed = as_typed(text)
-        if typed != text:
-            self.typed[self._count] = typed
+        text = decoded(text)
+        # The engine would change the line ends of a shared string, and would read some strings as other values.
+        if as_typed(text) != text or "\r" in text:
+            self.in_cells[self._count] = text
         if not text:
             self.empty.add(self._count)
         self._count += 1
         super().start("si", {})
         super().start("t", {"xml:space": "preserve"})
-        super().text(text)
+        super().text(encoded(text))
         super().end("t")
         super().end("si")
 

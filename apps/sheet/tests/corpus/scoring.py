@@ -13,12 +13,13 @@ from typing import Any
 
 import msgspec
 import openpyxl
-from openpyxl.utils.datetime import to_excel
+from openpyxl.utils.datetime import CALENDAR_MAC_1904, to_excel
 
 import stratalog
 from stratalog import StratalogError
 from stratalog_sheet import EnginePool, Sheet, Sheets
 from stratalog_sheet.cells import cell_name
+from stratalog_sheet.xlsx_cells import DAYS_FROM_1904
 
 __all__ = ["Difference", "Score", "score_workbook"]
 
@@ -145,6 +146,8 @@ def _is_same(mine: Any, cell: Any) -> bool:
         return mine is there
     tolerance = TOLERANCE
     if isinstance(there, datetime | date | time | timedelta):
+        if isinstance(there, time) and cell.parent.parent.epoch == CALENDAR_MAC_1904 and mine >= DAYS_FROM_1904:
+            mine -= DAYS_FROM_1904  # The other reader gives the first day of this calendar as a time without a date.
         there, tolerance = to_excel(there), DAY_TOLERANCE
     if isinstance(there, int | float):
         is_number = isinstance(mine, int | float)

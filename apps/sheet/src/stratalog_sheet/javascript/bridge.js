@@ -1,8 +1,30 @@
 // Bridge: the engine's models by key, for a caller that exchanges JSON. V8 loads this file after the engine.
 "use strict";
 globalThis.bridge = (() => {
-  const { Model } = globalThis.o_spreadsheet;
+  const { Model, UIPlugin, links, registries } = globalThis.o_spreadsheet;
   const models = new Map();
+
+  // The engine writes texts without the escapes of ECMA-376 (part 1, 22.9.2.19), and drops characters that XML does not
+  // allow. This plugin is the last one, so it escapes the cells that all others have written.
+  class Escapes extends UIPlugin {
+    exportForExcel({ sheets }) {
+      for (const { cells, cellValues } of sheets) {
+        for (const [name, content] of Object.entries(cells)) {
+          if (content && !content.startsWith("=") && !links.isMarkdownLink(content)) cells[name] = escaped(content);
+        }
+        for (const [name, value] of Object.entries(cellValues)) {
+          if (typeof value === "string") cellValues[name] = escaped(value);
+        }
+      }
+    }
+  }
+  registries.featurePluginRegistry.add("escapes", Escapes);
+
+  function escaped(text) {
+    return text
+      .replace(/_(?=x[0-9A-Fa-f]{4}_)/g, "_x005F_")
+      .replace(/[\x00-\x08\x0B-\x1F]/g, (mark) => `_x00${mark.charCodeAt(0).toString(16).padStart(2, "0").toUpperCase()}_`);
+  }
 
   // A transport that sends nothing. `dispatch` returns the messages in `sent`. After their commit, the caller gives
   // these messages to `apply`, like the messages of other clients.

@@ -1,0 +1,43 @@
+"""Texts of workbooks: their escapes decoded, and the text for the engine, as a user would type it."""
+
+from __future__ import annotations
+
+import re
+
+__all__ = ["as_typed", "decoded", "encoded"]
+
+# Texts that the engine would read as a number, a formula, an error or a boolean if they were typed.
+NOT_PLAIN = re.compile(
+    r"[='#]|\s*[-+.,(%$€£¥]|\s*[0-9][\d\s.,:/%$€£¥eE+\-]*(?:\s*[AaPp][Mm])?\s*$|\s*(?:true|false)\s*$", re.IGNORECASE
+)
+ESCAPE = re.compile("_x([0-9A-Fa-f]{4})_")
+"""A UTF-16 code unit as ECMA-376 (part 1, 22.9.2.19) writes it."""
+
+LIKE_ESCAPE = re.compile("_(?=x[0-9A-Za-z]{4}_)")
+"""The beginning of a text that the engine decodes. It also decodes digits that are not hexadecimal."""
+
+UNWRITABLE = re.compile("[\x00-\x08\x0b-\x1f\ufffe\uffff]")
+"""The characters that XML does not allow, and the carriage return, which a reader of XML changes."""
+
+SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+def as_typed(text: str, *, is_text: bool = False) -> str:
+    """Return the text as a user types it: with an apostrophe if the engine would read a number or a formula.
+
+    In a text style (``is_text``) the engine takes each text as it is, except a formula.
+    """
+    return f"'{text}" if not is_text and NOT_PLAIN.match(text) else text
+
+
+def decoded(text: str) -> str:
+    """Return the text that a text of a workbook stands for. A surrogate without its pair becomes U+FFFD."""
+    plain = ESCAPE.sub(lambda match: chr(int(match[1], 16)), text)
+    if SURROGATE.search(plain):
+        return plain.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return plain
+
+
+def encoded(text: str) -> str:
+    """Return a text with the escapes that the engine decodes to the same text."""
+    return UNWRITABLE.sub(lambda match: f"_x{ord(match[0]):04X}_", LIKE_ESCAPE.sub("_x005F_", text))
