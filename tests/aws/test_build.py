@@ -5,11 +5,15 @@ from __future__ import annotations
 import importlib.machinery
 import importlib.metadata
 import importlib.util
+import re
+import shutil
+import ssl
 import sys
 import zipfile
 from pathlib import Path
 from types import ModuleType
 
+import botocore
 import pytest
 
 from tests.aws.template import resources
@@ -65,6 +69,19 @@ def test_without_the_functions_version_of_python_the_zip_has_no_bytecode(
     monkeypatch.setattr(build, "PYTHON", "2.99")
     build.pack(tmp_path / "f.zip", [], [tmp_path / "module.py"])
     assert zipfile.ZipFile(tmp_path / "f.zip").namelist() == ["module.py"]
+
+
+def test_the_zip_has_each_root_certificate_by_its_hash(build: ModuleType, tmp_path: Path) -> None:
+    bundle = Path(botocore.__file__).parent / "cacert.pem"
+    (tmp_path / "botocore").mkdir()
+    shutil.copy(bundle, tmp_path / "botocore")
+    build.add_certificates(tmp_path)
+    found = sorted(path.read_text() for path in (tmp_path / "certificates").iterdir())
+    assert len(found) == bundle.read_text().count("BEGIN CERTIFICATE") > 100
+    assert all(re.fullmatch(r"[0-9a-f]{8}\.[0-9]", path.name) for path in (tmp_path / "certificates").iterdir())
+    # OpenSSL finds Amazon's first root by this name, as `openssl x509 -subject_hash` prints it.
+    (amazon,) = [path for path in (tmp_path / "certificates").iterdir() if path.name == "ce5e74ef.0"]
+    assert ssl.PEM_cert_to_DER_cert(amazon.read_text()).count(b"Amazon Root CA 1") == 2
 
 
 def test_the_same_files_make_the_same_bytes(build: ModuleType, application: Path, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import socket
 import ssl
@@ -136,6 +137,7 @@ def test_a_forked_child_has_connections_of_its_own(monkeypatch: pytest.MonkeyPat
 
 def test_tls_carries_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SSL_CERT_FILE", str(certify(tmp_path)))
+    monkeypatch.setenv("SSL_CERT_DIR", str(tmp_path))
     with served(lambda _: WHOLE, tls=tmp_path) as (endpoint, server):
         assert [endpoint.exchange(REQUEST).body for _ in range(3)] == [b"hello"] * 3
         assert server.connections == 1
@@ -147,6 +149,32 @@ def test_a_server_whose_certificate_nobody_vouches_for_is_sent_nothing(tmp_path:
         with pytest.raises(Unavailable):
             endpoint.exchange(REQUEST)
         assert server.requests == 0
+
+
+def test_a_root_certificate_is_found_by_its_hash(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """OpenSSL names a root by the SHA-1 of its subject in canonical form, which has this subject's bytes."""
+    pem = certify(tmp_path)
+    subject = x509.load_pem_x509_certificate(pem.read_bytes()).subject.public_bytes()[2:]
+    name = f"{int.from_bytes(hashlib.sha1(subject).digest()[:4], 'little'):08x}.0"
+    folder = tmp_path / "roots"
+    folder.mkdir()
+    pem.rename(folder / name)
+    (tmp_path / "certificate.pem").symlink_to(folder / name)
+    monkeypatch.setenv("SSL_CERT_DIR", str(folder))
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "missing"))
+    with served(lambda _: WHOLE, tls=tmp_path) as (endpoint, _):
+        assert endpoint.exchange(REQUEST).body == b"hello"
+        assert endpoint._has_all_roots is False
+
+
+def test_a_root_certificate_that_only_the_file_has_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "roots"
+    folder.mkdir()
+    (folder / "00000000.0").write_text("")
+    monkeypatch.setenv("SSL_CERT_DIR", str(folder))
+    monkeypatch.setenv("SSL_CERT_FILE", str(certify(tmp_path)))
+    with served(lambda _: WHOLE, tls=tmp_path) as (endpoint, _):
+        assert endpoint.exchange(REQUEST).body == b"hello"
 
 
 @pytest.mark.parametrize("url", ["ftp://x", "x:80", "https://", ""])
