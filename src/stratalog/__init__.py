@@ -39,7 +39,7 @@ errors         the errors, each with the caller's next step
 testing        contract suites, faulty ports, simulated time, checkers, emulators: for tests only
 """
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from stratalog.clock import Clock
 from stratalog.documents import (
@@ -82,13 +82,15 @@ from stratalog.errors import (
 )
 from stratalog.log import AppSnapshot, Entry, Event, Log, LogSettings, Upcasters
 from stratalog.maintenance.policy import MaintenancePolicy, RetentionPolicy
-from stratalog.maintenance.store_pass import MaintenanceReport, maintain
 from stratalog.ports.meter import Meter
 from stratalog.protocol import BUILT_IN_MUTATORS, Draft, Mutation, Outcome, Rejected
 from stratalog.records import DeadLetter, NewBody, Record, Records, RecordVersion, Stored
 from stratalog.settings import Settings
 from stratalog.store import Store
 from stratalog.store import open_store as open  # noqa: A004 - `stratalog.open` opens a store
+
+if TYPE_CHECKING:
+    from stratalog.maintenance.store_pass import MaintenanceReport, maintain
 
 __version__: str
 """The version of the installed distribution."""
@@ -159,9 +161,13 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Return ``__version__``, read only on use, since `importlib.metadata` is slow to import."""
+    """Return the names that are slow to import and that no function of a cloud needs at its start."""
     if name == "__version__":
         from importlib.metadata import version
 
         return version("stratalog")
+    if name in ("MaintenanceReport", "maintain"):
+        from stratalog.maintenance import store_pass
+
+        return getattr(store_pass, name)
     raise AttributeError(f"module 'stratalog' has no attribute {name!r}")
