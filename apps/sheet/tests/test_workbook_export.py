@@ -178,3 +178,20 @@ def test_a_formula_that_fills_more_cells_stays_one(sheet: Sheet) -> None:
     here = read(sheet.export()).active
     assert (here["A1"].value.ref, here["A1"].value.text) == ("A1:A2", "=TRANSPOSE(C1:D1)")
     assert here["E1"].value == "=C1+D1"
+
+
+@pytest.mark.parametrize(
+    ("type", "day", "formulas"),
+    [
+        ("dateIs", "today", ("TODAY()", None)),
+        ("dateIsBefore", "tomorrow", ("TODAY()+1", None)),
+        ("dateIs", "lastMonth", ("EDATE(TODAY(),-1)", "TODAY()")),
+    ],
+)
+def test_a_validation_of_a_relative_date_goes_out(
+    sheets: Sheets, type: str, day: str, formulas: tuple[str, str | None]
+) -> None:
+    sheet = sheets.create("acme", "book")
+    add_rule(sheet, "dates", {"type": type, "values": [], "dateValue": day}, is_blocking=True)
+    (written,) = read(sheet.export()).active.data_validations.dataValidation
+    assert (written.type, written.formula1, written.formula2) == ("date", *formulas)

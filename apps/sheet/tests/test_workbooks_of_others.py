@@ -215,6 +215,16 @@ def test_a_text_like_a_formula_in_a_text_style_loses_only_the_format_of_texts(sh
     assert (cell.value, cell.data_type, cell.font.b) == ("=1+1", "s", True)
 
 
+@pytest.mark.parametrize("code", ["@", r"\(@\)", '"a "@', "_(@_)", "* @", "0.00;-0.00;0;@"])
+def test_texts_in_a_format_of_texts_with_literals_keep_their_characters(sheets: Sheets, code: str) -> None:
+    book = openpyxl.Workbook()
+    for cell, text in (("A1", "007"), ("B1", "63.0"), ("C1", "'tis"), ("D1", "=1")):
+        book.active[cell] = text
+        book.active[cell].data_type = "s"
+        book.active[cell].number_format = code
+    assert values(opened(sheets, saved(book)), "A1", "B1", "C1", "D1") == ["007", "63.0", "'tis", "=1"]
+
+
 def test_a_text_of_a_csv_is_no_escape(sheets: Sheets) -> None:
     sheet = sheets.import_file("acme", "csv", b'_x0041_,_x000G_,"a\r\nb"\n', file_name="texts.csv")
     assert values(sheet, "A1", "B1", "C1") == ["_x0041_", "_x000G_", "a\r\nb"]
@@ -223,6 +233,25 @@ def test_a_text_of_a_csv_is_no_escape(sheets: Sheets) -> None:
 def test_a_style_that_the_workbook_lacks_keeps_no_value_out(sheets: Sheets) -> None:
     cells = ('<c r="A1" s="999"><v>1</v></c>', '<c r="B1" s="x"><v>2</v></c>')
     assert values(opened(sheets, package({"S": rows(*cells)}, styles=FONTS)), "A1", "B1") == [1, 2]
+
+
+def test_a_validation_of_dates_may_have_formulas(sheets: Sheets) -> None:
+    book = openpyxl.Workbook()
+    for cell, operator, first, second in (
+        ("A1", "between", "B1", "B2"), ("A2", "greaterThan", "TODAY()", None), ("A3", "between", "36161", "B2"),
+        ("A4", "equal", "36161", None),
+    ):  # fmt: skip
+        rule = DataValidation(type="date", operator=operator, formula1=first, formula2=second)
+        rule.add(cell)
+        book.active.add_data_validation(rule)
+    written = reopened(opened(sheets, saved(book)).export()).active
+    assert [
+        (str(rule.sqref), rule.type, rule.operator, rule.formula1, rule.formula2)
+        for rule in written.data_validations.dataValidation
+    ] == [
+        ("A1", "date", "between", "B1", "B2"), ("A2", "date", "greaterThan", "TODAY()", None),
+        ("A3", "date", "between", "36161", "B2"), ("A4", "date", "equal", "36161", None),
+    ]  # fmt: skip
 
 
 def test_a_rule_of_the_largest_goes_out_as_the_schema_has_it(sheets: Sheets) -> None:

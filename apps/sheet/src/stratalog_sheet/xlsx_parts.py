@@ -20,6 +20,9 @@ __all__ = ["Relationship", "SheetEntry", "StringsWriter", "StylesWriter", "Workb
 
 DATE_FORMATS = {*range(14, 18), 22, *range(27, 37), *range(50, 59)}
 TEXT_FORMAT = 49
+TEXT_CODE = re.compile(r'(?:"[^"]*"|\\.|_.|\*.)*@(?:"[^"]*"|\\.|_.|\*.)*')
+"""A format whose first section shows a text, with literals around it. In such a style the engine takes a typed text as it is."""
+
 LITERAL = re.compile(r'"[^"]*"|\\.|_.|\*.|\[[^\]]*\]')
 
 
@@ -176,7 +179,7 @@ class StylesWriter(PartWriter):
         code = self._formats.get(number)
         if number in DATE_FORMATS if code is None else _shows_day(code):
             self.date_styles.add(self._styles)
-        if number == TEXT_FORMAT if code is None else code == "@":
+        if number == TEXT_FORMAT if code is None else TEXT_CODE.fullmatch(code):
             self.text_styles.add(self._styles)
         self._styles += 1
 

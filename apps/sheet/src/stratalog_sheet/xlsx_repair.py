@@ -14,6 +14,9 @@ from stratalog_sheet.xlsx_markup import MAIN, Allowance, Attributes, PartReader,
 __all__ = ["DrawingRepair", "Literals", "OrderRepair", "SheetRepair", "is_array"]
 
 HOLE_MAX = 90
+RULE_OF_DATES = " date"
+"""What `bridge.js` adds to the ranges of a validation of dates, which it exports as one of numbers."""
+
 LIST_CHARACTERS_MAX = 255
 """Excel refuses a file with a longer list of values in a validation."""
 
@@ -187,6 +190,8 @@ class SheetRepair(OrderRepair):
             super().start(name, {})
         elif name == "dataValidation":
             self._rule = len(self._out)
+            if attributes["sqref"].endswith(RULE_OF_DATES):
+                attributes |= {"sqref": attributes["sqref"].removesuffix(RULE_OF_DATES), "type": "date"}
             super().start(name, {key: value for key, value in attributes.items() if value})
         else:
             if name in ("formula1", "formula2"):

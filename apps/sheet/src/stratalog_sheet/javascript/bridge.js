@@ -1,24 +1,55 @@
 // Bridge: the engine's models by key, for a caller that exchanges JSON. V8 loads this file after the engine.
 "use strict";
 globalThis.bridge = (() => {
-  const { Model, UIPlugin, links, registries } = globalThis.o_spreadsheet;
+  const { Model, UIPlugin, constants, helpers, links, registries } = globalThis.o_spreadsheet;
   const models = new Map();
 
-  // The engine writes texts without the escapes of ECMA-376 (part 1, 22.9.2.19), and drops characters that XML does not
-  // allow. This plugin is the last one, so it escapes the cells that all others have written.
-  class Escapes extends UIPlugin {
+  // Changes what all other plugins have exported. The engine writes texts without the escapes of ECMA-376 (part 1,
+  // 22.9.2.19), drops characters that XML does not allow, and fails on dates in rules that are formulas or relative.
+  class Export extends UIPlugin {
     exportForExcel({ sheets }) {
-      for (const { cells, cellValues } of sheets) {
+      for (const sheet of sheets) {
+        const { cells, cellValues } = sheet;
         for (const [name, content] of Object.entries(cells)) {
           if (content && !content.startsWith("=") && !links.isMarkdownLink(content)) cells[name] = escaped(content);
         }
         for (const [name, value] of Object.entries(cellValues)) {
           if (typeof value === "string") cellValues[name] = escaped(value);
         }
+        sheet.dataValidationRules = sheet.dataValidationRules.map(withNumbers);
       }
     }
   }
-  registries.featurePluginRegistry.add("escapes", Escapes);
+  registries.featurePluginRegistry.add("stratalog_export", Export);
+
+  const RULES_OF_NUMBERS = {
+    dateIs: "isEqual",
+    dateIsBefore: "isLessThan",
+    dateIsOnOrBefore: "isLessOrEqualTo",
+    dateIsAfter: "isGreaterThan",
+    dateIsOnOrAfter: "isGreaterOrEqualTo",
+    dateIsBetween: "isBetween",
+    dateIsNotBetween: "isNotBetween",
+  };
+  const DAYS = {
+    today: "=TODAY()",
+    yesterday: "=TODAY()-1",
+    tomorrow: "=TODAY()+1",
+    lastWeek: "=TODAY()-7",
+    lastMonth: "=EDATE(TODAY(),-1)",
+    lastYear: "=EDATE(TODAY(),-12)",
+  };
+
+  // Turns a rule of dates into a rule of numbers. The range "date" tells `xlsx_repair.py` to write a rule of dates.
+  function withNumbers(rule) {
+    const { type, values, dateValue } = rule.criterion;
+    if (!(type in RULES_OF_NUMBERS)) return rule;
+    const isPeriod = type === "dateIs" && ["lastWeek", "lastMonth", "lastYear"].includes(dateValue);
+    const number = (value) => (value.startsWith("=") ? value : `${helpers.toNumber(value, constants.DEFAULT_LOCALE)}`);
+    const days = dateValue in DAYS ? [DAYS[dateValue], ...(isPeriod ? [DAYS.today] : [])] : values.map(number);
+    const criterion = { type: isPeriod ? "isBetween" : RULES_OF_NUMBERS[type], values: days };
+    return { ...rule, ranges: [...rule.ranges, "date"], criterion };
+  }
 
   function escaped(text) {
     return text
@@ -228,7 +259,10 @@ globalThis.bridge = (() => {
   return {
     call(name, text) {
       const answer = calls[name](JSON.parse(text));
-      return answer instanceof Promise ? answer.then((value) => JSON.stringify(value)) : JSON.stringify(answer);
+      if (!(answer instanceof Promise)) return JSON.stringify(answer);
+      return answer.then(JSON.stringify, (error) => {
+        throw error instanceof Error ? error.toString() : JSON.stringify(error);
+      });
     },
     version: globalThis.o_spreadsheet.__info__.version,
   };
