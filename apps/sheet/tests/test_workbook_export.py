@@ -181,7 +181,7 @@ def test_a_formula_that_fills_more_cells_stays_one(sheet: Sheet) -> None:
 
 
 @pytest.mark.parametrize(
-    ("type", "day", "formulas"),
+    ("kind", "day", "formulas"),
     [
         ("dateIs", "today", ("TODAY()", None)),
         ("dateIsBefore", "tomorrow", ("TODAY()+1", None)),
@@ -189,9 +189,9 @@ def test_a_formula_that_fills_more_cells_stays_one(sheet: Sheet) -> None:
     ],
 )
 def test_a_validation_of_a_relative_date_goes_out(
-    sheets: Sheets, type: str, day: str, formulas: tuple[str, str | None]
+    sheets: Sheets, kind: str, day: str, formulas: tuple[str, str | None]
 ) -> None:
     sheet = sheets.create("acme", "book")
-    add_rule(sheet, "dates", {"type": type, "values": [], "dateValue": day}, is_blocking=True)
+    add_rule(sheet, "dates", {"type": kind, "values": [], "dateValue": day}, is_blocking=True)
     (written,) = read(sheet.export()).active.data_validations.dataValidation
     assert (written.type, written.formula1, written.formula2) == ("date", *formulas)

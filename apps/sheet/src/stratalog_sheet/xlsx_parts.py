@@ -21,7 +21,7 @@ __all__ = ["Relationship", "SheetEntry", "StringsWriter", "StylesWriter", "Workb
 DATE_FORMATS = {*range(14, 18), 22, *range(27, 37), *range(50, 59)}
 TEXT_FORMAT = 49
 TEXT_CODE = re.compile(r'(?:"[^"]*"|\\.|_.|\*.)*@(?:"[^"]*"|\\.|_.|\*.)*')
-"""A format whose first section shows a text, with literals around it. In such a style the engine takes a typed text as it is."""
+"""A format of texts with literals around the text. In such a style the engine takes a typed text as it is."""
 
 LITERAL = re.compile(r'"[^"]*"|\\.|_.|\*.|\[[^\]]*\]')
 
