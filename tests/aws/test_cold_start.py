@@ -18,7 +18,7 @@ from stratalog.store import open_store
 open_store("aws://stratalog", create=False)
 print(json.dumps(sorted(sys.modules)))
 """
-SLOW = {"anyio", "asyncio", "boto3", "botocore", "email", "litestar", "multiprocessing", "urllib3", "yaml"}
+SLOW = {"anyio", "asyncio", "boto3", "botocore", "email", "litestar", "multiprocessing", "sqlite3", "urllib3", "yaml"}
 """Packages that take more than 5 ms of CPU each, and that no message needs."""
 
 

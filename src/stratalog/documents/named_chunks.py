@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Iterator
 
 from stratalog.documents.state import Roots
@@ -18,6 +17,8 @@ class NamedChunks:
     """Addresses of chunks, each stored once, in a temporary file that SQLite deletes."""
 
     def __init__(self) -> None:
+        import sqlite3  # only a verification needs it, and it slows the cold start of a function
+
         self._database = sqlite3.connect("")
         self._database.execute("CREATE TABLE named(address BLOB PRIMARY KEY) WITHOUT ROWID")
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 import threading
 from collections.abc import Iterator
 from typing import NoReturn
@@ -18,6 +17,8 @@ class Scratch:
     """Blobs by key for the duration of one check, in a temporary file that SQLite deletes."""
 
     def __init__(self) -> None:
+        import sqlite3  # only a check needs it, and it slows the cold start of a function
+
         self._lock = threading.Lock()
         close_in_child(self, "_lock")
         self._database = sqlite3.connect("", check_same_thread=False)
