@@ -1,8 +1,9 @@
 """Measure turns at an emulator of DynamoDB: ``python -m bench.turns_emulator [--quick]``. Needs the development tools.
 
 The program resembles `bench.turns`, but each writer is a real process that uses the emulator ministack. The program
-delays each call by 5 to 20 ms, since an emulator on the same machine answers faster than a distant service. A round
-trip is the median duration of the calls of the same run, since the machine's speed differs between runs.
+delays each call by 5 to 20 ms, since an emulator on the same machine answers faster than a distant service. Latencies
+are in round trips of their run, since the machine's speed differs between runs. A round trip is the median, over all
+processes of the run, of the median duration of a process's calls.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ SECONDS_QUICK = 2.0
 START_SECONDS = 2.0
 LOADS = (Load(busy=1), Load(busy=1, seldom=1), Load(busy=3, seldom=1), Load(busy=2))
 SELDOM_SECONDS = 1.0
-READ_UNIT = 0.2  # DynamoDB's read unit costs a fifth of its write unit
+READ_UNIT = 0.2  # a read unit of DynamoDB costs a fifth of a write unit
 HEADINGS = ("writers", "turns", "commits/s", "units", "most:least", "busy p99", "seldom p99", "trip", "failed")
 LINE = "{:<20}{:>7}{:>11}{:>8}{:>12}{:>14}{:>14}{:>9}{:>9}"
 
@@ -72,7 +73,7 @@ class Report(msgspec.Struct, frozen=True):
 
 
 class DistantDynamo:
-    """The table with added latency. About half of it passes before a request takes effect, and the rest afterwards."""
+    """The table with a random delay before each request takes effect, and another random delay afterwards."""
 
     joint_commits = False
     blob_bytes_max = 0

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """Run ESLint and TypeScript over our JavaScript: the files that scripts/javascript/tsconfig.json includes.
 
-TypeScript checks the library's own files a second time, with strict null checks. The first run installs both tools and
-pyright from npm, in the versions that the lock file in scripts/javascript pins. scripts/dataset.py finds Node and npm.
-After the installation the script prints nothing if it finds no fault.
+TypeScript checks the library's own files a second time, with strict null checks. The first run installs ESLint,
+TypeScript and pyright from npm, in the versions that scripts/javascript/package-lock.json pins. A change of this file
+makes the next run install the tools again. scripts/dataset.py finds or installs Node and npm. If the tools are
+installed and find no fault, the script prints nothing.
 """
 
 from __future__ import annotations
@@ -43,13 +44,13 @@ def main() -> None:
 
 
 def patterns() -> list[str]:
-    """Return the files to check, as glob patterns from the repository's root. TypeScript's settings list the files."""
+    """Return glob patterns of the files to check, relative to the repository's root. tsconfig.json has the patterns."""
     included = json.loads((FOLDER / "tsconfig.json").read_text())["include"]
     return [pattern.removeprefix("../../") for pattern in included]
 
 
 def install(npm: list[str]) -> None:
-    """Install the tools that the lock file pins, unless they are installed. A lock admits one process at a time."""
+    """Install the tools that package-lock.json pins, unless they are installed. Only one process at a time installs."""
     pinned = hashlib.sha256(LOCK.read_bytes()).hexdigest()
     with LOCK.open() as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

@@ -25,7 +25,10 @@ def main(arguments: list[str]) -> int:
 
 
 def build(site: Path) -> int:
-    """Build the site. The folders of its source and of its cache are next to the site's folder."""
+    """Replace the folder ``site`` by a new build, and check its links. Return an exit code.
+
+    The build also replaces two folders beside ``site``: one for Sphinx's source, and one for Sphinx's cache.
+    """
     source, cache = site.with_name(f"{site.name}-source"), site.with_name(f"{site.name}-cache")
     for folder in (site, source, cache):
         shutil.rmtree(folder, ignore_errors=True)

@@ -1,4 +1,4 @@
-"""The six queries that the sync backend's article asks for, by number."""
+"""The six queries that the article on the sync backend requires. The numbers are the article's."""
 
 from __future__ import annotations
 

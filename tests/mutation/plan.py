@@ -1,8 +1,8 @@
 """The commands that test a changed module, narrowest first.
 
-First come the tests that import the module or have its name, then the tests of its package. Then come random
-simulations, and last the tests of behaviour. A command that fails, hangs or exhausts its memory has noticed the change.
-After such a command, no other command runs.
+If a few test files import the module or have its name, the first command runs these files. The next command runs the
+tests of the module's package. The next commands run random tests, and the last command runs the tests of behaviour. A
+command that fails, hangs or exhausts its memory has noticed the change. The campaign then skips the remaining commands.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def commands_for(path: str, root: Path, seed: int) -> Iterator[list[str]]:
 def _tests_naming(path: str, root: Path) -> list[str]:
     """Return the test files that import the module or have its name.
 
-    Return no file if there are more than `FILES_FIRST_MAX`.
+    Return an empty list if more than `FILES_FIRST_MAX` files match.
     """
     package, module = Path(path).parts[2:-1], Path(path).stem
     dotted = re.escape(".".join(["stratalog", *package, module]))

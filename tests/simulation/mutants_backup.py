@@ -31,7 +31,7 @@ def _read_blobs_first(self: FamilyBackup, owner: str) -> FamilyRead:
 
 @contextmanager
 def _listed_before(catalogue: BackupWriter, row: bytes) -> Iterator[None]:
-    """Use an earlier list of blobs until the end of the block."""
+    """Let `copy_blobs` return ``row``, an earlier list of blobs, until the end of the block."""
     copy, catalogue.copy_blobs = catalogue.copy_blobs, lambda *args: row  # type: ignore[method-assign]
     try:
         yield
@@ -40,9 +40,9 @@ def _listed_before(catalogue: BackupWriter, row: bytes) -> Iterator[None]:
 
 
 def _read_members_last(self: FamilyBackup, owner: str) -> list[_Log]:
-    """Read heads, pause, then list forks.
+    """Read the heads, pause, then list the forks.
 
-    A new fork may then begin above the head that the backup read of the fork's parent.
+    A fork that is created during the pause may begin at a version of its parent that the backup has not read.
     """
     members = list(self._index.query(family_partition(owner)))
     logs = {member.sort: self._read_log(member) for member in members}

@@ -35,7 +35,7 @@ __all__ = ["MUTANTS"]
 
 
 class _LossyWorld(RecordsWorld):
-    """A world with more lost answers and freezes than any drawn weather. Some bugs need both faults at one commit."""
+    """A world with more lost answers and freezes than most seeds draw. Some bugs need both faults at one commit."""
 
     weather = Weather(lost_answer=0.05, late=0.05, freeze_before=0.05, freeze_after=0.05)
 
@@ -69,7 +69,7 @@ def _attributes_without_principal(self: RecordCall) -> dict[str, Attribute]:
 
 
 def _on_its_own_hash(index: Index, name: Name, floor: Floor) -> Floor | None:
-    """Base the chain on the hash of the oldest retained version instead of the version before it."""
+    """Put the hash of the oldest retained version into the floor, instead of the hash of the version before."""
     based = _on_base(index, name, floor)
     item = index.get(name.partition, number(floor.version))
     return msgspec.structs.replace(based, hash=item.attributes["ch"]) if based and item else None
@@ -81,13 +81,13 @@ def _noted(self: RecordAppend, planned: Planned) -> None:
 
 
 def _upload_later(self: RecordBody, body: bytes | None) -> None:
-    """Write the pointer, but do not put its blob yet."""
+    """Write a reference to the blob of the body, but do not put the blob yet."""
     if body is not None:
         self._point_to(BodyRef(sha256(body), len(body)))
 
 
 def _refresh_late(self: RecordBody) -> None:
-    """Put the blob after the pointer."""
+    """Put the blob after the commit of the reference."""
     if self.bytes is not None and "x" in self._attributes:
         self._environment.blobs.put(f"{content.body_prefix(self._name)}/{self.digest.hex()}", self.bytes)
 
@@ -123,7 +123,7 @@ def _put_each_at_once(pool: Executor, puts: list[_Put]) -> Iterator[Stored]:
 
 
 def _next_of_any_age(call: RecordCall, said: dict[str, Attribute], content: RecordBody, *_: object) -> Decide:
-    """Store the body without a comparison of its source time."""
+    """Store the body even if its source time is not newer."""
     return next_put(call, Wanted(said, False, content, None), None)
 
 
@@ -133,19 +133,19 @@ def _answer_by_record(pool: Executor, puts: list[_Put]) -> Iterator[Stored]:
 
 
 class _UnboundCall(RecordCall, frozen=True):
-    """A call that recognises its version by the write id alone."""
+    """A call that recognises its version by the write id, and does not compare the request."""
 
     def wrote(self, item: Item | None) -> bool:
         return item is not None and item.attributes.get("w") == self.write_id
 
 
 def _same_but_updates(stored: Item, asked: RecordRequest) -> bool:
-    """Treat a repeated update as another request, because it computes another body."""
+    """Treat a retry of an update as another request, because the retry may compute another body."""
     return same_request(stored, asked) and asked.operation != "update"
 
 
 def _hash_of_the_last_try(self: RecordAppend, version: int, item: Item) -> Item | None:
-    """Answer with the item of the last try instead of the item that landed."""
+    """Return the item of the last try instead of the stored item, which an earlier try wrote."""
     landed = _if_ours(self, version, item)
     sent: Item | None = getattr(self, "_last_put", None)
     return sent if landed is not None and sent is not None and sent.sort == item.sort else landed

@@ -1,8 +1,9 @@
 """The world of branches: an operator restores backups and splits off copies, and devices continue at any server.
 
 A restore ends all processes of a place, and starts processes of a new place on an earlier state of the index. A split
-starts another place on a copy of the index. Requests and answers in flight outlive both events. Queued messages may
-outlive a restore. The checks compare every state of a device with the history of the place that answered.
+keeps the first place, and starts another place on a copy of an earlier state of the index. Requests and answers in
+flight survive a restore and a split. Queued messages may survive a restore. The checks compare every state of a device
+with the history of the place that answered.
 """
 
 from __future__ import annotations
@@ -55,9 +56,9 @@ class Request(msgspec.Struct, frozen=True):
 
 
 class Site:
-    """An address: the place that now serves the address, and the network to this place.
+    """An address, with the place whose servers now answer at this address, and the network to this place.
 
-    ``queued`` sites queue pushes.
+    With ``queued``, the servers queue pushes.
     """
 
     def __init__(self, place: Place, network: Network[Request], *, queued: bool) -> None:
@@ -189,7 +190,7 @@ class BranchesWorld:
                     self.scheduler.counts.bump("floor")
 
     def check(self) -> None:
-        """Check the states of the devices against the histories of the places, and that no change vanished."""
+        """Compare the devices' states with the histories of the places, and check that no change was lost silently."""
         for device in self.devices:
             self._end(device)
         histories = {id(place): self._history(place) for place in self.places}
@@ -211,7 +212,7 @@ class BranchesWorld:
             place.start(f"worker-{number}-{worker}", self.work)
 
     def _answer(self, process: Process, store: Store, pushing: Callable[..., Pushed], request: Request) -> None:
-        """Send the server's answer and its place to the device. After a transient error send nothing."""
+        """Send the server's answer, with the server's place, to the device. After a transient error send nothing."""
         device, message, place = request.device, request.message, process.place
         try:
             document = store.document(ORGANISATION, MAIN)
@@ -248,7 +249,7 @@ class BranchesWorld:
         return final or device.cookie != before
 
     def _end(self, device: Traveller) -> None:
-        """Synchronise the device with its present site, without faults. The device must then hold the document."""
+        """Synchronise the device with its site, without faults. Then compare the device's content with the document."""
         place = device.place = device.site.place
         document = Document(open_log(log_place(place, self.settings), ORGANISATION, MAIN))
         for _ in range(ROUNDS_MAX):
@@ -266,7 +267,7 @@ class BranchesWorld:
 
 
 class History(QueueTruth):
-    """A `QueueTruth` with the version of each device's change. Raises Violation if a change was committed twice."""
+    """A `QueueTruth` with the version of each change by a device. Raises Violation if a change was committed twice."""
 
     def __init__(self, place: Place, prefix: str) -> None:
         super().__init__(place, prefix, BUILT_IN_MUTATORS)
@@ -279,7 +280,7 @@ class History(QueueTruth):
 
 
 def check_nothing_vanished(device: Traveller, history: History) -> None:
-    """Check that each change is in the history of the device's present place, or that an answer named it as lost."""
+    """Check that the history of the device's present place has each change that no answer named as lost."""
     missing = sorted(device.made - history.changes.keys() - device.lost.keys())
     if missing:
         raise Violation("vanished", "a change was lost without a report", device=device.name, changes=missing)

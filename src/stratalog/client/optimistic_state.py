@@ -1,4 +1,4 @@
-"""OptimisticState: the state that a client shows, which is the canonical state with the pending mutations run on it."""
+"""The optimistic state, which a client shows: the result of the pending mutations on the canonical state."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ __all__ = ["OptimisticState"]
 
 
 class OptimisticState:
-    """The canonical state with the pending mutations run on it in order, and the effect of each mutation's last run.
+    """The result of running the pending mutations in order on the canonical state, and the effect of each mutation.
 
-    This state is only in memory, and is computed from the local state. The caller holds the client's lock.
+    The object computes the result and the effects from the local state, and stores them only in memory. The caller
+    holds the client's lock.
     """
 
     def __init__(self, local: Local, mutators: Mutators) -> None:
@@ -27,7 +28,7 @@ class OptimisticState:
 
     @property
     def draft(self) -> Draft:
-        """The draft with the state. Callers only read the draft."""
+        """The draft that contains the optimistic state. Callers must not change the draft."""
         return self._draft
 
     def effect(self, waiting: Waiting) -> Effect:
@@ -45,7 +46,7 @@ class OptimisticState:
         return waiting
 
     def rebase(self) -> Sequence[Waiting]:
-        """Replace the draft by a new run of all pending mutations on the canonical state. Return these mutations."""
+        """Run all pending mutations again, on a new draft of the canonical state. Return the pending mutations."""
         draft = Draft(self._local.load, self._local.keys)
         pending = self._local.pending()
         effects = rebase(draft, self._mutators, [waiting.intent for waiting in pending])
@@ -65,6 +66,7 @@ class OptimisticState:
 
     def changed_since(self, before: dict[str, bytes | None]) -> Sequence[str]:
         """Return the keys whose values differ from ``before``, a result of `values_before`."""
-        # A key that only the new draft changes was not in the patch, so the canonical state still has its old value.
+        # If only the new draft changes a key, the patch does not contain this key. So the canonical state still has the
+        # key's old value.
         was = {key: self._local.load(key) for key in self._draft.changes.keys() - before.keys()} | before
         return [key for key, value in was.items() if self._draft.encoded(key) != value]

@@ -1,6 +1,6 @@
-"""Announcements: hints from one process of a store to the others that a log has new entries.
+"""Announcements: a process gives the other processes of its store a hint when a log has new entries.
 
-A hint may be lost. So the processes also poll.
+A hint may be lost, so the processes also poll the heads of logs.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from typing import Protocol
 __all__ = ["Announcements", "Heard"]
 
 Heard = Callable[[str, str], None]
-"""A function that a thread of the backend calls for each hint, with the organisation and name of the log."""
+"""A function that the backend calls for each hint, with the organisation and name of the log."""
 
 
 class Announcements(Protocol):
-    """The contract. A hint may be lost, repeated or late. Safe to call from many threads."""
+    """The contract. A hint may be lost, repeated or late. Many threads may call `announce` at once."""
 
     def announce(self, organisation: str, name: str) -> None:
-        """Send a hint to the other processes that the log has new entries. Returns at once, and never raises."""
+        """Send the other processes the hint that the log has new entries. Returns at once, and never raises."""
         ...
 
     def listen(self, heard: Heard) -> None:
@@ -26,5 +26,5 @@ class Announcements(Protocol):
         ...
 
     def close(self) -> None:
-        """End the threads. Closing twice is harmless."""
+        """Stop receiving hints, and end the backend's threads. Closing twice is harmless."""
         ...

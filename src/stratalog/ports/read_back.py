@@ -1,7 +1,7 @@
-"""Reading back: a blob's content from storage, or its damage as a value instead of an error.
+"""Reads blobs back from storage to check them. `read_blob_back` returns damage as a value, and raises no error for it.
 
-A caller that reads many blobs must learn which of them are damaged, and continue. Errors of the whole storage are
-raised, since they prove nothing about a blob.
+So a caller that reads many blobs can continue after a damaged blob. `read_blob_back` raises errors of the whole
+storage, because they do not prove that a blob is damaged.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ __all__ = ["BlobDamage", "BlobReading", "read_blob_back", "require_intact"]
 
 
 class BlobDamage(msgspec.Struct, frozen=True):
-    """A blob that is missing, or whose content contradicts its key or its parent."""
+    """The damage of a blob. The blob is missing, or its content contradicts its key or the object that refers to it."""
 
     key: str
-    """The key of the blob; empty for a chunk that is part of a snapshot record."""
+    """The key of the blob; empty if no single blob is damaged, e.g. if a snapshot record contains a damaged chunk."""
 
     is_missing: bool
     reason: str
@@ -47,7 +47,7 @@ def read_blob_back(blobs: Blobs, key: str) -> bytes | BlobDamage:
 
 
 def require_intact(damages: Iterable[BlobDamage | None]) -> None:
-    """Read ``damages`` up to the first damage. Raises Corrupt for the damage, with its key in the details."""
+    """Raise Corrupt for the first damage in ``damages``. The details of the error have the key of the blob."""
     for damage in damages:
         if damage is not None:
             raise Corrupt(damage.reason, key=damage.key)

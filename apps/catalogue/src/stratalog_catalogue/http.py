@@ -1,8 +1,8 @@
 """The read-only HTTP API of a catalogue, for its page and other programs.
 
 Works and titles contain parts of records' bodies. So the routes to works require the action `read-record`, like the
-server's own routes to a body. A route to one record also checks the permission for that record itself, because the
-query names the record and the server's guard does not read the query.
+server's own routes to a body. The server's guard does not read the query, and the query names the record. So a route to
+one record checks the permission for this record itself.
 """
 
 from __future__ import annotations
@@ -64,13 +64,13 @@ async def _record_id(
 
 @reading("/works", opt={"action": "read-record"}, summary="Find works by their ids or by words of their titles")
 def works(records: CatalogueRecords, text: Text = "", source: Text = "", begins: Text = "", limit: Count = 50) -> Any:
-    """The works are in order of source and id. The titles that are searched are as of the last scan."""
+    """The works are in order of source and id. A search by words reads the titles that the last scan stored."""
     return search(records, text, source=source, begins=begins, limit=limit)
 
 
 @reading("/stats", opt={"action": "list"}, summary="Count records by source, format and kind")
 def stats(records: CatalogueRecords) -> Any:
-    """The counts of records are as of the last scan of each source. The counts of dead letters are current."""
+    """The counts of records come from the last complete scan of each source. The counts of dead letters are current."""
     return read_stats(records)
 
 
@@ -81,7 +81,7 @@ def stats(records: CatalogueRecords) -> Any:
     summary="The counts as Prometheus metrics",
 )
 def metrics(records: CatalogueRecords) -> str:
-    """An alarm on `stratalog_catalogue_dead_letters` reports new dead letters."""
+    """To learn of new dead letters, set an alarm on `stratalog_catalogue_dead_letters`."""
     return exposition(read_stats(records))
 
 
@@ -122,7 +122,7 @@ def versions(
     before: At = None,
     limit: Count = 100,
 ) -> Response[HistoryPage]:
-    """The newest version is first. With ``before``, all versions are below ``before``. No body is read."""
+    """The newest version is first. With ``before``, the list has only versions below ``before``. Reads no body."""
     page = page_of(request, show_versions(records, source, id, before), limit, lambda version: version)
     following = page.last.version if page.last and page.has_more else None
     return answer_page(request, HistoryPage, versions=page.rows, next=following)
@@ -130,9 +130,9 @@ def versions(
 
 @reading("/diff", opt={"action": "read-record"}, summary="The differences between two versions")
 def diff(records: CatalogueRecords, record_id: RecordId, source: Key, id: Key, before: Version, after: Version) -> Any:
-    """The differences are by value if the format is JSON, JSON lines or CSV and both versions are readable.
+    """The differences are by value if the format is JSON, JSON lines or CSV and both bodies can be decoded.
 
-    Otherwise the differences are by line.
+    Otherwise the differences are by line, also if one version is a deletion.
     """
     return differences(records, source, id, before, after)
 

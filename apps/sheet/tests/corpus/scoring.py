@@ -1,4 +1,7 @@
-"""The score of one workbook: the comparison of its cells with another reader, the reported losses, and the export."""
+"""Scores one workbook: compares its cells, checks the reported losses, and exports the workbook.
+
+The *other reader* below is openpyxl. The imported cells must have the values that openpyxl reads.
+"""
 
 from __future__ import annotations
 
@@ -48,8 +51,8 @@ class Difference(msgspec.Struct, frozen=True):
 class Score(msgspec.Struct, frozen=True, kw_only=True):
     """The result for one workbook.
 
-    ``outcome`` is equal, different, refused (the import raised an error, which ``reason`` has), or unreadable (the
-    other reader failed).
+    ``outcome`` is equal, different, refused or unreadable. Refused means that the import raised an error. Unreadable
+    means that the other reader failed. In both cases ``reason`` is the text of the error.
     """
 
     name: str
@@ -61,16 +64,16 @@ class Score(msgspec.Struct, frozen=True, kw_only=True):
     """The codes in the import's report."""
 
     reported: bool = True
-    """Whether the report names a loss for every difference."""
+    """Whether the report has, for each difference, a finding that may explain the difference."""
 
     export: str = ""
-    """The reason why the export cannot be written or opened, or ""."""
+    """The text of the error if the export cannot be written or opened; otherwise ""."""
 
     reason: str = ""
 
 
 def score_workbook(path: Path, engines: EnginePool, exports: Path) -> Score:
-    """Import a workbook, compare its cells, and write an export to ``exports``. A faulty workbook raises no error."""
+    """Import a workbook, compare its cells, and write an export to ``exports``. Errors become a part of the score."""
     name = f"{path.parent.name}/{path.name}"
     body = path.read_bytes()
     with stratalog.open("memory:") as store:
@@ -163,12 +166,12 @@ def _unescaped(text: str) -> str:
 
 
 def _is_reported(difference: Difference, findings: tuple[str, ...]) -> bool:
-    """Return whether the report has a loss that may explain the difference."""
+    """Return whether the report has a finding that may explain the difference."""
     return bool(findings) if difference.formula else bool(set(findings) - {"formula"})
 
 
 def _exported(sheet: Sheet, path: Path) -> str:
-    """Write the export and open it with the other reader. Return the reason of a failure, or ""."""
+    """Write the export and open it with the other reader. Return the text of an error, or ""."""
     try:
         body = sheet.export()
     except StratalogError as exc:

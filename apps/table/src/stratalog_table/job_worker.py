@@ -1,4 +1,4 @@
-"""The worker of merge jobs. It claims a job, merges its files part by part, renews its claim and commits the output."""
+"""Workers of merge jobs. A worker claims a job, merges the files, renews the claim and commits the output."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ BEATS_PER_LEASE = 4
 
 
 class JobWorker:
-    """One worker. It takes over the job of another worker if that worker has not renewed its claim for ``lease_ms``."""
+    """One worker. It may take over a job if the job's worker has not renewed the claim for ``lease_ms``."""
 
     def __init__(self, table: Table, data_files: DataFiles, lease_ms: int) -> None:
         check_duration("lease_ms", lease_ms)
@@ -36,9 +36,9 @@ class JobWorker:
     def work(self, job: str, partition: str) -> bool:
         """Claim a job, merge its files and commit the output.
 
-        Return False if another worker has the job, or if the job no longer exists. Raises DataFileDamaged for a file
-        that cannot be read. The job is then cancelled. Once the caller has set the file aside, the next plan can merge
-        the other files.
+        Return False if another worker has the job, or if the job no longer exists. Raises DataFileDamaged if a file is
+        missing or unreadable, or if its rows or columns do not fit. The worker then cancels the job. After the caller
+        has set the file aside, the next plan can merge the other files.
         """
         claim = _Claim(self._table, job, partition, self._id, self._lease_ms)
         try:
@@ -74,7 +74,7 @@ class JobWorker:
         return True
 
     def _rows(self, claim: _Claim, held: Held, reference: FileReference, schema: pa.Schema) -> Iterator[pa.Table]:
-        """Yield the rows of a reference. Raises DataFileDamaged if their number is not the recorded exact count."""
+        """Yield the rows of a reference. Raises DataFileDamaged if the table records another exact count."""
         count = 0
         try:
             for part in self._data_files.stream(reference.filename, held.region, schema):
@@ -91,7 +91,7 @@ class JobWorker:
             )
 
     def _joined_schema(self, claim: _Claim, references: Sequence[FileReference]) -> pa.Schema:
-        """Return the joined columns of the files, for a table that declares no columns."""
+        """Return the union of the files' columns, for a table that declares no columns."""
         schema = None
         for reference in references:
             try:
@@ -133,14 +133,14 @@ class _Claim:
         return True
 
     def renewing(self, parts: Iterator[pa.Table]) -> Iterator[pa.Table]:
-        """Yield the parts and renew the claim between them at each heartbeat. Raises _JobLost if the claim is lost."""
+        """Yield the parts. After a part, renew the claim if a heartbeat is due. Raises _JobLost for a lost claim."""
         for part in parts:
             yield part
             if self._lease_ms and self._clock.wall_ms() - self._renewed_ms >= self._lease_ms // BEATS_PER_LEASE:
                 self._renew()
 
     def missing(self, reference: FileReference) -> Exception:
-        """Return the error for a missing file: _JobLost if another worker did the job, else DataFileDamaged."""
+        """Return the error for a missing file: _JobLost if the job lost the reference, else DataFileDamaged."""
         known = self._table.at().reference(self.partition, reference.filename)
         if known is None or known.job != self.job:
             return _JobLost()
@@ -158,5 +158,5 @@ class _Claim:
         try:
             return self._table.changed_ms(version)
         except NotFound:
-            # The log forgot the version of the claim, so the claim is old: report it as expired.
+            # The log no longer has the version of the claim, so the claim is old. Time 0 makes the claim expire.
             return 0

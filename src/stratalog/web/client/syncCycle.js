@@ -1,4 +1,4 @@
-// Sync cycle: one push and one pull between a replica and a server. A sync cycle recovers from data loss on either
+// Sync cycle: pushes a replica's mutations to a server, and then pulls. A sync cycle recovers from data loss on either
 // side.
 
 import { NEVER, interpretPush } from "./pushDecision.js";
@@ -26,8 +26,8 @@ export class SyncCycle {
   }
 
   /**
-   * Push all unanswered mutations, then pull. Throws the error of the request that failed; the results of earlier
-   * requests stay stored.
+   * Push the durable unanswered mutations, then pull. Throws the error of a failed request. The results of the earlier
+   * requests stay stored. If the server has collected the group, try once more under another group.
    */
   run() {
     const cycle = this.#previous.then(() => this.#runAlone());
@@ -47,15 +47,16 @@ export class SyncCycle {
 
   async #runOnce() {
     const { local } = this.#replica;
-    // Pull before the first push. A client's first pull cannot list rejections, so no push may come before the first
-    // pull. If the browser's data were copied, a pull also shows that the other copy commits under the same client id.
+    // A client's first pull reports no rejections, so no push may come before the first pull. After a page load, also
+    // pull before new mutations are sent. If the browser's data were copied, this pull shows whether the other copy
+    // commits under the same client id.
     if (!local.cookie || (!this.#met && local.pending.some(({ sent }) => sent === NEVER))) await this.#pull();
     this.#met = true;
     await this.#resendQueued();
     try {
       await this.#pushAll();
     } catch (error) {
-      // A server that accepts no push of this client may still answer its pull.
+      // A server that refuses a client's push may still answer the client's pull.
       if (!LOST.has(error.code)) await this.#pull();
       throw error;
     }
@@ -95,8 +96,9 @@ export class SyncCycle {
   }
 
   /**
-   * Handle a server that has lost confirmed mutations. The first time, the client pulls, because a pull raises the
-   * server's numbers. If the server is still behind after this pull (`again`), the client continues under another id.
+   * Handle a server that has lost confirmed mutations. First the client pulls, because a pull raises the server's
+   * numbers. `again` is the decision if the server is still behind after this pull: then the client continues under
+   * another id. Otherwise `again` is null.
    */
   async #catchUp(batch, before, again) {
     if (again) return this.#replica.settle((local) => local.reset(again.uncommitted));
@@ -140,8 +142,8 @@ export class SyncCycle {
     try {
       pulled = await this.#http.request("pull", { group, cookie });
     } catch (error) {
-      // Another principal may now own the group, and the client then needs another group. If mutations are pending,
-      // their push detects this. Otherwise there is no push, so begin with another group here.
+      // Another principal may now own the group, so that the client needs another group. If mutations are pending, the
+      // server's answer to their push shows this. Without pending mutations there is no push, so change the group here.
       if (error.code === "forbidden" && !local.pending.length) await this.#replica.settle(() => local.reset());
       throw error;
     }
