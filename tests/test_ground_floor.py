@@ -1,4 +1,4 @@
-"""Modules of the ground floor (docs/design.md#layers): clocks, numbers in keys, and compressed frames."""
+"""Modules of the lowest layer, the ground floor (docs/design.md#layers): clocks, numbers in keys, compressed frames."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ AWAY_SECONDS = 600
 
 
 class HeldTasks(InlineTasks):
-    """Background tasks that wait until the test calls `run`, or until a caller joins them."""
+    """Background tasks that run only when the test calls `run`, or when a caller joins them."""
 
     def __init__(self) -> None:
         self.held: list[Callable[[], None]] = []

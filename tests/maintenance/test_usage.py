@@ -68,7 +68,8 @@ class Stored:
         """Return whether an item counts.
 
         The progress of collections and measurements does not count. The name record of a deleted log does not count.
-        The end marker of a deleted log does not count after the sweep of the log. Both items stay for ever.
+        The end marker of a deleted log does not count after the sweep of the log. The name record and the end marker
+        are never deleted.
         """
         owner = item.partition.removeprefix("acme/").split("/")[0]
         if owner in SHARED:

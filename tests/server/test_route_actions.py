@@ -21,9 +21,9 @@ from stratalog_sheet.http import application as sheet
 APPLICATIONS = {"server": Application, "catalogue": catalogue, "sheet": sheet}
 Route = tuple[str, str]
 
-# `LiveRight` asks for `read` after the first message of a live connection. OPEN lists the routes that need no
-# permission.
+# On these routes `LiveRight` checks the action `read`, after the server has accepted the WebSocket.
 ASKS_LATER = {("WEBSOCKET", f"{PREFIX}/documents/{{document}}/live"), ("WEBSOCKET", f"{PREFIX}/logs/{{log}}/live")}
+# These routes need no permission.
 OPEN = {("GET", path) for path in ("/", "/favicon.ico", "/health", "/schema", "/schema/openapi.json", "/schema/{path}")}
 # These routes require a second action, for the name in the request body: `create` for a fork, `read` for a replay,
 # `write` for a merge.

@@ -1,4 +1,4 @@
-"""The world of clients that are forgotten: groups become idle and return, while collectors run.
+"""The world of clients that are collected: groups become idle and active again, while collectors run.
 
 Servers push for clients of a few groups, and sometimes repeat a client's first mutations. Another principal tries to
 join the groups. The expirer expires idle groups. The collector collects a client whose first push may still be running.
@@ -58,7 +58,10 @@ class ClientsWorld:
         self.next: dict[str, int] = {}
         self.visitors = 0
         self.before_ms = 0
-        """The latest limit of any expiry. No process may expire a group that was active after this time."""
+        """The latest time that `expire` passed to `expire_clients`.
+
+        No process may expire a group that was active after this time.
+        """
 
         document = Document(create_log(log_place(self.place, self.settings), ORGANISATION, NAME, "document"))
         for group in GROUPS:
@@ -101,7 +104,7 @@ class ClientsWorld:
         self.scheduler.counts.bump("expired clients", document.expire_clients(before_ms))
 
     def collect(self, process: Process, document: Document) -> None:
-        """Collect the newest visitor, or the next visitor, whose push may just begin."""
+        """Collect the newest visitor, or the next visitor. A server may be about to push for that next visitor."""
         document.collect_clients([f"visitor {self.visitors + int(2 * process.clock.random())}"])
         self.scheduler.counts.bump("collected visitors")
 
@@ -193,7 +196,7 @@ def _push(client: str, id: int) -> Mutation:
 
 
 def _append_anyhow(writer: Writer, decide: Callable[[State], Event | None], owner: str = "") -> tuple[Any, State]:
-    """Decide by the state, but append even if the log has another head by then."""
+    """Decide by the state, but append even if another writer committed after the read of the state."""
     state = writer._states.fresh()
     event = decide(state)
     return (None if event is None else writer._log.append(event)), state

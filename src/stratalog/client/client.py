@@ -1,4 +1,4 @@
-"""Client: a replica and the server it synchronises with."""
+"""Client: a replica, and its synchronisation with a server."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = ["Client"]
 class Client(Replica):
     """One document, local first.
 
-    The client shows and stores a change at once, and sends it when it can reach the server.
+    The client shows and stores a change at once, and sends the change as soon as the client can reach the server.
 
     ``path`` is a file for this client alone. Without a file, the client loses pending mutations when its process ends.
     ``mutators`` must be the server's mutators. ``document`` is the name of the document. The file stores the name, and
@@ -48,7 +48,7 @@ class Client(Replica):
         self._background = Background(self._sync_cycle.run, transport, clock)
 
     def mutate(self, name: str, args: Any = None) -> PendingMutation:
-        """Run and store a mutation as `Replica.mutate` does. A started client sends it soon."""
+        """Run and store a mutation as `Replica.mutate` does. A started client soon sends the mutation."""
         handle = super().mutate(name, args)
         self._background.wake()
         return handle

@@ -238,7 +238,7 @@ class Local:
             return []
         elsewhere = asked is not None and pulled.cookie.origin != asked.origin
         if elsewhere and not _is_complete(pulled):
-            raise Corrupt("the server's response changes to another document without its whole state")
+            raise Corrupt("the server's response is from another document, but lacks the full state")
         with self._file.transaction() as connection:
             _write(connection, pulled.patch)
             _set(connection, "cookie", msgspec.to_builtins(pulled.cookie))

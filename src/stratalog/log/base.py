@@ -1,4 +1,6 @@
-"""The base: the snapshot that replaces forgotten history. This module reads it back before a floor rises.
+"""The base: the snapshot that replaces forgotten history.
+
+This module reads a base back from storage before a floor rises to it, and before forgotten entries are deleted.
 
 The base of a log with an application's state is one of the application's snapshots. Documents make their own base; see
 `stratalog.documents`. A log without state has no base: nothing replaces its forgotten history.
@@ -21,7 +23,7 @@ def needs_base(log: Log) -> bool:
 
 
 def base_at(log: Log, floor: int) -> Snapshot:
-    """Return the snapshot at the floor, with which history begins. Raises Corrupt if this snapshot is missing."""
+    """Return the snapshot at the floor, where history begins. Raises Corrupt if this snapshot is missing."""
     base = newest_snapshot(log.environment.index, log.record.prefix, floor)
     if base is None or base.version != floor:
         raise Corrupt("the snapshot at the start of the history is missing", log=log.record.name, floor=floor)
@@ -29,10 +31,10 @@ def base_at(log: Log, floor: int) -> Snapshot:
 
 
 def require_app_base(log: Log) -> None:
-    """Read the base at the floor of a log back, with all of its parts. Raises Corrupt.
+    """Read back the base at a log's floor, with all of its parts. Raises Corrupt if the base is missing or damaged.
 
-    A log without state needs no base. The application may save its first snapshot while another process raises the
-    floor above that snapshot. The log still needs no base at this floor.
+    A log without state needs no base. If the application saves its first snapshot while another process raises the
+    floor above that snapshot, no base exists at this floor. The log then needs no base either.
     """
     environment, floor = log.environment, log.floor()
     if log.record.kind == "log":
@@ -69,7 +71,10 @@ class AppBases:
         return None
 
     def _newest(self, version: int) -> Snapshot | None:
-        """Return the newest snapshot at or below ``version`` if it is above the floor. Read the floor second."""
+        """Return the newest snapshot at or below ``version`` if it is above the floor.
+
+        The floor is read after the snapshot, so that a floor that rises meanwhile counts.
+        """
         snapshot = newest_snapshot(self._log.environment.index, self._log.record.prefix, version)
         floor = max(self._log.floor(), self._log.first - 1)
         return snapshot if snapshot is not None and snapshot.version > floor else None

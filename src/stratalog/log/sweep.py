@@ -1,4 +1,7 @@
-"""Sweeping: remove the items of a deleted log once no process can rely on having seen them. No body is parsed."""
+"""The sweep: delete the items of a deleted log after the time for which a process may rely on a read of the log.
+
+The sweep parses no body.
+"""
 
 from __future__ import annotations
 
@@ -24,11 +27,11 @@ __all__ = ["sweep_deleted"]
 
 
 def sweep_deleted(environment: Environment, organisation: str, *, dry_run: bool = False, stop: Stop = never) -> int:
-    """Sweep the deleted incarnations of an organisation that are due; return their number. Restartable.
+    """Sweep an organisation's deleted incarnations that are due; return their number. An interrupted sweep can resume.
 
-    A dry run only counts the incarnations. ``stop`` is called before each incarnation.
+    A dry run only counts the incarnations. The sweep calls ``stop`` before each of them, and ends if it returns True.
 
-    The end marker and the name record stay. The sweep skips an incarnation that a fork still pins. The sweep of a
+    The log's end marker and name record stay. The sweep skips an incarnation that a fork still pins. The sweep of a
     family's last member deletes the family's blobs. Before that sweep only the collector deletes blobs of the family.
     """
     swept = 0

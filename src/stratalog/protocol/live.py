@@ -28,17 +28,19 @@ __all__ = [
 ]
 
 ADDRESS_HEADER = "stratalog-live"
-"""The response header with the address for live connections, if this address is not below the document's own path."""
+"""The response header with the address for live connections. A server sends it only if this address is not
+``…/live`` below the document's own path."""
 
 SILENCE_SECONDS_MAX = 60
-"""After this many seconds without a message of the server, a client disconnects. `Ready` may state another number."""
+"""After this many seconds without a message from the server, a client disconnects. `Ready` may state another number."""
 
 SUBPROTOCOL = "stratalog.live.1"
-"""The WebSocket subprotocol. A client sends its token in `Hello`, or offers ``bearer.<token>`` as a second protocol."""
+"""The first WebSocket subprotocol. A client sends its token in `Hello`, or offers ``bearer.<token>`` as a second
+subprotocol."""
 
 SUBPROTOCOLS = ("stratalog.live.2", SUBPROTOCOL)
-"""The subprotocols that a server supports, newest first. In the newest, a server sends `Here` once, then
-`HereChanged`."""
+"""The subprotocols that a server supports, newest first. With the newest subprotocol, a server sends `HereChanged`. It
+sends `Here` only to a client that is new or missed a message of presence."""
 
 
 class Hello(msgspec.Struct, frozen=True, tag="hello", omit_defaults=True):
@@ -46,8 +48,8 @@ class Hello(msgspec.Struct, frozen=True, tag="hello", omit_defaults=True):
 
     A token is never in a URL, since logs record URLs.
 
-    ``document`` is ``organisation/document``, both parts escaped. A client must send ``document`` if the address names
-    no document.
+    ``document`` is ``organisation/document``, with both names percent-encoded. A client must send ``document`` if the
+    address names no document.
     """
 
     token: str = ""
@@ -57,7 +59,7 @@ class Hello(msgspec.Struct, frozen=True, tag="hello", omit_defaults=True):
 class Presence(msgspec.Struct, frozen=True, tag="presence"):
     """The state that other clients see of this client, such as its cursor.
 
-    The server drops the state at the disconnect.
+    The server drops the state when the client disconnects. None removes the state.
     """
 
     state: Any = None
@@ -89,8 +91,8 @@ class Here(msgspec.Struct, frozen=True, tag="here", omit_defaults=True):
 
     A connection that is not in ``present`` has no presence.
 
-    ``principals`` contains the principals of connections as the server authenticated them. A client can send a false
-    presence, but not a false principal.
+    ``principals`` contains the known principals of these connections, as the server authenticated them. A client can
+    send a false presence, but not a false principal.
     """
 
     present: dict[str, Any]
@@ -100,7 +102,7 @@ class Here(msgspec.Struct, frozen=True, tag="here", omit_defaults=True):
 class HereChanged(msgspec.Struct, frozen=True, tag="here-changed", omit_defaults=True):
     """The changes since the last `Here` or `HereChanged`.
 
-    The value is None for a connection that no longer has presence.
+    In ``changed``, a connection that no longer has presence has the value None.
     """
 
     changed: dict[str, Any]
@@ -108,7 +110,7 @@ class HereChanged(msgspec.Struct, frozen=True, tag="here-changed", omit_defaults
 
 
 class Heartbeat(msgspec.Struct, frozen=True, tag="heartbeat"):
-    """The server shows that the connection is alive. The message has no other content."""
+    """A message that has no fields and only shows that the connection is alive."""
 
 
 class Gone(msgspec.Struct, frozen=True, tag="gone"):

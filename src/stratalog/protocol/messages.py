@@ -30,8 +30,8 @@ RESERVED_CLIENTS = ("replay/", "redrive/")
 """The prefixes of the clients that the store itself uses, for merges and for redriven dead letters."""
 
 UNSTORABLE = "(not storable)"
-"""The name of a mutation that no entry can hold. The server commits such a mutation as a rejection, without its
-arguments."""
+"""The name under which the server commits a mutation that no entry can hold. The server commits it as a rejection,
+without its arguments."""
 
 Status = Literal["applied", "rejected", "seen", "gap", "mismatch", "unknown-client", "wrong-group", "collected"]
 
@@ -39,17 +39,17 @@ Status = Literal["applied", "rejected", "seen", "gap", "mismatch", "unknown-clie
 class Mutation(msgspec.Struct, frozen=True, kw_only=True):
     """A change as data: the mutator ``name`` runs with ``args``.
 
-    The mutation has the number ``id`` of the client ``client``.
+    ``client`` is the client's id. ``id`` is the mutation's number among the mutations of this client.
     """
 
     client: str
     name: str
     args: Any = None
     id: int = 0
-    """1, 2, 3 … within a client. With 0 the mutation gets the client's next number when it is applied."""
+    """The number 1, 2, 3 … within a client. A mutation with 0 gets the client's next number when it is applied."""
 
     origin: tuple[str, int] | None = None
-    """The client and id of the original mutation, when this is a replay."""
+    """The client and id of the original mutation, if this mutation replays it."""
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -96,7 +96,8 @@ def check_identity(text: str, what: str, *, empty: bool = False) -> str:
 def check_unreserved(mutation: Mutation) -> Mutation:
     """Return ``mutation`` if its client and name are not reserved for the store itself. Raises ReservedName.
 
-    With a reserved client, any writer could use the numbers of a merge and make the merge a no-op.
+    Without this check, any writer could commit mutations with the client and the numbers of a merge. The merge would
+    then have no effect.
     """
     _check_free(mutation.client)
     if mutation.name == UNSTORABLE:
@@ -113,13 +114,16 @@ def check_client(client: str) -> str:
 def payload_hash(name: str, args: bytes) -> bytes:
     """Return 16 bytes of a hash of the name and the canonical arguments.
 
-    Two hashes for one number mean two payloads.
+    If two mutations with one number have different hashes, their payloads differ.
     """
     return sha256(encode(name) + check_payload(args)).digest()[:16]
 
 
 def same_payload(stored: bytes, asked: bytes) -> bool:
-    """Return whether two payload hashes match. An unstorable mutation has no payload: its hash matches every hash."""
+    """Return whether two payload hashes match.
+
+    The hash of an unstorable mutation matches every hash, because the server does not store the original payload.
+    """
     return stored == asked or _UNSTORABLE_HASH in (stored, asked)
 
 

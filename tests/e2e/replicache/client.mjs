@@ -1,4 +1,5 @@
-// Helpers of all tests: the unmodified Replicache client with its own storage, and a network that a test can cut.
+// Helpers of the tests with the unmodified Replicache client: a client with a storage in memory, and a network that a
+// test can cut.
 import 'fake-indexeddb/auto';
 import {isDeepStrictEqual} from 'node:util';
 import {Replicache} from 'replicache';
@@ -28,7 +29,7 @@ globalThis.fetch = async request => {
 
 export const cut = (name, line) => lines.set(name, line);
 
-// The same rules as the server's built-in mutators, and one mutator that the server does not have.
+// Mutators with the same rules as the server's built-in mutators, and one mutator that the server does not have.
 export const mutators = {
   put: (tx, {key, value}) => tx.set(key, value),
   del: (tx, {key}) => tx.del(key),
@@ -63,7 +64,7 @@ export async function until(condition, what) {
   const started = Date.now();
   while (!(await condition())) {
     if (Date.now() - started > WAIT_MS) {
-      throw new Error(`waited in vain until ${what}`);
+      throw new Error(`timed out: ${what}`);
     }
     await new Promise(resolve => setTimeout(resolve, 5));
   }
@@ -84,12 +85,12 @@ export const settles = (client, expected) =>
 // Wait until a client shows `expected` and nothing is pending. The test does not pull, so only pokes make the client
 // pull.
 export const isBrought = (client, expected) =>
-  until(() => settled(client, expected), `${client.name} was brought ${JSON.stringify(expected)}`);
+  until(() => settled(client, expected), `${client.name} shows ${JSON.stringify(expected)} after a poke`);
 
 // Wait until the client has written `text` to its storage. The client writes when it is idle. A reload reads only the
 // storage.
 export const isStored = (client, text) =>
-  until(async () => (await storedText(client.idbName)).includes(text), `${client.name} keeps ${text}`);
+  until(async () => (await storedText(client.idbName)).includes(text), `${client.name} has stored ${text}`);
 
 const storedText = name =>
   new Promise((resolve, reject) => {

@@ -1,4 +1,4 @@
-"""The window: facts of a sheet's newest entries. A sheet checks each new message against its window."""
+"""The window: facts about a sheet's newest entries. A sheet checks each new message against its window."""
 
 from __future__ import annotations
 
@@ -44,7 +44,10 @@ class Window:
                 self._versions, self._undone, self._edits = {}, set(), set()
 
     def check_revision(self, sheet: str, revision: str, reader: Standing, log: Log) -> None:
-        """Raise VersionConflict if the message has another base; raise VersionLost if the reader's version is lost."""
+        """Raise VersionConflict if ``revision``, which a message follows, is not the present revision.
+
+        Also raises VersionLost or VersionForgotten, as `check_standing` does for the reader.
+        """
         if self.revision != revision:
             text = "the message does not follow the present revision"
             raise VersionConflict(text, sheet=sheet, version=self.version, revision=self.revision)
@@ -57,8 +60,8 @@ class Window:
     def check_target(self, message: dict[str, Any]) -> int:
         """Return the version that an undo or redo refers to; 0 for another message.
 
-        Raises LimitExceeded for a target that is too far back or before a restored version, and Invalid for a target
-        that is not an edit, or is already undone or redone.
+        Raises LimitExceeded for a target that the window does not have, or that is too far back. Raises Invalid for a
+        target that is not an edit, for the undo of an undone edit, and for the redo of an edit that is not undone.
         """
         target = target_of(message)
         if not target:
@@ -85,7 +88,11 @@ class Window:
             self._forget()
 
     def _forget(self) -> None:
-        """Drop revisions beyond the reach. The caller waits for twice as many, to spread the cost over many entries."""
+        """Drop the revisions that are too old to undo.
+
+        The caller calls this method only when the window has more than twice ``reach`` revisions. So the cost is spread
+        over many entries.
+        """
         recent = {name: at for name, at in self._versions.items() if at > self.version - self._reach}
         self._versions = recent
         self._undone &= recent.keys()
@@ -93,9 +100,10 @@ class Window:
 
 
 def fresh_window(log: Log, reach: int, revision_at: Callable[[int], str]) -> Window:
-    """Return the window at the head, read now. If the log has forgotten entries, the window begins after them.
+    """Read the log and return the window at its head. If the log has forgotten entries, the window begins after them.
 
-    ``revision_at`` returns the revision of a version without a message after the newest app snapshot.
+    ``revision_at`` returns the revision of a version. It is called only if no message follows the newest app snapshot
+    up to that version.
     """
     head = log.head()
     lowest, back = 0, reach

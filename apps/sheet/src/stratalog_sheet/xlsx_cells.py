@@ -1,4 +1,7 @@
-"""Worksheets for the engine: strings as a user types them, dates counted from 1900, shared formulas written out."""
+"""Worksheets in the form that the engine reads.
+
+A string is as a user types it, a date counts days from 1900, and each cell of a shared formula has the whole formula.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +49,7 @@ VOLATILE = re.compile(r"\b(?:NOW|TODAY|RAND|RANDBETWEEN|RANDARRAY|CELL|INFO)\s*\
 """Functions whose value may differ at each evaluation."""
 
 UNENDED_BYTES = 256 * 1024
-"""The bytes of a long text or tag that are held while its end is looked for."""
+"""`without_empty_cells` collects about this many bytes of a long text or tag before it passes an incomplete part on."""
 
 EMPTY_TEXT = ("empty-text", "empty texts become empty cells")
 VALIDATIONS = ("", "none", "decimal", "list", "date", "custom")
@@ -57,7 +60,10 @@ EXTENSION_LOSSES: Mapping[str, tuple[str, str]] = {
 
 
 class CellContext(msgspec.Struct, frozen=True):
-    """Facts of the workbook that cells refer to. ``strings`` has the shared strings that each cell gets as a text."""
+    """Facts of the workbook that cells refer to.
+
+    ``strings`` maps a shared string's index to its text, if the writer must copy the text into the cells that use it.
+    """
 
     names: WorkbookNames
     findings: Findings
@@ -83,7 +89,7 @@ class _Cell(msgspec.Struct):
 
 
 class SheetWriter(PartWriter):
-    """Rewrites one worksheet. ``cells`` counts the filled cells."""
+    """Rewrites one worksheet for the engine. ``cells`` counts the filled cells."""
 
     def __init__(self, part: str, allowance: Allowance, sheet: str, context: CellContext) -> None:
         super().__init__(part, allowance)
@@ -101,9 +107,9 @@ class SheetWriter(PartWriter):
         self._arrays = ArrayRanges()
         self._collected = 0
         self.values: list[tuple[int, int, Any]] = []
-        """(column, row, value) for each formula that is not volatile. The value is the stored value in the file.
+        """(column, row, value) for each cell with a formula that is not volatile. The value is the file's.
 
-        The list also has the other cells in the range of an array formula.
+        The list also has the cells in the range of an array formula that have no formula themselves.
         """
 
     def rewritten(self, chunks: Iterable[bytes]) -> str:
@@ -111,7 +117,7 @@ class SheetWriter(PartWriter):
         return super().rewritten(without_empty_cells(chunks))
 
     def start(self, name: str, attributes: Attributes) -> None:
-        """Begin an element. A cell is collected until its end."""
+        """Begin an element. The writer collects the content of a cell until the cell ends."""
         if self._cell is not None:
             self._start_in_cell(self._cell, name, attributes)
         elif name == "c" and not self.is_skipping:
@@ -123,7 +129,7 @@ class SheetWriter(PartWriter):
             super().start(name, attributes)
 
     def end(self, name: str) -> None:
-        """End an element. At the end of a cell, write it."""
+        """End an element. If the element is a cell, write the cell."""
         if self._cell is not None:
             self._target = None
             if name == "rPh":
@@ -137,7 +143,10 @@ class SheetWriter(PartWriter):
         super().end(name)
 
     def text(self, text: str) -> None:
-        """Collect the text of a cell's value, formula or string. Write other text; shift the dates of validations."""
+        """Collect the text of a cell's value, formula or string, and write any other text.
+
+        In a workbook with dates from 1904, the dates of validations become dates from 1900.
+        """
         if self._cell is None:
             if self._shifts_date and (number := _number(text)) is not None:
                 text = _number_text(number + DAYS_FROM_1904)
@@ -156,7 +165,7 @@ class SheetWriter(PartWriter):
         try:
             position = parse_cell(attributes["r"]) if "r" in attributes else (self._column + 1, self._row)
         except Invalid as exc:
-            raise Invalid("a cell of the workbook has no position", file=self.part, value=attributes["r"]) from exc
+            raise Invalid("a workbook's cell has an invalid position", file=self.part, value=attributes["r"]) from exc
         self._column = position[0]
         self._cell = _Cell(attributes, position, [], [])
         self._collected = 0
@@ -207,7 +216,11 @@ class SheetWriter(PartWriter):
             cell.attributes["s"] = str(self._context.number_styles[style])
 
     def _text(self, cell: _Cell, text: str) -> str:
-        """Return a text as the engine reads it. In a text style the engine has no form for a text like a formula."""
+        """Return a text in the form that the engine reads as this text.
+
+        In a text style, the engine would read any text that begins with "=" as a formula. So such a cell gets another
+        style.
+        """
         if text.startswith("="):
             self._leave_text_style(cell)
         return encoded(as_typed(text, is_text=self._style(cell) in self._context.text_styles))
@@ -291,7 +304,7 @@ class SheetWriter(PartWriter):
         if name == "extLst":
             self._in_extension = True
         if local == "hyperlink":
-            # The engine would show this text in place of the cell's content.
+            # The engine would show the text of `display` instead of the cell's content.
             attributes.pop("display", None)
         if local == "dataValidation":
             kind = attributes.get("type", "")
@@ -315,7 +328,10 @@ def _typed(kind: str, text: str) -> Any:
 
 
 def without_empty_cells(chunks: Iterable[bytes]) -> Iterator[bytes]:
-    """Yield the worksheet without cells and rows that have no style and no content. Files may have millions of them."""
+    """Yield the worksheet without cells and rows that have no content, style, custom height or similar property.
+
+    Files may have millions of such cells and rows.
+    """
     held: list[bytes] = []
     for chunk in chunks:
         end = chunk.rfind(b">") + 1
@@ -323,7 +339,8 @@ def without_empty_cells(chunks: Iterable[bytes]) -> Iterator[bytes]:
         if not end and sum(map(len, held)) < UNENDED_BYTES:
             continue
         piece, held = b"".join(held), [chunk[end:]] if end else []
-        # A cell or row without a name has the position after the previous element, so keep all elements of the piece.
+        # The position of a cell or row without `r` follows from the elements before it. So keep all elements of a piece
+        # with such a cell or row.
         yield piece if UNNAMED.search(piece) else EMPTY_ROW.sub(b"", EMPTY.sub(b"", piece))
     yield b"".join(held)
 
@@ -336,7 +353,7 @@ def _number(text: str) -> float | None:
 
 
 def _number_text(number: float) -> str:
-    """Return the shortest decimal text of a number, without an exponent if possible."""
+    """Return a decimal text of a number, without an exponent."""
     if number == int(number) and abs(number) < 1e21:
         return str(int(number))
     text = repr(number)

@@ -1,6 +1,7 @@
-// Local: one client's stored data, which are the canonical state, its cookie, and the mutations that the server has not
-// confirmed. Each call changes memory at once and then writes one transaction. The transactions have the order of the
-// calls, so a tab may end at any moment.
+// Local: one client's stored data. The data are the canonical state, its cookie, the pending mutations, the newest
+// confirmed mutations, and the failures. Each call changes memory at once, and then writes one transaction. The
+// database commits the transactions in the order of the calls. So the stored data are consistent, even if a tab ends at
+// any moment.
 
 import { Confirmed } from "./confirmed.js";
 import { within } from "./database.js";
@@ -81,7 +82,7 @@ export class Local {
 
   /**
    * Return the mutations to send next: at most `countMax` durable mutations, from the oldest unanswered mutation on.
-   * Their text stays within `textTarget`, unless the first mutation alone is longer.
+   * Their arguments have at most `textTarget` characters of JSON, unless the first mutation alone has more.
    */
   batch(countMax, textTarget) {
     const start = this.pending.findIndex(({ answer }) => !answer);
@@ -95,7 +96,7 @@ export class Local {
     return batch;
   }
 
-  /** Call this method before sending `batch`: from then on the server may commit each mutation. */
+  /** Call this method before sending `batch`, because the server may commit each mutation once it is sent. */
   async noteSending(batch) {
     await this.#note(
       batch.filter(({ sent }) => sent !== OPEN),
@@ -118,7 +119,7 @@ export class Local {
     await this.#note(batch, { answer: "queued" });
   }
 
-  /** Note pairs of mutation and outcome. The mutations stay pending until a pull shows their effect. */
+  /** Store the outcomes in `pairs` of [mutation, outcome]. The mutations stay pending until a pull confirms them. */
   async noteCommitted(pairs) {
     for (const [waiting, { status, reason }] of pairs)
       Object.assign(waiting, { answer: status, reason: reason ?? null });
@@ -132,7 +133,10 @@ export class Local {
     );
   }
 
-  /** Send the queued mutations again, after a reload or a long wait: the server's queue may have lost them. */
+  /**
+   * Mark the queued mutations as unanswered, so that the next push sends them again. Call this method after a reload
+   * or a long wait, because the server's queue may have lost the mutations.
+   */
   async resendQueued() {
     await this.#note(
       this.pending.filter(({ answer }) => answer === "queued"),
@@ -141,8 +145,8 @@ export class Local {
   }
 
   /**
-   * Settle a mutation as rejected, because the server accepts it in no form. The client continues under another id, and
-   * all later mutations are numbered anew.
+   * Settle a mutation as rejected, because the server never accepts a push with this mutation. The client continues
+   * under another id and numbers all later mutations anew.
    */
   refuse(waiting, reason) {
     const settled = [{ waiting, status: "rejected", reason }];
@@ -164,12 +168,12 @@ export class Local {
     if (this.cookie !== asked || (asked && cookie.order < asked.order)) return { settled: [], durable: null };
     const elsewhere = asked !== null && cookie.origin !== asked.origin;
     if (elsewhere && !hasFullState(pulled)) {
-      throw new StratalogError("corrupt", "the server's response changes to another document without its whole state");
+      throw new StratalogError("corrupt", "the server's response is from another document, but lacks the full state");
     }
     for (const operation of pulled.patch) applyTo(this.state, operation);
     this.#facts.cookie = cookie;
-    // The pull comes from another document: perhaps a copy that has this client's mutations, but not the client's
-    // number.
+    // The pull comes from another document, which has no last mutation id for this client. But the document may be a
+    // copy that has the effects of this client's mutations.
     if (elsewhere && !Object.hasOwn(pulled.last, this.client)) return this.#reset([], () => false, pulled.patch);
     return this.#confirm(pulled, asked !== null && reportsRejections(asked, pulled));
   }
@@ -202,7 +206,8 @@ export class Local {
   #confirm(pulled, areRejectionsKnown) {
     const last = pulled.last[this.client] ?? 0;
     const confirmed = this.pending.filter(({ id }) => id <= last);
-    // Another client commits under this id, because the browser's data were copied.
+    // The server confirms a mutation that this client never sent. So the browser's data were copied, and another client
+    // uses the same id.
     if (last >= this.#facts.next || confirmed.some(({ sent }) => sent === NEVER)) {
       return this.#reset([], () => false, pulled.patch);
     }
@@ -214,8 +219,8 @@ export class Local {
       ...lost.map((row) => ({ waiting: row, status: "lost", reason: LOST })),
       ...confirmed.map((waiting) => settle(waiting, reasons.get(waiting.id), areRejectionsKnown)),
     ];
-    // A pull follows the pushes of its sync cycle. A mutation that the pull does not confirm is not in the document,
-    // even if the answer to a push confirmed the mutation. So the client sends it again.
+    // The client pushed each answered mutation before this pull. If the pull does not confirm the mutation, the
+    // mutation is not in the document, for example after a restore. So the client sends the mutation again.
     const open = this.pending.filter(({ id, answer }) => id > last && answer && answer !== "queued");
     for (const waiting of open) Object.assign(waiting, { answer: "", reason: null });
     return this.#settle(settled, open, pulled.patch, this.#remember(settled));
@@ -239,8 +244,8 @@ export class Local {
     return this.#settle([...settled, ...others], again, patch, (store) => store.delete(within(this.#facts.tabLease)));
   }
 
-  // Remember applied mutations for a while, because the server may go back to a history without them. Returns a
-  // function that makes the same change in the store.
+  // Remember the newest applied mutations, because the server may go back to a history without them. Forget lost
+  // mutations. Returns a function that makes the same changes in the store.
   #remember(settled) {
     const { tabLease } = this.#facts;
     const rowsOf = (wanted) =>
@@ -255,7 +260,8 @@ export class Local {
     };
   }
 
-  // Change memory, then write one transaction with the patch, the settled and changed mutations, and the facts.
+  // Remove the settled mutations from memory and add the failures. Then write one transaction with these changes, the
+  // patch, the changed mutations, the confirmed mutations, and `#facts`.
   #settle(settled, changed, patch, changeConfirmed) {
     const gone = new Set(settled.map(({ waiting }) => waiting));
     this.pending = this.pending.filter((waiting) => !gone.has(waiting));
@@ -285,7 +291,7 @@ export class Local {
     Object.assign(this.#facts, { client: crypto.randomUUID(), group: crypto.randomUUID(), next: 1 });
   }
 
-  // After a failed write, memory has changes that are not stored. Then `#note` throws, so that nothing more is sent.
+  // After a failed write, memory has changes that are not stored. From then on `#note` throws, so no push is sent.
   async #note(some, change) {
     if (this.#fault) throw this.#fault;
     for (const waiting of some) Object.assign(waiting, change);
@@ -309,8 +315,8 @@ export class Local {
     }
   }
 
-  // After a failed write, memory is ahead of the stored data. The stored data stay consistent, because nothing more is
-  // written until a reload.
+  // After a failed write, memory has changes that are not stored. The stored data stay consistent, because this object
+  // writes nothing more.
   async #write(change) {
     if (this.#fault) throw this.#fault;
     try {
@@ -341,8 +347,8 @@ function applyTo(state, { op, key, value }) {
   else state.remove(key);
 }
 
-// Whether the pull lists every rejection since `asked`. The server lists rejections only over a limited number of
-// versions, and not with the full state.
+// Whether the pull lists every rejection since `asked`. The server lists no rejections in a pull with the full state or
+// over more than REJECTIONS_SHOWN_VERSIONS versions.
 const reportsRejections = (asked, pulled) =>
   !hasFullState(pulled) && pulled.cookie.version - asked.version <= REJECTIONS_SHOWN_VERSIONS;
 
