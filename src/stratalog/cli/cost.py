@@ -52,7 +52,7 @@ NUMBERS = range(1, 8)
     "--warm-ms", type=FiniteRange(min=0), default=25, show_default=True, help="Duration of a warm call in ms."
 )
 @click.option(
-    "--cold-ms", type=FiniteRange(min=0), default=345, show_default=True, help="Duration of a cold start in ms."
+    "--cold-ms", type=FiniteRange(min=0), default=340, show_default=True, help="Duration of a cold start in ms."
 )
 @click.option("--x86", is_flag=True, help="Lambda functions on x86 instead of Arm.")
 def cost(

@@ -49,7 +49,7 @@ class Functions(msgspec.Struct, frozen=True, kw_only=True):
     warm_ms: float = 25
     """The duration of a call when the function is already running."""
 
-    cold_ms: float = 345
+    cold_ms: float = 340
     """The duration of a call that starts the function first. The start is billed. See docs/concepts/cost.md."""
 
     arm: bool = True

@@ -110,8 +110,8 @@ class Root(msgspec.Struct, frozen=True, gc=False):
     """A tree. Roots with equal addresses are the same tree.
 
     ``address`` is the SHA-256 of the topmost chunk. ``digest`` is the hash of the content without versions. ``count``
-    is the number of keys. ``inline`` is the topmost chunk itself if it is a leaf of at most `TREE_INLINE_BYTES_MAX`
-    bytes. An inline chunk need not be stored as a blob.
+    is the number of keys. ``inline`` is the topmost chunk itself if it has at most `TREE_INLINE_BYTES_MAX` bytes. An
+    inline chunk need not be stored as a blob. Earlier releases stored a topmost chunk above leaves as a blob only.
     """
 
     address: bytes
@@ -196,7 +196,7 @@ def chunk_of(node: Node) -> Chunk:
 
 def root_of(chunk: Chunk) -> Root:
     """Return the root of the tree whose topmost chunk is ``chunk``."""
-    small = isinstance(chunk.node, Leaf) and len(chunk.body) <= TREE_INLINE_BYTES_MAX
+    small = len(chunk.body) <= TREE_INLINE_BYTES_MAX
     return Root(chunk.address, chunk.digest, chunk.count, chunk.body if small else None)
 
 

@@ -32,14 +32,16 @@ class ChunkReading(msgspec.Struct, frozen=True):
 
 
 def addresses(chunks: Chunks, root: Root, seen: Container[bytes] = ()) -> Iterator[bytes]:
-    """Yield the addresses of the chunks stored as blobs, parents first; an inline root has none.
+    """Yield the addresses of the chunks stored as blobs, parents first. An inline topmost chunk is not a blob.
 
     Reads the topmost chunk and inner chunks, but no other leaf. A chunk in ``seen`` is skipped with all chunks
     below it. ``seen`` is read during the walk: a caller that adds each address gets each address of many trees once.
     """
-    if root.inline is None and root.address not in seen:
+    if root.inline is None:
+        if root.address in seen:
+            return
         yield root.address
-        yield from _below(chunks, chunks.top(root), seen)
+    yield from _below(chunks, chunks.top(root), seen)
 
 
 def read_tree_back(
@@ -58,7 +60,7 @@ def read_tree_back(
             return
         seen.add(root.address)
     top = _read(chunks, root.address, root.inline, _check_top)
-    if top.node is not None and root_of(chunk_of(top.node)) != root:
+    if top.node is not None and _facts(root_of(chunk_of(top.node))) != _facts(root):
         # The chunk matches its address, so the root is wrong, not the chunk.
         top = ChunkReading(top.key, top.size, None, BlobDamage("", False, "a root contradicts its chunk"))
     yield top
@@ -114,6 +116,11 @@ def _read(chunks: Chunks, address: bytes, inline: bytes | None, check: Callable[
     except Corrupt as exc:
         return ChunkReading(key, len(body), None, BlobDamage(key, False, str(exc)))
     return ChunkReading(key, len(body), chunk.node)
+
+
+def _facts(root: Root) -> tuple[bytes, bytes, int]:
+    """Return what every root of a tree has. A root of an earlier release may lack the inline chunk."""
+    return root.address, root.digest, root.count
 
 
 def _check_top(chunk: Chunk) -> None:
