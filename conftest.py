@@ -6,6 +6,7 @@ examples, run `pytest --hypothesis-profile=search`. For a failure, Hypothesis pr
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator
 
 import pytest
@@ -50,6 +51,12 @@ settings.register_profile(
 )
 settings.register_profile("search", deadline=None, max_examples=2000, print_blob=True)
 settings.load_profile("steady")
+
+
+def pytest_collection_finish() -> None:
+    """Exclude the collected tests from garbage collection: each pass over their 600,000 objects takes 0.3 s of CPU."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture

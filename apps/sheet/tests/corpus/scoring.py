@@ -19,12 +19,12 @@ import openpyxl
 from openpyxl.utils.datetime import CALENDAR_MAC_1904, to_excel
 
 import stratalog
-from stratalog import StratalogError
+from stratalog import LimitExceeded, StratalogError
 from stratalog_sheet import EnginePool, Sheet, Sheets
 from stratalog_sheet.cells import cell_name
 from stratalog_sheet.xlsx_cells import DAYS_FROM_1904
 
-__all__ = ["Difference", "Score", "score_workbook"]
+__all__ = ["UNWRITTEN", "Difference", "Score", "score_workbook"]
 
 VOLATILE = re.compile(r"\b(NOW|TODAY|RAND|RANDBETWEEN|RANDARRAY|CELL|INFO)\s*\(", re.IGNORECASE)
 ERRORS = ("#DIV/0!", "#N/A", "#NAME?", "#NULL!", "#NUM!", "#REF!", "#VALUE!", "#SPILL!", "#CALC!")
@@ -34,6 +34,9 @@ ESCAPED = re.compile(r"_x([0-9A-Fa-f]{4})_")
 TOLERANCE = 1e-9
 DAY_TOLERANCE = 1e-6
 """The other reader rounds times to microseconds."""
+
+UNWRITTEN = "not written: "
+"""The beginning of the reason why a limit refuses an export."""
 
 CELLS_COMPARED_MAX = 50_000
 DIFFERENCES_LISTED = 5
@@ -174,6 +177,8 @@ def _exported(sheet: Sheet, path: Path) -> str:
     """Write the export and open it with the other reader. Return the text of an error, or ""."""
     try:
         body = sheet.export()
+    except LimitExceeded as exc:
+        return UNWRITTEN + str(exc)
     except StratalogError as exc:
         return str(exc)
     path.write_bytes(body)
