@@ -313,7 +313,15 @@ REMOVALS: tuple[Removal, ...] = (
     ),
     Removal(
         "B372",
-        (Edit(RETENTION, "return self._log.learn_floor(record.floor)", "return record.floor"),),
+        (Edit(RETENTION, "return self._log.learn_floor(record)", "return record.floor"),),
         ("tests/log/test_retention.py::test_a_handle_knows_the_floor_that_another_raised_and_it_reports",),
+    ),
+    Removal(
+        "B410",
+        (Edit("src/stratalog/log/floors.py", "for parent in record.lineage:", "for parent in ():"),),
+        (
+            "tests/log/test_retention.py::test_a_fork_has_the_floor_that_an_ancestor_raised_later",
+            "tests/documents/test_forks.py::test_a_fork_keeps_only_the_versions_that_its_parent_keeps",
+        ),
     ),
 )
