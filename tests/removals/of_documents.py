@@ -390,7 +390,7 @@ REMOVALS: tuple[Removal, ...] = (
     ),
     Removal(
         "B394",
-        (Edit("src/stratalog/log/redaction.py", "            if not retry.wait(exc):", "            if exc is None:"),),
+        (Edit("src/stratalog/log/redaction.py", "if not retry.wait(exc):", "if exc is None:"),),
         ("tests/log/test_redaction.py::test_a_redaction_of_a_log_that_keeps_changing_waits_and_ends",),
     ),
     Removal(
