@@ -178,4 +178,24 @@ REMOVALS: tuple[Removal, ...] = (
         ),
         ("tests/cli/test_user_files.py::test_a_file_of_something_else_is_not_cut_by_verify",),
     ),
+    Removal(
+        "B415",
+        (
+            Edit("src/stratalog/cli/files.py", "descriptor = _descriptor_of(str(path))", "descriptor = None"),
+            Edit(
+                "src/stratalog/cli/files.py",
+                "(Path(path).exists() and not Path(path).is_file())",
+                "(Path(os.path.realpath(path)).exists() and not Path(path).is_file())",
+            ),
+            Edit(
+                "src/stratalog/cli/files.py",
+                "if cause.errno in _NOT_REPLACEABLE and target.exists():",
+                "if cause.errno is None:",
+            ),
+        ),
+        (
+            "tests/cli/test_user_files.py::test_the_standard_output_is_written_directly",
+            "tests/cli/test_user_files.py::test_an_existing_file_that_cannot_be_replaced_is_an_error_that_says_so",
+        ),
+    ),
 )
