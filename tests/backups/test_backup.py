@@ -392,9 +392,7 @@ def test_pruning_leaves_what_the_others_need(memory: stratalog.Store) -> None:
     assert prune_backups(backups.repository(), 2).blobs == 0
 
 
-def test_a_verification_and_a_prune_report_the_sizes_of_their_objects(
-    memory: stratalog.Store, tmp_path: Path
-) -> None:
+def test_a_verification_and_a_prune_report_the_sizes_of_their_objects(memory: stratalog.Store, tmp_path: Path) -> None:
     """The file system stores the objects compressed."""
     clock = memory.environment.clock
     blobs = FileBlobs(tmp_path, clock)

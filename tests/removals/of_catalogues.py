@@ -359,7 +359,9 @@ REMOVALS: tuple[Removal, ...] = (
                 "        try:\n            checkpoint = _checkpoint(records, source)\n",
                 "        checkpoint = _checkpoint(records, source)\n        try:\n",
             ),
-            Edit(f"{SOURCES}sources.py", "except msgspec.DecodeError as exc:", "except msgspec.ValidationError as exc:"),
+            Edit(
+                f"{SOURCES}sources.py", "except msgspec.DecodeError as exc:", "except msgspec.ValidationError as exc:"
+            ),
         ),
         (
             f"{TESTS}test_polls.py::test_a_damaged_checkpoint_stops_no_other_source",

@@ -74,7 +74,7 @@ REMOVALS: tuple[Removal, ...] = (
     ),
     Removal(
         "B131",
-        (Edit(f"{WEB}/dom.js", '{ class: "told", role:', '{ class: "toast", role:'),),
+        (Edit(f"{WEB}/dom.js", '{ class: "notice", role:', '{ class: "toast", role:'),),
         (story("aRefusedTitleStaysToBeCorrected"),),
     ),
     Removal(

@@ -27,6 +27,7 @@ from stratalog.ports.index import Check, Delete, Equals, Item, Put, Write
 
 __all__ = ["check_redactable", "check_unpinned", "erase_entry", "redact_entry", "retire_snapshots"]
 
+
 def redact_entry(environment: Environment, record: NameRecord, version: int) -> list[int]:
     """Erase an entry of a log of kind ``log``, and delete the app snapshots of this and later versions.
 

@@ -14,6 +14,7 @@ from stratalog.records.versions import TOMBSTONE, Name
 
 __all__ = ["redact_item"]
 
+
 def redact_item(environment: Environment, name: Name, version: int) -> Item:
     """Erase the body of a version, on condition that its item is unchanged; return the resulting item.
 

@@ -29,7 +29,7 @@ RETRY_POLICY = RetryPolicy(wait_seconds_first=0.5, wait_seconds_max=30)
 WITHHELD = "a complete state lacks too many records, so none was deleted; if it is correct, poll with --allow-deletions"
 
 BACKOFF_SECONDS_FIRST: Final = 60.0
-"""The time after which a source that failed once is due again. It doubles with each failure, up to ``every_seconds``."""
+"""The time after which a source that failed once is due again. Each failure doubles it, up to ``every_seconds``."""
 
 RENAMED = "a rename of the source was interrupted; run it again"
 
