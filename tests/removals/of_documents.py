@@ -271,9 +271,9 @@ REMOVALS: tuple[Removal, ...] = (
         "B60",
         (
             Edit(
-                "src/stratalog/log/verification.py",
-                "            start = parent.version\n",
-                "            start = parent.version\n        else:\n            break\n",
+                "src/stratalog/log/floors.py",
+                "                floor = theirs\n",
+                "                floor = theirs\n            else:\n                break\n",
             ),
         ),
         ("tests/log/test_chain.py::test_a_fork_verifies_one_of_whose_ancestors_forgot_what_an_older_one_keeps",),

@@ -318,9 +318,17 @@ REMOVALS: tuple[Removal, ...] = (
     ),
     Removal(
         "B410",
-        (Edit("src/stratalog/log/floors.py", "for parent in record.lineage:", "for parent in ():"),),
+        (
+            Edit("src/stratalog/log/floors.py", "for parent in record.lineage:", "for parent in ():"),
+            Edit(
+                "src/stratalog/log/log.py",
+                "            if hash := self._hash_at_floor(version):\n                return hash\n            raise\n",
+                "            raise\n",
+            ),
+        ),
         (
             "tests/log/test_retention.py::test_a_fork_has_the_floor_that_an_ancestor_raised_later",
+            "tests/log/test_retention.py::test_the_hash_of_a_floor_that_another_handle_raised_is_known",
             "tests/documents/test_forks.py::test_a_fork_keeps_only_the_versions_that_its_parent_keeps",
         ),
     ),

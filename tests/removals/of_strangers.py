@@ -141,8 +141,8 @@ REMOVALS: tuple[Removal, ...] = (
         (
             Edit(
                 "src/stratalog/cli/files.py",
-                'descriptor, temporary = tempfile.mkstemp(prefix=".stratalog-", suffix=".partial", dir=target.parent)',
-                'descriptor = os.open(temporary := f"{target}.partial", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)',
+                'made, temporary = tempfile.mkstemp(prefix=".stratalog-", suffix=".partial", dir=target.parent)',
+                'made = os.open(temporary := f"{target}.partial", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)',
             ),
         ),
         (
@@ -153,7 +153,13 @@ REMOVALS: tuple[Removal, ...] = (
     ),
     Removal(
         "B386",
-        (Edit("src/stratalog/cli/files.py", "if target.exists() and not target.is_file():", "if False:"),),
+        (
+            Edit(
+                "src/stratalog/cli/files.py",
+                "if descriptor is not None or (Path(path).exists() and not Path(path).is_file()):",
+                "if descriptor is not None:",
+            ),
+        ),
         ("tests/cli/test_user_files.py::test_a_pipe_is_written_directly",),
     ),
     Removal(
