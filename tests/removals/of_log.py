@@ -322,8 +322,8 @@ REMOVALS: tuple[Removal, ...] = (
             Edit("src/stratalog/log/floors.py", "for parent in record.lineage:", "for parent in ():"),
             Edit(
                 "src/stratalog/log/log.py",
-                "            if hash := self._hash_at_floor(version):\n                return hash\n            raise\n",
-                "            raise\n",
+                "            if hash := self._hash_at_floor(version):\n                return hash\n            raise",
+                "            raise",
             ),
         ),
         (
