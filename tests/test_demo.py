@@ -130,14 +130,16 @@ def test_the_makefile_gives_every_demo_its_store() -> None:
 
     Without STORE, a target passes no URL. `make demo` may run any program in `examples`.
     """
-    for target in ("demo", "demo-core", "demo-sync"):
-        told = dry_run(target, "STORE=aws-local")
+    targets = re.findall(r"^(demo[\w-]*):", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    assert {"demo", "demo-catalogue", "demo-core", "demo-sheet", "demo-sync"} <= {*targets}
+    for target in targets:
+        printed = dry_run(target, "STORE=aws-local")
         assert re.search(
-            r"bootstrap dev\n.*-m stratalog.testing.aws_local \S+python examples/\w+\.py aws://stratalog$", told
+            r"bootstrap dev\n.*-m stratalog.testing.aws_local \S+python examples/\w+\.py aws://stratalog$", printed
         )
-        told = dry_run(target, "STORE=postgresql-local")
-        assert re.search(r"-m stratalog.testing.postgres_local \S+ examples/\w+\.py postgresql:///postgres$", told)
-        assert "bootstrap postgres" in told
+        printed = dry_run(target, "STORE=postgresql-local")
+        assert re.search(r"-m stratalog.testing.postgres_local \S+ examples/\w+\.py postgresql:///postgres$", printed)
+        assert "bootstrap postgres" in printed
         assert re.search(r"bootstrap demo\n\s*\S+python examples/\w+\.py *$", dry_run(target))
         assert dry_run(target, "STORE=aws://mine").endswith(".py aws://mine")
 

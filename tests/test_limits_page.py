@@ -56,7 +56,7 @@ INNER = {
     "server.web_server.DEADLINE_CHECK_SECONDS_MAX",
     "sync.replicache.DOUBLE_MAX",  # a larger integer of a Replicache client stays an integer
     "aws.listeners.ANNOUNCE_SECONDS_MAX",  # the remaining listeners get no poke and pull later
-    "worker.coalescing.JOINED_BYTES_MAX",  # a larger message is applied alone, in a separate entry
+    "worker.coalescing.COALESCED_BYTES_MAX",  # a larger message is applied alone, in a separate entry
     # Catalogues
     "stratalog_catalogue.feed.SECONDS_DIGITS_MAX",  # a longer number in Retry-After is ignored
     "stratalog_catalogue.record_splitter.MILLISECONDS_MIN",  # a smaller number means seconds

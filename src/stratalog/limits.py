@@ -310,7 +310,7 @@ PRESENCE_ROOM_BYTES_PER_SECOND = 2 * 1024 * 1024
 PRESENCE_BYTES_PER_SECOND = 8 * 1024 * 1024
 
 # The processes of one server, and the messages between them. The supervisor restarts a process that takes no messages,
-# or that ends, after a pause that doubles each time the process ends early.
+# or that ends, after a pause that doubles each time the process ends early. A message that is too long is dropped.
 SERVER_PROCESSES_MAX = 64
 SIBLING_LINE_BYTES_MAX = 1024 * 1024
 SIBLING_UNSENT_BYTES_MAX = 8 * 1024 * 1024

@@ -47,12 +47,12 @@ app = Application(
 class Held:
     """The connections of a simulated gateway.
 
-    ``said`` and ``closed`` record the posts and closes. A test adds connections that have ended to ``gone``, and
+    ``posted`` and ``closed`` record the posts and closes. A test adds connections that have ended to ``gone``, and
     connections that cannot be closed to ``refused``.
     """
 
     def __init__(self) -> None:
-        self.said: list[tuple[str, FromServer]] = []
+        self.posted: list[tuple[str, FromServer]] = []
         self.closed: list[str] = []
         self.gone: set[str] = set()
         self.refused: set[str] = set()
@@ -61,7 +61,7 @@ class Held:
 
     def post(self, id: str, message: FromServer) -> bool:
         self.on_post()
-        self.said.append((id, message))
+        self.posted.append((id, message))
         return id not in self.gone
 
     def close(self, id: str) -> bool:

@@ -71,7 +71,7 @@ def request(method: str, path: str, body: bytes = b"", query: str = "", **header
     }
 
 
-def said(answer: dict[str, Any]) -> Any:
+def body_of(answer: dict[str, Any]) -> Any:
     return json.loads(b64decode(answer["body"]))
 
 
@@ -97,13 +97,13 @@ def test_a_name_with_a_slash_is_cut_in_two_where_the_path_is_not_said_once_more(
 def test_a_path_that_is_not_the_one_the_gateway_saw_is_not_believed(api: Api) -> None:
     api._container.store.create("acme", "secret")
     answer = api.answer(request("GET", PLAN, stratalog_path=PLAN.replace("plan", "secret")))
-    assert said(answer)["document"] == "plan"
+    assert body_of(answer)["document"] == "plan"
 
 
 @pytest.mark.parametrize("name", ["50 %", "50%25", "é", "a+b", "a&b=c"])
 def test_any_other_name_is_found_as_the_gateway_unescapes_it(name: str, api: Api) -> None:
     api._container.store.create("acme", name)
-    assert said(api.answer(request("GET", PLAN.replace("plan", name))))["document"] == name
+    assert body_of(api.answer(request("GET", PLAN.replace("plan", name))))["document"] == name
 
 
 def test_a_function_url_leaves_paths_as_they_are(api: Api) -> None:
@@ -116,7 +116,7 @@ def test_a_function_url_leaves_paths_as_they_are(api: Api) -> None:
 def test_a_stage_in_the_path_is_left_out(api: Api) -> None:
     told = request("GET", f"/prod{PLAN}")
     told["requestContext"]["stage"] = "prod"
-    assert said(api.answer(told))["document"] == "plan"
+    assert body_of(api.answer(told))["document"] == "plan"
 
 
 def test_cookies_come_and_go_apart_and_bytes_stay_bytes(api: Api) -> None:
@@ -128,7 +128,7 @@ def test_cookies_come_and_go_apart_and_bytes_stay_bytes(api: Api) -> None:
 @pytest.mark.parametrize("token", ["", "Bearer nobody's"])
 def test_who_has_no_good_token_is_turned_away(token: str, api: Api) -> None:
     answer = api.answer(request("GET", PLAN, authorization=token))
-    assert (answer["statusCode"], said(answer)["code"]) == (401, "unauthenticated")
+    assert (answer["statusCode"], body_of(answer)["code"]) == (401, "unauthenticated")
 
 
 def test_a_page_of_another_origin_is_turned_away_and_one_that_was_named_is_let_in(api: Api) -> None:
@@ -147,14 +147,14 @@ def test_an_answer_too_large_for_lambda_is_refused_by_name(api: Api) -> None:
     document = api._container.store.document("acme", "plan")
     document.mutate("put", {"key": "notes/large", "value": "x" * (FUNCTION_ANSWER_BYTES_MAX + 1)})
     answer = api.answer(request("GET", f"{PLAN}/item", query="key=notes/large", origin="https://app.example"))
-    assert (answer["statusCode"], said(answer)["code"], said(answer)["limit"]) == (
+    assert (answer["statusCode"], body_of(answer)["code"], body_of(answer)["limit"]) == (
         422,
         "limit-exceeded",
         FUNCTION_ANSWER_BYTES_MAX,
     )
-    assert said(answer)["value"] > FUNCTION_ANSWER_BYTES_MAX
-    assert "by a range or a limit" in said(answer)["message"]
-    assert "accept zstd or gzip" in said(answer)["message"]
+    assert body_of(answer)["value"] > FUNCTION_ANSWER_BYTES_MAX
+    assert "by a range or a limit" in body_of(answer)["message"]
+    assert "accept zstd or gzip" in body_of(answer)["message"]
     assert "access-control-allow-origin" in answer["headers"]
 
 
@@ -184,9 +184,9 @@ def test_an_answer_too_large_even_compressed_is_refused_by_name(api: Api) -> Non
     document = api._container.store.document("acme", "plan")
     document.mutate("put", {"key": "notes/large", "value": random.Random(0).randbytes(FUNCTION_ANSWER_BYTES_MAX).hex()})
     answer = api.answer(request("GET", f"{PLAN}/item", query="key=notes/large", accept_encoding="gzip"))
-    assert (answer["statusCode"], said(answer)["code"]) == (422, "limit-exceeded")
-    assert "by a range or a limit" in said(answer)["message"]
-    assert "gzip" not in said(answer)["message"]
+    assert (answer["statusCode"], body_of(answer)["code"]) == (422, "limit-exceeded")
+    assert "by a range or a limit" in body_of(answer)["message"]
+    assert "gzip" not in body_of(answer)["message"]
     assert "content-encoding" not in answer["headers"]
 
 
@@ -231,7 +231,7 @@ def test_a_body_is_compressed_as_its_reader_takes_it(accepted: str, packing: str
 
 def test_a_stream_of_events_is_refused_and_does_not_hold_the_function(api: Api) -> None:
     answer = api.answer(request("GET", f"{PLAN}/events"))
-    assert (answer["statusCode"], said(answer)["code"]) == (501, "unsupported")
+    assert (answer["statusCode"], body_of(answer)["code"]) == (501, "unsupported")
     assert api.answer(request("GET", PLAN))["statusCode"] == 200
 
 
@@ -250,7 +250,7 @@ def test_those_who_listen_are_told_before_the_answer_is_given(made: Callable[[Co
     api._container.store.create("acme", "plan")
     api._container.listeners.join("b", "acme", "plan", None)
     assert api.answer(push(mutation("c", 1, key="k", value=1)))["statusCode"] == 200
-    assert held.said == [("b", Poke(1))]
+    assert held.posted == [("b", Poke(1))]
 
 
 def test_a_listener_that_is_gone_is_forgotten(made: Callable[[Container], Api]) -> None:
@@ -261,7 +261,7 @@ def test_a_listener_that_is_gone_is_forgotten(made: Callable[[Container], Api]) 
     api._container.listeners.join("b", "acme", "plan", None)
     for id in (1, 2):
         api.answer(push(mutation("c", id, key="k", value=id)))
-    assert held.said == [("b", Poke(1))]
+    assert held.posted == [("b", Poke(1))]
     assert api._container.listeners.name_of("b") is None
 
 
@@ -271,7 +271,7 @@ def test_a_container_that_was_frozen_goes_on_from_what_others_committed(
     api.answer(push(mutation("c", 1, key="k", value=1)))
     other = made(container(store=api._container.store))
     other.answer(push(mutation("d", 1, key="k", value=2)))
-    (outcome,) = said(api.answer(push(mutation("c", 2, key="k", value=3))))["outcomes"]
+    (outcome,) = body_of(api.answer(push(mutation("c", 2, key="k", value=3))))["outcomes"]
     assert (outcome["status"], outcome["version"]) == ("applied", 3)
 
 

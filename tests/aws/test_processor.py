@@ -231,7 +231,7 @@ def test_those_who_listen_are_told_of_what_was_applied(works: Works) -> None:
     works.push(works.document("plan"), put(1))
     works.container.listeners.join("b", "acme", "plan", None)
     works.poll()
-    assert works.held.said == [("b", Poke(1))]
+    assert works.held.posted == [("b", Poke(1))]
 
 
 def test_a_large_push_arrives_and_leaves_nothing_behind(works: Works) -> None:
@@ -294,8 +294,8 @@ def test_a_group_is_told_of_once_and_not_where_little_time_is_left(works: Works)
         works.push(document, put(id))
     works.remaining = END_SECONDS + ANNOUNCE_SECONDS_MAX
     assert works.poll() == 3
-    assert works.held.said == []
+    assert works.held.posted == []
     works.remaining = PLENTY
     works.push(document, put(4))
     works.poll()
-    assert works.held.said == [("b", Poke(works.store.document("acme", "plan").version))]
+    assert works.held.posted == [("b", Poke(works.store.document("acme", "plan").version))]

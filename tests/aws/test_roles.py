@@ -76,9 +76,9 @@ class Guarded:
             timeout=30,
         )
 
-    def ask(self, method: str, path: str, **said: Any) -> int:
+    def ask(self, method: str, path: str, **options: Any) -> int:
         """Send a request that must succeed, and return its status."""
-        answer = self.http.request(method, path, **said)
+        answer = self.http.request(method, path, **options)
         assert answer.is_success, (method, path, answer.text)
         return answer.status_code
 

@@ -39,10 +39,10 @@ class Room:
         self.sockets = Sockets(self.container)
         self.document = self.container.store.create("acme", "plan/2")
 
-    def take(self, name: str, id: str = RECORDED, **said: Any) -> dict[str, Any]:
+    def take(self, name: str, id: str = RECORDED, **message: Any) -> dict[str, Any]:
         told = event(f"socket-{name}")
         told["requestContext"]["connectionId"] = id
-        return self.sockets.take({**told, "body": json.dumps(said)} if said else told)
+        return self.sockets.take({**told, "body": json.dumps(message)} if message else told)
 
     def hello(self, id: str = RECORDED, token: str = TOKENS["ann"]) -> None:
         self.take("message", id, type="hello", token=token, document="acme/plan%2F2")
@@ -81,7 +81,7 @@ def test_a_page_that_the_api_serves_is_let_in() -> None:
 def test_the_recorded_hello_is_answered_with_the_version_and_how_long_there_may_be_silence(room: Room) -> None:
     room.document.mutate("put", {"key": "k", "value": 1})
     room.take("message")
-    assert room.held.said == [(RECORDED, Ready(RECORDED, 1, SILENCE_SECONDS))]
+    assert room.held.posted == [(RECORDED, Ready(RECORDED, 1, SILENCE_SECONDS))]
     assert room.listening() == [RECORDED]
 
 
@@ -101,7 +101,7 @@ def test_a_connection_hears_nothing_a_quarter_of_an_hour_after_its_hello_and_is_
     listeners.announce("acme", "plan", Poke(1))
     environment.clock.sleep(1)
     listeners.announce("acme", "plan", Poke(2))
-    assert (held.said, held.closed) == ([("a", Poke(1))], ["a"])
+    assert (held.posted, held.closed) == ([("a", Poke(1))], ["a"])
 
 
 def test_a_connection_listens_to_one_document(room: Room) -> None:
@@ -110,7 +110,7 @@ def test_a_connection_listens_to_one_document(room: Room) -> None:
     room.take("message", type="hello", token=TOKENS["ann"], document="acme/other")
     assert room.held.closed == [RECORDED]
     room.container.listeners.announce("acme", "other", Poke(1))
-    assert (RECORDED, Poke(1)) not in room.held.said
+    assert (RECORDED, Poke(1)) not in room.held.posted
 
 
 def test_what_is_shown_at_once_is_taken_though_reads_at_half_price_lag(room: Room) -> None:
@@ -124,10 +124,10 @@ def test_what_is_shown_at_once_is_taken_though_reads_at_half_price_lag(room: Roo
 
     index.query = query  # type: ignore[method-assign, assignment]
     room.hello("b")
-    room.held.said.clear()
+    room.held.posted.clear()
     room.take("message", "b", type="presence", state=1)
     assert room.held.closed == []
-    assert sorted(room.held.said, key=lambda one: one[0]) == [(id, Here({"b": 1})) for id in ("a", "b")]
+    assert sorted(room.held.posted, key=lambda one: one[0]) == [(id, Here({"b": 1})) for id in ("a", "b")]
 
 
 def test_so_many_connections_of_a_document_are_shown(room: Room, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -136,7 +136,7 @@ def test_so_many_connections_of_a_document_are_shown(room: Room, monkeypatch: py
         room.hello(id)
         room.take("message", id, type="presence", state=id)
     assert room.held.closed == ["b"]
-    assert [message for _, message in room.held.said if isinstance(message, Here)][-1] == Here({"a": "a"})
+    assert [message for _, message in room.held.posted if isinstance(message, Here)][-1] == Here({"a": "a"})
 
 
 def test_what_was_shown_by_one_that_went_without_a_word_is_taken_back(room: Room) -> None:
@@ -144,9 +144,9 @@ def test_what_was_shown_by_one_that_went_without_a_word_is_taken_back(room: Room
         room.hello(id)
     room.take("message", "a", type="presence", state=1)
     room.held.gone.add("a")
-    room.held.said.clear()
+    room.held.posted.clear()
     room.container.listeners.announce("acme", "plan/2", Poke(1))
-    assert [message for id, message in room.held.said if id == "b"] == [Poke(1), Here({})]
+    assert [message for id, message in room.held.posted if id == "b"] == [Poke(1), Here({})]
     assert room.listening() == ["b"]
 
 
@@ -173,7 +173,7 @@ def test_who_leaves_is_forgotten(room: Room) -> None:
 
 
 @pytest.mark.parametrize(
-    "said",
+    "message",
     [
         {"type": "hello", "token": "nobody's", "document": "acme/plan%2F2"},
         {"type": "hello", "token": TOKENS["ann"], "document": "acme/nothing"},
@@ -183,8 +183,8 @@ def test_who_leaves_is_forgotten(room: Room) -> None:
         {"type": "what"},
     ],
 )
-def test_who_says_nothing_good_is_hung_up_on_and_not_kept(said: dict[str, Any], room: Room) -> None:
-    room.take("message", **said)
+def test_who_says_nothing_good_is_hung_up_on_and_not_kept(message: dict[str, Any], room: Room) -> None:
+    room.take("message", **message)
     assert room.held.closed == [RECORDED]
     assert room.listening() == []
 
@@ -192,14 +192,14 @@ def test_who_says_nothing_good_is_hung_up_on_and_not_kept(said: dict[str, Any], 
 def test_what_one_shows_the_others_see_until_it_leaves(room: Room) -> None:
     room.hello("a")
     room.hello("b")
-    room.held.said.clear()
+    room.held.posted.clear()
     room.take("message", "a", type="presence", state={"cell": "C2"})
-    assert sorted(room.held.said, key=lambda one: one[0]) == [(id, Here({"a": {"cell": "C2"}})) for id in ("a", "b")]
+    assert sorted(room.held.posted, key=lambda one: one[0]) == [(id, Here({"a": {"cell": "C2"}})) for id in ("a", "b")]
     room.hello("c")
-    assert room.held.said[-1] == ("c", Here({"a": {"cell": "C2"}}))
-    room.held.said.clear()
+    assert room.held.posted[-1] == ("c", Here({"a": {"cell": "C2"}}))
+    room.held.posted.clear()
     room.take("disconnect", "a")
-    assert {id for id, message in room.held.said if message == Here({})} == {"b", "c"}
+    assert {id for id, message in room.held.posted if message == Here({})} == {"b", "c"}
 
 
 def test_what_is_shown_is_small(room: Room) -> None:
@@ -216,7 +216,7 @@ def test_a_listener_whose_time_is_over_is_told_nothing_more_and_hung_up_on() -> 
     listeners.join("gateway", "acme", "plan", None)
     environment.clock.sleep(2)
     listeners.announce("acme", "plan", Poke(1))
-    assert (held.said, held.closed) == ([("gateway", Poke(1))], ["token"])
+    assert (held.posted, held.closed) == ([("gateway", Poke(1))], ["token"])
     environment.clock.sleep(GATEWAY_CONNECTION_SECONDS_MAX)
     listeners.announce("acme", "plan", Poke(2))
     assert held.closed == ["token", "gateway"]
@@ -229,7 +229,7 @@ def test_one_that_cannot_be_hung_up_on_keeps_nobody_from_being_told() -> None:
     listeners.join("living", "acme", "plan", None)
     held.refused.add("over")
     listeners.announce("acme", "plan", Poke(1))
-    assert held.said == [("living", Poke(1))]
+    assert held.posted == [("living", Poke(1))]
     held.refused.clear()
     listeners.announce("acme", "plan", Poke(2))
     assert held.closed == ["over"]
@@ -242,7 +242,7 @@ def test_a_commit_does_not_wait_for_all_to_be_told_where_telling_is_slow() -> No
     for number in range(100):
         listeners.join(str(number), "acme", "plan", None)
     listeners.announce("acme", "plan", Poke(1))
-    assert 1 <= len(held.said) <= THREADS
+    assert 1 <= len(held.posted) <= THREADS
     assert len(list(listeners._all(("acme", "plan"), True))) == 100
 
 
@@ -264,10 +264,10 @@ def test_all_that_follows_a_message_shares_its_time() -> None:
         listeners.join(name, "acme", "plan", None)
     environment.clock.sleep(ANNOUNCE_SECONDS_MAX)
     held.gone.add("gone")
-    held.said.clear()
+    held.posted.clear()
     began_ms = environment.clock.boot_ms()
     listeners.announce("acme", "plan", Poke(1))
-    assert [message for _, message in held.said].count(Poke(1)) == 3
+    assert [message for _, message in held.posted].count(Poke(1)) == 3
     assert environment.clock.boot_ms() - began_ms <= 2 * ANNOUNCE_SECONDS_MAX * 1000
 
 
@@ -279,10 +279,10 @@ def test_the_listeners_of_several_documents_share_the_time_of_one(room: Room) ->
         room.container.note("acme", f"plan/{number}", 1)
     began_ms = clock.boot_ms()
     room.container.announce()
-    assert 1 <= len(room.held.said) <= 3
+    assert 1 <= len(room.held.posted) <= 3
     assert clock.boot_ms() - began_ms <= 1.5 * ANNOUNCE_SECONDS_MAX * 1000
     room.container.announce()
-    assert len(room.held.said) <= 3, "pokes that come late are not sent with the next commit"
+    assert len(room.held.posted) <= 3, "pokes that come late are not sent with the next commit"
 
 
 @pytest.mark.parametrize("queued", ["", "all"])

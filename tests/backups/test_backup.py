@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -12,11 +13,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import stratalog
+from stratalog.backends.files import FileBlobs
 from stratalog.backups import family
 from stratalog.backups.backup import back_up
 from stratalog.backups.format import HISTORY_ROW, PACKS
-from stratalog.backups.prune import ABANDONED_SECONDS, prune_backups
-from stratalog.backups.repository import COPIES, ROOT, UNFINISHED
+from stratalog.backups.prune import ABANDONED_SECONDS, needed_keys, prune_backups
+from stratalog.backups.repository import COPIES, MANIFESTS, ROOT, UNFINISHED, BackupRepository
 from stratalog.backups.restore import restore_store
 from stratalog.backups.verification import verify_backup
 from stratalog.codec import sha256
@@ -388,6 +390,26 @@ def test_pruning_leaves_what_the_others_need(memory: stratalog.Store) -> None:
         assert told(backups.view(manifest.id)) == what
         assert verify_backup(backups.repository(), manifest).findings == ()
     assert prune_backups(backups.repository(), 2).blobs == 0
+
+
+def test_a_verification_and_a_prune_report_the_sizes_of_their_objects(memory: stratalog.Store, tmp_path: Path) -> None:
+    """The file system stores the objects compressed."""
+    clock = memory.environment.clock
+    blobs = FileBlobs(tmp_path, clock)
+    repository = BackupRepository(blobs, clock)
+    for letter in "ab":
+        memory.records("acme").put("r", letter.encode() * 100_000)
+        back_up(memory, repository)
+    keys = set(needed_keys(repository, repository.manifest().root))
+    verified = verify_backup(repository, repository.manifest())
+    assert (verified.objects, verified.content_bytes) == (len(keys), sum(len(blobs.get(key)) for key in keys))
+    repository.clock = ManualClock(wall_ms=2**42)  # the time of files is the system's
+    before = {stat.key: stat.stored_bytes for stat in blobs.list("")}
+    pruned = prune_backups(repository, 1)
+    after = {stat.key: stat.stored_bytes for stat in blobs.list("")}
+    gone = [before[key] for key in before.keys() - after.keys() if not key.startswith(f"{MANIFESTS}/")]
+    assert (pruned.blobs, pruned.stored_bytes) == (len(gone), sum(gone))
+    assert gone
 
 
 def test_pruning_leaves_what_is_young_and_what_is_not_of_backups(memory: stratalog.Store) -> None:

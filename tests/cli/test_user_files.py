@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import stat
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from stratalog.cli import output_file
+from stratalog.errors import Invalid
 from stratalog.records import Records
 from tests.cli.conftest import Run
 
@@ -92,6 +96,45 @@ def test_a_pipe_is_written_directly(tmp_path: Path) -> None:
     finally:
         os.close(reader)
     assert stat.S_ISFIFO(pipe.stat().st_mode)
+
+
+@pytest.mark.parametrize("name", ["/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"])
+def test_the_standard_output_is_written_directly(name: str, tmp_path: Path) -> None:
+    """Through a pipe, and appended to a file."""
+    program = f"from stratalog.cli import output_file\nwith output_file({name!r}) as out: out.write(b'new')"
+    command = [sys.executable, "-c", program]
+    assert subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout == b"new"
+    (tmp_path / "out").write_bytes(OLD)
+    with (tmp_path / "out").open("ab") as file:
+        subprocess.run(command, check=True, stdout=file)
+    assert (tmp_path / "out").read_bytes() == OLD + b"new"
+
+
+def test_a_descriptor_that_is_not_open_is_named() -> None:
+    with pytest.raises(OSError, match="/dev/fd/99999"), output_file("/dev/fd/99999"):
+        pass
+
+
+@pytest.mark.parametrize("step", ["tempfile.mkstemp", "os.replace"])
+@pytest.mark.parametrize("number", [errno.EACCES, errno.EROFS, errno.EBUSY])
+def test_an_existing_file_that_cannot_be_replaced_is_an_error_that_says_so(
+    number: int, step: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The tests may run as root, who may make files in every folder."""
+    target = tmp_path / "out"
+    target.write_bytes(OLD)
+
+    def fail(*arguments: Any, **options: Any) -> None:
+        raise OSError(number, os.strerror(number), "/elsewhere")
+
+    monkeypatch.setattr(f"stratalog.cli.files.{step}", fail)
+    with pytest.raises(Invalid, match="cannot be replaced in its folder") as raised, output_file(target) as out:
+        out.write(b"new")
+    assert (raised.value.details["file"], raised.value.details["reason"]) == (str(target), os.strerror(number))
+    assert target.read_bytes() == OLD
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+    with pytest.raises(OSError, match="new"), output_file(tmp_path / "new") as out:
+        out.write(b"new")
 
 
 def test_the_signing_key_of_an_existing_file_is_not_overwritten(report: Run) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import sys
 from typing import Any
 
@@ -11,6 +12,7 @@ from stratalog.documents import Document, Rules, merge, replay, verify
 from stratalog.documents.replay import merge_client
 from stratalog.errors import Invalid, NotFound, Unavailable, VersionForgotten
 from stratalog.log.snapshots import list_snapshots
+from stratalog.maintenance.document_export import export_document
 from stratalog.protocol import BUILT_IN_MUTATORS, Draft, Mutation, Rejected
 from tests.documents.helpers import World, inc, large, put, statuses
 
@@ -49,6 +51,21 @@ def test_a_fork_is_its_parent_up_to_where_it_starts_and_itself_after(interval: i
         assert len(list(handle.versions())) == 8
         assert verify(handle).start == 7
     assert document.get("c/0") == "other"
+
+
+def test_a_fork_keeps_only_the_versions_that_its_parent_keeps() -> None:
+    world = World(snapshot_entries_interval=3, segment_entries_target=4)
+    document = grown(world)
+    fork = document.fork("copy", at=10)
+    whole = document.at(7).to_dict()
+    assert document.forget_below(7) == 7
+    for handle in (fork, world.open("copy")):
+        assert [one.version for one in handle.versions()] == [8, 9, 10]
+        assert handle.at(7).to_dict() == whole
+        with pytest.raises(VersionForgotten):
+            handle.at(6)
+        with pytest.raises(Invalid):
+            export_document(handle, io.BytesIO())
 
 
 @pytest.mark.parametrize("interval", [1, 5, 100])

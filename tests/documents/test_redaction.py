@@ -7,15 +7,19 @@ from contextlib import suppress
 from io import BytesIO
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import stratalog
+from stratalog.clock import Observation
 from stratalog.documents import Document, redact, verify
+from stratalog.documents.redaction import ATTEMPTS_MAX
 from stratalog.errors import ContentionError, Redacted, RedactionRefused, Unsupported, VersionForgotten
 from stratalog.keys import NAME_SORT, name_partition
 from stratalog.log import delete_log
+from stratalog.log.names import name_put, require_name
 from stratalog.log.retention import archive_segments
 from stratalog.log.snapshots import list_snapshots
 from stratalog.log.sweep import sweep_deleted
@@ -340,6 +344,26 @@ def sealed_and_archived() -> tuple[World, Document]:
     document.snapshot()
     assert archive_segments(document.log)
     return world, document
+
+
+def test_a_redaction_that_keeps_losing_waits_between_its_tries() -> None:
+    world, document = sealed()
+    begun, tries = Observation(world.clock), 0
+
+    def change_the_log(name: str, target: str) -> None:
+        nonlocal tries
+        if name == "commit":
+            record = require_name(world.backend, "acme", "doc")
+            world.backend.commit([name_put(msgspec.structs.replace(record, revision=record.revision + 1))])
+            tries += 1
+
+    world.recorder.before = change_the_log
+    with pytest.raises(ContentionError):
+        redact(document, 3)
+    assert tries >= ATTEMPTS_MAX
+    assert 0 < begun.age_seconds() < 10
+    world.recorder.before = None
+    assert redact(document, 3) == [3]
 
 
 def at_each_call(act: Callable[[World, Document], object], meanwhile: Callable[[World], object]) -> Iterator[World]:

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from stratalog.errors import NotFound, OutcomeUnknown, Unavailable, VersionForgotten
-from stratalog.log import Log, fork_log, open_log
+from stratalog.log import Log, create_log, delete_log, fork_log, open_log
 from stratalog.log.commit import commit_once
 from stratalog.log.names import name_put, require_name
 from stratalog.log.retention import archive_segments, free_segments, raise_floor, raise_floor_onto
@@ -194,6 +194,78 @@ def test_a_fork_sees_its_ancestors_snapshots_up_to_where_it_began() -> None:
     found = fork_log(log, "fork", 6).snapshot_at(6)
     assert found is not None
     assert found.version == 3
+
+
+def forks_of_two() -> tuple[Log, Log, Log]:
+    """Return a log, its fork at version 8, and a fork of that fork at version 16."""
+    log = filled(8)
+    middle = fork_log(log, "middle", 8)
+    fill(middle, 8)
+    fork = fork_log(middle, "fork", 16)
+    fill(fork, 2)
+    return log, middle, fork
+
+
+def test_a_fork_has_the_floor_that_an_ancestor_raised_later() -> None:
+    log, _, fork = forks_of_two()
+    log.save_snapshot(6, [b"state"])
+    expected = log.hash_at(6)
+    assert raise_floor(log, 6) == 6
+    assert (fork.floor(), fork.hash_at(6)) == (6, expected)
+    assert [entry.version for entry in fork.read(fork.floor())] == [*range(7, 19)]
+    with pytest.raises(VersionForgotten):
+        fork.entry(5)
+    assert raise_floor(fork, 3) == 6
+
+
+def test_the_floor_of_an_ancestor_forgets_only_what_that_ancestor_holds() -> None:
+    _, middle, fork = forks_of_two()
+    assert raise_floor(middle, 8) == 8
+    assert fork.floor() == 0
+    assert len(data(fork)) == 18
+
+
+def test_the_floor_of_the_last_ancestor_that_forgot_counts() -> None:
+    log, middle, fork = forks_of_two()
+    assert (raise_floor(log, 6), raise_floor(middle, 12), fork.floor()) == (6, 12, 12)
+    assert len(data(fork, 12)) == 6
+
+
+@pytest.mark.parametrize("is_reused", [False, True])
+@pytest.mark.parametrize(("has_state", "expected"), [(False, 5), (True, 6)])
+def test_a_deleted_ancestor_still_has_a_floor(is_reused: bool, has_state: bool, expected: int) -> None:
+    """Another log with the name replaces the name record. Then the segments and snapshots give the floor."""
+    log = filled()
+    if has_state:
+        log.save_snapshot(6, [b"state"])
+    fork = fork_log(log, "fork", 9)
+    hashes = {version: log.hash_at(version) for version in (5, 6)}
+    assert raise_floor(log, 6) == 6
+    delete_log(log)
+    if is_reused:
+        create_log(log.environment, ORGANISATION, NAME)
+    after_reuse = expected if is_reused else 6
+    assert (fork.floor(), fork.hash_at(after_reuse)) == (after_reuse, hashes[after_reuse])
+    assert [entry.version for entry in fork.read(after_reuse)] == [*range(after_reuse + 1, 10)]
+
+
+def test_a_fork_of_a_forgotten_ancestors_last_version_has_that_version_as_floor() -> None:
+    log = filled(8)
+    fork = fork_log(log, "fork", 8)
+    fill(fork, 2)
+    fill(log, 1)
+    assert raise_floor(log, 8) == 8
+    delete_log(log)
+    create_log(log.environment, ORGANISATION, NAME)
+    assert (fork.floor(), fork.hash_at(8)) == (8, fork.record.lineage[-1].hash)
+    assert data(fork, 8) == ["fork:9", "fork:10"]
+
+
+def test_the_hash_of_a_floor_that_another_handle_raised_is_known() -> None:
+    log = filled()
+    expected, handle = log.hash_at(4), other(log)
+    assert raise_floor(log, 4) == 4
+    assert handle.hash_at(4) == expected
 
 
 def test_a_commit_in_doubt_never_ends_as_unavailable() -> None:

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from random import Random
 from typing import Any
 
 import pytest
 
+from stratalog.clock import Observation
 from stratalog.codec import sha256
-from stratalog.errors import NotFound, OutcomeUnknown, Redacted, VersionForgotten
+from stratalog.errors import ConditionFailed, NotFound, OutcomeUnknown, Redacted, Unavailable, VersionForgotten
+from stratalog.log import LogSettings
 from stratalog.log.chain import body_digest
 from stratalog.records import NewBody, Records
 from stratalog.records.content import stream_item
 from stratalog.records.history import item_of as version_item
 from stratalog.records.verification import verify_record
 from stratalog.records.versions import Name
+from tests.records.helpers import World
 from tests.records.test_chain import item_of
 from tests.records.test_golden import empty
 
@@ -151,3 +155,21 @@ def test_a_redaction_whose_answer_is_lost_is_done(records: Records, monkeypatch:
     monkeypatch.setattr(index, "commit", lost)
     assert records.redact("b1", 2).redacted
     check(records, 2)
+
+
+def test_a_redaction_that_keeps_losing_waits_between_its_tries() -> None:
+    world = World()
+    records = world.records
+    records.put("b1", SECRET)
+
+    def lose(commit: Callable[[], None]) -> None:
+        world.index.script.append(lose)
+        raise ConditionFailed({0: None})
+
+    begun = Observation(world.clock)
+    world.index.script.append(lose)
+    with pytest.raises(Unavailable, match="kept changing"):
+        records.redact("b1", 1)
+    assert begun.age_seconds() >= LogSettings().append_seconds_max
+    world.index.script.clear()
+    assert records.redact("b1", 1).redacted

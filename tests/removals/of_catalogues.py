@@ -351,4 +351,26 @@ REMOVALS: tuple[Removal, ...] = (
         ),
         (f"{TESTS}test_deletions.py::test_a_source_that_is_removed_during_a_poll_of_all_stops_nothing",),
     ),
+    Removal(
+        "B411",
+        (
+            Edit(
+                f"{SOURCES}polls.py",
+                "        try:\n            checkpoint = _checkpoint(records, source)\n",
+                "        checkpoint = _checkpoint(records, source)\n        try:\n",
+            ),
+            Edit(
+                f"{SOURCES}sources.py", "except msgspec.DecodeError as exc:", "except msgspec.ValidationError as exc:"
+            ),
+        ),
+        (
+            f"{TESTS}test_polls.py::test_a_damaged_checkpoint_stops_no_other_source",
+            f"{TESTS}test_polls.py::test_damaged_settings_stop_no_other_source",
+        ),
+    ),
+    Removal(
+        "B412",
+        (Edit(f"{SOURCES}polls.py", "    if failed is not None and now_ms", "    if False and now_ms"),),
+        (f"{TESTS}test_polls.py::test_a_source_that_fails_is_due_after_a_back_off",),
+    ),
 )

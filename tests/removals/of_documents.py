@@ -271,9 +271,9 @@ REMOVALS: tuple[Removal, ...] = (
         "B60",
         (
             Edit(
-                "src/stratalog/log/verification.py",
-                "            start = parent.version\n",
-                "            start = parent.version\n        else:\n            break\n",
+                "src/stratalog/log/floors.py",
+                "                floor = theirs\n",
+                "                floor = theirs\n            else:\n                break\n",
             ),
         ),
         ("tests/log/test_chain.py::test_a_fork_verifies_one_of_whose_ancestors_forgot_what_an_older_one_keeps",),
@@ -390,7 +390,7 @@ REMOVALS: tuple[Removal, ...] = (
     ),
     Removal(
         "B394",
-        (Edit("src/stratalog/log/redaction.py", "            if not retry.wait(exc):", "            if exc is None:"),),
+        (Edit("src/stratalog/log/redaction.py", "if not retry.wait(exc):", "if exc is None:"),),
         ("tests/log/test_redaction.py::test_a_redaction_of_a_log_that_keeps_changing_waits_and_ends",),
     ),
     Removal(

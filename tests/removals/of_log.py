@@ -47,12 +47,12 @@ REMOVALS: tuple[Removal, ...] = (
         (
             Edit(
                 LIFECYCLE,
-                "        record = require_name(environment.index, record.organisation",
-                "        head = log.head()\n        record = require_name(environment.index, record.organisation",
+                "    record = require_name(environment.index, record.organisation",
+                "    head = log.head()\n    record = require_name(environment.index, record.organisation",
             ),
             Edit(
                 LIFECYCLE,
-                "record.incarnation)\n        head = log.head()\n",
+                "record.incarnation)\n    head = log.head()\n",
                 "record.incarnation)\n",
             ),
         ),
@@ -313,7 +313,44 @@ REMOVALS: tuple[Removal, ...] = (
     ),
     Removal(
         "B372",
-        (Edit(RETENTION, "return self._log.learn_floor(record.floor)", "return record.floor"),),
+        (Edit(RETENTION, "return self._log.learn_floor(record)", "return record.floor"),),
         ("tests/log/test_retention.py::test_a_handle_knows_the_floor_that_another_raised_and_it_reports",),
+    ),
+    Removal(
+        "B410",
+        (
+            Edit("src/stratalog/log/floors.py", "for parent in record.lineage:", "for parent in ():"),
+            Edit(
+                "src/stratalog/log/log.py",
+                "            if hash := self._hash_at_floor(version):\n                return hash\n            raise",
+                "            raise",
+            ),
+        ),
+        (
+            "tests/log/test_retention.py::test_a_fork_has_the_floor_that_an_ancestor_raised_later",
+            "tests/log/test_retention.py::test_the_hash_of_a_floor_that_another_handle_raised_is_known",
+            "tests/documents/test_forks.py::test_a_fork_keeps_only_the_versions_that_its_parent_keeps",
+        ),
+    ),
+    Removal(
+        "B413",
+        (
+            Edit(LIFECYCLE, "if not retry.wait(exc.lost):", "if retry.next_seconds() and retry.attempts > 20:"),
+            Edit(
+                "src/stratalog/documents/redaction.py",
+                "            log.environment.clock.sleep(wait_seconds)\n",
+                "",
+            ),
+            Edit(
+                "src/stratalog/records/redaction.py",
+                "if not retry.wait(exc):",
+                "if retry.next_seconds() and retry.attempts > 5:",
+            ),
+        ),
+        (
+            "tests/log/test_lost_races.py::test_a_call_that_keeps_losing_backs_off_until_its_time_is_over",
+            "tests/documents/test_redaction.py::test_a_redaction_that_keeps_losing_waits_between_its_tries",
+            "tests/records/test_redaction.py::test_a_redaction_that_keeps_losing_waits_between_its_tries",
+        ),
     ),
 )

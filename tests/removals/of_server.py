@@ -434,4 +434,19 @@ REMOVALS: tuple[Removal, ...] = (
         ),
         ("tests/log/test_admission.py::test_refusals_of_two_organisations_at_once_are_both_counted",),
     ),
+    Removal(
+        "B414",
+        (
+            Edit("src/stratalog/server/siblings.py", "if len(text) > SIBLING_LINE_BYTES_MAX:", "if not text:"),
+            Edit(
+                "src/stratalog/server/siblings.py",
+                "            is_rest = True\n            continue\n",
+                "            return\n",
+            ),
+        ),
+        (
+            "tests/server/test_siblings.py::test_metrics_that_are_too_long_are_left_out",
+            "tests/server/test_siblings.py::test_a_line_that_is_no_message_is_dropped",
+        ),
+    ),
 )

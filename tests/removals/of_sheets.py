@@ -74,7 +74,7 @@ REMOVALS: tuple[Removal, ...] = (
     ),
     Removal(
         "B131",
-        (Edit(f"{WEB}/dom.js", '{ class: "told", role:', '{ class: "toast", role:'),),
+        (Edit(f"{WEB}/dom.js", '{ class: "notice", role:', '{ class: "toast", role:'),),
         (story("aRefusedTitleStaysToBeCorrected"),),
     ),
     Removal(
@@ -630,24 +630,13 @@ REMOVALS: tuple[Removal, ...] = (
     ),
     Removal(
         "B374",
-        (Edit(f"{SHEET}/retention.py", "if low < parent.version and", "if low > parent.version and"),),
+        (Edit("src/stratalog/log/floors.py", "for parent in record.lineage:", "for parent in ():"),),
         (f"{TESTS}/test_forgotten.py::test_a_copy_is_read_and_changed_after_its_source_has_forgotten_versions",),
     ),
     Removal(
         "B374",
         (Edit(f"{SHEET}/blame.py", "if fact.version >= self._after:", "if fact.version:"),),
         (f"{TESTS}/test_forgotten.py::test_a_restored_version_that_is_forgotten_is_told_with_its_content",),
-    ),
-    Removal(
-        "B374",
-        (
-            Edit(
-                "src/stratalog/log/log.py",
-                "snapshot = self.snapshot_at(version) if version >= self.floor() else None",
-                "snapshot = None",
-            ),
-        ),
-        (f"{TESTS}/test_forgotten.py::test_each_version_from_the_floor_on_is_the_same_and_can_be_changed",),
     ),
     Removal(
         "B375",

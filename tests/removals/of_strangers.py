@@ -141,8 +141,8 @@ REMOVALS: tuple[Removal, ...] = (
         (
             Edit(
                 "src/stratalog/cli/files.py",
-                'descriptor, temporary = tempfile.mkstemp(prefix=".stratalog-", suffix=".partial", dir=target.parent)',
-                'descriptor = os.open(temporary := f"{target}.partial", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)',
+                'made, temporary = tempfile.mkstemp(prefix=".stratalog-", suffix=".partial", dir=target.parent)',
+                'made = os.open(temporary := f"{target}.partial", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)',
             ),
         ),
         (
@@ -153,7 +153,13 @@ REMOVALS: tuple[Removal, ...] = (
     ),
     Removal(
         "B386",
-        (Edit("src/stratalog/cli/files.py", "if target.exists() and not target.is_file():", "if False:"),),
+        (
+            Edit(
+                "src/stratalog/cli/files.py",
+                "if descriptor is not None or (Path(path).exists() and not Path(path).is_file()):",
+                "if descriptor is not None:",
+            ),
+        ),
         ("tests/cli/test_user_files.py::test_a_pipe_is_written_directly",),
     ),
     Removal(
@@ -177,5 +183,25 @@ REMOVALS: tuple[Removal, ...] = (
             ),
         ),
         ("tests/cli/test_user_files.py::test_a_file_of_something_else_is_not_cut_by_verify",),
+    ),
+    Removal(
+        "B415",
+        (
+            Edit("src/stratalog/cli/files.py", "descriptor = _descriptor_of(str(path))", "descriptor = None"),
+            Edit(
+                "src/stratalog/cli/files.py",
+                "(Path(path).exists() and not Path(path).is_file())",
+                "(Path(os.path.realpath(path)).exists() and not Path(path).is_file())",
+            ),
+            Edit(
+                "src/stratalog/cli/files.py",
+                "if cause.errno in _NOT_REPLACEABLE and target.exists():",
+                "if cause.errno is None:",
+            ),
+        ),
+        (
+            "tests/cli/test_user_files.py::test_the_standard_output_is_written_directly",
+            "tests/cli/test_user_files.py::test_an_existing_file_that_cannot_be_replaced_is_an_error_that_says_so",
+        ),
     ),
 )

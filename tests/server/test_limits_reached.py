@@ -151,7 +151,7 @@ def test_all_presence_of_a_process_waits_for_its_bytes(monkeypatch: pytest.Monke
             store.create("acme", name)
             listener = await made.join("acme", name)
             listener.show({"cell": "A1"})
-        return [made.tell_presence()]
+        return [made.broadcast_presence()]
 
     (seconds,) = asyncio.run(story())
     assert seconds is not None

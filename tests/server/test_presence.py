@@ -41,14 +41,14 @@ class Listening:
 def test_who_knows_the_rest_is_told_what_changed_and_others_the_whole() -> None:
     presence, new, old, known = PresenceBoard(), Listening(needs_all=True), Listening(takes_changes=False), Listening()
     presence.show("a", ADA, 1)
-    presence.tell([known], 0)
+    presence.broadcast([known], 0)
     known.read()
     presence.show("b", ANONYMOUS, 2)
-    presence.tell([new, old, known], 0)
+    presence.broadcast([new, old, known], 0)
     whole = Here({"a": 1, "b": 2}, {"a": PresentPrincipal("u-ada", "Ada")})
     assert (new.read(), old.read(), known.read()) == (whole, whole, HereChanged({"b": 2}))
     presence.show("a", ADA, None)
-    presence.tell([new, old, known], 0)
+    presence.broadcast([new, old, known], 0)
     assert (new.read(), old.read(), known.read()) == (
         HereChanged({"a": None}),
         Here({"b": 2}),
@@ -60,10 +60,10 @@ def test_who_is_slow_has_one_message_waiting_and_then_gets_the_whole() -> None:
     presence, slow = PresenceBoard(), Listening()
     for number in range(100):
         presence.show(f"c{number}", ANONYMOUS, number)
-        presence.tell([slow], 0)
+        presence.broadcast([slow], 0)
     assert slow.read() == HereChanged({"c0": 0})
     assert slow.needs_all
-    presence.tell([slow], 0)
+    presence.broadcast([slow], 0)
     assert slow.read() == Here({f"c{number}": number for number in range(100)})
     assert not slow.needs_all
 
@@ -71,22 +71,22 @@ def test_who_is_slow_has_one_message_waiting_and_then_gets_the_whole() -> None:
 def test_listeners_share_one_text() -> None:
     presence, listeners = PresenceBoard(), [Listening() for _ in range(200)]
     presence.show("a", ADA, "x" * 1000)
-    presence.tell(listeners, 0)
+    presence.broadcast(listeners, 0)
     assert len({id(listener.frame.json) for listener in listeners if listener.frame}) == 1
 
 
 def test_two_hundred_who_show_as_much_as_they_may_cost_no_more_than_the_bytes_of_a_second() -> None:
     presence, listeners = PresenceBoard(), [Listening() for _ in range(200)]
-    now_ms, sent, tellings = 0.0, 0, 0
+    now_ms, sent, broadcasts = 0.0, 0, 0
     while now_ms < 600_000:
         for number in range(200):
-            presence.show(f"c{number:03d}", ANONYMOUS, f"{tellings}-" + "x" * 1000)
-        sent += presence.tell(listeners, now_ms)
-        tellings += 1
+            presence.show(f"c{number:03d}", ANONYMOUS, f"{broadcasts}-" + "x" * 1000)
+        sent += presence.broadcast(listeners, now_ms)
+        broadcasts += 1
         for listener in listeners:
             listener.read()
         now_ms = presence.due_ms
-    assert tellings > 1
+    assert broadcasts > 1
     assert sent / (now_ms / 1000) <= PRESENCE_ROOM_BYTES_PER_SECOND * 1.01
 
 
@@ -97,7 +97,7 @@ def test_two_hundred_who_show_as_much_as_they_may_cost_no_more_than_the_bytes_of
 def test_the_pause_grows_with_the_listeners(listeners: int, seconds: float) -> None:
     presence = PresenceBoard()
     presence.show("a", ADA, 1)
-    presence.tell([Listening() for _ in range(listeners)], 0)
+    presence.broadcast([Listening() for _ in range(listeners)], 0)
     assert presence.due_ms == pytest.approx(seconds * 1000)
 
 
@@ -108,7 +108,7 @@ def test_one_principal_is_shown_so_often_and_leaves_room_for_others() -> None:
     assert presence.show("b", Principal(id="u-bob"), 1)
     assert presence.show("a0", ADA, None)
     assert presence.show("a199", ADA, 2)
-    presence.tell([listener], 0)
+    presence.broadcast([listener], 0)
     whole = listener.read()
     assert isinstance(whole, Here)
     assert len(whole.present) == PRESENCE_PER_PRINCIPAL_MAX + 1

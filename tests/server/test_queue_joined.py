@@ -19,7 +19,7 @@ from stratalog.limits import MUTATIONS_PER_BATCH_MAX
 from stratalog.ports.queue import Message
 from stratalog.protocol import Draft, Mutation
 from stratalog.worker import settlement
-from stratalog.worker.coalescing import JOINED_BYTES_MAX, join
+from stratalog.worker.coalescing import COALESCED_BYTES_MAX, coalesce
 from stratalog.worker.settlement import Settlement, Settler
 from tests.server.queue_path import Killed, QueuePath, kill, named, put
 
@@ -87,7 +87,7 @@ def test_numbers_that_do_not_run_on_are_not_joined(first: tuple[Mutation, ...], 
     path = QueuePath()
     path.push(*first)
     path.push(*second)
-    assert len(join(path.store.environment.blobs, path.waiting())) <= 1
+    assert len(coalesce(path.store.environment.blobs, path.waiting())) <= 1
 
 
 def test_each_principal_is_applied_for_itself() -> None:
@@ -114,7 +114,7 @@ def test_a_message_that_was_given_out_before_goes_alone() -> None:
 def test_what_is_large_or_many_goes_alone() -> None:
     path = QueuePath()
     for id in (1, 2, 3):
-        path.push(put("ada", id, f"k{id}", path.clock.random_bytes(JOINED_BYTES_MAX // 2)))
+        path.push(put("ada", id, f"k{id}", path.clock.random_bytes(COALESCED_BYTES_MAX // 2)))
     assert len(settled(path)) == 1
     many = QueuePath()
     many.push(*[put("ada", id) for id in range(1, MUTATIONS_PER_BATCH_MAX)])

@@ -6,7 +6,6 @@ import asyncio
 import signal
 import socket
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -105,18 +104,46 @@ def test_hints_and_presence_reach_their_callbacks() -> None:
     assert heard == [("acme", "plan"), PresenceRequest("acme", "budget")]
 
 
-@pytest.mark.parametrize("ending", ["the supervisor ends", "a line over the bound"])
-def test_a_process_without_its_supervisor_ends_itself(ending: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_metrics_that_are_too_long_are_left_out(caplog: pytest.LogCaptureFixture) -> None:
+    process = Supervised()
+
+    async def metrics() -> str:
+        return "x" * SIBLING_LINE_BYTES_MAX
+
+    process.siblings.metrics = metrics
+
+    async def act() -> Any:
+        await process.give(MetricsRequest(2, 5))
+        return await process.line()
+
+    assert process.run(act) == MetricsResponse(0, 2, 5, "")
+    assert "type=MetricsResponse size=" in caplog.text
+
+
+@pytest.mark.parametrize(
+    "line",
+    [b"x" * SIBLING_LINE_BYTES_MAX + b"\n", b"x" * (3 * SIBLING_LINE_BYTES_MAX) + b"\n", b"{}\n", b"\n"],
+    ids=["longer by its end", "longer by far", "no message", "empty"],
+)
+def test_a_line_that_is_no_message_is_dropped(line: bytes, caplog: pytest.LogCaptureFixture) -> None:
+    process = Supervised()
+
+    async def act() -> Any:
+        await asyncio.get_running_loop().sock_sendall(process.stream, line)
+        await process.give(MetricsRequest(2, 5))
+        return await process.line()
+
+    assert process.run(act) == MetricsResponse(0, 2, 5, "")
+    assert caplog.text.count("is dropped") == 1
+
+
+def test_a_process_without_its_supervisor_ends_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     process = Supervised()
     killed: list[Any] = []
     monkeypatch.setattr(siblings.os, "kill", lambda pid, number: killed.append(number))
 
     async def act() -> None:
-        if ending == "the supervisor ends":
-            process.stream.shutdown(socket.SHUT_WR)
-        else:
-            with suppress(ConnectionError):  # the process may close the stream before it has read everything
-                await asyncio.get_running_loop().sock_sendall(process.stream, b"x" * (2 * SIBLING_LINE_BYTES_MAX + 1))
+        process.stream.shutdown(socket.SHUT_WR)
         while not killed:
             await asyncio.sleep(0)
 

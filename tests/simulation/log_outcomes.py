@@ -23,10 +23,15 @@ class Change:
     the answer.
     """
 
-    def __init__(self, kind: str, name: tuple[str, str], moment: Callable[[], int], prefix: str = "") -> None:
+    def __init__(
+        self, kind: str, name: tuple[str, str], moment: Callable[[], int], prefix: str = "", source: str = ""
+    ) -> None:
         self.kind = kind
         self.name = name
         self.prefix = prefix
+        self.source = source
+        """The prefix of the log that a call forks."""
+
         self.value = 0
         self.outcome: Answered | None = None
         self.error: StratalogError | None = None
@@ -88,25 +93,28 @@ def _check_done(change: Change, log: LogTruth) -> None:
     elif change.kind == "delete":
         if log.deleted is None or not change.sent < log.deleted <= change.answered:
             raise Violation("deleted", "an acknowledged deletion did not happen during its call", change=change)
-    elif not log.floor_at(change.sent) <= change.value <= log.floor_at(change.answered):
+    # The floor of a fork can be an ancestor's, below the fork's own first version.
+    elif not log.floor_at(change.sent) <= change.value <= max(log.floor_at(change.answered), log.first - 1):
         raise Violation("floor", "a returned floor was not valid at any time during the call", change=change)
 
 
 def _check_refused(change: Change, truth: Truth) -> None:
-    """Check that the reason of a final error was true at some moment of the call.
-
-    For VersionForgotten, check only that the floor in the error is above the version of the fork.
-    """
+    """Check that the reason of a final error was true at some moment of the call."""
     if change.kind in CREATIONS and type(change.error) is Conflict and not _was_taken(change, truth):
         raise Violation("created", "a creation failed although the name was free", change=change)
     if change.kind == "delete" and isinstance(change.error, NotFound):
         deleted = truth.logs[change.prefix].deleted
         if deleted is None or deleted > change.answered:
             raise Violation("deleted", "a call reported an existing log as deleted", change=change)
-    if change.kind == "fork" and isinstance(change.error, VersionForgotten):
-        floor = change.error.details.get("floor")
-        if floor is not None and floor <= change.value:
-            raise Violation("created", "a version at or above the floor was reported as forgotten", change=change)
+    if change.kind == "fork" and isinstance(change.error, VersionForgotten) and not _was_forgotten(change, truth):
+        raise Violation("created", "a version at or above the floor was reported as forgotten", change=change)
+
+
+def _was_forgotten(change: Change, truth: Truth) -> bool:
+    """Return whether the version to fork was below the floor, or may have been swept with the deleted log."""
+    deleted = truth.logs[change.source].deleted
+    is_deleted = deleted is not None and deleted <= change.answered
+    return is_deleted or change.value < truth.floor_at(change.source, change.answered)
 
 
 def _was_taken(change: Change, truth: Truth) -> bool:

@@ -36,12 +36,23 @@ class Answer(msgspec.Struct, frozen=True, gc=False):
 class LogTruth:
     """One incarnation of a log: the write and the commit of each version. A moment is the number of commits so far."""
 
-    def __init__(self, name: tuple[str, str], created: int, first: int, floor: int, before: bytes) -> None:
+    def __init__(
+        self,
+        name: tuple[str, str],
+        created: int,
+        first: int,
+        floor: int,
+        before: bytes,
+        parents: Sequence[tuple[str, int]] = (),
+    ) -> None:
         self.name = name
         """The organisation and the name of the log, as written in keys."""
 
         self.created = created
         self.first = first
+        self.parents = parents
+        """The ancestors of a fork, oldest first: the prefix of each, and its last version that belongs to the fork."""
+
         self.before = before
         """The hash before the first entry."""
 
@@ -97,6 +108,14 @@ class Truth:
         }
         return found | {entry.version: entry.write_id for entry in self.logs[prefix].found}
 
+    def floor_at(self, prefix: str, moment: int) -> int:
+        """Return the oldest version of a log that the log and its ancestors kept after ``moment`` commits."""
+        floor, before = self.logs[prefix].floor_at(moment), 0
+        for parent, version in self.logs[prefix].parents:
+            theirs = self.logs[parent].floor_at(moment)
+            floor, before = max(floor, theirs if theirs > before else 0), version
+        return floor
+
     def _learn(self, item: Item, moment: int) -> None:
         attributes: Any = item.attributes
         if item.sort == "name":
@@ -109,7 +128,9 @@ class Truth:
         own = self.logs.get(prefix)
         if own is None:
             organisation, _, name = partition.partition("/")
-            log = LogTruth((organisation, name), moment, attributes["s"], attributes["f"], self._beginning(attributes))
+            parents = _parents(attributes)
+            before = self._beginning(attributes, parents)
+            log = LogTruth((organisation, name), moment, attributes["s"], attributes["f"], before, parents)
             if any(other.name == log.name and other.deleted is None for other in self.logs.values()):
                 raise Violation("created", "a log was created under the name of an existing log", log=prefix)
             self.logs[prefix] = log
@@ -122,12 +143,12 @@ class Truth:
         if own.deleted != (moment if "d" in attributes else None):
             raise Violation("deleted", "a log's name record contradicts its end marker", log=prefix, moment=moment)
 
-    def _beginning(self, attributes: Any) -> bytes:
+    def _beginning(self, attributes: Any, parents: Sequence[tuple[str, int]]) -> bytes:
         """Return the hash before a new log's first entry: the hash of its origin, or of the version at its fork."""
-        if "p" not in attributes:
+        if not parents:
             return hashlib.sha256(b"stratalog history 1\0" + attributes["g"].encode()).digest()
-        organisation, log, incarnation, version, _ = msgspec.msgpack.decode(attributes["p"])[-1]
-        return self.logs[f"{escape(organisation)}/{escape(log)}@{incarnation}"].hash_at(version)
+        prefix, version = parents[-1]
+        return self.logs[prefix].hash_at(version)
 
     def _learn_entry(self, log: LogTruth, segment: int, version: int, attributes: Any, moment: int) -> None:
         if (segment, version) != (log.segment, log.head + 1) or log.deleted is not None:
@@ -143,6 +164,12 @@ class Truth:
             log.hashes.append(next_hash(log.hash_at(version - 1), version, attributes))
             if log.hashes[-1] != attributes["h"]:
                 raise Violation("chain", "an entry's hash does not follow from the hash before it", version=version)
+
+
+def _parents(attributes: Any) -> list[tuple[str, int]]:
+    """Return the ancestors in a name record: the prefix and the last version of each."""
+    lineage = msgspec.msgpack.decode(attributes["p"]) if "p" in attributes else []
+    return [(f"{escape(organisation)}/{escape(log)}@{inc}", version) for organisation, log, inc, version, _ in lineage]
 
 
 def next_hash(before: bytes, version: int, attributes: Any) -> bytes:

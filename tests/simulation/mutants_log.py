@@ -165,7 +165,7 @@ def _pin_unfenced(source: Any, record: Any) -> list[Any]:
 def _delete_head_first(log: Any) -> None:
     """The mutant of `delete_log` that reads the head, waits, and reads the name record, which fences a roll-over."""
     environment, record = log.environment, log.record
-    for _ in range(lifecycle.ATTEMPTS_MAX):
+    for _ in range(20):
         head = log.head()
         environment.clock.sleep(7200 * environment.clock.random())
         record = require_name(environment.index, record.organisation, record.name, record.incarnation)

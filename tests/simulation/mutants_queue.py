@@ -21,8 +21,8 @@ __all__ = ["MUTANTS"]
 
 _settle: Callable[[Worker, Sequence[Message]], int] = Worker._settle
 _trial: Any = execution._Trial
-_join = coalescing.join
-_settle_joined: Callable[[Settler, Sequence[Opened]], list[Settlement]] = Settler._settle_joined
+_coalesce = coalescing.coalesce
+_settle_coalesced: Callable[[Settler, Sequence[Opened]], list[Settlement]] = Settler._settle_coalesced
 
 
 def _acknowledge_first(self: Worker, messages: Sequence[Message]) -> int:
@@ -60,30 +60,30 @@ def _ports_count(self: Worker, messages: Sequence[Message]) -> int:
 
 
 def _backwards(blobs: Any, messages: Sequence[Message]) -> list[Opened]:
-    """Join messages in reverse order."""
-    return list(reversed(_join(blobs, messages)))
+    """Coalesce messages in reverse order."""
+    return list(reversed(_coalesce(blobs, messages)))
 
 
 def _any_numbers(reached: Any, mutations: Any) -> bool:
-    """Join pushes without a comparison of their numbers, even if a push leaves out its first mutations."""
+    """Coalesce pushes without a comparison of their numbers, even if a push leaves out its first mutations."""
     return True
 
 
 def _anybody(one: Opened) -> str:
-    """Join the pushes of several devices and apply all of them as the first device."""
+    """Coalesce the pushes of several devices and apply all of them as the first device."""
     return one.envelope.incarnation
 
 
-def _next_ones_outcomes(self: Settler, joined: Sequence[Opened]) -> list[Settlement]:
-    settled = _settle_joined(self, joined)
+def _next_ones_outcomes(self: Settler, coalesced: Sequence[Opened]) -> list[Settlement]:
+    settled = _settle_coalesced(self, coalesced)
     turned = [*settled[1:], settled[0]]
     return [Settlement(one.message, one.envelope, other.outcomes) for one, other in zip(settled, turned, strict=True)]
 
 
-def _all_for_one(self: Settler, joined: Sequence[Opened]) -> list[Settlement]:
+def _all_for_one(self: Settler, coalesced: Sequence[Opened]) -> list[Settlement]:
     """Apply only the first message, but count all messages as settled."""
-    first = self.settle(joined[0].message)
-    return [Settlement(one.message, one.envelope, first.outcomes if one is joined[0] else ()) for one in joined]
+    first = self.settle(coalesced[0].message)
+    return [Settlement(one.message, one.envelope, first.outcomes if one is coalesced[0] else ()) for one in coalesced]
 
 
 MUTANTS = (
@@ -120,26 +120,26 @@ MUTANTS = (
         replaced(Settler, "_document", _any_incarnation),
         ("failure", "heirs", "last"),
     ),
-    Mutant("queue: joined backwards", QueueWorld, replaced(settlement, "join", _backwards), ("settled", "failure")),
+    Mutant("queue: joined backwards", QueueWorld, replaced(settlement, "coalesce", _backwards), ("settled", "failure")),
     Mutant(
         "queue: joined whatever the numbers", QueueWorld, replaced(coalescing, "_run_on", _any_numbers), ("settled",)
     ),
     Mutant(
         "queue: joined in another's name",
         QueueWorld,
-        replaced(coalescing, "_speaks_for", _anybody),
+        replaced(coalescing, "_batch_key", _anybody),
         ("answers", "settled", "owners", "progress"),
     ),
     Mutant(
         "queue: outcome of another message",
         QueueWorld,
-        replaced(Settler, "_settle_joined", _next_ones_outcomes),
+        replaced(Settler, "_settle_coalesced", _next_ones_outcomes),
         ("outcomes",),
     ),
     Mutant(
         "queue: one applied, all acknowledged",
         QueueWorld,
-        replaced(Settler, "_settle_joined", _all_for_one),
+        replaced(Settler, "_settle_coalesced", _all_for_one),
         ("settled",),
     ),
 )

@@ -126,7 +126,7 @@ class Handle:
         """Raise Violation if a value inside the handle became older, even if no call has returned this value."""
         head = self.log.known_head()
         self._check_newest("head", head.version if head else None)
-        self._check_newest("floor", self.log._floor.value)
+        self._check_newest("floor", self.log._floor.require().version)
         if self.document is not None:
             state = self.document._states.cached
             self._check_newest("state", state.version if state else None)

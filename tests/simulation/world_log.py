@@ -146,7 +146,7 @@ class LogWorld:
         source = self._any_log(process, log)
         at = int(process.clock.random() * (source.head().version + 1))
         name = f"fork-{self.left[process.name]}"
-        change = self._change("fork", ORGANISATION, name)
+        change = self._change("fork", ORGANISATION, name, source=source.record.prefix)
         change.value = at
         forked = change.run(lambda: fork_log(source, name, at))
         change.prefix = forked.record.prefix
@@ -231,8 +231,8 @@ class LogWorld:
             except StratalogError as exc:
                 self.scheduler.counts.bump(f"turn ended by {exc.code}")
 
-    def _change(self, kind: str, organisation: str, name: str, prefix: str = "") -> Change:
-        self.changes.append(Change(kind, (organisation, name), self._moment, prefix))
+    def _change(self, kind: str, organisation: str, name: str, prefix: str = "", source: str = "") -> Change:
+        self.changes.append(Change(kind, (organisation, name), self._moment, prefix, source))
         return self.changes[-1]
 
     def _create(self, environment: Environment, organisation: str, name: str, kind: str) -> Log:

@@ -41,6 +41,24 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     return call
 
 
+def test_a_table_of_a_store_in_memory_needs_a_location_of_its_files(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("STRATALOG_STORE", "memory:")
+    before = [*tmp_path.iterdir()]
+    assert "give the location of the data files" in run("create", "acme/events", "--key", "id:long", code=2)
+    assert [*tmp_path.iterdir()] == before
+
+
+@pytest.mark.parametrize("url", ["store/", "./store", "file://{0}/store/", "store/../store"])
+def test_the_files_are_next_to_the_store_however_its_folder_is_written(
+    url: str, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("STRATALOG_STORE", url.format(tmp_path))
+    location = (tmp_path / "store-lake/acme/events").as_uri()
+    assert location in run("create", "acme/events", "--key", "id:long")
+
+
 def test_rows_go_in_are_kept_and_come_out(run: Run, tmp_path: Path) -> None:
     assert "created acme/events" in run("create", "acme/events", "--key", "id:long", "--split-at", "500")
     assert run("ingest", "acme/events", "0.parquet", "1.parquet", "--rows-per-file", "300") == "1,000 rows in 4 files\n"

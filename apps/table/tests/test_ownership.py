@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import shutil
@@ -99,6 +100,25 @@ def test_what_is_not_the_table_s_stays(table: Table, tmp_path: Path) -> None:
     maintain(table)
     assert [name for name in foreign if not (tmp_path / "lake" / name).exists()] == []
     assert len(data_in(tmp_path / "lake")) == 2
+
+
+def test_files_of_a_store_that_cannot_be_looked_at_are_not_taken_over(
+    table: Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The tests may run as root, who may look at everything. So `os.stat` fails for the store's folder."""
+    shutil.copytree(tmp_path / "store", tmp_path / "twin")
+    real = os.stat
+
+    def stat(path: Any, **options: Any) -> os.stat_result:
+        if str(path).startswith(str(tmp_path / "store")):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+        return real(path, **options)
+
+    with stratalog.open(tmp_path / "twin") as second:
+        twin = open_table(second, "acme", "events")
+        monkeypatch.setattr(os, "stat", stat)
+        with pytest.raises(DataFolderTaken, match="another store"):
+            fill(twin, 1)
 
 
 @pytest.mark.parametrize("content", ["thesis.txt", "index.sqlite", ".hidden", "folder/x"])

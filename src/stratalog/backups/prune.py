@@ -24,7 +24,10 @@ REMEMBERED_BYTES = 16
 
 
 class Pruned(msgspec.Struct, frozen=True):
-    """The backups, blobs and stored bytes that a prune removed, or in a dry run would remove."""
+    """The backups and blobs that a prune removed, or in a dry run would remove.
+
+    ``stored_bytes`` is the size of the blobs as stored, without the small manifests of the backups.
+    """
 
     backups: tuple[str, ...]
     blobs: int

@@ -23,11 +23,14 @@ __all__ = ["BackupVerification", "verify_backup"]
 
 
 class BackupVerification(msgspec.Struct, frozen=True):
-    """The amounts read, and the findings, each with a key of the repository or the name of a history."""
+    """The amounts read, and the findings, each with a key of the repository or the name of a history.
+
+    ``content_bytes`` is the size of the objects' content, which the repository stores compressed.
+    """
 
     id: str
     objects: int
-    stored_bytes: int
+    content_bytes: int
     histories: int
     findings: tuple[BackupFailure, ...]
 

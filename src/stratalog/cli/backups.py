@@ -87,7 +87,7 @@ def verify(session: Session, to: str, id: str | None) -> None:
         manifest = repository.manifest(id)
         with progress(f"verifying {manifest.id}", None) as step:
             report = verify_backup(repository, manifest, step)
-    read = f"{report.objects:,} objects with {size_text(report.stored_bytes)} and {report.histories:,} histories"
+    read = f"{report.objects:,} objects with {size_text(report.content_bytes)} and {report.histories:,} histories"
     session.answer(report, f"backup {report.id}: {read} read, {len(report.findings):,} damaged")
     _fail_for(session, report.findings, "damaged")
 

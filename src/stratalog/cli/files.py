@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -16,34 +18,70 @@ from stratalog.folders import sync_descriptor
 __all__ = ["output_file", "read_text"]
 
 
+_STANDARD = {"/dev/stdout": 1, "/dev/stderr": 2}
+_DESCRIPTOR = re.compile(r"/(?:dev|proc/self)/fd/([0-9]{1,9})")
+_NOT_REPLACEABLE = frozenset({errno.EACCES, errno.EPERM, errno.EROFS, errno.EBUSY})
+"""The errors of a folder in which the user may not make files, and of a file that is a mount point."""
+
+
 @contextmanager
 def output_file(path: str | Path) -> Iterator[BinaryIO]:
     """Yield a file for the content of ``path``. The content replaces an existing file once the block ends.
 
     After an error of the block an existing file is unchanged, and a missing one stays missing. A symbolic link stays a
-    link. A device or a pipe is written directly. Raises OSError, which names ``path``.
+    link. A device, a pipe or an open descriptor such as ``/dev/stdout`` is written directly. Raises Invalid if ``path``
+    is an existing file that cannot be replaced in its folder, else OSError, which names ``path``.
     """
-    target = Path(os.path.realpath(path))
-    if target.exists() and not target.is_file():
-        with target.open("wb") as out:
+    descriptor = _descriptor_of(str(path))
+    if descriptor is not None or (Path(path).exists() and not Path(path).is_file()):
+        with _opened(path, descriptor) as out:
             yield out
         return
+    target = Path(os.path.realpath(path))
     try:
         # Another command may write the same file, so the temporary file needs a name of its own.
-        descriptor, temporary = tempfile.mkstemp(prefix=".stratalog-", suffix=".partial", dir=target.parent)
+        made, temporary = tempfile.mkstemp(prefix=".stratalog-", suffix=".partial", dir=target.parent)
     except OSError as exc:
-        raise OSError(exc.errno, exc.strerror, str(path)) from exc
+        raise _refusal(exc, path, target) from exc
     try:
-        with os.fdopen(descriptor, "wb") as out:
+        with os.fdopen(made, "wb") as out:
             yield out
             out.flush()
-            sync_descriptor(descriptor)
+            sync_descriptor(made)
         if target.exists():
             shutil.copymode(target, temporary)
-        os.replace(temporary, target)
+        try:
+            os.replace(temporary, target)
+        except OSError as exc:
+            raise _refusal(exc, path, target) from exc
     finally:
         with suppress(FileNotFoundError):
             os.unlink(temporary)
+
+
+def _descriptor_of(path: str) -> int | None:
+    """Return the open descriptor of this process that a path names; None for another path."""
+    match = _DESCRIPTOR.fullmatch(path)
+    return int(match[1]) if match else _STANDARD.get(path)
+
+
+def _opened(path: str | Path, descriptor: int | None) -> BinaryIO:
+    """Open a device or pipe, or a copy of a descriptor, which continues at the position of the descriptor."""
+    try:
+        return Path(path).open("wb") if descriptor is None else os.fdopen(os.dup(descriptor), "wb")
+    except OSError as exc:
+        raise OSError(exc.errno, exc.strerror, str(path)) from exc
+
+
+def _refusal(cause: OSError, path: str | Path, target: Path) -> Exception:
+    """Return the error for a temporary file that could not be made, or could not replace ``target``."""
+    if cause.errno in _NOT_REPLACEABLE and target.exists():
+        return Invalid(
+            "a command replaces its output file, and this file cannot be replaced in its folder; name another file",
+            file=str(path),
+            reason=cause.strerror,
+        )
+    return OSError(cause.errno, cause.strerror, str(path))
 
 
 def read_text(path: Path) -> str:

@@ -41,7 +41,8 @@ def redact(document: Document, version: int) -> list[int]:
         return []
     keys = [change.key for change in read_commit(entry).patch if change.value is not None]
     retired: set[int] = set()
-    for _ in range(ATTEMPTS_MAX):
+    retry = log.environment.retry()
+    while True:
         record = require_name(log.environment.index, log.record.organisation, document.name, log.record.incarnation)
         if version <= record.floor:
             raise VersionForgotten("the version was forgotten meanwhile", document=document.name, floor=record.floor)
@@ -51,18 +52,19 @@ def redact(document: Document, version: int) -> list[int]:
         # Delete the snapshots before the entry is erased: a call after a crash in between finds the others and resumes.
         # The deletion is conditional on the name record, since a snapshot may meanwhile have become the base of a floor
         # or of a fork.
-        try:
-            retire_snapshots(log.environment, record, holding, retired)
-        except ConditionFailed:
-            continue
         check = Check(snapshots_partition(log.record.prefix), number(base.version), Equals("w", base.id))
         try:
+            retire_snapshots(log.environment, record, holding, retired)
             erase_entry(log.environment, log.record, version, [check])
-        except ConditionFailed:
+        except ConditionFailed as exc:
+            # A try proves a state, which can take longer than the time budget of a write. So the tries are counted.
+            wait_seconds = retry.next_seconds()
+            if retry.attempts == ATTEMPTS_MAX:
+                raise ContentionError("the document's snapshots kept changing", document=document.name) from exc
+            log.environment.clock.sleep(wait_seconds)
             continue
         log.forget_archived()
         return sorted(retired)
-    raise ContentionError("the document's snapshots kept changing", document=document.name)
 
 
 def _proven_base(document: Document, version: int, keys: list[str]) -> Snapshot:

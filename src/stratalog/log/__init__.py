@@ -9,6 +9,7 @@ entries             entries and events as index items
 bodies              large bodies as blobs
 blob_batch          the blobs of one commit, stored no later than the commit
 names               the name record: incarnation, segment, floor, parent
+floors              the oldest version that a log and its ancestors keep
 directory           the logs and records of an organisation
 head                the end of a log
 segments            runs of entries that share an index partition

@@ -35,11 +35,10 @@ from stratalog.log.names import NameRecord, Parent, name_put, read_name, require
 from stratalog.log.pins import Pin, pin_put
 from stratalog.log.segments import Segment, segment_put
 from stratalog.log.usage import Amounts
-from stratalog.ports.index import Absent, Item, Put, Write
+from stratalog.ports.index import Absent, Item, Put, Write, no_turn
 
 __all__ = ["create_log", "delete_log", "fork_log", "open_log"]
 
-ATTEMPTS_MAX = 20
 INCARNATION_CHARACTERS = 12
 ORIGIN_CHARACTERS = 24
 
@@ -107,7 +106,8 @@ def fork_log(
     head = log.head()
     if at > head.version or at < 0:
         raise NotFound("the version to fork does not exist", log=log.record.name, version=at)
-    for _ in range(ATTEMPTS_MAX):
+    retry = environment.retry()
+    while True:
         source = _holder(environment, log.record, at)
         if at < source.floor:
             raise VersionForgotten("the version is no longer kept", log=source.name, version=at, floor=source.floor)
@@ -124,45 +124,59 @@ def fork_log(
                 _lineage(source, at, log.hash_at(at)),
                 head.created_ms,
             )
-        except _SourceChanged:
+        except _SourceChanged as exc:
+            if not retry.wait(exc.lost):
+                raise ContentionError("other writers kept changing the log to fork", log=log.record.name) from exc.lost
             continue
         return Log(environment, record, upcasters, seen=seen)
-    raise ContentionError("other writers kept changing the log to fork", log=log.record.name)
 
 
 def delete_log(log: Log) -> None:
     """Delete the log. One commit writes an end marker as entry n + 1 and marks the name record as deleted.
 
     `sweep_deleted` removes the log's items later, when no process can rely on having seen them. A repeated call raises
-    NotFound.
+    NotFound. Raises ContentionError: the log is unchanged.
     """
+    retry = log.environment.retry()
+    lost: ConditionFailed | None = None
+    while True:
+        with log.turn() if lost else no_turn() as has_turn:
+            if lost and not retry.wait(lost, has_turn=has_turn):
+                raise ContentionError("other writers kept changing the log to delete", log=log.record.name) from lost
+            try:
+                _append_end(log)
+                break
+            except ConditionFailed as exc:
+                lost = exc
+    log.environment.counters["deletion"] += 1
+
+
+def _append_end(log: Log) -> None:
+    """Delete the log by one commit at its head. Raises ConditionFailed if another process changed the log first."""
     environment, record = log.environment, log.record
-    for _ in range(ATTEMPTS_MAX):
-        # Read the name record before the head. A later roll-over changes the record's revision, and the commit then
-        # fails. So the end marker is put only into the current segment.
-        record = require_name(environment.index, record.organisation, record.name, record.incarnation)
-        head = log.head()
-        seal = Item(
-            entries_partition(record.prefix, head.segment),
-            number(head.version + 1),
-            {"c": max(environment.clock.wall_ms(), head.created_ms), "k": END, "w": new_id(environment.clock)},
-        )
+    # Read the name record before the head. A later roll-over changes the record's revision, and the commit then fails.
+    # So the end marker is put only into the current segment.
+    record = require_name(environment.index, record.organisation, record.name, record.incarnation)
+    head = log.head()
+    seal = Item(
+        entries_partition(record.prefix, head.segment),
+        number(head.version + 1),
+        {"c": max(environment.clock.wall_ms(), head.created_ms), "k": END, "w": new_id(environment.clock)},
+    )
 
-        def landed(seal: Item = seal) -> bool:
-            stored = environment.index.get(seal.partition, seal.sort)
-            return stored is not None and stored.attributes.get("w") == seal.attributes["w"]
+    def landed() -> bool:
+        stored = environment.index.get(seal.partition, seal.sort)
+        return stored is not None and stored.attributes.get("w") == seal.attributes["w"]
 
-        try:
-            commit_once(environment, _deletion(record, seal, environment.clock.wall_ms()), landed)
-        except ConditionFailed:
-            continue
-        environment.counters["deletion"] += 1
-        return
-    raise ContentionError("other writers kept changing the log to delete", log=record.name)
+    commit_once(environment, _deletion(record, seal, environment.clock.wall_ms()), landed)
 
 
 class _SourceChanged(Exception):
-    """The log to fork from changed between reading it and the commit."""
+    """The log to fork from changed between reading it and the commit, which failed with ``lost``."""
+
+    def __init__(self, lost: ConditionFailed) -> None:
+        super().__init__(str(lost))
+        self.lost = lost
 
 
 def _create(
@@ -221,7 +235,7 @@ def _create(
             commit_once(environment, writes, landed)
     except ConditionFailed as exc:
         if min(exc.items) >= len(creation):
-            raise _SourceChanged from exc
+            raise _SourceChanged(exc) from exc
         raise Conflict("the name is in use", organisation=organisation, log=name) from exc
     environment.counters["creation"] += 1
     return record

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
+from operator import attrgetter
 
 from stratalog.clock import Observation
 from stratalog.errors import Invalid, NotFound, VersionForgotten
@@ -13,6 +14,7 @@ from stratalog.log.blob_batch import BlobBatch
 from stratalog.log.chain import genesis
 from stratalog.log.entries import Entry, Event, Upcasters
 from stratalog.log.environment import Environment
+from stratalog.log.floors import LogFloor, read_log_floor
 from stratalog.log.head import Head
 from stratalog.log.names import NameRecord, require_name
 from stratalog.log.pending_entry import prepare_entry
@@ -48,7 +50,7 @@ class Log:
         self.record = record
         """The name record at the time when the handle was made."""
 
-        self._floor: Newest[int] = Newest(int, record.floor)
+        self._floor: Newest[LogFloor] = Newest(attrgetter("version"), LogFloor(record.floor, record.floor_hash))
         self._hashes: dict[int, bytes] = {}
         self._appender = Appender(environment, record, self._entry_as_stored, self._segment_ready, seen)
         self._reader = Reader(environment, record.prefix, record.owner, upcasters)
@@ -145,14 +147,15 @@ class Log:
         return self.environment.retry(pace=self._appender.contention)
 
     def floor(self) -> int:
-        """Return the oldest version kept, read now; 0 while all versions are kept."""
-        record = self.record
-        floor = require_name(self.environment.index, record.organisation, record.name, record.incarnation).floor
-        return self.learn_floor(floor)
+        """Return the oldest version kept, read now; 0 while all versions are kept.
 
-    def learn_floor(self, floor: int) -> int:
-        """Remember a floor that the caller has read. Return the highest floor that this handle knows."""
-        return self._floor.offer(floor)
+        Every entry above the floor is kept. The floor of a fork can be an ancestor's, and can rise with it.
+        """
+        return self._read_floor().version
+
+    def learn_floor(self, record: NameRecord) -> int:
+        """Remember the floor of a record that the caller has read. Return the highest floor that this handle knows."""
+        return self._floor.offer(read_log_floor(self.environment.index, record)).version
 
     def entry(self, version: int) -> Entry:
         """Return one entry. Raises NotFound, VersionForgotten, Corrupt."""
@@ -273,7 +276,7 @@ class Log:
         head = self._appender.known_head()
         if head is not None and head.version == version:
             return head.hash
-        hash = self._hashes.get(version) if version >= self._floor.require() else None
+        hash = self._hashes.get(version) if version >= self._floor.require().version else None
         if hash is None:
             hash = self._hash_read(version)
             self.note_hash(version, hash)
@@ -286,25 +289,28 @@ class Log:
         self._hashes[version] = hash
 
     def _hash_read(self, version: int) -> bytes:
-        record = self.record
-        if version <= self._floor.require():
-            record = require_name(self.environment.index, record.organisation, record.name, record.incarnation)
-        if record.floor_hash and version == record.floor:
-            return record.floor_hash
-        return next((parent.hash for parent in record.lineage if parent.version == version), b"") or (
-            self._hash_in_entry(version)
-        )
-
-    def _hash_in_entry(self, version: int) -> bytes:
+        if hash := next((parent.hash for parent in self.record.lineage if parent.version == version), b""):
+            return hash
+        if version <= self._floor.require().version and (hash := self._hash_at_floor(version)):
+            return hash
         try:
             return self.entry(version).hash
         except VersionForgotten:
-            # The entry at a floor may be forgotten with its segment. The floor may be an ancestor's, or it may have
-            # risen since this handle read it. If the log has a state, the floor has a snapshot.
-            snapshot = self.snapshot_at(version) if version >= self.floor() else None
-            if snapshot is None or snapshot.version != version:
-                raise
-            return snapshot.hash
+            # The entry at a floor may be forgotten with its segment, and the floor may have risen since this handle
+            # read it.
+            if hash := self._hash_at_floor(version):
+                return hash
+            raise
+
+    def _hash_at_floor(self, version: int) -> bytes:
+        """Return the hash of the floor, read now, if ``version`` is the floor and the hash is not only in the entry."""
+        floor = self._read_floor()
+        return floor.hash if version == floor.version else b""
+
+    def _read_floor(self) -> LogFloor:
+        record = self.record
+        record = require_name(self.environment.index, record.organisation, record.name, record.incarnation)
+        return self._floor.offer(read_log_floor(self.environment.index, record))
 
     def _read(self, after: int, upto: int, head: Head) -> Iterator[Entry]:
         for parent, reader in self._ancestors:
@@ -332,7 +338,7 @@ class Log:
 
     def _check_above_floor(self, version: int) -> None:
         """Raise VersionForgotten below the floor, even while the segment of the version is still stored."""
-        floor = self._floor.require()
+        floor = self._floor.require().version
         if version < floor:
             raise VersionForgotten("the version is no longer kept", log=self.record.name, version=version, floor=floor)
 

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from stratalog.codec import encode, sha256
-from stratalog.errors import ConditionFailed, ContentionError, NotFound, RedactionRefused, VersionForgotten
+from stratalog.errors import ConditionFailed, Conflict, ContentionError, NotFound, RedactionRefused, VersionForgotten
 from stratalog.keys import entries_partition, number, snapshots_partition
 from stratalog.log.archive import open_archive, pack_archive
 from stratalog.log.blob_batch import BlobBatch
@@ -26,8 +26,6 @@ from stratalog.log.snapshots import Snapshot, list_snapshots
 from stratalog.ports.index import Check, Delete, Equals, Item, Put, Write
 
 __all__ = ["check_redactable", "check_unpinned", "erase_entry", "redact_entry", "retire_snapshots"]
-
-ATTEMPTS_MAX = 20
 
 
 def redact_entry(environment: Environment, record: NameRecord, version: int) -> list[int]:
@@ -96,39 +94,46 @@ def erase_entry(environment: Environment, record: NameRecord, version: int, chec
     Raises ConditionFailed if one of the checks does not hold, RedactionRefused for a fork, VersionForgotten,
     ContentionError.
     """
+    retry = environment.retry()
+    while (lost := _erase(environment, record, version, checks)) is not None:
+        if not retry.wait(lost):
+            raise ContentionError(
+                "other writers kept changing the log during the redaction", log=record.name, version=version
+            ) from lost
+
+
+def _erase(environment: Environment, record: NameRecord, version: int, checks: Sequence[Check]) -> Conflict | None:
+    """Try `erase_entry` once. Return None, or the conflict with another process that changed the log meanwhile."""
     prefix = record.prefix
-    for _ in range(ATTEMPTS_MAX):
-        newest = require_name(environment.index, record.organisation, record.name, record.incarnation)
-        check_unpinned(environment, newest, version)
-        segment = segment_holding(environment.index, prefix, version)
-        if segment is None or (segment.marked_ms and segment.archive is None):
-            raise VersionForgotten("the version is no longer kept", log=record.name, version=version)
-        stored = environment.index.get(entries_partition(prefix, segment.first), number(version))
-        blob_batch = BlobBatch(environment, held_bytes_max=0)  # put blobs at once, as for archives
-        writes: list[Write] = list(checks)
-        if stored is not None and "d" not in stored.attributes:
-            writes.append(Put(_erased(environment, record, stored), Equals("s", stored.attributes["s"])))
-        changed = _without(environment, record, segment, version, blob_batch) if segment.marked_ms else segment
-        if changed is not None and (len(writes) > len(checks) or changed is not segment):
-            writes.append(segment_change(prefix, changed))
-        if len(writes) == len(checks):
-            # The segment's items were freed between the two reads, so read again.
-            if stored is None and not segment.marked_ms:
-                continue
-            return
-        writes.append(name_put(msgspec.structs.replace(newest, revision=newest.revision + 1, redacted=True)))
-        blob_batch.refresh()
-        try:
-            commit_once(environment, writes, lambda: _is_erased(environment, record, version))
-        except ConditionFailed as exc:
-            if any(position < len(checks) for position in exc.items):
-                raise
-            continue
-        finally:
-            blob_batch.renew()
-        environment.counters["redaction"] += 1
-        return
-    raise ContentionError("other writers kept changing the log during the redaction", log=record.name, version=version)
+    newest = require_name(environment.index, record.organisation, record.name, record.incarnation)
+    check_unpinned(environment, newest, version)
+    segment = segment_holding(environment.index, prefix, version)
+    if segment is None or (segment.marked_ms and segment.archive is None):
+        raise VersionForgotten("the version is no longer kept", log=record.name, version=version)
+    stored = environment.index.get(entries_partition(prefix, segment.first), number(version))
+    blob_batch = BlobBatch(environment, held_bytes_max=0)  # put blobs at once, as for archives
+    writes: list[Write] = list(checks)
+    if stored is not None and "d" not in stored.attributes:
+        writes.append(Put(_erased(environment, record, stored), Equals("s", stored.attributes["s"])))
+    changed = _without(environment, record, segment, version, blob_batch) if segment.marked_ms else segment
+    if changed is not None and (len(writes) > len(checks) or changed is not segment):
+        writes.append(segment_change(prefix, changed))
+    if len(writes) == len(checks):
+        if stored is None and not segment.marked_ms:
+            return Conflict("the segment's entries were freed between two reads", log=record.name, version=version)
+        return None
+    writes.append(name_put(msgspec.structs.replace(newest, revision=newest.revision + 1, redacted=True)))
+    blob_batch.refresh()
+    try:
+        commit_once(environment, writes, lambda: _is_erased(environment, record, version))
+    except ConditionFailed as exc:
+        if any(position < len(checks) for position in exc.items):
+            raise
+        return exc
+    finally:
+        blob_batch.renew()
+    environment.counters["redaction"] += 1
+    return None
 
 
 def retire_snapshots(

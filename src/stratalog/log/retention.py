@@ -151,7 +151,7 @@ class _Raising:
                 record, wanted = self._look()
                 if wanted <= max(record.floor, self._log.first - 1):
                     _forget_below(self._log.environment, record.prefix, record.floor)
-                    return self._log.learn_floor(record.floor)
+                    return self._log.learn_floor(record)
                 # Another process may have raised the floor above a base that is below ``wanted``.
                 if plan is not None and self._proven_for == wanted and plan.floor > record.floor:
                     if self._commit(record, plan):

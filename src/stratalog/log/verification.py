@@ -74,7 +74,7 @@ class ChainReport(msgspec.Struct, frozen=True, kw_only=True):
 
     origin: str
     start: int
-    """0, the floor, or the version of a fork point if some entries of the ancestors are forgotten."""
+    """0, or the floor."""
 
     version: int
     hash: bytes
@@ -100,7 +100,7 @@ def verify_log(
 
     Raises NotFound, Unavailable, and VersionForgotten if the floor rises meanwhile.
     """
-    start = _start(log)
+    start = log.floor()
     before = log.hash_at(start)
     try:
         head = log.head()
@@ -225,28 +225,6 @@ def link_of(entry: Entry) -> Link:
         entry.hash,
         bool(entry.redacted),
     )
-
-
-def _start(log: Log) -> int:
-    """Return the version after which all entries are kept. Each ancestor of a fork may have forgotten entries."""
-    floor = log.floor()
-    start, before = floor, 0
-    for parent in log.record.lineage:
-        first = max(before, floor) + 1
-        if first <= parent.version and _is_forgotten(log, first):
-            start = parent.version
-        before = parent.version
-    return start
-
-
-def _is_forgotten(log: Log, version: int) -> bool:
-    try:
-        log.entry(version)
-    except VersionForgotten:
-        return True
-    except (Corrupt, NotFound):
-        pass
-    return False
 
 
 def _links(log: Log, after: int, upto: int, visit: Callable[[Entry], None]) -> Iterator[Link | Damage]:

@@ -73,10 +73,7 @@ def _samples(environment: Environment, log: Log) -> list[int]:
 
 
 def _content_of(log: Log, version: int) -> Any:
-    """Return a document's content digest at a version, or another log's entry; None if the version is forgotten.
-
-    A version above a fork's floor can be forgotten too, if the version belongs to an ancestor of the fork.
-    """
+    """Return a document's content digest at a version, or another log's entry; None if the version is forgotten."""
     try:
         if log.record.kind == "document":
             return Document(log, Rules()).at(version).content_digest()

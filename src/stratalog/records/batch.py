@@ -37,8 +37,8 @@ from stratalog.records.versions import (
 __all__ = ["PUT_THREADS", "NewBody", "Stored", "put_many", "put_through", "would_put"]
 
 PUT_THREADS = 16
-TURN_BODIES = 400
-TURN_BYTES = 32 * 1024 * 1024
+BATCH_BODIES = 400
+BATCH_BYTES = 32 * 1024 * 1024
 WRITE_OVERHEAD_BYTES = 1024
 
 
@@ -183,8 +183,8 @@ def put_through(
 ) -> Iterator[Stored]:
     """Yield the results of all bodies in order. Use the threads of ``pool``, or joint commits if ``pool`` is None."""
     rest = iter(bodies)
-    while turn := _turn(rest):
-        puts = [_Put(environment, organisation, heads, body) for body in turn]
+    while batch := _next_batch(rest):
+        puts = [_Put(environment, organisation, heads, body) for body in batch]
         if pool is None:
             _put_jointly(environment, puts)
             yield from (put.finish() for put in puts)
@@ -282,16 +282,16 @@ def _decide(call: RecordCall, body: NewBody, given: dict[str, Attribute], conten
     return next_newer(call, given, content, body.source_time_ms, body.changed_only)
 
 
-def _turn(rest: Iterator[NewBody]) -> list[NewBody]:
-    """Return the next bodies, at most `TURN_BODIES`, ending after the body that passes `TURN_BYTES`."""
-    turn: list[NewBody] = []
+def _next_batch(rest: Iterator[NewBody]) -> list[NewBody]:
+    """Return the next bodies, at most `BATCH_BODIES`, ending after the body that passes `BATCH_BYTES`."""
+    batch: list[NewBody] = []
     size = 0
-    for body in islice(rest, TURN_BODIES):
-        turn.append(body)
+    for body in islice(rest, BATCH_BODIES):
+        batch.append(body)
         size += len(body.body)
-        if size > TURN_BYTES:
+        if size > BATCH_BYTES:
             break
-    return turn
+    return batch
 
 
 def _key(write: Write) -> tuple[str, str]:

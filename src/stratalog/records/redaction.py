@@ -14,15 +14,14 @@ from stratalog.records.versions import TOMBSTONE, Name
 
 __all__ = ["redact_item"]
 
-ATTEMPTS_MAX = 5
-
 
 def redact_item(environment: Environment, name: Name, version: int) -> Item:
     """Erase the body of a version, on condition that its item is unchanged; return the resulting item.
 
     A deleted or redacted version is left as it is. Raises NotFound, VersionForgotten, Unavailable.
     """
-    for _ in range(ATTEMPTS_MAX):
+    retry = environment.retry()
+    while True:
         item = item_of(environment, name, version)
         if "d" in item.attributes or item.attributes.get("k") == TOMBSTONE:
             return item
@@ -33,11 +32,14 @@ def redact_item(environment: Environment, name: Name, version: int) -> Item:
                 [Put(erased, Equals("s", item.attributes["s"]))],
                 lambda: "d" in item_of(environment, name, version).attributes,
             )
-        except ConditionFailed:
-            continue  # another process redacted or freed the version
+        except ConditionFailed as exc:  # another process redacted or freed the version
+            if not retry.wait(exc):
+                raise Unavailable(
+                    "another process kept changing the version during the redaction", record=name.id, version=version
+                ) from exc
+            continue
         environment.counters["record redaction"] += 1
         return erased
-    raise Unavailable("another process kept changing the version during the redaction", record=name.id, version=version)
 
 
 def _erased(item: Item) -> Item:

@@ -297,11 +297,11 @@ class Hub:
     async def _watch_presence(self) -> None:
         while True:
             self._moved_event = anyio.Event()
-            while (seconds := self.tell_presence()) is not None:
+            while (seconds := self.broadcast_presence()) is not None:
                 await anyio.sleep(seconds)
             await self._moved_event.wait()
 
-    def tell_presence(self) -> float | None:
+    def broadcast_presence(self) -> float | None:
         """Send presence to the listeners of each document whose presence changed and whose pause is over.
 
         Returns the seconds until the next document is due, or None if no document waits.
@@ -312,7 +312,7 @@ class Hub:
             if due_ms > now_ms:
                 return (due_ms - now_ms) / 1000
             del self._moved[room]
-            size = room.presence.tell(room.listeners, now_ms)
+            size = room.presence.broadcast(room.listeners, now_ms)
             self._metrics.presence_bytes.inc(size)
             self._presence_due_ms = now_ms + 1000 * size / PRESENCE_BYTES_PER_SECOND
         return None

@@ -99,7 +99,7 @@ class PresenceBoard:
         """Return the state that a connection shows; None if it shows none."""
         return self._shown[id][0] if id in self._shown else None
 
-    def tell(self, listeners: Collection[PresenceListener], now_ms: float) -> int:
+    def broadcast(self, listeners: Collection[PresenceListener], now_ms: float) -> int:
         """Send changes to the listeners that have the rest, and full presence to other listeners.
 
         Return the bytes sent.

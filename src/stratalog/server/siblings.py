@@ -7,10 +7,11 @@ line is one JSON object with a ``type``. Commits travel as hints, and presence a
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import signal
 import socket
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -89,8 +90,34 @@ Line = Started | Ended | Committed | PresenceRequest | ConnectionPresence | Metr
 _decode = msgspec.json.Decoder(Line).decode
 
 
+_log = logging.getLogger("stratalog.server")
+
+
 async def _no_metrics() -> str:
     return ""
+
+
+async def _lines(reader: asyncio.StreamReader) -> AsyncIterator[Line]:
+    """Yield the lines of a stream until its end. A line that is too long, or that is no message, is dropped."""
+    is_rest = False
+    while True:
+        try:
+            text = await reader.readuntil(b"\n")
+        except asyncio.LimitOverrunError as exc:
+            await reader.readexactly(exc.consumed)
+            is_rest = True
+            continue
+        except asyncio.IncompleteReadError:
+            return
+        try:
+            line = None if is_rest else _decode(text)
+        except msgspec.DecodeError:
+            line = None
+        is_rest = False
+        if line is not None:
+            yield line
+        else:
+            _log.error("a message from another process is too long or malformed, and is dropped")
 
 
 class _PendingMetrics:
@@ -132,19 +159,27 @@ class Siblings:
         reader, self._writer = await asyncio.open_unix_connection(sock=self._connection, limit=SIBLING_LINE_BYTES_MAX)
         self.send(Started())
         try:
-            # Only this library writes the lines. A line that is too long is a fault, and a new process the remedy.
-            with suppress(ValueError, ConnectionError):
-                while line := await reader.readline():
-                    self._take(_decode(line))
+            with suppress(ConnectionError):
+                async for line in _lines(reader):
+                    self._take(line)
             os.kill(os.getpid(), signal.SIGTERM)
         finally:
             self._writer.close()
             self._writer = None
 
-    def send(self, line: Line) -> None:
-        """Send a line to all other processes. A line is lost if this process has not begun to run, or ends."""
+    def send(self, line: Line) -> bool:
+        """Send a line to all other processes. Return False, and send nothing, if the line is too long.
+
+        A line is lost if this process has not begun to run, or ends.
+        """
+        text = msgspec.json.encode(line) + b"\n"
+        if len(text) > SIBLING_LINE_BYTES_MAX:
+            kind, size = type(line).__name__, len(text)
+            _log.error("a message to the other processes is too long, and is dropped: type=%s size=%d", kind, size)
+            return False
         if self._writer is not None:
-            self._writer.write(msgspec.json.encode(line) + b"\n")
+            self._writer.write(text)
+        return True
 
     async def all_metrics(self) -> Mapping[int, str]:
         """Return the metrics of every process that answers in time, by the number of the process."""
@@ -173,7 +208,10 @@ class Siblings:
         self._heard = lambda organisation, name: None
 
     async def _respond(self, request: MetricsRequest) -> None:
-        self.send(MetricsResponse(self.process, request.process, request.number, await self.metrics()))
+        response = MetricsResponse(self.process, request.process, request.number, await self.metrics())
+        if not self.send(response):
+            # Without a response the request would wait for its whole time.
+            self.send(msgspec.structs.replace(response, text=""))
 
     def _take(self, line: Line) -> None:
         match line:

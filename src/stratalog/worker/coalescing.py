@@ -21,10 +21,10 @@ from stratalog.ports.blobs import Blobs
 from stratalog.ports.queue import Message
 from stratalog.worker.messages import Carried, Envelope, QueuedPush, open_push, read_message
 
-__all__ = ["JOINED_BYTES_MAX", "Opened", "join"]
+__all__ = ["COALESCED_BYTES_MAX", "Opened", "coalesce"]
 
-JOINED_BYTES_MAX = 128 * 1024
-"""The largest total size of the messages of a batch. Joining large messages would save little."""
+COALESCED_BYTES_MAX = 128 * 1024
+"""The largest total size of the messages of a batch. Coalescing large messages would save little."""
 
 
 class Opened(msgspec.Struct, frozen=True):
@@ -35,19 +35,19 @@ class Opened(msgspec.Struct, frozen=True):
     push: QueuedPush
 
 
-def join(blobs: Blobs, messages: Sequence[Message]) -> list[Opened]:
+def coalesce(blobs: Blobs, messages: Sequence[Message]) -> list[Opened]:
     """Return the first messages of a group that may form one batch; none if the first message must be handled alone."""
-    joined: list[Opened] = []
-    room, mutations_left = JOINED_BYTES_MAX, MUTATIONS_PER_BATCH_MAX
+    coalesced: list[Opened] = []
+    room, mutations_left = COALESCED_BYTES_MAX, MUTATIONS_PER_BATCH_MAX
     reached: dict[str, tuple[int, int]] = {}
     for opened in _readable(blobs, messages):
         room, mutations_left = room - len(opened.message.body), mutations_left - len(opened.push.mutations)
         if min(room, mutations_left) < 0 or not _run_on(reached, opened.push.mutations):
             break
-        if joined and _speaks_for(joined[0]) != _speaks_for(opened):
+        if coalesced and _batch_key(coalesced[0]) != _batch_key(opened):
             break
-        joined.append(opened)
-    return joined
+        coalesced.append(opened)
+    return coalesced
 
 
 def _readable(blobs: Blobs, messages: Sequence[Message]) -> Iterator[Opened]:
@@ -64,7 +64,7 @@ def _readable(blobs: Blobs, messages: Sequence[Message]) -> Iterator[Opened]:
             return
 
 
-def _speaks_for(opened: Opened) -> tuple[str, ...]:
+def _batch_key(opened: Opened) -> tuple[str, ...]:
     envelope, push = opened.envelope, opened.push
     names = (envelope.organisation, envelope.document, envelope.incarnation)
     return (*names, push.origin, push.group, push.owner, push.author)

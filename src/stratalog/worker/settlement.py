@@ -29,7 +29,7 @@ from stratalog.ports.queue import Message
 from stratalog.protocol.messages import Outcome
 from stratalog.store import Store
 from stratalog.worker.attempt_record import drop_attempts, read_attempts, write_attempts
-from stratalog.worker.coalescing import Opened, join
+from stratalog.worker.coalescing import Opened, coalesce
 from stratalog.worker.execution import SUSPECT_RECEIVES, TRANSIENT, apply, apply_one_by_one
 from stratalog.worker.messages import (
     Envelope,
@@ -87,10 +87,10 @@ class Settler:
         Raises the errors of `settle` for the first message. After an error of a port, call `settle` with the first
         message alone: the error may concern another message.
         """
-        joined = join(self._store.environment.blobs, messages) if len(messages) > 1 else []
-        if len(joined) > 1:
+        coalesced = coalesce(self._store.environment.blobs, messages) if len(messages) > 1 else []
+        if len(coalesced) > 1:
             try:
-                return self._settle_joined(joined)
+                return self._settle_coalesced(coalesced)
             except TRANSIENT:
                 raise
             except Exception:  # noqa: BLE001 - settling each message alone shows the faulty message
@@ -121,22 +121,22 @@ class Settler:
             write_attempts(index, message.id, msgspec.structs.replace(attempts, reason=reason, failed_ms=failed_ms))
         return reason
 
-    def _settle_joined(self, joined: Sequence[Opened]) -> list[Settlement]:
+    def _settle_coalesced(self, coalesced: Sequence[Opened]) -> list[Settlement]:
         """Apply messages as one batch. Raises NotFound if their document does not exist."""
-        first = joined[0]
+        first = coalesced[0]
         document = self._document(first.envelope)
         if document is None:
             raise NotFound("document not found", document=first.envelope.document)
-        _require_application(document, [opened.push for opened in joined])
-        outcomes = apply(document, first.push, [mutation for each in joined for mutation in each.push.mutations])
+        _require_application(document, [opened.push for opened in coalesced])
+        outcomes = apply(document, first.push, [mutation for each in coalesced for mutation in each.push.mutations])
         self.counts.update(outcome.status for outcome in outcomes)
-        self.counts["joined"] += len(joined)
+        self.counts["joined"] += len(coalesced)
         # With fewer outcomes, the slices below would end early without an error, and a message would lose its outcomes.
-        assert len(outcomes) == sum(len(each.push.mutations) for each in joined), "each mutation has one outcome"
+        assert len(outcomes) == sum(len(each.push.mutations) for each in coalesced), "each mutation has one outcome"
         left = iter(outcomes)
         return [
             Settlement(opened.message, opened.envelope, [*islice(left, len(opened.push.mutations))])
-            for opened in joined
+            for opened in coalesced
         ]
 
     def _document(self, envelope: Envelope) -> Document | None:

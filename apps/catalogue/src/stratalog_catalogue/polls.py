@@ -6,11 +6,11 @@ A source's checkpoint is stored only after all records before it are stored.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
-from stratalog import Invalid, NotFound, Records, Store, StratalogError, Unavailable
+from stratalog import Corrupt, Invalid, NotFound, Records, Store, StratalogError, Unavailable
 from stratalog.clock import Clock
 from stratalog.limits import POINTER_BYTES_MAX
 from stratalog.retry import Retry, RetryPolicy
@@ -27,6 +27,9 @@ __all__ = ["Connect", "Polled", "forget_checkpoint", "poll", "poll_source", "pre
 
 RETRY_POLICY = RetryPolicy(wait_seconds_first=0.5, wait_seconds_max=30)
 WITHHELD = "a complete state lacks too many records, so none was deleted; if it is correct, poll with --allow-deletions"
+
+BACKOFF_SECONDS_FIRST: Final = 60.0
+"""The time after which a source that failed once is due again. Each failure doubles it, up to ``every_seconds``."""
 
 RENAMED = "a rename of the source was interrupted; run it again"
 
@@ -60,9 +63,10 @@ def poll(
 ) -> Iterator[Polled]:
     """Poll these sources, or all that are not paused, and yield each outcome when the source's poll ends.
 
-    With ``due_only`` a source is polled only if its checkpoint was last stored at least ``every_seconds`` ago. With
-    ``dry_run`` the function ignores ``due_only``, reads the sources and writes nothing. Raises NotFound if a source is
-    missing, Invalid if a named source's settings cannot be read, and Unavailable.
+    With ``due_only`` a source is polled only if its checkpoint was last stored at least ``every_seconds`` ago. A source
+    whose last poll failed is due again after a back-off of at most ``every_seconds``. With ``dry_run`` the function
+    ignores ``due_only``, reads the sources and writes nothing. Raises NotFound if a named source is missing, Invalid
+    and Corrupt if its settings cannot be read, and Unavailable.
     """
     records, clock = store.records(organisation), store.environment.clock
     named = list(sources)
@@ -74,7 +78,7 @@ def poll(
             if named:
                 raise
             continue
-        except Invalid as exc:
+        except (Invalid, Corrupt) as exc:
             if named:
                 raise
             yield Polled(source=name, taken=IngestCounts(), reason=str(exc))
@@ -102,7 +106,7 @@ def poll_source(
 
     If a step fails because the source or the store is unavailable, the poll is retried from the newest checkpoint, with
     at most `CATALOGUE_POLL_TRIES_MAX` tries from one checkpoint. Raises Unavailable if the store is unavailable when
-    the poll reads the checkpoint or counts the failure.
+    the poll counts the failure.
 
     If a complete state lacks too many records, none is deleted unless ``allow_deletions`` is True, and the next poll
     reads the state again. A failed poll counts as a failure of the source. Repeated failures make the source a dead
@@ -111,8 +115,8 @@ def poll_source(
     counts = IngestCounts()
     tries, retry = 0, Retry(clock, RETRY_POLICY)
     while True:
-        checkpoint = _checkpoint(records, source)
         try:
+            checkpoint = _checkpoint(records, source)
             for step in _steps(source, checkpoint, connect, clock):
                 taken = take(records, source, step, progress, allow_deletions)
                 counts.add(taken)
@@ -200,10 +204,13 @@ def _retry_seconds(retry: Retry, cause: Exception) -> float:
 
 
 def _checkpoint(records: Records, source: Source) -> Checkpoint:
+    """Return the source's checkpoint, or {} without a checkpoint of its present scope. Raises Corrupt, Unavailable."""
     try:
-        checkpoint: Checkpoint = msgspec.json.decode(records.get(CHECKPOINTS + source.name).body)
+        checkpoint: Checkpoint = msgspec.json.decode(records.get(CHECKPOINTS + source.name).body, type=dict[str, Any])
     except NotFound:
         return {}
+    except msgspec.DecodeError as exc:
+        raise Corrupt("the source's checkpoint cannot be read", source=source.name, reason=str(exc)) from exc
     return checkpoint if checkpoint.get("location") == source.scope else {}
 
 
@@ -215,4 +222,17 @@ def _save_checkpoint(records: Records, source: Source, checkpoint: Checkpoint, n
 
 
 def _is_due(records: Records, source: Source, now_ms: int) -> bool:
-    return now_ms - int(_checkpoint(records, source).get("polled_ms", 0)) >= source.every_seconds * 1000
+    """Return whether a source should be polled now. A source whose checkpoint is damaged is: its poll reports that."""
+    failed = records.failure(POLLS + source.name)
+    if failed is not None and now_ms - failed.last_ms < _backoff_seconds(source, failed.failures) * 1000:
+        return False
+    try:
+        polled_ms = _checkpoint(records, source).get("polled_ms", 0)
+    except Corrupt:
+        return True
+    return not isinstance(polled_ms, int) or now_ms - polled_ms >= source.every_seconds * 1000
+
+
+def _backoff_seconds(source: Source, failures: int) -> float:
+    """Return the time from a source's last failure until the source is due again."""
+    return min(source.every_seconds, BACKOFF_SECONDS_FIRST * 2.0 ** min(failures - 1, 30))

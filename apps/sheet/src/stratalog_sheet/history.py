@@ -25,7 +25,7 @@ from stratalog_sheet.events import (
     target_of,
 )
 from stratalog_sheet.limits import SHEET_ACTIVITY_CELLS_MAX
-from stratalog_sheet.retention import read_retained, retained_after
+from stratalog_sheet.retention import read_retained
 
 __all__ = ["Activity", "Labels", "NamedVersion", "activity"]
 
@@ -68,8 +68,9 @@ class Labels:
             floor = self._log.floor()
             try:
                 self._read_after(max(self._read_to, floor))
-            except VersionForgotten:
-                self._read_after(retained_after(self._log, self._read_to))
+            except VersionForgotten:  # the floor rose meanwhile
+                floor = self._log.floor()
+                self._read_after(max(self._read_to, floor))
             return [self._named[version] for version in sorted(self._named) if version >= floor]
 
     def _read_after(self, version: int) -> None:

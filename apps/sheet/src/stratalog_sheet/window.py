@@ -10,7 +10,6 @@ from stratalog import Entry, Log
 from stratalog.errors import Invalid, LimitExceeded, VersionConflict, VersionForgotten
 from stratalog_sheet.branches import Standing, check_standing
 from stratalog_sheet.events import REDONE, Created, Imported, Restored, Revision, fact_of, target_of, titled_at
-from stratalog_sheet.retention import retained_after
 
 __all__ = ["Window", "fresh_window"]
 
@@ -113,7 +112,7 @@ def fresh_window(log: Log, reach: int, revision_at: Callable[[int], str]) -> Win
         try:
             window.follow(log.read(start, head.version, head=head))
         except VersionForgotten:
-            retained = min(retained_after(log), head.version)
+            retained = min(log.floor(), head.version)
             if retained <= lowest:
                 raise
             lowest = retained

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
@@ -107,7 +108,8 @@ def data_url(session: Session, table: str, data: str) -> str:
 
 
 def default_data_url(session: Session, table: str) -> str:
-    """Return the URL of the folder next to the store, or "" if the store's URL has `://` and is no `file://` URL."""
-    if "://" in session.url and not session.url.startswith("file://"):
+    """Return the URL of the folder next to the store, or "" if the store is not in a folder."""
+    if session.url == "memory:" or ("://" in session.url and not session.url.startswith("file://")):
         return ""
-    return Path(f"{session.url.removeprefix('file://')}-lake/{table}").absolute().as_uri()
+    folder = os.path.abspath(session.url.removeprefix("file://"))  # without the slash at the end of data/
+    return Path(f"{folder}-lake/{table}").as_uri()

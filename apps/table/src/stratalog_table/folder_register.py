@@ -157,17 +157,18 @@ class FolderRegister:
     def _exists(self, registration: Registration) -> bool:
         """Return whether the store of an entry exists.
 
-        A store with a URL counts as existing, and a store in memory counts as gone.
+        A store with a URL counts as existing, and so does a store that cannot be looked at: its table may own the
+        files. A store in memory counts as gone.
         """
         resolved = self._resolved(registration.store)
         if _is_elsewhere(resolved):
             return "://" in resolved
-        return os.path.exists(os.path.join(resolved, INDEX_FILE))
+        return _may_exist(os.path.join(resolved, INDEX_FILE))
 
 
 def check_vacant(folder: DataFolder) -> None:
     """Raise DataFolderTaken for a folder that is not empty, or is inside another table's folder or a store's blobs."""
-    if folder.is_local and os.path.exists(os.path.join(folder.base, INDEX_FILE)):
+    if folder.is_local and _may_exist(os.path.join(folder.base, INDEX_FILE)):
         raise DataFolderTaken("the folder for data files contains a store", data=folder.url)
     if not folder.is_empty():
         raise DataFolderTaken("the folder for data files is not empty", data=folder.url)
@@ -175,7 +176,7 @@ def check_vacant(folder: DataFolder) -> None:
     while above and above != below:
         if not folder.is_vacant(f"{above}/{REGISTER}"):
             raise DataFolderTaken("the folder for data files is inside another table's", data=folder.url, other=above)
-        is_store = folder.is_local and os.path.exists(os.path.join(above, INDEX_FILE))
+        is_store = folder.is_local and _may_exist(os.path.join(above, INDEX_FILE))
         if is_store and os.path.basename(below) == BLOBS_FOLDER:
             raise DataFolderTaken(
                 "the folder for data files is inside a store's folder of blobs", data=folder.url, store=above
@@ -191,6 +192,17 @@ def origin_of(log: Log) -> str:
 def _name(incarnation: str) -> str:
     """Return the name of a table's entry."""
     return f"{REGISTER}/{incarnation}{SUFFIX}"
+
+
+def _may_exist(path: str) -> bool:
+    """Return False only if no file has the path. `os.path.exists` returns False after any error."""
+    try:
+        os.stat(path)
+    except (FileNotFoundError, NotADirectoryError, ValueError):  # ValueError: a path with a null byte
+        return False
+    except OSError:
+        return True
+    return True
 
 
 def _is_elsewhere(text: str) -> bool:

@@ -79,7 +79,7 @@ function excess({ value, limit }) {
 
 /** Show a message at the lower edge of the page for some seconds. */
 export function toast(text, isBad = false) {
-  const shown = make("p", { class: "told", role: isBad ? "alert" : "status", "data-bad": isBad }, text);
+  const shown = make("p", { class: "notice", role: isBad ? "alert" : "status", "data-bad": isBad }, text);
   document.body.append(shown);
   setTimeout(() => shown.remove(), isBad ? 8000 : 4000);
 }

@@ -1,0 +1,80 @@
+"""Polls of several sources: damage of one source stops no other, and a source that fails is polled less often."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import stratalog
+from apps.catalogue.tests.helpers import Catalogue
+from stratalog.testing.clock import ManualClock
+from stratalog_catalogue.names import CHECKPOINTS, SETTINGS
+from stratalog_catalogue.polls import Polled, poll
+
+SCANS = {"format": "file", "transformer": "plain"}
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock()
+
+
+@pytest.fixture
+def catalogue(clock: ManualClock, tmp_path: Path) -> Iterator[Catalogue]:
+    with stratalog.open("memory:", clock=clock) as store:
+        made = Catalogue(store, tmp_path)
+        for name in ("first", "second"):
+            made.add(name, **SCANS)
+            made.write("text", source=name, name="a")
+        yield made
+
+
+def poll_due(catalogue: Catalogue) -> list[Polled]:
+    return list(poll(catalogue.store, "acme", catalogue.connect, due_only=True))
+
+
+@pytest.mark.parametrize("due_only", [False, True])
+@pytest.mark.parametrize("body", [b"not JSON", b"[]"])
+def test_a_damaged_checkpoint_stops_no_other_source(catalogue: Catalogue, body: bytes, due_only: bool) -> None:
+    catalogue.records.put(f"{CHECKPOINTS}first", body)
+    first, second = poll(catalogue.store, "acme", catalogue.connect, due_only=due_only)
+    assert "checkpoint cannot be read" in first.reason
+    assert (second.source, second.taken.new) == ("second", 1)
+
+
+def test_damaged_settings_stop_no_other_source(catalogue: Catalogue) -> None:
+    catalogue.records.put(f"{SETTINGS}first", b"not JSON")
+    first, second = poll(catalogue.store, "acme", catalogue.connect)
+    assert "settings" in first.reason
+    assert (second.source, second.taken.new) == ("second", 1)
+
+
+@pytest.mark.parametrize("polled_before", [False, True])
+def test_a_source_that_fails_is_due_after_a_back_off(
+    catalogue: Catalogue, clock: ManualClock, polled_before: bool
+) -> None:
+    if polled_before:
+        assert len(poll_due(catalogue)) == 2
+    (catalogue.folder / "first").rename(catalogue.folder / "away")
+    clock.sleep(3600)
+    assert [polled.reason != "" for polled in poll_due(catalogue)] == [True, False]
+    clock.sleep(59)
+    assert poll_due(catalogue) == []
+    clock.sleep(1)
+    assert [polled.source for polled in poll_due(catalogue)] == ["first"]
+    clock.sleep(60)
+    assert poll_due(catalogue) == []
+    clock.sleep(60)
+    (catalogue.folder / "away").rename(catalogue.folder / "first")
+    assert [polled.reason for polled in poll_due(catalogue)] == [""]
+    assert catalogue.records.failure("polls/first") is None
+
+
+def test_the_back_off_ends_at_the_interval_of_the_source(catalogue: Catalogue, clock: ManualClock) -> None:
+    catalogue.add("first", **SCANS, every_seconds=100.0)
+    (catalogue.folder / "first").rename(catalogue.folder / "away")
+    for _ in range(5):
+        assert poll_due(catalogue)[0].source == "first"
+        clock.sleep(100)

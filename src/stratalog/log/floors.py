@@ -1,0 +1,60 @@
+"""The floor of a log: its own floor, or in a fork the floor that an ancestor has raised since the fork was made."""
+
+from __future__ import annotations
+
+import msgspec
+
+from stratalog.log.names import NameRecord, Parent, read_name
+from stratalog.log.segments import list_segments
+from stratalog.log.snapshots import list_snapshots
+from stratalog.ports.index import Index
+
+__all__ = ["LogFloor", "read_log_floor"]
+
+
+class LogFloor(msgspec.Struct, frozen=True):
+    """The oldest version kept, 0 while all versions are kept, and its hash. An empty hash is stored elsewhere."""
+
+    version: int
+    hash: bytes
+
+
+def read_log_floor(index: Index, record: NameRecord) -> LogFloor:
+    """Return the oldest version of a log after which every entry is kept. One read for each ancestor that counts.
+
+    The floor of an ancestor forgets only the versions that the ancestor itself holds.
+    """
+    floor, before = LogFloor(record.floor, record.floor_hash), 0
+    for parent in record.lineage:
+        if parent.version > floor.version:
+            theirs = _floor_of_ancestor(index, parent)
+            if theirs.version > max(before, floor.version):
+                floor = theirs
+        before = parent.version
+    return floor
+
+
+def _floor_of_ancestor(index: Index, parent: Parent) -> LogFloor:
+    """Return the floor in an ancestor's name record, which stays after a deletion until another log gets the name."""
+    record = read_name(index, parent.organisation, parent.name)
+    if record is not None and record.incarnation == parent.incarnation:
+        return LogFloor(record.floor, record.floor_hash)
+    return _floor_of_segments(index, parent)
+
+
+def _floor_of_segments(index: Index, parent: Parent) -> LogFloor:
+    """Return the oldest version that an ancestor without a name record keeps.
+
+    Every entry above the forgotten segments is stored. If the ancestor has a state, its floor has the oldest snapshot.
+    """
+    forgotten = 0
+    for segment in list_segments(index, parent.prefix):
+        if not segment.marked_ms or segment.archive is not None:
+            break
+        forgotten = segment.last
+    if not forgotten:
+        return LogFloor(0, b"")
+    base = next(list_snapshots(index, parent.prefix, first=forgotten), None)
+    if base is not None and base.version <= parent.version:
+        return LogFloor(base.version, base.hash)
+    return LogFloor(min(forgotten + 1, parent.version), b"")
