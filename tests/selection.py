@@ -24,6 +24,7 @@ MUTANTS_SHARE = 1 / 4
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--quick", action="store_true", help="only tests of one process that take little time")
     parser.addoption("--sample-mutants", type=int, metavar="SEED", help="keep a quarter of the planted bugs")
+    parser.addoption("--on-postgresql", action="store_true", help="open each store in memory in PostgreSQL instead")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
