@@ -14,8 +14,8 @@ import pytest
 
 __all__ = ["drawn", "is_quick", "pytest_addoption", "pytest_collection_modifyitems"]
 
-SERVICES = {"aws", "aws_store", "bucket", "chromium", "deployed", "dynamo", "node", "sqs"}
-PARAMETERS = {"aws", "dynamodb"}
+SERVICES = {"aws", "aws_store", "bucket", "chromium", "deployed", "dynamo", "node", "postgres", "sqs"}
+PARAMETERS = {"aws", "dynamodb", "postgres"}
 FOLDERS = ("tests/aws/", "tests/e2e/")
 FILES = ("test_e2e.py", "test_on_aws.py")
 MUTANTS_SHARE = 1 / 4

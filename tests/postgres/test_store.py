@@ -156,6 +156,7 @@ def test_commits_are_durable_where_the_server_does_not_wait_for_the_disk(
         connection.execute("ALTER ROLE stratalog RESET synchronous_commit")
 
 
+@pytest.mark.slow
 def test_a_store_outlives_a_restart_of_the_server(restarted: PostgresServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(postgres_connections, "WAIT_SECONDS_MAX", 0.2)
     settings = LogSettings(append_seconds_max=0.2)
@@ -173,6 +174,7 @@ def test_a_store_outlives_a_restart_of_the_server(restarted: PostgresServer, mon
         assert document.get("n") == 3
 
 
+@pytest.mark.slow
 def test_the_kernel_notices_a_host_that_vanishes_within_half_a_minute() -> None:
     """Without a keepalive, a commit whose answer never comes would hold up its process for two hours."""
     with reserved_ports(1) as (port,), postgres_server(["-c listen_addresses=127.0.0.1", f"-p {port}"]):
