@@ -10,6 +10,7 @@ ANNOUNCEMENTS = "src/stratalog/backends/postgres_announcements.py"
 COMMITS = "src/stratalog/backends/postgres_commits.py"
 CONNECTIONS = "src/stratalog/backends/postgres_connections.py"
 READ_ONLY = "tests/postgres/test_failover.py::test_sessions_of_a_primary_that_turned_read_only_are_replaced"
+HUB_WORLD = "tests/server/test_hub_world.py"
 TEST_ANNOUNCEMENTS = "tests/postgres/test_announcements.py"
 
 REMOVALS: tuple[Removal, ...] = (
@@ -36,15 +37,12 @@ REMOVALS: tuple[Removal, ...] = (
     Removal(
         "B403",
         (Edit(ANNOUNCEMENTS, "readable = _poll_of(closed)", "readable = select.poll()"),),
-        (f"{TEST_ANNOUNCEMENTS}::test_closing_ends_the_threads",),
+        (f"{TEST_ANNOUNCEMENTS}::test_closing_wakes_a_listener_that_waits_for_hints",),
     ),
     Removal(
         "B404",
         (Edit("src/stratalog/server/hub.py", "            self._take_hint((organisation, name))\n", ""),),
-        (
-            "tests/server/test_hub_world.py::"
-            "test_a_commit_while_the_first_listener_joins_is_reported_without_polling",
-        ),
+        (f"{HUB_WORLD}::test_a_commit_while_the_first_listener_joins_is_reported_without_polling",),
     ),
     Removal(
         "B405",

@@ -63,8 +63,13 @@ class AnnouncementsContract(ABC):
         sender, other = self.make(2)
         heard = _hints_of(other)
         names = [("acme", f"{number}") for number in range(50)]
+
+        def announce(name: Name) -> None:
+            for _ in range(20):
+                sender.announce(*name)
+
         with ThreadPoolExecutor(8) as pool:
-            list(pool.map(lambda name: [sender.announce(*name) for _ in range(20)], names))
+            list(pool.map(announce, names))
         for name in names:
             _announce_until_heard(sender, name, [heard])
 
