@@ -39,8 +39,13 @@ two_at_once = $(MAKE) --no-print-directory --jobs 2 --output-sync=target
 recorded = $(python) scripts/record_run.py run --json $(RUNS_JSON) --target $@ --
 # The tests that `make test-aws` runs on an account: the contract of the index, the command line, a copy.
 ON_ACCOUNT := tests/cloud/test_dynamodb.py tests/cloud/test_command_line.py tests/cloud/test_copying.py
-# The suites that open a store in memory. Each of them also holds on PostgreSQL.
-ON_POSTGRESQL := tests/test_store.py tests/documents tests/maintenance tests/backups tests/server apps/sheet/tests apps/table/tests apps/catalogue/tests
+# Suites that open a store in memory and also pass on PostgreSQL. Suites that damage a store in memory are not among them.
+ON_POSTGRESQL := $(patsubst %,tests/documents/test_%.py,faults mapping merging) \
+	$(patsubst %,tests/maintenance/test_%.py,checkpoint exchange usage verification) \
+	$(patsubst %,tests/server/test_%.py,acceptor api_documents api_logs api_names audit body_spool connection_shares) \
+	$(patsubst %,tests/server/test_%.py,connections live_right push queue_convergence queue_http quotas trusted_proxies) \
+	$(patsubst %,apps/sheet/tests/test_%.py,blame bounds commands commits comparison deletion forgotten http) \
+	$(patsubst %,apps/sheet/tests/test_%.py,limits_reached loaded place poison restored sheet state titles)
 ROWS ?= 5000000
 RECORDS ?= 1000000
 KILLS ?= 40
