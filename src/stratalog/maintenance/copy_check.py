@@ -75,7 +75,8 @@ def _samples(environment: Environment, log: Log) -> list[int]:
 def _content_of(log: Log, version: int) -> Any:
     """Return a document's content digest at a version, or another log's entry; None if the version is forgotten.
 
-    Return the class `Redacted` if the content needs a redacted version. A version above a fork's floor can be forgotten too, if the version belongs to an ancestor of the fork.
+    Return the class `Redacted` if the content needs a redacted version. A version above a fork's floor can be forgotten
+    too, if the version belongs to an ancestor of the fork.
     """
     try:
         if log.record.kind == "document":
