@@ -1,7 +1,7 @@
 # `make` alone lists the targets. Every target first installs its requirements into .venv (see scripts/bootstrap).
 .DEFAULT_GOAL := help
 .PHONY: help demo demo-catalogue demo-core demo-sheet demo-sync simulate test test-quick test-aws check mutants bench docs clean
-.PHONY: coverage mutation removals damage-sweep healthy hostile endurance corpus wheels soak soak-simulation soak-clients soak-histories soak-postgres soak-backups soak-sheet soak-engine soak-table soak-catalogue record ready-demo ready-dev ready-browser ready-postgres ready-office
+.PHONY: test-postgres coverage mutation removals damage-sweep healthy hostile endurance corpus wheels soak soak-simulation soak-clients soak-histories soak-postgres soak-backups soak-sheet soak-engine soak-table soak-catalogue record ready-demo ready-dev ready-browser ready-postgres ready-office
 .PHONY: check-style check-types check-javascript test-convergence test-convergence-servers test-branches test-retries test-tampering
 
 python := .venv/bin/python
@@ -39,6 +39,13 @@ two_at_once = $(MAKE) --no-print-directory --jobs 2 --output-sync=target
 recorded = $(python) scripts/record_run.py run --json $(RUNS_JSON) --target $@ --
 # The tests that `make test-aws` runs on an account: the contract of the index, the command line, a copy.
 ON_ACCOUNT := tests/cloud/test_dynamodb.py tests/cloud/test_command_line.py tests/cloud/test_copying.py
+# Suites that open a store in memory and also pass on PostgreSQL. Suites that damage a store in memory are not among them.
+ON_POSTGRESQL := $(patsubst %,tests/documents/test_%.py,faults mapping merging) \
+	$(patsubst %,tests/maintenance/test_%.py,checkpoint exchange usage verification) \
+	$(patsubst %,tests/server/test_%.py,acceptor api_documents api_logs api_names audit body_spool connection_shares) \
+	$(patsubst %,tests/server/test_%.py,connections live_right push queue_convergence queue_http quotas trusted_proxies) \
+	$(patsubst %,apps/sheet/tests/test_%.py,blame bounds commands commits comparison deletion forgotten http) \
+	$(patsubst %,apps/sheet/tests/test_%.py,limits_reached loaded place poison restored sheet state titles)
 ROWS ?= 5000000
 RECORDS ?= 1000000
 KILLS ?= 40
@@ -94,6 +101,9 @@ test-aws: ready-dev ## some tests on your own AWS account, for a few cents: make
 	@echo "This creates and deletes about 160 tables, buckets and queues called $(PREFIX)-…. Units and requests cost a few cents."
 	STRATALOG_TEST_AWS=$(PREFIX) $(python) -m pytest -q $(ON_ACCOUNT)
 
+test-postgres: ready-dev ready-postgres ## the tests that name a store in memory, on PostgreSQL instead
+	$(recorded) $(python) -m pytest -q $(in_parallel) --on-postgresql -m "not mutants" $(ON_POSTGRESQL)
+
 check: ready-dev ## lint, format, types and import rules, and lint and types of JavaScript
 	@$(two_at_once) check-types check-javascript check-style
 
@@ -139,8 +149,9 @@ soak-clients: ready-dev ## many sessions of clients
 soak-histories: ready-dev ## histories of killed processes on AWS's emulators
 	$(recorded) $(python) -m tests.cloud.histories --histories $(HISTORIES) --records 6000 --processes 8 --seed $(FRESH_SEED)
 
-soak-postgres: ready-dev ready-postgres ## histories of killed processes on PostgreSQL, whose server is restarted fifty times
+soak-postgres: ready-dev ready-postgres ## histories of killed processes on PostgreSQL: fifty restarts of the server, twenty failovers to a standby
 	$(recorded) $(python) -m tests.postgres.restarts --records 6000 --processes 5 --restarts 50 --seed $(FRESH_SEED)
+	$(recorded) $(python) -m tests.postgres.failover --records 3000 --processes 4 --failovers 20 --seed $(FRESH_SEED)
 
 soak-backups: ready-dev ## back up stores during writes, restore and compare them; also on AWS's emulators
 	$(recorded) $(python) -m tests.backups.drill --rounds $(ROUNDS) --seed $(FRESH_SEED)

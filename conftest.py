@@ -21,12 +21,15 @@ from tests.crashes import (
 )
 from tests.emulators import aws, bucket, dynamo, postgres, postgres_process, sqs
 from tests.measuring import pytest_runtest_protocol, unmeasured
+from tests.memory_on_postgresql import close_schemas, memory_on_postgresql
 from tests.selection import pytest_addoption, pytest_collection_modifyitems
 
 __all__ = [
     "aws",
     "bucket",
+    "close_schemas",
     "dynamo",
+    "memory_on_postgresql",
     "postgres",
     "postgres_process",
     "pytest_addoption",

@@ -46,6 +46,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
 
 
 PEER = "the peer, for comparison"
+MARKS = "writers on PostgreSQL take turns by a mark, as on DynamoDB; `hosted-seldom` has the goal in round trips"
 
 FIGURES: tuple[Figure, ...] = (
     Figure(
@@ -96,6 +97,21 @@ FIGURES: tuple[Figure, ...] = (
         what="mutations of a document in PostgreSQL, one commit each; reference: plain single inserts by psycopg",
         unit="events/s",
         goal=0.6,
+    ),
+    Figure(
+        name="postgres-seldom",
+        what="99th percentile of commits to PostgreSQL next to a process that commits without pause; reference: alone",
+        unit="ms",
+        better="less",
+        reason=MARKS,
+    ),
+    Figure(
+        name="postgres-fairness",
+        what="ratio of the commits of two processes that commit to one document in PostgreSQL without pause",
+        unit="times",
+        goal=2,
+        better="less",
+        goal_bounds="value",
     ),
     Figure(
         name="value-2k",

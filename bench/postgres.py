@@ -10,6 +10,7 @@ from bench.appends import appended, appended_together, batch, mutated, rates
 from bench.figures import Measured
 from bench.measure import alternated
 from bench.peer import PostgresPeer
+from bench.sharing import BUSY, SELDOM, p99_ms, runs_at
 from bench.workplace import Workplace
 from stratalog import Store
 from stratalog.store import open_store
@@ -65,11 +66,27 @@ def mutate(work: Workplace) -> Measured:
         return mutated(work, store, plain)
 
 
+def seldom(work: Workplace) -> Measured:
+    """The reference is the same writer without another writer."""
+    with postgres_server() as server:
+        lone = runs_at(f"{server.url}&schema=lone", work, [SELDOM])
+        contended = runs_at(server.url, work, [SELDOM, BUSY])
+    return Measured(p99_ms(contended[:1]), p99_ms(lone))
+
+
+def fairness(work: Workplace) -> Measured:
+    with postgres_server() as server:
+        counts = sorted(len(run.seconds) for run in runs_at(server.url, work, [BUSY, BUSY]))
+    return Measured(counts[1] / max(1, counts[0]), 1.0)
+
+
 MEASURES: dict[str, Callable[[Workplace], Measured]] = {
     "postgres-append": append,
     "postgres-peer-append": peer_append,
     "postgres-append-32": append_32,
     "postgres-mutate": mutate,
+    "postgres-seldom": seldom,
+    "postgres-fairness": fairness,
 }
 
 

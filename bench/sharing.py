@@ -1,6 +1,6 @@
-"""Benchmarks of processes that share a folder: the duration of commits under contention, and fairness.
+"""Benchmarks of processes that share a store: the duration of commits under contention, and fairness.
 
-Each worker is a process: ``python -m bench.sharing '[folder, worker, begin, seconds]'``.
+Each worker is a process: ``python -m bench.sharing '[url, worker, begin, seconds]'``.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from stratalog import Event, StratalogError
 from stratalog.homes import INDEX_FILE
 from stratalog.store import open_store
 
-__all__ = ["MEASURES"]
+__all__ = ["BUSY", "MEASURES", "SELDOM", "p99_ms", "runs_at"]
 
 SECONDS_FULL = 6.0
 SECONDS_QUICK = 0.6
@@ -58,7 +58,7 @@ STOPPED = Worker(stops=True)
 
 
 def seldom(work: Workplace) -> Measured:
-    return Measured(_p99_ms(_runs(work, [SELDOM, BUSY])[:1]), _lone_ms(work))
+    return Measured(p99_ms(_runs(work, [SELDOM, BUSY])[:1]), _lone_ms(work))
 
 
 def fairness(work: Workplace) -> Measured:
@@ -68,7 +68,7 @@ def fairness(work: Workplace) -> Measured:
 
 def eight(work: Workplace) -> Measured:
     count = OFFERING_FULL if work.scale == FULL else OFFERING_QUICK
-    return Measured(_p99_ms(_runs(work, [Worker(per_second=OFFERED_PER_SECOND)] * count)), _lone_ms(work))
+    return Measured(p99_ms(_runs(work, [Worker(per_second=OFFERED_PER_SECOND)] * count)), _lone_ms(work))
 
 
 def stopped(work: Workplace) -> Measured:
@@ -124,10 +124,10 @@ def _single_lock(path: Path) -> Any:
 
 @cache
 def _lone_ms(work: Workplace) -> float:
-    return _p99_ms(_runs(work, [SELDOM]))
+    return p99_ms(_runs(work, [SELDOM]))
 
 
-def _p99_ms(runs: Sequence[Run]) -> float:
+def p99_ms(runs: Sequence[Run]) -> float:
     """Return the 99th percentile of the commits in milliseconds. Raises AssertionError if a commit failed."""
     if failures := [failure for run in runs for failure in run.failures]:
         raise AssertionError(f"{len(failures)} commits failed: {sorted(set(failures))}")
@@ -136,13 +136,16 @@ def _p99_ms(runs: Sequence[Run]) -> float:
 
 
 def _runs(work: Workplace, workers: Sequence[Worker]) -> list[Run]:
-    """Let all workers commit to one document of a new store at the same time."""
-    folder = work.fresh()
-    with open_store(folder) as store:
+    return runs_at(str(work.fresh()), work, workers)
+
+
+def runs_at(url: str, work: Workplace, workers: Sequence[Worker]) -> list[Run]:
+    """Let all workers commit to one document of a new store at ``url`` at the same time."""
+    with open_store(url) as store:
         store.create(ORGANISATION, DOCUMENT)
     begin = time.time() + START_SECONDS + START_SECONDS_EACH * len(workers)
     seconds = SECONDS_FULL if work.scale == FULL else SECONDS_QUICK
-    processes = [_start(folder, worker, begin, seconds) for worker in workers]
+    processes = [_start(url, worker, begin, seconds) for worker in workers]
     try:
         return [
             msgspec.json.decode(process.communicate()[0], type=Run)
@@ -156,14 +159,14 @@ def _runs(work: Workplace, workers: Sequence[Worker]) -> list[Run]:
             process.stdout.close()  # type: ignore[union-attr]
 
 
-def _start(folder: Path, worker: Worker, begin: float, seconds: float) -> subprocess.Popen[bytes]:
-    task = msgspec.json.encode([str(folder), worker, begin, seconds]).decode()
+def _start(url: str, worker: Worker, begin: float, seconds: float) -> subprocess.Popen[bytes]:
+    task = msgspec.json.encode([url, worker, begin, seconds]).decode()
     return subprocess.Popen([sys.executable, "-m", "bench.sharing", task], stdout=subprocess.PIPE)
 
 
-def _work(folder: str, worker: Worker, begin: float, seconds: float) -> Run:
+def _work(url: str, worker: Worker, begin: float, seconds: float) -> Run:
     run = Run([], [])
-    with open_store(folder) as store:
+    with open_store(url) as store:
         document = store.document(ORGANISATION, DOCUMENT)
         client = f"worker-{os.getpid()}"
         document.mutate("put", {"key": f"items/{client}", "value": 0}, client=client)

@@ -14,8 +14,8 @@ import pytest
 
 __all__ = ["drawn", "is_quick", "pytest_addoption", "pytest_collection_modifyitems"]
 
-SERVICES = {"aws", "aws_store", "bucket", "chromium", "deployed", "dynamo", "node", "sqs"}
-PARAMETERS = {"aws", "dynamodb"}
+SERVICES = {"aws", "aws_store", "bucket", "chromium", "deployed", "dynamo", "node", "postgres", "sqs"}
+PARAMETERS = {"aws", "dynamodb", "postgres"}
 FOLDERS = ("tests/aws/", "tests/e2e/")
 FILES = ("test_e2e.py", "test_on_aws.py")
 MUTANTS_SHARE = 1 / 4
@@ -24,6 +24,7 @@ MUTANTS_SHARE = 1 / 4
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--quick", action="store_true", help="only tests of one process that take little time")
     parser.addoption("--sample-mutants", type=int, metavar="SEED", help="keep a quarter of the planted bugs")
+    parser.addoption("--on-postgresql", action="store_true", help="open each store in memory in PostgreSQL instead")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -14,7 +14,10 @@ import pytest
 def aws(): pass
 def test_plain(): pass
 def test_emulator(aws): pass
-@pytest.mark.parametrize("backend", ["memory", "aws"])
+@pytest.fixture
+def postgres(): pass
+def test_server(postgres): pass
+@pytest.mark.parametrize("backend", ["memory", "aws", "postgres"])
 def test_backend(backend): pass
 @pytest.mark.slow
 def test_slow(): pass

@@ -10,7 +10,10 @@ import pytest
 
 from stratalog.backends.memory import MemoryBlobs, MemoryIndex, MemoryQueue
 from stratalog.errors import LimitExceeded, Unavailable
+from stratalog.ports.announcements import Heard
 from stratalog.ports.index import NO_BLOBS, Write
+from stratalog.testing import announcements_contract
+from stratalog.testing.announcements_contract import AnnouncementsContract
 from stratalog.testing.blobs_contract import BlobsContract
 from stratalog.testing.commit_contract import CommitContract
 from stratalog.testing.queue_contract import QueueContract
@@ -51,6 +54,65 @@ class FaultyIndex(MemoryIndex):
         if blobs:
             raise LimitExceeded("simulated")
         super().commit(writes, blobs)
+
+
+class DirectAnnouncements:
+    """Calls the listeners of all ends at once. ``fault`` names what is wrong."""
+
+    def __init__(self, ends: list[DirectAnnouncements], fault: str) -> None:
+        self._ends = ends
+        self._fault = fault
+        self._heard: Heard = lambda organisation, name: None
+        ends.append(self)
+
+    def announce(self, organisation: str, name: str) -> None:
+        if self._fault == "raises after closing" and self not in self._ends:
+            raise Unavailable("simulated")
+        others = [end for end in self._ends if end is not self or self._fault == "hears itself"]
+        for end in others[:1] if self._fault == "reaches one alone" else others:
+            end._heard(organisation, name if self._fault != "cuts the name" else name.partition("\0")[0])
+
+    def listen(self, heard: Heard) -> None:
+        self._heard = heard
+
+    def close(self) -> None:
+        if self._fault == "closes once" or (self in self._ends and self._fault != "hears when closed"):
+            self._ends.remove(self)
+
+
+ANNOUNCEMENTS = sorted(name for name in vars(AnnouncementsContract) if name.startswith("test_"))
+
+
+@pytest.mark.parametrize(
+    ("fault", "failing"),
+    [
+        ("", []),
+        ("hears itself", ["test_a_process_does_not_hear_its_own_hints"]),
+        ("reaches one alone", ["test_a_hint_reaches_all_other_processes", "test_no_hint_is_heard_after_closing"]),
+        ("cuts the name", ["test_a_name_may_have_any_characters"]),
+        ("hears when closed", ["test_no_hint_is_heard_after_closing"]),
+        ("closes once", ["test_closing_twice_is_harmless"]),
+        ("raises after closing", ["test_announcing_after_closing_raises_nothing"]),
+    ],
+)
+def test_each_fault_of_announcements_fails_its_test(
+    fault: str, failing: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(announcements_contract, "TRIES_MAX", 3)
+    monkeypatch.setattr(announcements_contract, "TRY_SECONDS", 0.001)
+
+    class Suite(AnnouncementsContract):
+        def make(self, processes: int) -> Sequence[DirectAnnouncements]:
+            ends: list[DirectAnnouncements] = []
+            return [DirectAnnouncements(ends, fault) for _ in range(processes)]
+
+    found = []
+    for name in ANNOUNCEMENTS:
+        try:
+            getattr(Suite(), name)()
+        except (AssertionError, Unavailable, ValueError):
+            found.append(name)
+    assert found == failing
 
 
 @pytest.mark.parametrize(

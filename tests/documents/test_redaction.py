@@ -249,6 +249,17 @@ def test_a_copy_keeps_what_was_redacted_so(store: stratalog.Store) -> None:
         assert verify(other(target)).redacted == (3,)
 
 
+@pytest.mark.parametrize("seed", range(5))
+def test_a_copy_is_checked_at_versions_that_were_redacted(seed: int) -> None:
+    """The clock's seed determines the versions that the copy compares."""
+    settings = stratalog.LogSettings(segment_entries_target=6, snapshot_entries_interval=3)
+    with stratalog.open("memory:", settings=settings, clock=ManualClock(seed=seed)) as source, new_store() as target:
+        source.environment.background = InlineTasks()
+        redact(grown(source), 3)
+        copy_store(source, target)
+        assert verify(other(target)).redacted == (3,)
+
+
 @settings(suppress_health_check=[HealthCheck.too_slow], deadline=None)
 @given(
     st.lists(st.tuples(st.sampled_from("abc"), st.none() | st.integers(0, 9)), min_size=4, max_size=14),

@@ -115,6 +115,27 @@ def test_closing_ends_the_threads(stores: list[PostgresStore], connection: Any) 
     assert not [thread for thread in threading.enumerate() if thread.name in ("stratalog-listen", "stratalog-send")]
 
 
+def test_closing_wakes_a_listener_that_waits_for_hints(
+    stores: list[PostgresStore], connection: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(postgres_announcements, "CLOSE_SECONDS_MAX", 20)
+    hints_of(stores[0], connection)
+    stores[0].announcements.close()
+    assert "stratalog-listen" not in {thread.name for thread in threading.enumerate()}
+
+
+def test_closing_wakes_a_listener_that_waits_to_connect_again(
+    stores: list[PostgresStore], connection: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(postgres_announcements, "RETRY_SECONDS", 3600)
+    monkeypatch.setattr(postgres_announcements, "CLOSE_SECONDS_MAX", 20)
+    hints_of(stores[0], connection)
+    connection.execute("SELECT pg_terminate_backend(%s, 10000)", listening(stores[0], connection)[0])
+    until(lambda: "cannot be received" in caplog.text)
+    stores[0].announcements.close()
+    assert "stratalog-listen" not in {thread.name for thread in threading.enumerate()}
+
+
 def test_a_server_reports_the_commit_of_another_server_before_it_polls(postgres: str) -> None:
     """The servers poll once an hour, so only a hint can report the commit."""
     limits = ServerLimits(live_poll_seconds=3600)

@@ -1,8 +1,8 @@
-"""PostgreSQL fulfils the contracts of index, commits with blobs, blobs and queue."""
+"""PostgreSQL fulfils the contracts of index, commits with blobs, blobs, queue and announcements."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing
 from pathlib import Path
 
@@ -12,9 +12,11 @@ from stratalog.backends.files import FileBlobs
 from stratalog.backends.postgres import PostgresStore
 from stratalog.backends.postgres_address import parse_address
 from stratalog.clock import Clock, SystemClock
+from stratalog.ports.announcements import Announcements
 from stratalog.ports.blobs import Blobs
 from stratalog.ports.index import Index
 from stratalog.ports.queue import Queue
+from stratalog.testing.announcements_contract import AnnouncementsContract
 from stratalog.testing.blobs_contract import BlobsContract, Change
 from stratalog.testing.commit_contract import CommitContract
 from stratalog.testing.index_contract import IndexContract
@@ -86,3 +88,8 @@ class TestPostgresBlobsWithLargerOnesInAFolder(OnPostgres, BlobsContract):
 
     def make(self, clock: Clock) -> Blobs:
         return self.open(clock, FileBlobs(self.folder, clock)).blobs
+
+
+class TestPostgresAnnouncements(OnPostgres, AnnouncementsContract):
+    def make(self, processes: int) -> Sequence[Announcements]:
+        return [self.open().announcements for _ in range(processes)]

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import socket
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
+from os import dup
 from pathlib import Path
 from typing import Any
 
@@ -23,12 +25,14 @@ from stratalog.errors import ConditionFailed, Invalid, OutcomeUnknown, Unavailab
 from stratalog.homes import make_store
 from stratalog.log import LogSettings
 from stratalog.ports.index import Absent, Check, Delete, Equals, Item, Put, Write
+from stratalog.testing.emulators import reserved_ports
 from stratalog.testing.postgres_server import PostgresServer, postgres_server
 from tests.cli.conftest import Run, run
 from tests.threads import SECONDS_MAX, until
 
 __all__ = ["run"]
 
+KEEPALIVE = (socket.TCP_KEEPIDLE, socket.TCP_KEEPINTVL, socket.TCP_KEEPCNT)
 LOCK_WAITS = "SELECT count(*) FROM pg_locks WHERE NOT granted"
 
 HASH, OTHER = b"h" * 32, b"o" * 32
@@ -152,6 +156,7 @@ def test_commits_are_durable_where_the_server_does_not_wait_for_the_disk(
         connection.execute("ALTER ROLE stratalog RESET synchronous_commit")
 
 
+@pytest.mark.slow
 def test_a_store_outlives_a_restart_of_the_server(restarted: PostgresServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(postgres_connections, "WAIT_SECONDS_MAX", 0.2)
     settings = LogSettings(append_seconds_max=0.2)
@@ -167,6 +172,19 @@ def test_a_store_outlives_a_restart_of_the_server(restarted: PostgresServer, mon
             restarted.start()
             document.mutate("inc", {"key": "n"})
         assert document.get("n") == 3
+
+
+@pytest.mark.slow
+def test_the_kernel_notices_a_host_that_vanishes_within_half_a_minute() -> None:
+    """Without a keepalive, a commit whose answer never comes would hold up its process for two hours."""
+    with reserved_ports(1) as (port,), postgres_server(["-c listen_addresses=127.0.0.1", f"-p {port}"]):
+        address = parse_address(f"postgresql://stratalog@127.0.0.1:{port}/postgres")
+        with closing(PostgresStore(address, SystemClock())) as opened:
+            opened.create()
+            with closing(opened._connections.connect()) as session, socket.socket(fileno=dup(session.fileno())) as tcp:
+                assert tcp.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
+                idle, interval, count = (tcp.getsockopt(socket.IPPROTO_TCP, name) for name in KEEPALIVE)
+        assert idle + interval * count <= 30
 
 
 def test_an_idle_connection_that_the_server_ended_is_replaced(store: PostgresStore, connection: Any) -> None:

@@ -12,6 +12,7 @@ from tests.removals import (
     of_documents,
     of_laboratory,
     of_log,
+    of_postgres,
     of_queue,
     of_records,
     of_server,
@@ -47,5 +48,6 @@ _PARTS = (
     of_catalogues,
     of_bodies,
     of_verification,
+    of_postgres,
 )
 REMOVALS: tuple[Removal, ...] = tuple(removal for part in _PARTS for removal in part.REMOVALS)

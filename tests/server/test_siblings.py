@@ -5,16 +5,30 @@ from __future__ import annotations
 import asyncio
 import signal
 import socket
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import ExitStack, suppress
 from typing import Any
 
 import msgspec
 import pytest
 
 from stratalog.limits import SIBLING_LINE_BYTES_MAX
+from stratalog.ports.announcements import Announcements
 from stratalog.server import siblings
 from stratalog.server.metrics import with_processes
 from stratalog.server.siblings import Committed, MetricsRequest, MetricsResponse, PresenceRequest, Siblings, Started
+from stratalog.testing.announcements_contract import AnnouncementsContract
+from tests.server.sibling_threads import sibling_threads
+
+
+class TestSiblings(AnnouncementsContract):
+    @pytest.fixture(autouse=True)
+    def _entered(self) -> Iterator[None]:
+        with ExitStack() as self.entered:
+            yield
+
+    def make(self, processes: int) -> Sequence[Announcements]:
+        return self.entered.enter_context(sibling_threads(processes))
 
 
 class Supervised:

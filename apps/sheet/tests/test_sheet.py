@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from functools import partial
 
 import pytest
 
+import stratalog
 from apps.sheet.tests.helpers import present, put, revision, rows, undo
 from stratalog import Conflict, Invalid, LimitExceeded, NotFound, Store, VersionConflict
 from stratalog.errors import Unavailable
@@ -14,6 +16,13 @@ from stratalog_sheet import EnginePool, Sheet, Sheets, SheetSettings, snapshots_
 from stratalog_sheet.limits import SHEET_BEHIND_ENTRIES_MAX
 from stratalog_sheet.state import split_state
 from tests.threads import run_together
+
+
+@pytest.fixture(params=["memory", "postgres"])
+def store(request: pytest.FixtureRequest) -> Iterator[Store]:
+    url = "memory:" if request.param == "memory" else request.getfixturevalue("postgres")
+    with stratalog.open(url) as store:
+        yield store
 
 
 def cells(sheet: Sheet, at: int | None = None) -> dict[str, str]:

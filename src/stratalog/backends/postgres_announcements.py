@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import select
+import socket
 import threading
 from collections.abc import Callable
 from contextlib import suppress
@@ -22,8 +24,7 @@ from stratalog.process_fork import close_in_child
 __all__ = ["PostgresAnnouncements"]
 
 WAITING_MAX = 10_000
-CLOSE_SECONDS_MAX = 5.0
-LISTEN_SECONDS = 1.0
+CLOSE_SECONDS_MAX = 1.0
 RETRY_SECONDS = 1.0
 
 _log = logging.getLogger("stratalog.postgres")
@@ -42,6 +43,7 @@ class PostgresAnnouncements:
         self._threads: list[threading.Thread] = []
         self._lock = threading.Lock()
         self._closed = False
+        self._wakes_listener: socket.socket | None = None
         close_in_child(self, "_lock")
 
     def announce(self, organisation: str, name: str) -> None:
@@ -52,15 +54,19 @@ class PostgresAnnouncements:
                 self._start("send", self._send)
 
     def listen(self, heard: Heard) -> None:
-        self._start("listen", lambda: self._listen(heard))
+        # `close` closes one end, and the thread that listens then reads the end of the other.
+        self._wakes_listener, closed = socket.socketpair()
+        self._start("listen", lambda: self._listen(heard, closed))
 
     def close(self) -> None:
         with self._lock:
             self._closed = True
             threads, self._threads = self._threads, []
+            if self._wakes_listener is not None:
+                self._wakes_listener.close()
         self._waiting.put(None)
         for thread in threads:
-            # The threads are daemons. A thread that cannot reach the server ends later.
+            # The threads are daemons. A thread that waits for the server ends later, and its hints may be lost.
             thread.join(CLOSE_SECONDS_MAX)
 
     def _start(self, what: str, work: Callable[[], None]) -> None:
@@ -84,23 +90,26 @@ class PostgresAnnouncements:
             if self._closed:
                 return
 
-    def _listen(self, heard: Heard) -> None:
-        while not self._closed:
-            try:
-                connection = self._connections.connect()
+    def _listen(self, heard: Heard, closed: socket.socket) -> None:
+        with closed:
+            while not self._closed:
                 try:
-                    self._hear(connection, heard)
-                finally:
-                    connection.close()
-            except (psycopg.Error, StratalogError) as exc:
-                if not self._closed:
-                    _log.warning("hints of other processes cannot be received: %s", exc)
-                    self._clock.sleep(RETRY_SECONDS)
+                    connection = self._connections.connect()
+                    try:
+                        self._hear(connection, heard, closed)
+                    finally:
+                        connection.close()
+                except (psycopg.Error, StratalogError) as exc:
+                    if not self._closed:
+                        _log.warning("hints of other processes cannot be received: %s", exc)
+                        _poll_of(closed).poll(RETRY_SECONDS * 1000)
 
-    def _hear(self, connection: Connection, heard: Heard) -> None:
+    def _hear(self, connection: Connection, heard: Heard, closed: socket.socket) -> None:
         connection.execute(sql.SQL("LISTEN {}").format(sql.Identifier(self._channel)))
+        readable = _poll_of(closed)
+        readable.register(connection.fileno(), select.POLLIN)
         while not self._closed:
-            for notify in connection.notifies(timeout=LISTEN_SECONDS):
+            for notify in connection.notifies(timeout=0):
                 # Any program may use the channel.
                 with suppress(msgspec.DecodeError):
                     own, organisation, name = msgspec.json.decode(notify.payload, type=tuple[str, str, str])
@@ -108,3 +117,11 @@ class PostgresAnnouncements:
                         heard(organisation, name)
                 if self._closed:
                     return
+            readable.poll()
+
+
+def _poll_of(closed: socket.socket) -> select.poll:
+    """Return a poll that reports an event once `close` was called."""
+    poll = select.poll()
+    poll.register(closed, select.POLLIN)
+    return poll

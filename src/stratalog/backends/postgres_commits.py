@@ -19,6 +19,7 @@ from psycopg.pq.abc import PGresult
 
 from stratalog.backends.item_rows import CHECKED_LENGTH, CHECKED_PAIR_BYTES, PLAIN_LENGTH, Row, item_of, key_of
 from stratalog.backends.postgres_connections import (
+    READ_ONLY,
     REPEATABLE,
     STATEMENT_TRIES,
     Connection,
@@ -246,8 +247,10 @@ class PostgresWriter:
                 connection.execute("ROLLBACK")
             except psycopg.Error:
                 lost = True
-        if lost:
-            # Do not use the connection again: libpq may be in the middle of a pipeline.
+        if error.sqlstate == READ_ONLY:
+            self._connections.renew()
+        if lost or error.sqlstate == READ_ONLY:
+            # Do not use a lost connection again: libpq may be in the middle of a pipeline.
             self._disconnect()
         return error_of(error, sent=sent and lost and error.sqlstate not in REPEATABLE)
 

@@ -15,7 +15,16 @@ from stratalog.backends.postgres_address import without_password
 from stratalog.errors import Closed, Corrupt, Invalid, OutcomeUnknown, StorageFull, StratalogError, Unavailable
 from stratalog.process_fork import close_in_child
 
-__all__ = ["REPEATABLE", "STATEMENT_TRIES", "Connection", "PostgresConnections", "error_of", "idle_end", "is_lost"]
+__all__ = [
+    "READ_ONLY",
+    "REPEATABLE",
+    "STATEMENT_TRIES",
+    "Connection",
+    "PostgresConnections",
+    "error_of",
+    "idle_end",
+    "is_lost",
+]
 
 CONNECTIONS_MAX = 16
 CONNECT_SECONDS_MAX = 10
@@ -34,15 +43,22 @@ SETTINGS = {
 DURABLE_COMMITS = (
     "SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'"
 )
+
+# If the server's host vanishes, the kernel ends the connection after 30 seconds. The user timeout covers the time until
+# the server has the request. The keepalive covers the wait for the answer. By default it waits for two hours.
 CONNECTION_DEFAULTS = {
     "connect_timeout": str(CONNECT_SECONDS_MAX),
     "tcp_user_timeout": "30000",
+    "keepalives_idle": "10",
+    "keepalives_interval": "5",
+    "keepalives_count": "4",
     "application_name": "stratalog",
     "target_session_attrs": "read-write",
 }
 
 # Serialization failures and deadlocks: PostgreSQL aborted the transaction, and the client may repeat it.
 REPEATABLE = frozenset({"40001", "40P01"})
+READ_ONLY = "25006"
 DISK_FULL = "53100"
 DAMAGED = frozenset({"XX001", "XX002"})
 NO_TABLES = frozenset({"42P01", "3F000"})
@@ -117,12 +133,19 @@ class PostgresConnections:
                 connection.execute("COMMIT")
                 return result
             except psycopg.Error as exc:
+                if exc.sqlstate == READ_ONLY:
+                    self.renew()
                 if exc.sqlstate not in REPEATABLE:
                     raise error_of(exc, sent=is_committing and is_lost(connection, exc)) from exc
                 failure = exc
             finally:
                 self._give_back(connection)
         raise error_of(failure) from failure
+
+    def renew(self) -> None:
+        """Replace the pool's connections. Call this once a server refuses writes: another host may accept them."""
+        if self._pool is not None:
+            self._pool.drain()
 
     def check_open(self) -> None:
         """Raise Closed after :meth:`close`, and in a forked child."""

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from stratalog.documents import Document, Rules
-from stratalog.errors import Conflict, Corrupt, VersionForgotten
+from stratalog.errors import Conflict, Corrupt, Redacted, VersionForgotten
 from stratalog.keys import RecordKey, failures_partition, names_partition
 from stratalog.log import Environment, Log, open_log
 from stratalog.log.bodies import BodyRef, blob_addresses
@@ -73,13 +73,18 @@ def _samples(environment: Environment, log: Log) -> list[int]:
 
 
 def _content_of(log: Log, version: int) -> Any:
-    """Return a document's content digest at a version, or another log's entry; None if the version is forgotten."""
+    """Return a document's content digest at a version, or another log's entry; None if the version is forgotten.
+
+    Return the class `Redacted` if the content needs a redacted version.
+    """
     try:
         if log.record.kind == "document":
             return Document(log, Rules()).at(version).content_digest()
         return log.entry(version) if version > log.floor() else None
     except VersionForgotten:
         return None
+    except Redacted:
+        return Redacted
 
 
 def _check_record(source: Environment, target: Environment, organisation: str, id: str) -> None:

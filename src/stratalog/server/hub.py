@@ -166,8 +166,9 @@ class Hub:
                 continue
             if room is not None:
                 room.give(Gone())
-            # `watch` finds any commit since the read.
             room = self._rooms[organisation, name] = _Room(log, version)
+            # The hint of a commit since the read found no room. So read the head once more.
+            self._take_hint((organisation, name))
             if self._siblings is not None:
                 self._siblings.send(PresenceRequest(organisation, name))
             return room

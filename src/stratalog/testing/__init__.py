@@ -6,6 +6,7 @@ index_contract   the contract suite of an index
 blobs_contract   the contract suite of a blob store
 commit_contract  the contract suite of an index and blobs together
 queue_contract   the contract suite of a queue
+announcements_contract  the contract suite of announcements
 clock            a clock that a test moves by hand
 scheduler        many actors in one thread, in an order given by a seed
 locks            locks that wait in the scheduler

@@ -33,7 +33,12 @@ class PostgresServer:
     @property
     def url(self) -> str:
         """The URL of the server's database, over the socket."""
-        return f"postgresql://{USER}@/postgres?host={quote(str(self._folder), safe='')}"
+        return self.url_with()
+
+    def url_with(self, *others: PostgresServer) -> str:
+        """Return a URL that names this server and others, of which libpq takes the one that accepts writes."""
+        hosts = ",".join(quote(str(server._folder), safe="") for server in (self, *others))
+        return f"postgresql://{USER}@/postgres?host={hosts}"
 
     @property
     def environment(self) -> dict[str, str]:
@@ -50,11 +55,23 @@ class PostgresServer:
         """Whether the server has been started and not stopped."""
         return (self._data / "postmaster.pid").exists()
 
-    def create(self) -> None:
-        """Create the empty database."""
+    def create(self, primary: PostgresServer | None = None) -> None:
+        """Create the empty database. With ``primary``, copy that running server and follow it as a standby.
+
+        Data that the server has from before is deleted.
+        """
         if self._user:
             shutil.chown(self._folder, self._user)
-        self._run("initdb", "-U", USER, "-A", "trust", "-E", "UTF8", "--no-locale", "--no-sync")
+        shutil.rmtree(self._data, ignore_errors=True)
+        if primary is None:
+            self._run("initdb", "-U", USER, "-A", "trust", "-E", "UTF8", "--no-locale", "--no-sync")
+        else:
+            source = f"host={primary._folder} user={USER} application_name={self._folder.name}"
+            self._run("pg_basebackup", "-R", "-c", "fast", "--no-sync", "-d", source)
+
+    def promote(self) -> None:
+        """Make a standby accept writes, and wait until it does."""
+        self._run("pg_ctl", "-w", "-t", str(START_SECONDS_MAX), "promote")
 
     def start(self) -> None:
         """Start the server, and wait until it accepts connections."""
@@ -81,8 +98,8 @@ class PostgresServer:
 
 
 @contextmanager
-def postgres_server(options: Sequence[str] = ()) -> Iterator[PostgresServer]:
-    """Run a server with a new, empty database until the end of the block.
+def postgres_server(options: Sequence[str] = (), primary: PostgresServer | None = None) -> Iterator[PostgresServer]:
+    """Run a server with a new, empty database until the end of the block. With ``primary``, run a standby of it.
 
     ``options`` are arguments of the server, such as ``-c fsync=off``. Raises RuntimeError if PostgreSQL is not
     installed or does not start.
@@ -91,7 +108,7 @@ def postgres_server(options: Sequence[str] = ()) -> Iterator[PostgresServer]:
     with TemporaryDirectory(prefix="stratalog-") as folder:
         Path(folder).chmod(0o755)
         server = PostgresServer(_programs(), Path(folder), options)
-        server.create()
+        server.create(primary)
         try:
             server.start()
             yield server

@@ -1,0 +1,53 @@
+"""``pytest --on-postgresql`` runs tests that name a store in memory on PostgreSQL: each ``memory:`` is a new schema.
+
+The tests stay as they are, so every suite that names a store can run on PostgreSQL. `make test-postgres` does so. Tests
+that build the ports themselves, from the classes in `stratalog.backends.memory`, stay in memory.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+
+import pytest
+
+import stratalog.store
+from stratalog.clock import Clock
+from stratalog.homes import Ports, open_ports
+from stratalog.ports.meter import Meter
+
+__all__ = ["close_schemas", "memory_on_postgresql"]
+
+_numbers = itertools.count()
+_opened: list[Ports] = []
+
+
+@pytest.fixture(scope="session", autouse=True)
+def memory_on_postgresql(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Open a new schema of the tests' server for each ``memory:``, if the option says so."""
+    if not request.config.getoption("on_postgresql"):
+        yield
+        return
+    server = request.getfixturevalue("postgres_process")
+
+    def open_or_replace(url: str, create: bool, clock: Clock, meter: Meter | None) -> Ports:
+        if url != "memory:":
+            return open_ports(url, create, clock, meter)
+        _opened.append(open_ports(f"{server.url}&schema=memory_{next(_numbers)}", True, clock, meter))
+        return _opened[-1]
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(stratalog.store, "open_ports", open_or_replace)
+        yield
+
+
+@pytest.fixture(autouse=True)
+def close_schemas() -> Iterator[None]:
+    """Close the ports that the test opened. A store in memory may stay open, but a server has few connections."""
+    before = len(_opened)
+    yield
+    while len(_opened) > before:
+        ports = _opened.pop()
+        if ports.announcements is not None:
+            ports.announcements.close()
+        ports.index.close()

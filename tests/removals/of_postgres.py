@@ -1,0 +1,58 @@
+"""Removals of fixes: a store in PostgreSQL, the hints between processes, and what tests on PostgreSQL found."""
+
+from __future__ import annotations
+
+from tests.removals.removal import Edit, Removal
+
+__all__ = ["REMOVALS"]
+
+ANNOUNCEMENTS = "src/stratalog/backends/postgres_announcements.py"
+COMMITS = "src/stratalog/backends/postgres_commits.py"
+CONNECTIONS = "src/stratalog/backends/postgres_connections.py"
+READ_ONLY = "tests/postgres/test_failover.py::test_sessions_of_a_primary_that_turned_read_only_are_replaced"
+HUB_WORLD = "tests/server/test_hub_world.py"
+TEST_ANNOUNCEMENTS = "tests/postgres/test_announcements.py"
+
+REMOVALS: tuple[Removal, ...] = (
+    Removal(
+        "B401",
+        (Edit(COMMITS, "if lost or error.sqlstate == READ_ONLY:", "if lost:"),),
+        (f"{READ_ONLY}[commit]",),
+    ),
+    Removal(
+        "B401",
+        (Edit(CONNECTIONS, "                if exc.sqlstate == READ_ONLY:\n                    self.renew()\n", ""),),
+        (f"{READ_ONLY}[send]",),
+    ),
+    Removal(
+        "B402",
+        (Edit(CONNECTIONS, '    "keepalives_idle": "10",\n', ""),),
+        ("tests/postgres/test_store.py::test_the_kernel_notices_a_host_that_vanishes_within_half_a_minute",),
+    ),
+    Removal(
+        "B403",
+        (Edit(ANNOUNCEMENTS, "_poll_of(closed).poll(RETRY_SECONDS * 1000)", "self._clock.sleep(RETRY_SECONDS)"),),
+        (f"{TEST_ANNOUNCEMENTS}::test_closing_wakes_a_listener_that_waits_to_connect_again",),
+    ),
+    Removal(
+        "B403",
+        (Edit(ANNOUNCEMENTS, "readable = _poll_of(closed)", "readable = select.poll()"),),
+        (f"{TEST_ANNOUNCEMENTS}::test_closing_wakes_a_listener_that_waits_for_hints",),
+    ),
+    Removal(
+        "B404",
+        (Edit("src/stratalog/server/hub.py", "            self._take_hint((organisation, name))\n", ""),),
+        (f"{HUB_WORLD}::test_a_commit_while_the_first_listener_joins_is_reported_without_polling",),
+    ),
+    Removal(
+        "B406",
+        (Edit("src/stratalog/maintenance/copy_check.py", "    except Redacted:\n        return Redacted\n", ""),),
+        ("tests/documents/test_redaction.py::test_a_copy_is_checked_at_versions_that_were_redacted",),
+        raises=("Redacted",),
+    ),
+    Removal(
+        "B405",
+        (Edit("tests/selection.py", '{"aws", "dynamodb", "postgres"}', '{"aws", "dynamodb"}'),),
+        ("tests/test_selection.py::test_a_quick_run_takes_what_needs_one_process_and_little_time",),
+    ),
+)
