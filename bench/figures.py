@@ -69,9 +69,7 @@ FIGURES: tuple[Figure, ...] = (
         goal_quick=0.85,
         on_disk=True,
     ),
-    Figure(
-        name="peer-append", what="the same appends by `eventsourcing`", unit="events/s", reason=PEER, on_disk=True
-    ),
+    Figure(name="peer-append", what="the same appends by `eventsourcing`", unit="events/s", reason=PEER, on_disk=True),
     Figure(
         name="append-32",
         what="durable appends by 32 threads to one log; reference: plain single appends",

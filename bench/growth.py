@@ -1,8 +1,8 @@
 """Growth with the size of a document: mutations at 1,000 to 10,000,000 keys, beside a document of 100 keys.
 
-*Warm* keys were changed before, so that their chunks are in memory; 200 keys are spread over the document. *Cold* keys
-are changed right after the store was opened, each in a chunk that is not in memory. The medians of single mutations show
-the caller's time. *Sustained* is the rate with the snapshots: it also waits for those that fall due.
+*Warm* keys were changed before, so that their chunks are in memory; 200 keys are spread over the document. A *cold* key
+is the first that is changed after opening the document, with no chunk in memory. Both are medians of single mutations,
+as the caller sees them. *Sustained* is the rate with the snapshots: each round ends when its snapshots are made.
 """
 
 from __future__ import annotations
@@ -64,9 +64,10 @@ def warm(keys: int, work: Workplace) -> Measured:
     with ExitStack() as stack:
         sides = [_Mutating(stack.enter_context(open_store(work.document(size))), size) for size in _sizes(keys, work)]
         plain = _Inserting(stack.enter_context(closing(Plain(work.fresh() / "plain.sqlite"))))
-        for _ in range(work.scale.rounds + 1):
-            for side in (*sides, plain):
-                side.round(work.scale.commits)
+        for _ in range(work.scale.rounds // 2 + 1):
+            for side in sides:
+                side.mutate(work.scale.commits)
+            plain.insert(work.scale.commits)
         ours, base, other = (statistics.median(side.spent) for side in (*sides, plain))
     return Measured(1 / ours, 1 / base, 1e6 * (ours - other))
 
@@ -83,7 +84,7 @@ def cold(keys: int, work: Workplace) -> Measured:
                 document.state()
                 key = item_key(random.Random(turn).randrange(size))
                 seconds.append(_seconds(document, key, turn))
-            plain.round(1)
+            plain.insert(1)
         ours, base, other = map(statistics.median, (*spent, plain.spent))
     return Measured(1 / ours, 1 / base, 1e6 * (ours - other))
 
@@ -94,8 +95,8 @@ def sustained(keys: int, work: Workplace) -> Measured:
     with ExitStack() as stack:
         sides = [_Mutating(stack.enter_context(open_store(work.document(size))), size) for size in _sizes(keys, work)]
         plain = _Inserting(stack.enter_context(closing(Plain(work.fresh() / "plain.sqlite"))))
-        rounds = [partial(side.finished_round, count) for side in sides]
-        ours, base, other = medians(max(1, work.scale.rounds // 3), *rounds, partial(plain.round, count))
+        rounds = [partial(side.mutate, count) for side in sides]
+        ours, base, other = medians(max(1, work.scale.rounds // 3), *rounds, partial(plain.insert, count))
     return Measured(count / ours, count / base, 1e6 * (ours - other) / count)
 
 
@@ -119,14 +120,13 @@ class _Mutating:
         self._rounds = 0
         self.spent: list[float] = []
 
-    def round(self, count: int) -> None:
+    def mutate(self, count: int) -> None:
+        """Mutate ``count`` keys, then wait for the snapshots that fell due."""
         self._rounds += 1
         seconds = [_seconds(self._document, self._keys[n % 200], n + self._rounds) for n in range(count)]
         if self._rounds > 1:
             self.spent += seconds
         self._store.environment.background.wait()
-
-    finished_round = round
 
 
 class _Inserting:
@@ -136,7 +136,8 @@ class _Inserting:
         self._plain = plain
         self.spent: list[float] = []
 
-    def round(self, count: int) -> None:
+    def insert(self, count: int) -> None:
+        """Insert ``count`` rows, one commit each."""
         for number in range(count):
             body = [fact_bytes(number)]
             begun = time.perf_counter()

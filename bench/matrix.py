@@ -2,8 +2,8 @@
 
     python -m bench.matrix [--json PATH] [--only NAME …] [--quick] [--large]
 
-With ``--large`` there are also rows of 10,000,000 keys and entries. These take some 20 minutes more to build, and some 5 GB
-of disk and of memory.
+With ``--large`` there are also rows of 10,000,000 keys and entries, which take many minutes more to build, and some
+gigabytes of disk and of memory.
 """
 
 from __future__ import annotations
