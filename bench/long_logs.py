@@ -58,12 +58,12 @@ def measured(call: str, entries: int, work: Workplace) -> Measured:
     """Alternate between both logs, and compare the medians of single calls. Appends are also compared with plain."""
     sizes = min(entries, work.scale.log_entries), ENTRIES_BASE
     with ExitStack() as stack:
-        once = [ONCE[call](stack, work.log(size)) for size in sizes]
+        sides = [ONCE[call](stack, work.log(size)) for size in sizes]
         plain = stack.enter_context(closing(Plain(work.fresh() / "plain.sqlite")))
-        insert = partial(plain.append_each, [fact_bytes(1)])
+        sides.append(partial(_seconds, partial(plain.append_each, [fact_bytes(1)])))
         spent: tuple[list[float], ...] = ([], [], [])
         for _ in range(work.scale.commits):
-            for side, seconds in zip((*once, partial(_seconds, insert)), spent, strict=True):
+            for side, seconds in zip(sides, spent, strict=True):
                 seconds.append(side())
     ours, base, other = (1e6 * statistics.median(seconds[1:]) for seconds in spent)
     return Measured(ours, base, ours - other if call.startswith("append") else None)

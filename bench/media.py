@@ -59,7 +59,7 @@ def opened_media(scale: Scale, folder: Path | None = None, memory: Path = MEMORY
 
 
 def _temporary(stack: ExitStack, folder: Path | None) -> Path:
-    return Path(stack.enter_context(tempfile.TemporaryDirectory(dir=folder)))
+    return Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="stratalog-bench-", dir=folder)))
 
 
 def _measured(name: str, work: Workplace) -> Medium:
