@@ -95,6 +95,8 @@ def sustained(keys: int, work: Workplace) -> Measured:
     with ExitStack() as stack:
         sides = [_Mutating(stack.enter_context(open_store(work.document(size))), size) for size in _sizes(keys, work)]
         plain = _Inserting(stack.enter_context(closing(Plain(work.fresh() / "plain.sqlite"))))
+        for side in sides:
+            side.prepare(count // 2)
         rounds = [partial(side.mutate, count) for side in sides]
         ours, base, other = medians(max(1, work.scale.rounds // 3), *rounds, partial(plain.insert, count))
     return Measured(count / ours, count / base, 1e6 * (ours - other) / count)
@@ -119,6 +121,11 @@ class _Mutating:
         self._keys = [item_key(chance.randrange(keys)) for _ in range(200)]
         self._rounds = 0
         self.spent: list[float] = []
+
+    def prepare(self, count: int) -> None:
+        """Make a snapshot, then mutate ``count`` keys. So the next snapshot falls due in the middle of a round."""
+        self._document.snapshot()
+        self.mutate(count)
 
     def mutate(self, count: int) -> None:
         """Mutate ``count`` keys, then wait for the snapshots that fell due."""

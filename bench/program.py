@@ -35,7 +35,7 @@ def run(options: argparse.Namespace, figures: Sequence[Figure], measures: Measur
     with opened_media(scale, options.folder) as media:
         for result in measure_on(media, wanted, measures):
             results.append(result)
-            print(f"{result.name} {result.medium or ''} …", file=sys.stderr, flush=True)
+            print(result.name, result.medium or "", result.value, result.unit, "…", file=sys.stderr, flush=True)
     return report(results, wanted, media, options.json)
 
 
