@@ -1,6 +1,6 @@
 # `make` alone lists the targets. Every target first installs its requirements into .venv (see scripts/bootstrap).
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-catalogue demo-core demo-sheet demo-sync simulate test test-quick test-aws check mutants bench docs clean
+.PHONY: help demo demo-catalogue demo-core demo-sheet demo-sync simulate test test-quick test-aws check mutants bench bench-matrix docs clean
 .PHONY: test-postgres coverage mutation removals damage-sweep healthy hostile endurance corpus wheels soak soak-simulation soak-clients soak-histories soak-postgres soak-backups soak-sheet soak-engine soak-table soak-catalogue record ready-demo ready-dev ready-browser ready-postgres ready-office
 .PHONY: check-style check-types check-javascript test-convergence test-convergence-servers test-branches test-retries test-tampering
 
@@ -14,6 +14,7 @@ beside := $(if $(filter aws-local,$(STORE)),aws_local) $(if $(filter postgresql-
 on_store := $(addprefix $(python) -m stratalog.testing.,$(strip $(beside))) $(python)
 store := $(if $(filter aws-local,$(STORE)),aws://stratalog,$(if $(filter postgresql-local,$(STORE)),postgresql:///postgres,$(STORE)))
 BENCH_JSON ?= bench.json
+BENCH_MATRIX_JSON ?= bench-matrix.json
 RUNS_JSON ?= runs.json
 SEEDS ?= 200000
 SESSIONS ?= 1800
@@ -187,6 +188,9 @@ record: ready-dev ## move the results in runs.json to the table of docs/runs.md
 bench: ready-dev ## benchmarks, figures to bench.json
 	$(python) -m bench --json $(BENCH_JSON)
 
+bench-matrix: ready-dev ## tails, large documents and long logs, on the disk and in memory; figures to bench-matrix.json
+	$(python) -m bench.matrix --json $(BENCH_MATRIX_JSON)
+
 docs: ready-dev ## build the documentation site into build/site, after checking every link, file and snippet that the pages name
 	$(python) -m pytest -q tests/test_docs.py tests/test_readme.py tests/test_snippets.py
 	$(python) -m scripts.website build/site
@@ -194,7 +198,7 @@ docs: ready-dev ## build the documentation site into build/site, after checking 
 
 clean: ## remove the output of the other targets
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .coverage .coverage.* htmlcov
-	rm -rf build dist src/*.egg-info apps/*/build apps/*/src/*.egg-info tests/e2e/*/node_modules apps/*/tests/e2e/node_modules scripts/javascript/node_modules $(BENCH_JSON) $(RUNS_JSON)
+	rm -rf build dist src/*.egg-info apps/*/build apps/*/src/*.egg-info tests/e2e/*/node_modules apps/*/tests/e2e/node_modules scripts/javascript/node_modules $(BENCH_JSON) $(BENCH_MATRIX_JSON) $(RUNS_JSON)
 	find src apps tests bench examples scripts -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
 
 ready-demo:

@@ -3,6 +3,8 @@
 Machinery
 ---------
 figures       the list of figures with their units and goals, and the check that a report is complete
+media         the disk at hand and memory, each quick or slow
+program       the command line: measure, print, write
 measure       alternating rounds, medians, timing
 payload       the events, keys and values that every side stores
 plain, peer   the other sides: plain `sqlite3`, and the package `eventsourcing`
@@ -22,6 +24,12 @@ turns         writers at a hosted index, simulated
 cloud         the client of DynamoDB, compared with boto3
 cold          the cold start of a function on AWS Lambda
 sheet_engine  the spreadsheet's engine
+
+``bench.matrix`` is a second program with these figures:
+
+tails         the median, the 99th percentile and the maximum of commits
+growth        mutations of documents of 1,000 to 10,000,000 keys
+long_logs     logs of 10,000 to 10,000,000 entries
 
 ``bench.costs`` prints the costs of work on AWS and measures no time. ``cost_tables`` counts the billed units, and
 ``cost_log`` counts the units of a log. ``schemas`` stores the same documents by other published schemas. ``cost_plots``

@@ -134,9 +134,11 @@ MEASURES: dict[str, Callable[[Workplace], Measured]] = {
     "append-32": append_32,
     "append-100": append_100,
     "mutate": mutate,
+    "value-100": partial(value, 100),
     "value-2k": partial(value, 1500),
     "value-4k": partial(value, 4096),
     "value-16k": partial(value, 16_000),
+    "value-64k": partial(value, 64_000),
     "value-files": value_files,
     "value-bytes": value_bytes,
 }

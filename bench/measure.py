@@ -7,18 +7,24 @@ import statistics
 import time
 from collections.abc import Callable
 
-__all__ = ["alternated", "median_ms", "seconds_of"]
+__all__ = ["alternated", "median_ms", "medians", "seconds_of"]
 
 
 def alternated(rounds: int, ours: Callable[[], object], other: Callable[[], object]) -> tuple[float, float]:
     """Return the median seconds of a round, for each side. The first round of a side does not count."""
-    times: tuple[list[float], list[float]] = ([], [])
+    first, second = medians(rounds, ours, other)
+    return first, second
+
+
+def medians(rounds: int, *sides: Callable[[], object]) -> list[float]:
+    """Return like `alternated` the median seconds of a round, for any number of sides."""
+    times: list[list[float]] = [[] for _ in sides]
     for turn in range(rounds + 1):
-        for side, spent in zip((ours, other), times, strict=True):
+        for side, spent in zip(sides, times, strict=True):
             seconds = seconds_of(side)
             if turn:
                 spent.append(seconds)
-    return statistics.median(times[0]), statistics.median(times[1])
+    return [statistics.median(spent) for spent in times]
 
 
 def median_ms(rounds: int, once: Callable[[], object]) -> float:

@@ -15,6 +15,7 @@ from stratalog.errors import Unavailable
 from stratalog.log.environment import Environment
 from stratalog.log.snapshots import list_snapshots
 from stratalog.log.tasks import BackgroundTasks, InlineTasks
+from stratalog.testing.clock import ManualClock
 from tests.documents.helpers import World, inc, put
 
 INTERVAL = 5
@@ -27,6 +28,10 @@ class HeldTasks(InlineTasks):
 
     def __init__(self) -> None:
         self.held: list[Callable[[], None]] = []
+        self.pauses = 0
+
+    def pause(self) -> None:
+        self.pauses += 1
 
     def offer(self, work: Callable[[], None]) -> HeldTasks:
         self.held.append(work)
@@ -114,6 +119,30 @@ def test_commits_go_on_while_a_thread_takes_the_snapshot_and_closing_waits_for_i
     assert len(snapshots(document)) == 1
     document.apply([inc()])
     assert len(snapshots(document)) == 1
+
+
+def test_a_snapshot_lets_commits_run_after_each_chunk() -> None:
+    world = World(snapshot_entries_interval=1)
+    tasks = world.environment.background = HeldTasks()
+    document = world.create()
+    document.apply([put(f"c/{n:04}", "x" * 900) for n in range(1000)])
+    tasks.run()
+    writes, tasks.pauses = document.chunks.writes, 0
+    document.apply([put(f"c/{n:04}", "y") for n in range(0, 1000, 10)])
+    tasks.run()
+    assert tasks.pauses >= document.chunks.writes - writes > 10
+
+
+def test_a_pause_of_a_thread_is_short_and_gives_the_interpreter_away() -> None:
+    slept = []
+
+    class Watched(ManualClock):
+        def sleep(self, seconds: float) -> None:
+            slept.append(seconds)
+
+    BackgroundTasks(clock=Watched()).pause()
+    assert len(slept) == 1
+    assert 0 < slept[0] < 0.001
 
 
 def test_a_store_takes_a_bounded_number_of_snapshots_at_once() -> None:

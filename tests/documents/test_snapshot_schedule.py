@@ -180,6 +180,6 @@ def test_an_older_snapshot_is_no_base(monkeypatch: pytest.MonkeyPatch) -> None:
     world, document = grown(INTERVAL)
     document.snapshot(1)
     schedule, _ = scheduled(world, document)
-    monkeypatch.setattr("stratalog.documents.snapshot_schedule.take_snapshot", lambda log, state: state)
+    monkeypatch.setattr("stratalog.documents.snapshot_schedule.take_snapshot", lambda log, state, pause=None: state)
     with pytest.raises(Unavailable, match="base snapshot could not be made"):
         schedule.take_base(2)

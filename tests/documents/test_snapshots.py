@@ -383,7 +383,7 @@ def test_verify_begins_at_a_raised_floor_that_no_entry_tells_yet() -> None:
 def test_an_older_snapshot_is_no_base(monkeypatch: pytest.MonkeyPatch) -> None:
     world = World(snapshot_entries_interval=10, segment_entries_target=8)
     document = grown(world)
-    monkeypatch.setattr("stratalog.documents.snapshot_schedule.take_snapshot", lambda log, state: state)
+    monkeypatch.setattr("stratalog.documents.snapshot_schedule.take_snapshot", lambda log, state, pause=None: state)
     with pytest.raises(Unavailable, match="base snapshot could not be made"):
         document.forget_below(33)
     assert (world.open().log.floor(), snapshots(document)) == (0, [10, 20, 30, 40])

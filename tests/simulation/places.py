@@ -217,6 +217,9 @@ class ActorTasks:
         self._process.spawn(f"{self._process.name}-task", task.run)
         return task
 
+    def pause(self) -> None:
+        """Do nothing: actors take turns at the calls of ports."""
+
     def wait(self) -> None:
         """Do nothing: the run waits for every actor."""
 

@@ -36,6 +36,9 @@ class Later:
         self._work.append(work)
         return self
 
+    def pause(self) -> None:
+        pass
+
     def join(self) -> None:
         for work in self._work:
             work()

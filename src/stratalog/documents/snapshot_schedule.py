@@ -125,7 +125,7 @@ class SnapshotSchedule:
                 # Another process has taken a newer snapshot: the interval counts from that snapshot.
                 state = self._states.offer(state.onto(newest.version, roots_of(newest)))
             if is_snapshot_due(self.log, state.version, state.snapshot_version):
-                self._follow(take_snapshot(self.log, state))
+                self._follow(take_snapshot(self.log, state, self.log.environment.background.pause))
         except Closed:
             return
         except (Unavailable, OutcomeUnknown):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import partial
 
 import msgspec
@@ -19,7 +19,7 @@ from stratalog.log.snapshots import Snapshot, put_snapshot
 from stratalog.tree.chunks import Chunks
 from stratalog.tree.lookup import scan
 from stratalog.tree.nodes import EMPTY, Chunk, Slot
-from stratalog.tree.update import Write, update
+from stratalog.tree.update import Write, no_pause, update
 
 __all__ = ["base_digest", "load_state", "roots_in", "roots_of", "take_snapshot", "tree_roots", "unwritten_roots"]
 
@@ -39,14 +39,15 @@ def load_state(log: Log, chunks: Chunks, at: int, head: Head | None = None) -> S
     return state.after(log.read(state.version, at, head=head)) if state.version < at else state
 
 
-def take_snapshot(log: Log, state: State) -> State:
+def take_snapshot(log: Log, state: State, pause: Callable[[], None] = no_pause) -> State:
     """Make the snapshot of ``state`` unless it exists; return the same state based on this snapshot.
 
     The chunks are durable no later than the snapshot's record. The base is the snapshot whose chunks the new snapshot
     shares. The record is committed only while the base exists and the floor is not above ``state``. Otherwise the
     collector could delete chunks or values that the snapshot names. If the base is gone or the version is forgotten, no
     snapshot is made and ``state`` is returned unchanged. Then load the next state from a snapshot that exists. On
-    OutcomeUnknown the record may exist, so old chunks are put again as after a commit.
+    OutcomeUnknown the record may exist, so old chunks are put again as after a commit. ``pause`` is called after each
+    rewritten chunk.
     """
     base = log.snapshot_at(state.snapshot_version) if state.snapshot_version else None
     if (base.version if base else 0) != state.snapshot_version:
@@ -55,7 +56,7 @@ def take_snapshot(log: Log, state: State) -> State:
     if base is not None and (base.version, base.prefix) == (state.version, log.record.prefix):
         return state
     blob_batch = BlobBatch(log.environment, BLOB_SLICE_BYTES)
-    roots = tree_roots(state, partial(_put_chunks, blob_batch, state.chunks))
+    roots = tree_roots(state, partial(_put_chunks, blob_batch, state.chunks), pause)
     blob_batch.refresh()
     try:
         put_snapshot(log.environment, log.record, state.version, state.hash, encode(roots), base, blob_batch.blobs)
@@ -77,13 +78,14 @@ def _put_chunks(blob_batch: BlobBatch, chunks: Chunks, fresh: Collection[Chunk])
     chunks.note_written(fresh)
 
 
-def tree_roots(state: State, write: Write | None = None) -> Roots:
+def tree_roots(state: State, write: Write | None = None, pause: Callable[[], None] = no_pause) -> Roots:
     """Return the roots of a state's trees. ``write``, or else `Chunks.write_all`, writes the changed chunks."""
     roots, chunks = state.roots, state.chunks
+    tombstones = {**_expired(state), **_patch(state.tombstones, above=state.floor)}
     return Roots(
-        update(chunks, roots.content, _patch(state.content), write),
-        update(chunks, roots.clients, _patch(state.clients), write),
-        update(chunks, roots.tombstones, {**_expired(state), **_patch(state.tombstones, above=state.floor)}, write),
+        update(chunks, roots.content, _patch(state.content), write, pause),
+        update(chunks, roots.clients, _patch(state.clients), write, pause),
+        update(chunks, roots.tombstones, tombstones, write, pause),
         state.fields_bytes,
         state.floor,
         state.orders,

@@ -6,10 +6,13 @@ import threading
 from collections.abc import Callable
 from typing import Protocol
 
+from stratalog.clock import Clock, SystemClock
 from stratalog.limits import BACKGROUND_OFFERS_MAX
 from stratalog.process_fork import close_in_child
 
 __all__ = ["BackgroundTasks", "InlineTasks", "Task", "Tasks"]
+
+PAUSE_SECONDS = 0.000_05
 
 
 class Task(Protocol):
@@ -27,6 +30,10 @@ class Tasks(Protocol):
         """Begin ``work``, which must not raise. Return None if it will not run, e.g. with too much work under way."""
         ...
 
+    def pause(self) -> None:
+        """Let the callers' threads run. Long work in Python calls this method after each small part."""
+        ...
+
     def wait(self) -> None:
         """Wait for all work that has begun."""
         ...
@@ -42,7 +49,8 @@ class BackgroundTasks:
     AWS Lambda freezes a function with its threads between two calls. The threads continue at the next call or never.
     """
 
-    def __init__(self, offers_max: int = BACKGROUND_OFFERS_MAX) -> None:
+    def __init__(self, offers_max: int = BACKGROUND_OFFERS_MAX, clock: Clock | None = None) -> None:
+        self._clock = clock or SystemClock()
         self._lock = threading.Lock()
         close_in_child(self, "_lock")
         self._offers_max = offers_max
@@ -68,6 +76,14 @@ class BackgroundTasks:
                 return None
         return thread
 
+    def pause(self) -> None:
+        """Sleep for a moment, so that a thread that waits for the interpreter gets it at once.
+
+        Otherwise this thread would mostly get the interpreter back first after each call that releases it, and a commit
+        would wait for the interpreter's switch interval of 5 ms, several times.
+        """
+        self._clock.sleep(PAUSE_SECONDS)
+
     def wait(self) -> None:
         """Wait for all work that has begun."""
         with self._lock:
@@ -89,6 +105,9 @@ class InlineTasks:
         """Run ``work``."""
         work()
         return _Ended()
+
+    def pause(self) -> None:
+        """Do nothing: the caller's thread runs the work."""
 
     def wait(self) -> None:
         """Nothing is under way."""

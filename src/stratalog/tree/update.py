@@ -28,7 +28,7 @@ from stratalog.tree.nodes import (
     seal,
 )
 
-__all__ = ["Write", "build", "update"]
+__all__ = ["Write", "build", "no_pause", "update"]
 
 Edits: TypeAlias = dict[str, Row | None]
 """Keys of one level, in order, each with its new row, or None if the row is removed."""
@@ -58,20 +58,31 @@ def build(chunks: Chunks, items: Iterable[tuple[str, Slot]]) -> Root:
     return root
 
 
-def update(chunks: Chunks, root: Root, patch: Mapping[str, Slot | None], write: Write | None = None) -> Root:
+def no_pause() -> None:
+    """Continue at once."""
+
+
+def update(
+    chunks: Chunks,
+    root: Root,
+    patch: Mapping[str, Slot | None],
+    write: Write | None = None,
+    pause: Callable[[], None] = no_pause,
+) -> Root:
     """Return the tree ``root`` with ``patch`` applied: a slot replaces or adds a key, None removes it if present.
 
     Reads and writes only the chunks on the path to a changed key. If the end of a chunk moves, the next chunks are
     read and written too, up to the next unchanged end. All chunks are stored on return. A patch without effect returns
-    ``root`` and writes nothing. ``write`` stores the chunks; None means `Chunks.write_all`. Raises Invalid and
-    LimitExceeded before anything is written.
+    ``root`` and writes nothing. ``write`` stores the chunks; None means `Chunks.write_all`. ``pause`` is called
+    after each rewritten chunk, so that a background thread can let others run. Raises Invalid and LimitExceeded before
+    anything is written.
     """
     edits = _edits(patch)
     top = chunks.top(root)
     fresh: dict[bytes, Chunk] = {}
     made: list[Chunk] = []
     for level in range(top.level + 1):
-        gone, made = _rewrite(_Cursor(chunks, top, level), level, edits)
+        gone, made = _rewrite(_Cursor(chunks, top, level), level, edits, pause)
         edits, changed = _compare(gone, made)
         if not edits:
             return root
@@ -85,7 +96,7 @@ def _edits(patch: Mapping[str, Slot | None]) -> Edits:
     return {key: None if (slot := patch[key]) is None else (key, slot.value, slot.version) for key in keys}
 
 
-def _rewrite(cursor: _Cursor, level: int, edits: Edits) -> tuple[list[Node], list[Chunk]]:
+def _rewrite(cursor: _Cursor, level: int, edits: Edits, pause: Callable[[], None]) -> tuple[list[Node], list[Chunk]]:
     """Return the nodes of ``level`` that the edits touch, and the chunks that replace them.
 
     The rule for the end of a chunk does not depend on earlier chunks. So the rewrite begins at the start of a touched
@@ -105,6 +116,7 @@ def _rewrite(cursor: _Cursor, level: int, edits: Edits) -> tuple[list[Node], lis
             stop = len(keys) if cursor.is_last() else bisect_right(keys, cursor.node.keys[-1], done)
             rows = _cut(level, rows, *_merge(cursor.node, dict(islice(left, stop - done))), made)
             done = stop
+            pause()
             going = bool(rows) and cursor.advance()
         if rows:
             assert cursor.is_last(), "only the last chunk of a level ends without a boundary"

@@ -1,0 +1,138 @@
+"""Tails: the median, the 99th percentile and the maximum of single commits, with the snapshots that fall due meanwhile.
+
+Each side commits without pause for all of its commits. A snapshot that a commit starts runs beside the next commits of
+the same side, and the wait for the last snapshot is not measured.
+"""
+
+from __future__ import annotations
+
+import gc
+import random
+import time
+from collections.abc import Callable, Iterable
+from contextlib import closing
+from functools import partial
+
+import msgspec
+
+from bench.figures import Figure, Measured
+from bench.payload import fact, fact_bytes, item_key
+from bench.plain import Plain
+from bench.workplace import DOCUMENT, ORGANISATION, Workplace
+from stratalog import Event, Store
+from stratalog.store import open_store
+
+__all__ = ["FIGURES", "MEASURES", "Latencies", "latencies_of"]
+
+SEED = 7
+SMALL_KEYS = 1000
+P99_PER_P50_MAX = 4
+GOAL_OF_TAIL = "the row `…-tail` has the goal"
+SUBJECTS = {
+    "append": "appends of one event to a log",
+    "mutate": "mutations of random keys of a document of 1,000 keys, with its snapshots",
+    "mutate-1m": "mutations of random keys of a document of 1,000,000 keys, with its snapshots",
+}
+
+
+class Latencies(msgspec.Struct, frozen=True):
+    """Percentiles of the microseconds of single calls."""
+
+    p50: float
+    p99: float
+    max: float
+
+    @property
+    def tail(self) -> float:
+        """The 99th percentile, in medians."""
+        return self.p99 / self.p50
+
+
+FIGURES: tuple[Figure, ...] = tuple(
+    figure
+    for name, what in SUBJECTS.items()
+    for figure in (
+        *(
+            Figure(
+                name=f"{name}-{part}",
+                what=f"{what}: {words}; reference: plain inserts",
+                unit="µs",
+                better="less",
+                reason=GOAL_OF_TAIL,
+                on_disk=True,
+            )
+            for part, words in (("p50", "the median"), ("p99", "the 99th percentile"), ("max", "the longest"))
+        ),
+        Figure(
+            name=f"{name}-tail",
+            what=f"{what}: the 99th percentile divided by the median; reference: the same of plain inserts",
+            unit="times",
+            goal=P99_PER_P50_MAX,
+            better="less",
+            goal_bounds="value",
+            reason="the latencies above plain are in the three rows before",
+            on_disk=True,
+        ),
+    )
+)
+
+
+def latencies_of(calls: Iterable[Callable[[], object]]) -> Latencies:
+    """Run the calls one after another, and return the percentiles of their times."""
+    gc.collect()
+    spent, clock = [], time.perf_counter
+    for call in calls:
+        begun = clock()
+        call()
+        spent.append(clock() - begun)
+    spent.sort()
+    return Latencies(1e6 * spent[len(spent) // 2], 1e6 * spent[len(spent) * 99 // 100], 1e6 * spent[-1])
+
+
+def _part(subject: str, part: str, work: Workplace) -> Measured:
+    ours, plain = _both(subject, work)
+    value, reference = getattr(ours, part), getattr(plain, part)
+    return Measured(value, reference, None if part == "tail" else value - reference)
+
+
+def _both(subject: str, work: Workplace) -> tuple[Latencies, Latencies]:
+    """Measure both sides once for all rows of ``subject``."""
+    name = f"tail of {subject}"
+    if name not in work.results:
+        work.results[name] = _measured(subject, work)
+    latencies: tuple[Latencies, Latencies] = work.results[name]
+    return latencies
+
+
+def _measured(subject: str, work: Workplace) -> tuple[Latencies, Latencies]:
+    count = work.scale.tail_commits
+    bodies = [[fact_bytes(number)] for number in range(count)]
+    keys = work.scale.keys if subject == "mutate-1m" else SMALL_KEYS
+    folder = work.fresh() if subject == "append" else work.document(keys)
+    with open_store(folder) as store, closing(Plain(work.fresh() / "plain.sqlite")) as plain:
+        calls = _appends(store, count) if subject == "append" else _mutations(store, keys, count)
+        for warm in calls[: count // 10]:
+            warm()
+        store.environment.background.wait()
+        ours = latencies_of(calls)
+        store.environment.background.wait()
+        return ours, latencies_of([partial(plain.append_each, body) for body in bodies])
+
+
+def _appends(store: Store, count: int) -> list[Callable[[], object]]:
+    log = store.create_log(ORGANISATION, "log")
+    return [partial(log.append, Event("paid", fact(number))) for number in range(count)]
+
+
+def _mutations(store: Store, keys: int, count: int) -> list[Callable[[], object]]:
+    chance = random.Random(SEED)
+    document = store.document(ORGANISATION, DOCUMENT)
+    chosen = [item_key(chance.randrange(keys)) for _ in range(count)]
+    return [
+        partial(document.mutate, "put", {"key": key, "value": fact(number)}) for number, key in enumerate(chosen, 1)
+    ]
+
+
+MEASURES: dict[str, Callable[[Workplace], Measured]] = {
+    f"{subject}-{part}": partial(_part, subject, part) for subject in SUBJECTS for part in ("p50", "p99", "max", "tail")
+}
