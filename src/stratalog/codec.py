@@ -50,10 +50,10 @@ Value = Any
 
 COMPRESSION_LEVEL = 3
 QUICK_LEVEL = 1
-QUICK_BYTES_MAX = 16 * 1024
+QUICK_BYTES_MAX = 64 * 1024
 HASHED_BYTES_MIN = 1024
 DIGITS_MAX = 19
-HASHED_BYTES_MAX = 64 * 1024
+HASHED_BYTES_MAX = 1024 * 1024
 
 PLAIN_DEPTH = 6
 _Integer = Annotated[int, msgspec.Meta(ge=-INTEGER_MAX, le=INTEGER_MAX)]
@@ -154,7 +154,7 @@ def compress(data: bytes) -> bytes:
 
 
 def compress_quickly(data: bytes) -> bytes:
-    """Compress for a local disk. Up to 16 KB takes half the time of `compress`, and gives up to a tenth more bytes."""
+    """Compress for a local disk. Up to 64 KB takes 50 to 75 % of `compress`'s time, and gives up to 10 % more bytes."""
     return (_zstd().quick_compressor if len(data) <= QUICK_BYTES_MAX else _zstd().compressor).compress(data)
 
 
