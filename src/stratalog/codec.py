@@ -253,8 +253,8 @@ def _may_have_whole_float(body: bytes) -> bool:
     The encoder keeps such a float, but a canonical value has an integer in its place, or may not have it. False is
     certain. Bytes of other types may look like such a float.
     """
-    found = _FLOATS.findall(body)
-    floats = struct.unpack(f">{len(found)}d", b"".join(found))
+    candidates = _FLOATS.findall(body)
+    floats = struct.unpack(f">{len(candidates)}d", b"".join(candidates))
     return any(map(float.is_integer, floats)) or not all(map(math.isfinite, floats))
 
 
