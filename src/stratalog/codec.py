@@ -108,7 +108,7 @@ def reread(value: Any, plain: msgspec.msgpack.Decoder[Any]) -> tuple[bytes, Any]
     """
     try:
         body = _encoder.encode(value)
-        if FLOAT_HEAD in body and _may_have_whole_float(body):
+        if FLOAT_HEAD in body and _may_have_integral_float(body):
             return b"", None
         return body, plain.decode(body)
     except (msgspec.MsgspecError, TypeError, OverflowError, UnicodeEncodeError, RecursionError):
@@ -247,7 +247,7 @@ def _zstd() -> _Zstd:
     return _local
 
 
-def _may_have_whole_float(body: bytes) -> bool:
+def _may_have_integral_float(body: bytes) -> bool:
     """Return whether encoded ``body`` may contain an infinite float, or a float without a fraction.
 
     The encoder keeps such a float, but a canonical value has an integer in its place, or may not have it. False is
