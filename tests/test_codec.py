@@ -16,12 +16,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stratalog.codec import canonical, compress_quickly, decompress, encode, sha256
+from stratalog.codec import canonical, compress_quickly, decompress, encode, encode_checked, sha256
 from stratalog.errors import Invalid, LimitExceeded
 from stratalog.limits import INTEGER_MAX, JSON_DEPTH_MAX
 from stratalog.log.entries import Event, encode_events
 
-# msgspec's strict reader refuses a float without a fraction. So a value that contains this float takes the slow check.
+# A value that contains a float without a fraction takes the slow check.
 CLOSER = 2.0
 
 
@@ -161,3 +161,24 @@ def test_the_quick_look_and_the_closer_one_say_the_same(value: Any) -> None:
     assert encode(quick[0]) == encode(closer[0])
     assert encode_events([Event("e", value)]) == encode([["e", quick[0], 1]])
     assert encode(canonical(quick)) == encode(quick)
+
+
+EDGES = [0.0, -0.0, 1.0, -1.0, 1.5, 12.5, 2.0**31, 2.0**53 - 1, -(2.0**53) + 1, 2.0**53, 2.0**64, 1e300, 5e-324]
+floats = st.floats() | st.integers(-(2**70), 2**70).map(float) | st.integers().map(lambda eighths: eighths % 10**9 / 8)
+# The first byte of an encoded float also begins these characters and ends this integer.
+lookalikes = st.text("\u02c0\u02ff@C0") | st.just(0xCB) | st.integers(0, 2**32)
+
+
+@given(st.lists(st.sampled_from(EDGES) | floats | lookalikes))
+def test_a_quick_look_at_floats_stores_and_refuses_what_a_closer_one_does(numbers: list[Any]) -> None:
+    assert stored_or_refused(numbers) == stored_or_refused([*numbers, CLOSER])
+
+
+def stored_or_refused(numbers: list[Any]) -> Any:
+    """Return the encoded first members, or the error's class."""
+    try:
+        checked = canonical(numbers)
+        assert encode_checked(numbers) == encode(checked)
+        return [encode(number) for number in checked if number != CLOSER]
+    except Invalid as exc:
+        return type(exc)

@@ -12,6 +12,8 @@ from __future__ import annotations
 
 import hashlib
 import math
+import re
+import struct
 import threading
 from collections.abc import Callable, Mapping
 from typing import Annotated, Any, NamedTuple
@@ -48,17 +50,25 @@ Value = Any
 
 COMPRESSION_LEVEL = 3
 QUICK_LEVEL = 1
-QUICK_BYTES_MAX = 16 * 1024
+QUICK_BYTES_MAX = 64 * 1024
 HASHED_BYTES_MIN = 1024
 DIGITS_MAX = 19
-HASHED_BYTES_MAX = 64 * 1024
+HASHED_BYTES_MAX = 1024 * 1024
 
 PLAIN_DEPTH = 6
 _Integer = Annotated[int, msgspec.Meta(ge=-INTEGER_MAX, le=INTEGER_MAX)]
-Plain: Any = None | bool | _Integer | str
-"""The msgspec type of values that are always canonical: no floats, no bytes, not deeply nested."""
+Plain: Any = None | bool | _Integer | float | str
+"""The msgspec type of values that `reread` can prove canonical: no bytes, not deeply nested."""
 for _ in range(PLAIN_DEPTH):
-    Plain = None | bool | _Integer | str | list[Plain] | dict[str, Plain]
+    Plain = None | bool | _Integer | float | str | list[Plain] | dict[str, Plain]
+
+FLOAT_HEAD = b"\xcb"
+# A float is its head and eight bytes. The groups are 1, an absolute value from 2 to 2^64, zero, and infinity: all other
+# floats have a fraction, or are whole numbers that no integer replaces. A text may hold the bytes of a head, so the
+# pattern also finds floats that overlap another match.
+_FLOATS = re.compile(
+    rb"\xcb(?=([\x3f\xbf]\xf0.{6}|[\x40-\x43\xc0-\xc3].{7}|[\x00\x80]\x00.{6}|[\x7f\xff]\xf0.{6}))", re.DOTALL
+)
 
 _encoder = msgspec.msgpack.Encoder(order="deterministic")
 _decoder = msgspec.msgpack.Decoder()
@@ -98,6 +108,8 @@ def reread(value: Any, plain: msgspec.msgpack.Decoder[Any]) -> tuple[bytes, Any]
     """
     try:
         body = _encoder.encode(value)
+        if FLOAT_HEAD in body and _may_have_integral_float(body):
+            return b"", None
         return body, plain.decode(body)
     except (msgspec.MsgspecError, TypeError, OverflowError, UnicodeEncodeError, RecursionError):
         return b"", None
@@ -142,7 +154,7 @@ def compress(data: bytes) -> bytes:
 
 
 def compress_quickly(data: bytes) -> bytes:
-    """Compress for a local disk. Up to 16 KB takes half the time of `compress`, and gives up to a tenth more bytes."""
+    """Compress for a local disk. Takes 50 to 85 % of the time of `compress`, and gives up to a tenth more bytes."""
     return (_zstd().quick_compressor if len(data) <= QUICK_BYTES_MAX else _zstd().compressor).compress(data)
 
 
@@ -233,6 +245,17 @@ _local = _Zstd()
 
 def _zstd() -> _Zstd:
     return _local
+
+
+def _may_have_integral_float(body: bytes) -> bool:
+    """Return whether encoded ``body`` may contain an infinite float, or a float without a fraction.
+
+    The encoder keeps such a float, but a canonical value has an integer in its place, or may not have it. False is
+    certain. Bytes of other types may look like such a float.
+    """
+    candidates = _FLOATS.findall(body)
+    floats = struct.unpack(f">{len(candidates)}d", b"".join(candidates))
+    return any(map(float.is_integer, floats)) or not all(map(math.isfinite, floats))
 
 
 def _canonical(value: Value, what: str, depth: int) -> Value:

@@ -6,7 +6,7 @@ argument that is also a value of the patch is an extension of another type, whic
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -94,14 +94,14 @@ class Values:
 
     def _metadata(self, encoded: bytes) -> dict[str, Value]:
         """Return the declared fields, in order, as far as they fit in `METADATA_BYTES_MAX`."""
-        fields: dict[str, Value] = {}
+        fields: dict[str, Any] = {}
         if encoded[0] & MAP_MASK != MAP_HEAD and encoded[0] not in LARGE_MAP_HEADS:
             return fields
-        value = decode(encoded)
+        parts = _parts(encoded)
         for field in self._fields:
-            if field in value and len(encode({**fields, field: value[field]})) <= METADATA_BYTES_MAX:
-                fields[field] = value[field]
-        return fields
+            if field in parts and len(encode({**fields, field: parts[field]})) <= METADATA_BYTES_MAX:
+                fields[field] = parts[field]
+        return {field: decode(part) for field, part in fields.items()}
 
 
 def as_reference(stored: bytes) -> ValueReference | None:
@@ -149,9 +149,18 @@ def value_size(stored: bytes) -> int:
     return reference.body.size if reference else len(stored)
 
 
+def _parts(encoded: bytes) -> dict[str, Any]:
+    """Return the encoded value of each field of an encoded object, without decoding the values. Raises Corrupt."""
+    try:
+        return _decode_parts(encoded)
+    except (msgspec.DecodeError, UnicodeDecodeError) as exc:
+        raise Corrupt("bytes do not decode", reason=str(exc)) from exc
+
+
 @lru_cache(COLLECTIONS_REMEMBERED)
 def _folder(collection: str) -> str:
     return f"items/{escape(collection)}" if collection else "fields"
 
 
 _decode_reference = msgspec.msgpack.Decoder(ValueReference).decode
+_decode_parts: Callable[[bytes], dict[str, Any]] = msgspec.msgpack.Decoder(dict[str, msgspec.Raw]).decode
