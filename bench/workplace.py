@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 
 from bench.payload import fact, item_key
-from stratalog import Document, LogSettings, Store
+from stratalog import Document, LogSettings, Rules, Store
 from stratalog.backends.files import FileBlobs
 from stratalog.backends.sqlite import SqliteDatabase
 from stratalog.clock import SystemClock
@@ -88,7 +88,7 @@ class Workplace:
         return folder
 
 
-def unsynced_store(folder: Path, settings: LogSettings | None = None) -> Store:
+def unsynced_store(folder: Path, settings: LogSettings | None = None, rules: Rules | None = None) -> Store:
     """Open a store whose index does not wait for the disk, to fill a folder quickly.
 
     For measurements, open the folder again with `open_store`.
@@ -96,7 +96,7 @@ def unsynced_store(folder: Path, settings: LogSettings | None = None) -> Store:
     clock = SystemClock()
     database = SqliteDatabase(folder / INDEX_FILE, clock, synchronous="OFF")
     blobs = database.blobs(FileBlobs(folder / BLOBS_FOLDER, clock))
-    return Store(Environment(database.index, blobs, clock, settings), database.queue)
+    return Store(Environment(database.index, blobs, clock, settings), database.queue, rules)
 
 
 def reopened(store: Store) -> Document:
