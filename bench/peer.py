@@ -66,13 +66,14 @@ class Peer:
 
 
 class PostgresPeer(Peer):
-    """The events of aggregates in PostgreSQL."""
+    """The events of aggregates in PostgreSQL. With ``functions`` the recorder inserts events by a stored function."""
 
-    def __init__(self, server: PostgresServer) -> None:
+    def __init__(self, server: PostgresServer, *, functions: bool = False) -> None:
         from eventsourcing.postgres import PostgresApplicationRecorder, PostgresDatastore
 
         names = server.environment
-        self._datastore = PostgresDatastore(names["PGDATABASE"], names["PGHOST"], 5432, names["PGUSER"], "", **POOL)
+        options = {**POOL, "enable_db_functions": functions}
+        self._datastore = PostgresDatastore(names["PGDATABASE"], names["PGHOST"], 5432, names["PGUSER"], "", **options)
         self._begin(PostgresApplicationRecorder(self._datastore))
 
 

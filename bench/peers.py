@@ -90,8 +90,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             rows.append(row)
             _say(f"{row.work}: {row.side}: {_number(row.value)} {row.unit}")
     for names in ({*APPENDS, *READS}, {*UPDATES, "diff-10"}):
-        print("\n" + "\n".join(table([row for row in rows if row.work in names])))
-    print("\n" + "\n".join(f"{name:<12}  {what}" for name, what in WORK.items()))
+        if chosen := [row for row in rows if row.work in names]:
+            print("\n" + "\n".join(table(chosen)))
+    print("\n" + "\n".join(f"{name:<12}  {WORK[name]}" for name in dict.fromkeys(row.work for row in rows)))
     if options.json:
         options.json.write_bytes(msgspec.json.format(msgspec.json.encode(rows), indent=2) + b"\n")
     return 0
@@ -130,7 +131,8 @@ def event_sides(work: Workplace) -> Iterator[dict[str, EventSide]]:
             _say(str(error))
         else:
             store = opened.enter_context(open_store(server.url))
-            peer = opened.enter_context(closing(PostgresPeer(server)))
+            # The functions are off by default. With them the recorder is faster, since it needs fewer round trips.
+            peer = opened.enter_context(closing(PostgresPeer(server, functions=True)))
             sides["Stratalog, PostgreSQL"] = StratalogEvents(store)
             sides["eventsourcing, PostgreSQL"] = PeerEvents(peer)
         if find_spec("umadb"):
