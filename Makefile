@@ -1,6 +1,6 @@
 # `make` alone lists the targets. Every target first installs its requirements into .venv (see scripts/bootstrap).
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-catalogue demo-core demo-sheet demo-sync simulate test test-quick test-aws check mutants bench bench-matrix docs clean
+.PHONY: help demo demo-catalogue demo-core demo-sheet demo-sync simulate test test-quick test-aws check mutants bench bench-matrix bench-peers docs clean
 .PHONY: test-postgres coverage mutation removals damage-sweep healthy hostile endurance corpus wheels soak soak-simulation soak-clients soak-histories soak-postgres soak-backups soak-sheet soak-engine soak-table soak-catalogue record ready-demo ready-dev ready-browser ready-postgres ready-office
 .PHONY: check-style check-types check-javascript test-convergence test-convergence-servers test-branches test-retries test-tampering
 
@@ -190,6 +190,9 @@ bench: ready-dev ## benchmarks, figures to bench.json
 
 bench-matrix: ready-dev ## tails, large documents and long logs, on the disk and in memory; figures to bench-matrix.json
 	$(python) -m bench.matrix --json $(BENCH_MATRIX_JSON)
+
+bench-peers: ready-dev ready-postgres ## Stratalog beside eventsourcing, UmaDB and prollytree at the same work
+	$(python) -m bench.peers
 
 docs: ready-dev ## build the documentation site into build/site, after checking every link, file and snippet that the pages name
 	$(python) -m pytest -q tests/test_docs.py tests/test_readme.py tests/test_snippets.py

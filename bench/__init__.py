@@ -36,5 +36,6 @@ long_logs     logs of 10,000 to 10,000,000 entries
 draws the curves.
 
 These programs run alone: ``tree``, ``backends``, ``contention`` and ``turns_emulator`` measure one layer; ``table``,
-``sheet``, ``sheet_browser`` and ``catalogue`` measure an application.
+``sheet``, ``sheet_browser`` and ``catalogue`` measure an application. ``peers`` compares Stratalog with other libraries
+at the same work; ``peer_events`` and ``peer_trees`` have the sides.
 """

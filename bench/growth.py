@@ -15,7 +15,7 @@ from contextlib import ExitStack, closing
 from functools import partial
 
 from bench.figures import Figure, Measured
-from bench.measure import medians
+from bench.measure import alternated_sides
 from bench.payload import fact, fact_bytes, item_key
 from bench.plain import Plain
 from bench.workplace import DOCUMENT, ORGANISATION, Workplace, reopened
@@ -97,8 +97,12 @@ def sustained(keys: int, work: Workplace) -> Measured:
         plain = _Inserting(stack.enter_context(closing(Plain(work.fresh() / "plain.sqlite"))))
         for side in sides:
             side.prepare(count // 2)
-        rounds = [partial(side.mutate, count) for side in sides]
-        ours, base, other = medians(max(1, work.scale.rounds // 3), *rounds, partial(plain.insert, count))
+        rounds = {
+            "ours": partial(sides[0].mutate, count),
+            "base": partial(sides[1].mutate, count),
+            "plain": partial(plain.insert, count),
+        }
+        ours, base, other = alternated_sides(max(1, work.scale.rounds // 3), rounds).values()
     return Measured(count / ours, count / base, 1e6 * (ours - other) / count)
 
 

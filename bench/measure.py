@@ -5,26 +5,26 @@ from __future__ import annotations
 import gc
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
-__all__ = ["alternated", "median_ms", "medians", "seconds_of"]
+__all__ = ["alternated", "alternated_sides", "median_ms", "seconds_of"]
 
 
 def alternated(rounds: int, ours: Callable[[], object], other: Callable[[], object]) -> tuple[float, float]:
     """Return the median seconds of a round, for each side. The first round of a side does not count."""
-    first, second = medians(rounds, ours, other)
-    return first, second
+    medians = alternated_sides(rounds, {"ours": ours, "other": other})
+    return medians["ours"], medians["other"]
 
 
-def medians(rounds: int, *sides: Callable[[], object]) -> list[float]:
-    """Return like `alternated` the median seconds of a round, for any number of sides."""
-    times: list[list[float]] = [[] for _ in sides]
+def alternated_sides(rounds: int, sides: Mapping[str, Callable[[], object]]) -> dict[str, float]:
+    """Return the median seconds of a round, for each side. The first round of a side does not count."""
+    times: dict[str, list[float]] = {name: [] for name in sides}
     for turn in range(rounds + 1):
-        for side, spent in zip(sides, times, strict=True):
+        for name, side in sides.items():
             seconds = seconds_of(side)
             if turn:
-                spent.append(seconds)
-    return [statistics.median(spent) for spent in times]
+                times[name].append(seconds)
+    return {name: statistics.median(spent) for name, spent in times.items()}
 
 
 def median_ms(rounds: int, once: Callable[[], object]) -> float:

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from bench.payload import fact, item_key
-from stratalog import Document, Event, LogSettings, Store
+from stratalog import Document, Event, LogSettings, Rules, Store
 from stratalog.backends.files import FileBlobs
 from stratalog.backends.sqlite import SqliteDatabase
 from stratalog.clock import SystemClock
@@ -145,7 +145,7 @@ def _fill_log(folder: Path, entries: int) -> None:
             log.append(Event("paid", fact(number)))
 
 
-def unsynced_store(folder: Path, settings: LogSettings | None = None) -> Store:
+def unsynced_store(folder: Path, settings: LogSettings | None = None, rules: Rules | None = None) -> Store:
     """Open a store whose index does not wait for the disk, to fill a folder quickly.
 
     For measurements, open the folder again with `open_store`.
@@ -153,7 +153,7 @@ def unsynced_store(folder: Path, settings: LogSettings | None = None) -> Store:
     clock = SystemClock()
     database = SqliteDatabase(folder / INDEX_FILE, clock, synchronous="OFF")
     blobs = database.blobs(FileBlobs(folder / BLOBS_FOLDER, clock))
-    return Store(Environment(database.index, blobs, clock, settings), database.queue)
+    return Store(Environment(database.index, blobs, clock, settings), database.queue, rules)
 
 
 def reopened(store: Store) -> Document:

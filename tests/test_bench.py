@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from bench import table
+from bench import peers, table
 from bench.__main__ import MEASURES, main, measured
 from bench.figures import FIGURES, Figure, Measured, Result, evaluate, problems
 from bench.report import legend
@@ -74,6 +74,24 @@ def test_the_program_prints_a_row_and_writes_it(tmp_path: Path, capsys: pytest.C
     printed = capsys.readouterr().out
     assert "load-snapshot  " in printed
     assert "the state of `load` from its snapshot" in printed
+
+
+@pytest.mark.usefixtures("untraced")
+@pytest.mark.slow
+def test_every_library_does_the_work_of_the_comparison(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "peers.json"
+    assert peers.main(["--quick", "--json", str(path)]) == 0
+    rows = [(row["work"], row["side"]) for row in json.loads(path.read_text())]
+    sides = {work: {side for named, side in rows if named == work} for work in peers.WORK}
+    assert len(rows) == sum(map(len, sides.values()))
+    assert {"Stratalog, SQLite", "eventsourcing, SQLite"} <= sides["append"]
+    assert all(sides[work] == sides["append"] for work in [*peers.APPENDS, *peers.READS])
+    assert all(sides[work] == sides["update-1"] for work in peers.UPDATES)
+    # The tree of prollytree alone cannot compare versions.
+    assert sides["diff-10"] == {side for side in sides["update-1"] if "tree only" not in side}
+    printed = capsys.readouterr().out
+    assert "| append, events/s |" in printed
+    assert "| diff-10, ms |" in printed
 
 
 def test_a_case_whose_commits_all_fail_has_no_costs(monkeypatch: pytest.MonkeyPatch) -> None:
