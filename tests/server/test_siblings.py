@@ -6,7 +6,7 @@ import asyncio
 import signal
 import socket
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from typing import Any
 
 import msgspec
