@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+import struct
 from collections import OrderedDict, defaultdict, namedtuple
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -164,6 +165,7 @@ def test_the_quick_look_and_the_closer_one_say_the_same(value: Any) -> None:
 
 
 EDGES = [0.0, -0.0, 1.0, -1.0, 1.5, 12.5, 2.0**31, 2.0**53 - 1, -(2.0**53) + 1, 2.0**53, 2.0**64, 1e300, 5e-324]
+EDGES += [math.inf, -math.inf, math.nan, -math.nan]
 floats = st.floats() | st.integers(-(2**70), 2**70).map(float) | st.integers().map(lambda eighths: eighths % 10**9 / 8)
 # The first byte of an encoded float also begins these characters and ends this integer.
 lookalikes = st.text("\u02c0\u02ff@C0") | st.just(0xCB) | st.integers(0, 2**32)
@@ -172,6 +174,15 @@ lookalikes = st.text("\u02c0\u02ff@C0") | st.just(0xCB) | st.integers(0, 2**32)
 @given(st.lists(st.sampled_from(EDGES) | floats | lookalikes))
 def test_a_quick_look_at_floats_stores_and_refuses_what_a_closer_one_does(numbers: list[Any]) -> None:
     assert stored_or_refused(numbers) == stored_or_refused([*numbers, CLOSER])
+
+
+@pytest.mark.parametrize("bits", ["7ff0000000000000", "7ff0000000000001", "7ff8000000000000", "ffffffffffffffff"])
+def test_no_quick_look_lets_a_number_pass_that_is_not_finite(bits: str) -> None:
+    (number,) = struct.unpack(">d", bytes.fromhex(bits))
+    with pytest.raises(Invalid):
+        encode_checked([1.5, {"number": number}])
+    with pytest.raises(Invalid):
+        encode_events([Event("e", [1.5, number])])
 
 
 def stored_or_refused(numbers: list[Any]) -> Any:

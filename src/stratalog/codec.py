@@ -63,11 +63,11 @@ for _ in range(PLAIN_DEPTH):
     Plain = None | bool | _Integer | float | str | list[Plain] | dict[str, Plain]
 
 FLOAT_HEAD = b"\xcb"
-# A float is its head and eight bytes. The groups are 1, an absolute value from 2 to 2^64, zero, and infinity: all other
-# floats have a fraction, or are whole numbers that no integer replaces. A text may hold the bytes of a head, so the
-# pattern also finds floats that overlap another match.
+# A float is its head and eight bytes. The groups are 1, an absolute value from 2 to 2^64, zero, and what is not finite.
+# All other floats have a fraction, or are whole numbers that no integer replaces. A text may hold the bytes of a head,
+# so the pattern also finds floats that overlap another match.
 _FLOATS = re.compile(
-    rb"\xcb(?=([\x3f\xbf]\xf0.{6}|[\x40-\x43\xc0-\xc3].{7}|[\x00\x80]\x00.{6}|[\x7f\xff]\xf0.{6}))", re.DOTALL
+    rb"\xcb(?=([\x3f\xbf]\xf0.{6}|[\x40-\x43\xc0-\xc3].{7}|[\x00\x80]\x00.{6}|[\x7f\xff][\xf0-\xff].{6}))", re.DOTALL
 )
 
 _encoder = msgspec.msgpack.Encoder(order="deterministic")
@@ -248,7 +248,7 @@ def _zstd() -> _Zstd:
 
 
 def _may_have_integral_float(body: bytes) -> bool:
-    """Return whether encoded ``body`` may contain an infinite float, or a float without a fraction.
+    """Return whether encoded ``body`` may contain a float that is not finite, or a float without a fraction.
 
     The encoder keeps such a float, but a canonical value has an integer in its place, or may not have it. False is
     certain. Bytes of other types may look like such a float.
