@@ -193,7 +193,7 @@ class _Answer:
         last = {}
         for member in group_members:
             if member.owner != self._owner:
-                raise Forbidden("the group belongs to another principal", group=member.group)
+                raise Forbidden("the group belongs to another principal", value=member.group)
             if member.id >= self._reported.get(member.client, 0):
                 last[member.client] = member.id
         return last
