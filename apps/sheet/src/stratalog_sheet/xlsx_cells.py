@@ -341,8 +341,18 @@ def without_empty_cells(chunks: Iterable[bytes]) -> Iterator[bytes]:
         piece, held = b"".join(held), [chunk[end:]] if end else []
         # The position of a cell or row without `r` follows from the elements before it. So keep all elements of a piece
         # with such a cell or row.
-        yield piece if UNNAMED.search(piece) else EMPTY_ROW.sub(b"", EMPTY.sub(b"", piece))
+        yield piece if UNNAMED.search(piece) else _without_empty_cells(piece)
     yield b"".join(held)
+
+
+def _without_empty_cells(piece: bytes) -> bytes:
+    """Return the piece without empty cells and rows. The last cell and the last row stay.
+
+    The next piece may begin with a cell or row without `r`.
+    """
+    cells, cell, rest = piece.rpartition(b"<c ")
+    rows, row, rest = (EMPTY.sub(b"", cells) + cell + rest).rpartition(b"<row")
+    return EMPTY_ROW.sub(b"", rows) + row + rest
 
 
 def _number(text: str) -> float | None:
