@@ -199,6 +199,18 @@ def test_a_cell_without_a_position_follows_the_last_cell_of_the_piece_before(
     assert filled(chunks) == filled([b"".join(chunks)]) == [cell]
 
 
+@pytest.mark.parametrize("text", ["1e999", "-1.5E+400", "NaN", "INF", "1_0e2", "abc", "=1+1"])
+@pytest.mark.parametrize("properties", ["", '<workbookPr date1904="1"/>'])
+def test_a_number_that_cannot_be_read_is_named(sheets: Sheets, text: str, properties: str) -> None:
+    rule = f'<dataValidations><dataValidation type="date" sqref="B1"><formula1>{text}</formula1></dataValidation>'
+    cells = rows(f'<c r="A1" s="1"><v>{text}</v></c>', "<c><v> </v></c>") + f"{rule}</dataValidations>"
+    body = package({"S": cells}, styles=FONTS, workbook=f"{properties}<sheets/>")
+    sheet = opened(sheets, body)
+    assert values(sheet, "A1", "B1") == [text, None]
+    (finding,) = (one for one in sheet.files.import_report().findings if one.code == "number")
+    assert [*finding.where] == ["S!A1"]
+
+
 def test_an_empty_text_is_named(sheets: Sheets) -> None:
     cells = ('<c r="A1" t="s"><v>0</v></c>', '<c r="B1" t="inlineStr"><is><t></t></is></c>', '<c r="C1"><v>1</v></c>')
     sheet = opened(sheets, package({"S": rows(*cells)}, strings="<si><t></t></si>"))
