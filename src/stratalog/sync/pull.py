@@ -237,7 +237,7 @@ class _Answer:
 
 def _row_bytes(row: tuple[str, Slot | None]) -> int:
     key, slot = row
-    return len(key) + (value_size(slot.value) if slot else 0)
+    return len(key.encode()) + (value_size(slot.value) if slot else 0)
 
 
 def _of_group(state: State, changes: Changes, group: str) -> Iterator[Member]:
