@@ -115,7 +115,8 @@ REMOVALS: tuple[Removal, ...] = (
             Edit(
                 FAILURES,
                 '            if known.attributes["q"] == failures_max:\n'
-                "                _report(environment, name, known)  # the earlier call may have ended before its report\n",
+                "                _report(environment, name, known)  # the earlier call may have ended"
+                " before its report\n",
                 "",
             ),
         ),

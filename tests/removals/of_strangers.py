@@ -8,6 +8,17 @@ __all__ = ["REMOVALS"]
 
 REMOVALS: tuple[Removal, ...] = (
     Removal(
+        "B440",
+        (
+            Edit(
+                "src/stratalog/cli/history.py",
+                "changed = {name for name, _ in old ^ new}",
+                "changed = {name for name in before.keys() | after.keys() if before.get(name) != after.get(name)}",
+            ),
+        ),
+        ("tests/cli/test_commands.py::test_diff_shows_the_fields_that_differ",),
+    ),
+    Removal(
         "B185",
         (
             Edit(
