@@ -8,6 +8,16 @@ __all__ = ["REMOVALS"]
 
 REMOVALS: tuple[Removal, ...] = (
     Removal(
+        "B441",
+        (Edit("scripts/website/__main__.py", "if foreign := [folder", "if foreign := [] and [folder"),),
+        ("tests/test_website.py::test_a_folder_that_the_script_did_not_make_is_not_deleted",),
+    ),
+    Removal(
+        "B442",
+        (Edit("scripts/check_javascript.py", "sys.exit(any(codes))", "sys.exit(max(codes))"),),
+        ("tests/test_check_javascript.py::test_a_check_that_a_signal_ends_fails",),
+    ),
+    Removal(
         "B440",
         (
             Edit(
