@@ -199,7 +199,7 @@ def test_a_cell_without_a_position_follows_the_last_cell_of_the_piece_before(
     assert filled(chunks) == filled([b"".join(chunks)]) == [cell]
 
 
-@pytest.mark.parametrize("text", ["1e999", "-1.5E+400", "NaN", "INF", "1_0e2", "abc", "=1+1"])
+@pytest.mark.parametrize("text", ["1e999", "-1.5E+400", "-1e308", "5e-324", "NaN", "INF", "1_0e2", "abc", "=1+1"])
 @pytest.mark.parametrize("properties", ["", '<workbookPr date1904="1"/>'])
 def test_a_number_that_cannot_be_read_is_named(sheets: Sheets, text: str, properties: str) -> None:
     rule = f'<dataValidations><dataValidation type="date" sqref="B1"><formula1>{text}</formula1></dataValidation>'
