@@ -50,7 +50,7 @@ ROOT_LOSSES: Mapping[str, tuple[str, str]] = {
 VOLATILE = re.compile(r"\b(?:NOW|TODAY|RAND|RANDBETWEEN|RANDARRAY|CELL|INFO)\s*\(", re.IGNORECASE)
 """Functions whose value may differ at each evaluation."""
 
-NUMBER_MIN, NUMBER_END = 1e-307, 1e308
+SMALLEST, TOO_LARGE = 1e-307, 1e308
 """The engine reads a number outside this range as a text."""
 
 UNENDED_BYTES = 256 * 1024
@@ -272,7 +272,7 @@ class SheetWriter(PartWriter):
         if text.isspace():
             return "", None
         number = _number(text)
-        if number is None or not (number == 0 or NUMBER_MIN <= abs(number) < NUMBER_END):
+        if number is None or not (number == 0 or SMALLEST <= abs(number) < TOO_LARGE):
             self._context.findings.add("number", "numbers that cannot be read become texts", self._position(cell))
             return "str", self._text(cell, text)
         if self._context.is_1904 and self._style(cell) in self._context.date_styles:
