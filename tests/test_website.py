@@ -5,12 +5,14 @@ The build generates the reference from the code. So the reference has every publ
 
 from __future__ import annotations
 
+import shutil
 import sys
 from pathlib import Path
 
 import click
 import pytest
 
+from scripts.website import __main__ as website
 from scripts.website.__main__ import render
 from scripts.website.command_reference import command_pages, entire_program
 from scripts.website.docstrings import as_markup, without_modules
@@ -31,6 +33,23 @@ def test_the_site_builds_without_a_warning_and_asks_no_other_host(tmp_path: Path
     assert done.stderr == ""
     assert faults(site) == []
     assert "Search.setIndex" in (site / "searchindex.js").read_text()[:100]
+
+
+@pytest.mark.parametrize("name", ["site", "site-source", "site-cache"])
+def test_a_folder_that_the_script_did_not_make_is_not_deleted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setattr(website, "write_pages", lambda *_: None)
+    monkeypatch.setattr(website, "render", lambda *_: 0)
+    site, own = tmp_path / "site", tmp_path / name / "page.md"
+    site.mkdir()
+    assert [website.main([str(site)]) for _ in range(2)] == [0, 0], "an empty folder, and the script's own folder"
+    shutil.rmtree(own.parent)
+    own.parent.mkdir()
+    own.write_text("# Mine\n")
+    assert website.main([str(site)]) == 2
+    assert own.read_text() == "# Mine\n"
+    assert f"{own.parent} is not empty" in capsys.readouterr().err
 
 
 def test_a_broken_link_ends_the_build(tmp_path: Path) -> None:

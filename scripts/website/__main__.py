@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
 from pathlib import Path
@@ -15,6 +16,8 @@ from scripts.website.pages import write_pages
 from scripts.website.python_reference import python_pages
 
 CONFIGURATION = Path(__file__).parent
+MARKER = ".stratalog-website"
+"""The name of a file in each folder that this script made. The script replaces only such folders and empty ones."""
 
 
 def main(arguments: list[str]) -> int:
@@ -27,11 +30,18 @@ def main(arguments: list[str]) -> int:
 def build(site: Path) -> int:
     """Replace the folder ``site`` by a new build, and check its links. Return an exit code.
 
-    The build also replaces two folders beside ``site``: one for Sphinx's source, and one for Sphinx's cache.
+    The build also replaces two folders beside ``site``: one for Sphinx's source, and one for Sphinx's cache. If any of
+    the three is not empty and was not made by this script, this function changes nothing.
     """
     source, cache = site.with_name(f"{site.name}-source"), site.with_name(f"{site.name}-cache")
-    for folder in (site, source, cache):
+    folders = (site, source, cache)
+    if foreign := [folder for folder in folders if not is_replaceable(folder)]:
+        print(f"error: {foreign[0]} is not empty, and this script did not make it: delete it first", file=sys.stderr)
+        return 2
+    for folder in folders:
         shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+        (folder / MARKER).touch()
     write_pages(source, {**python_pages(), **http_pages(), **command_pages()})
     if code := render(source, site, cache):
         return code
@@ -39,6 +49,13 @@ def build(site: Path) -> int:
     for fault in matches:
         print(f"error: {fault}", file=sys.stderr)
     return 1 if matches else 0
+
+
+def is_replaceable(folder: Path) -> bool:
+    """Return whether the build may delete a folder: it does not exist, is empty, or was made by this script."""
+    if folder.is_symlink() or not folder.is_dir():
+        return not os.path.lexists(folder)
+    return (folder / MARKER).is_file() or not any(folder.iterdir())
 
 
 def render(source: Path, site: Path, cache: Path) -> int:

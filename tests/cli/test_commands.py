@@ -172,6 +172,16 @@ def test_log_is_newest_first_and_bounded(budget: Run) -> None:
     assert "no versions" in budget("log", "acme/budget", "--after", "3").stderr
 
 
+@pytest.mark.parametrize(
+    ("before", "after"), [({"f": True}, {"f": 1}), ({"f": [0]}, {"f": [False]}), ({"f": None}, {}), ({}, {"f": None})]
+)
+def test_diff_shows_the_fields_that_differ(budget: Run, before: Any, after: Any) -> None:
+    for value in (before, after):
+        budget("mutate", "acme/budget", "put", json.dumps({"key": "c/1", "value": {**value, "same": 1}}))
+    written = [json.dumps(value).replace(" ", "") for value in (before, after)]
+    assert budget("diff", "acme/budget", "4", "5").stdout == f"- c/1  {written[0]}\n+ c/1  {written[1]}\n"
+
+
 def test_diff_shows_what_was_and_what_is(budget: Run) -> None:
     assert budget("diff", "acme/budget", "1", "2").stdout == "- cells/C2  100\n+ cells/C2  105\n"
     assert lines(budget("diff", "acme/budget", "0", "--json").stdout)[0]["was"] is False

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
@@ -179,6 +180,52 @@ def test_a_client_whose_group_is_anothers_leaves_it(client: Client, document: Do
         client.sync()
     assert not set(before) & set(identity(client))
     client.sync()
+
+
+@pytest.mark.parametrize(("faults", "status"), [(["", "", "lost-answer"], "applied"), (["", "lost-answer"], "unknown")])
+def test_a_restarted_client_whose_group_is_anothers_leaves_it_with_what_is_pending(
+    document: Document, transport: Scripted, tmp_path: Path, faults: list[str], status: str
+) -> None:
+    """The former principal's commit is newer than the client's cookie, so that the first pull is forbidden."""
+    path = str(tmp_path / "plan.sqlite")
+    transport.faults = faults
+    with Client(transport, path) as client:
+        append(client, "sent")
+        with pytest.raises(OutcomeUnknown):
+            client.sync()
+    transport.owner = "bob"
+    with Client(transport, path) as client:
+        before = identity(client)
+        (sent,) = client.pending()
+        unsent = append(client, "unsent")
+        with pytest.raises(Forbidden):
+            client.sync()
+        assert not set(before) & set(identity(client))
+        client.sync()
+        assert [sent.status, unsent.status] == [status, "applied"]
+        assert [failure.args["item"] for failure in client.failures()] == ["sent"] * (status == "unknown")
+    assert items(document) == ["sent", "unsent"]
+
+
+def test_a_client_that_lacks_a_right_for_a_while_keeps_its_group(
+    client: Client, document: Document, transport: Scripted
+) -> None:
+    """In another group the client could not send a mutation again whose answer was lost."""
+    before = identity(client)
+    lost = append(client, "lost")
+    transport.faults = ["lost-request"]
+    with pytest.raises(OutcomeUnknown):
+        client.sync()
+
+    def forbid(request: object) -> NoReturn:
+        raise Forbidden("the token has expired")
+
+    transport.pushed, transport.pulled = [forbid], [forbid]
+    with pytest.raises(Forbidden):
+        client.sync()
+    assert identity(client) == before
+    client.sync()
+    assert (lost.status, items(document)) == ("applied", ["first", "lost"])
 
 
 def test_a_document_made_anew_takes_what_is_pending(client: Client, transport: Scripted) -> None:

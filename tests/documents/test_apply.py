@@ -303,15 +303,21 @@ def test_a_mutator_that_catches_a_port_error_commits_nothing_made_from_it() -> N
 
 
 def many(draft: Draft, args: Any) -> None:
-    """Put a thousand bytes under each of ``count`` keys."""
+    """Put ``value`` under each of ``count`` keys that begin with ``prefix``."""
     for number in range(args["count"]):
-        draft.put(f"c/{number}", "x" * 1000)
+        draft.put(f"{args['prefix']}{number}", args["value"])
 
 
-def test_a_mutation_that_no_entry_could_hold_blocks_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("prefix", "value"), [("c/", "x" * 1000), ("c/" + "漢" * 160, "x" * 500)], ids=["values", "keys"]
+)
+def test_a_mutation_that_no_entry_could_hold_blocks_nobody(
+    monkeypatch: pytest.MonkeyPatch, prefix: str, value: str
+) -> None:
     monkeypatch.setattr("stratalog.documents.run.PATCH_BYTES_MAX", 50_000)
     document = World().create(rules=Rules(mutators={**BUILT_IN_MUTATORS, "many": many}))
-    outcomes = document.apply([Mutation(client="ada", name="many", args={"count": count}) for count in (45, 55, 1)])
+    many_of = [{"count": count, "prefix": prefix, "value": value} for count in (45, 55, 1)]
+    outcomes = document.apply([Mutation(client="ada", name="many", args=args) for args in many_of])
     assert statuses(outcomes) == ["applied", "rejected", "applied"]
     assert "changes too much at once" in str(outcomes[1].reason)
 

@@ -6,7 +6,7 @@ The dead letter keeps the reason and the input of the last failure until a calle
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import pytest
 
@@ -21,7 +21,9 @@ from stratalog.errors import (
     Unavailable,
 )
 from stratalog.keys import number
-from stratalog.log.environment import LogSettings
+from stratalog.log.environment import Environment, LogSettings
+from stratalog.ports.index import Write
+from stratalog.records import failures
 from stratalog.records.content import RecordBody
 from stratalog.records.failures import DEAD_RECORD
 from tests.records.helpers import World
@@ -94,6 +96,31 @@ def test_a_failure_whose_body_stays_out_of_reach_is_an_unknown_outcome(
     with pytest.raises(OutcomeUnknown, match="counted"):
         world.records.fail("b1", "bad", body=LARGE)
     assert world.records.fail("b1", "bad").failures == 2
+
+
+@pytest.mark.parametrize("lost", ["body", "commit"])
+def test_a_dead_letter_whose_failure_had_an_unknown_outcome_is_reported(
+    world: World, monkeypatch: pytest.MonkeyPatch, lost: str
+) -> None:
+    def fail(*_: object) -> None:
+        raise OutcomeUnknown("lost") if lost == "commit" else Unavailable("out of reach")
+
+    def commit_and_fail(environment: Environment, writes: Sequence[Write], *_: object) -> None:
+        environment.index.commit(writes)
+        fail()
+
+    for _ in range(2):
+        world.records.fail("b1", "bad", body=LARGE)
+    with monkeypatch.context() as patched:
+        if lost == "commit":
+            patched.setattr(failures, "commit_once", commit_and_fail)
+        else:
+            patched.setattr(RecordBody, "refresh", fail)
+        with pytest.raises(OutcomeUnknown):
+            world.records.fail("b1", "bad", body=LARGE, write_id="again")
+    assert world.environment.counters[DEAD_RECORD] == (lost == "body")
+    world.records.fail("b1", "bad", body=LARGE, write_id="again")
+    assert world.environment.counters[DEAD_RECORD] >= 1
 
 
 def test_failures_leave_the_record_alone(world: World) -> None:

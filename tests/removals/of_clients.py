@@ -27,6 +27,33 @@ MEETS_FIRST = """\
 
 REMOVALS: tuple[Removal, ...] = (
     Removal(
+        "B434",
+        (
+            Edit(
+                CYCLE,
+                'leaves = forbidden.details.get("value") == local.group or local.count() == 0',
+                "leaves = local.count() == 0",
+            ),
+        ),
+        (f"{REFUSALS}::test_a_restarted_client_whose_group_is_anothers_leaves_it_with_what_is_pending",),
+    ),
+    Removal(
+        "B434",
+        (Edit(BROWSER_CYCLE, "(error.details.value === group || !local.pending.length)", "!local.pending.length"),),
+        IN_NODE,
+    ),
+    Removal(
+        "B434",
+        (
+            Edit(
+                "src/stratalog/web/client/http.js",
+                "{ status, retryAfter, value: answer?.value }",
+                "{ status, retryAfter }",
+            ),
+        ),
+        IN_NODE,
+    ),
+    Removal(
         "B100",
         (
             Edit(

@@ -190,6 +190,11 @@ REMOVALS: tuple[Removal, ...] = (
         ("tests/documents/test_apply.py::test_a_mutation_that_no_entry_could_hold_blocks_nobody",),
     ),
     Removal(
+        "B438",
+        (Edit(RUN, "len(key.encode()) + (", "len(key) + ("),),
+        ("tests/documents/test_apply.py::test_a_mutation_that_no_entry_could_hold_blocks_nobody",),
+    ),
+    Removal(
         "B55",
         (
             Edit(DOCUMENT, '        check_identity(group, "group", empty=True)\n', ""),

@@ -149,7 +149,7 @@ REMOVALS: tuple[Removal, ...] = (
         (
             Edit(
                 f"{SHEET}/xlsx_cells.py",
-                "if self._context.is_1904 and style in self._context.date_styles:",
+                "if self._context.is_1904 and self._style(cell) in self._context.date_styles:",
                 "if False:",
             ),
         ),

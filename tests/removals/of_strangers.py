@@ -8,6 +8,27 @@ __all__ = ["REMOVALS"]
 
 REMOVALS: tuple[Removal, ...] = (
     Removal(
+        "B441",
+        (Edit("scripts/website/__main__.py", "if foreign := [folder", "if foreign := [] and [folder"),),
+        ("tests/test_website.py::test_a_folder_that_the_script_did_not_make_is_not_deleted",),
+    ),
+    Removal(
+        "B442",
+        (Edit("scripts/check_javascript.py", "sys.exit(any(codes))", "sys.exit(max(codes))"),),
+        ("tests/test_check_javascript.py::test_a_check_that_a_signal_ends_fails",),
+    ),
+    Removal(
+        "B440",
+        (
+            Edit(
+                "src/stratalog/cli/history.py",
+                "changed = {name for name, _ in old ^ new}",
+                "changed = {name for name in before.keys() | after.keys() if before.get(name) != after.get(name)}",
+            ),
+        ),
+        ("tests/cli/test_commands.py::test_diff_shows_the_fields_that_differ",),
+    ),
+    Removal(
         "B185",
         (
             Edit(

@@ -14,6 +14,31 @@ EXPORT = "apps/sheet/tests/test_workbook_export.py"
 
 REMOVALS: tuple[Removal, ...] = (
     Removal(
+        "B436",
+        (
+            Edit(
+                f"{SHEET}/xlsx_cells.py",
+                "    number = float(text) if NUMBER.fullmatch(text) else math.inf\n"
+                "    return number if math.isfinite(number) else None\n",
+                "    with suppress(ValueError):\n        return float(text)\n    return None\n",
+            ),
+        ),
+        (f"{TESTS}::test_a_number_that_cannot_be_read_is_named",),
+    ),
+    Removal(
+        "B435",
+        (
+            Edit(
+                f"{SHEET}/xlsx_cells.py",
+                '    cells, cell, rest = piece.rpartition(b"<c ")\n'
+                '    rows, row, rest = (EMPTY.sub(b"", cells) + cell + rest).rpartition(b"<row")\n'
+                '    return EMPTY_ROW.sub(b"", rows) + row + rest\n',
+                '    return EMPTY_ROW.sub(b"", EMPTY.sub(b"", piece))\n',
+            ),
+        ),
+        (f"{TESTS}::test_a_cell_without_a_position_follows_the_last_cell_of_the_piece_before",),
+    ),
+    Removal(
         "B275",
         (
             Edit(
@@ -86,7 +111,7 @@ REMOVALS: tuple[Removal, ...] = (
     ),
     Removal(
         "B283",
-        (Edit(f"{SHEET}/xlsx_cells.py", 'EMPTY_ROW.sub(b"", EMPTY.sub(b"", piece))', 'EMPTY.sub(b"", piece)'),),
+        (Edit(f"{SHEET}/xlsx_cells.py", 'EMPTY_ROW.sub(b"", rows) + row', "rows + row"),),
         (f"{TESTS}::test_rows_without_anything_cost_nothing",),
     ),
     Removal(

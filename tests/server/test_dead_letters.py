@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any, NoReturn
+
 import pytest
 
 from stratalog.documents import Rules
 from stratalog.documents.rejections import LAST_ATTEMPT, UNEXPECTED
-from stratalog.errors import Invalid, NotFound
-from stratalog.log import delete_log
+from stratalog.errors import Invalid, NotFound, OutcomeUnknown
+from stratalog.log import Log, delete_log
 from stratalog.protocol import BUILT_IN_MUTATORS, Draft, Mutation
 from stratalog.protocol.sync import Push
 from stratalog.store import Store
@@ -73,6 +75,29 @@ def test_a_rejection_after_the_last_attempt_is_counted_and_logged(caplog: pytest
     assert path.store.environment.counters[LAST_ATTEMPT] == 1
     line = f"{LAST_ATTEMPT}: document=plan client=ada id=2 letter={letter.id}"
     assert line in caplog.messages
+
+
+@pytest.mark.parametrize("name", ["kill", "faulty"])
+def test_a_failed_mutation_whose_commit_has_an_unknown_outcome_is_counted(
+    monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """The next delivery finds the mutation committed, and does not run it again."""
+
+    def faulty(draft: Draft, args: object) -> None:
+        raise ZeroDivisionError
+
+    def append_and_fail(log: Log, *args: Any, **options: Any) -> NoReturn:
+        append(log, *args, **options)
+        monkeypatch.setattr(Log, "append", append)
+        raise OutcomeUnknown("the answer was lost")
+
+    append = Log.append
+    path = QueuePath(kill=kill, faulty=faulty)
+    path.push(named("ada", 1, name))
+    monkeypatch.setattr(Log, "append", append_and_fail)
+    path.work_through(3000)
+    assert path.document.last_mutation("ada") == 1
+    assert path.store.environment.counters[LAST_ATTEMPT if name == "kill" else UNEXPECTED] == 1
 
 
 def test_a_message_that_failed_for_the_last_time_is_counted_and_logged_once(caplog: pytest.LogCaptureFixture) -> None:

@@ -208,8 +208,9 @@ def test_a_group_of_another_owner_is_refused() -> None:
     start = pulled(document).cookie
     push_one(document, inc(id=1), owner="eve")
     for cookie in (None, start):
-        with pytest.raises(Forbidden):
+        with pytest.raises(Forbidden) as caught:
             pulled(document, cookie, owner="mallory")
+        assert caught.value.details == {"value": "g"}, "the client recognises the error by the name of its group"
     assert pulled(document, start, owner="eve").last == {"ada": 1}
 
 

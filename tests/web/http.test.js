@@ -41,3 +41,10 @@ test("a header without the address of a WebSocket is ignored, and so is the head
   }
   assert.equal((await heeded("https://api.example", "wss://a.example", 500)).document, undefined);
 });
+
+test("an error has the value that the server names", async () => {
+  const body = JSON.stringify({ code: "forbidden", message: "the group belongs to another principal", value: "g" });
+  globalThis.fetch = async () => new Response(body, { status: 403 });
+  const { details } = await new Http("https://api.example" + DOCUMENT).request("pull", {}).catch((error) => error);
+  assert.equal(details.value, "g");
+});

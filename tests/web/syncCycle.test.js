@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
+import { NEVER, OPEN } from "../../src/stratalog/web/client/pushDecision.js";
 import { Local } from "../../src/stratalog/web/client/local.js";
 import { SyncCycle } from "../../src/stratalog/web/client/syncCycle.js";
 import { StratalogError } from "../../src/stratalog/web/client/errors.js";
@@ -113,4 +114,36 @@ test("a client that cannot write its store sends nothing, however often it tries
     await assert.rejects(cycle.run(), { code: "storage-full" });
   }
   assert.ok(!asked.slice(before).includes("push"));
+});
+
+test("after a reload, a client whose group is another principal's leaves the group with its mutations", async () => {
+  for (const [value, sent] of [
+    ["g", NEVER],
+    ["g", OPEN],
+    [undefined, NEVER],
+  ]) {
+    const local = newLocal(new Database(), cookie(1));
+    const { waiting: former, durable } = local.add("put", { key: "former", value: 1 });
+    await durable;
+    if (sent === OPEN) await local.noteSending([former]);
+    await local.add("put", { key: "k", value: 1 }).durable;
+    const { asked, cycle } = newCycle(local, {
+      pull: () => {
+        if (local.group === "g") throw new StratalogError("forbidden", "another principal's", { value });
+        return pulled(2, { last: { [local.client]: 2 } });
+      },
+      push: () => ({ outcomes: local.pending.map(({ id }) => ({ client: local.client, id, status: "applied" })) }),
+    });
+    await assert.rejects(cycle.run(), { code: "forbidden" });
+    assert.deepEqual(asked, ["pull"]);
+    assert.equal(local.group === "g", value === undefined);
+    assert.equal(local.pending.length, sent === OPEN ? 1 : 2);
+    assert.deepEqual(
+      local.failures.map(({ args, status }) => [args.key, status]),
+      sent === OPEN ? [["former", "unknown"]] : [],
+    );
+    if (value === undefined) continue;
+    await cycle.run().catch(() => {});
+    assert.ok(asked.includes("push"));
+  }
 });

@@ -229,6 +229,17 @@ def test_versions_that_are_too_large_are_not_compared(catalogue: Catalogue, monk
     assert refused.value.details["limit"] == 10
 
 
+def test_true_and_1_differ(catalogue: Catalogue) -> None:
+    catalogue.add("books", format="json", transformer="plain", id="id", complete=False)
+    for day, body in enumerate([b'[{"id":"x","a":true,"b":[0]}]', b'[{"id":"x","a":1,"b":[false]}]'], 1):
+        catalogue.write(body, source="books", name="books.json", day=day)
+        catalogue.poll()
+    changes = msgspec.to_builtins(differences(catalogue.records, "books", "x", 1, 2).changes)
+    assert msgspec.json.encode(changes) == (
+        b'[{"path":"a","before":true,"after":1},{"path":"b.0","before":0,"after":false}]'
+    )
+
+
 def test_json_differs_by_value(catalogue: Catalogue) -> None:
     catalogue.add("books", format="json", transformer="plain", id="id", complete=False)
     for day, body in enumerate([b'[{"id":1,"a":{"b":[1,2]},"c":1}]', b'[{"id":1,"a":{"b":[1,3,4]},"d":null}]'], 1):

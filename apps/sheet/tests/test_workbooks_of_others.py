@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import re
+from collections.abc import Iterable
 from typing import Any
 
 import openpyxl
@@ -21,9 +23,11 @@ from apps.sheet.tests.test_workbook_import import FONTS, codes, opened, saved, v
 from stratalog import Invalid
 from stratalog_sheet import Sheets
 from stratalog_sheet.engine import Engine
+from stratalog_sheet.file_reports import Findings
 from stratalog_sheet.formulas import without_single_ranges
-from stratalog_sheet.xlsx_cells import without_empty_cells
-from stratalog_sheet.xlsx_markup import Allowance
+from stratalog_sheet.workbook_names import WorkbookNames
+from stratalog_sheet.xlsx_cells import CellContext, SheetWriter, without_empty_cells
+from stratalog_sheet.xlsx_markup import MAIN, Allowance
 from stratalog_sheet.xlsx_repair import OrderRepair
 
 pytestmark = pytest.mark.slow
@@ -168,8 +172,43 @@ def test_rows_without_anything_cost_nothing() -> None:
         '<row r="2" ht="20" customHeight="1"></row>', '<row r="3" hidden="1"/>', '<row r="4" s="1" customFormat="1"/>',
         '<row r="5" outlineLevel="1"/>', '<row r="6"><c r="A6" s="1"/></row>',
     ]  # fmt: skip
-    text = "<sheetData>" + "".join(kept) + '<row r="7" ht="12.8" customHeight="false" hidden="false"></row>' * 9
-    assert b"".join(without_empty_cells([text.encode()])).decode() == "<sheetData>" + "".join(kept)
+    empty = '<row r="7" ht="12.8" customHeight="false" hidden="false"></row>'
+    text = "<sheetData>" + "".join(kept) + empty * 9 + "<row r='8'/>"
+    assert b"".join(without_empty_cells([text.encode()])).decode() == "<sheetData>" + "".join(kept) + "<row r='8'/>"
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "cell"),
+    [
+        ('<row r="1"><c r="A1"/><c r="B1"/>', "<c><v>1</v></c></row>", "C1"),
+        ('<row r="1"><c r="A1"/></row><row r="2"><c r="A2"/><c r="B2"></c></row>', "<row><c><v>1</v></c></row>", "A3"),
+        ('<row r="1"/><row r="2"/>', "<row><c><v>1</v></c></row>", "A3"),
+        ('<row r="1"><c r="A1"/></row><row r="2">', "<c><v>1</v></c></row>", "A2"),
+    ],
+)
+def test_a_cell_without_a_position_follows_the_last_cell_of_the_piece_before(
+    first: str, second: str, cell: str
+) -> None:
+    def filled(chunks: Iterable[bytes]) -> list[str]:
+        names = WorkbookNames([], [], [], Findings())
+        writer = SheetWriter("sheet1.xml", Allowance(), "S", CellContext(names, Findings()))
+        text = writer.rewritten([f'<worksheet xmlns="{MAIN}">'.encode(), *chunks, b"</worksheet>"])
+        return re.findall(r'<c r="([A-Z0-9]+)"><v>', text)
+
+    chunks = [f"<sheetData>{first}".encode(), f"{second}</sheetData>".encode()]
+    assert filled(chunks) == filled([b"".join(chunks)]) == [cell]
+
+
+@pytest.mark.parametrize("text", ["1e999", "-1.5E+400", "-1e308", "5e-324", "NaN", "INF", "1_0e2", "abc", "=1+1"])
+@pytest.mark.parametrize("properties", ["", '<workbookPr date1904="1"/>'])
+def test_a_number_that_cannot_be_read_is_named(sheets: Sheets, text: str, properties: str) -> None:
+    rule = f'<dataValidations><dataValidation type="date" sqref="B1"><formula1>{text}</formula1></dataValidation>'
+    cells = rows(f'<c r="A1" s="1"><v>{text}</v></c>', "<c><v> </v></c>") + f"{rule}</dataValidations>"
+    body = package({"S": cells}, styles=FONTS, workbook=f"{properties}<sheets/>")
+    sheet = opened(sheets, body)
+    assert values(sheet, "A1", "B1") == [text, None]
+    (finding,) = (one for one in sheet.files.import_report().findings if one.code == "number")
+    assert [*finding.where] == ["S!A1"]
 
 
 def test_an_empty_text_is_named(sheets: Sheets) -> None:

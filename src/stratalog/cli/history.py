@@ -9,6 +9,7 @@ import click
 from stratalog.cli.naming import version_of
 from stratalog.cli.output import dim, local_time, note, print_json, short
 from stratalog.cli.session import Session, command
+from stratalog.codec import encode
 from stratalog.documents.history import Applied, Difference, KeyChange, Version
 
 __all__ = ["COMMANDS"]
@@ -110,7 +111,9 @@ def _print_difference(difference: Difference, width: int) -> None:
 def _shown(before: Any, after: Any) -> tuple[str, str]:
     """Return two values as text. If both are objects, the texts contain only the fields that differ."""
     if isinstance(before, dict) and isinstance(after, dict):
-        changed = {name for name in before.keys() | after.keys() if before.get(name) != after.get(name)}
+        # Compare the encoded values: in Python, True equals 1.
+        old, new = ({(name, encode(value)) for name, value in side.items()} for side in (before, after))
+        changed = {name for name, _ in old ^ new}
         before = {name: value for name, value in before.items() if name in changed}
         after = {name: value for name, value in after.items() if name in changed}
     return short(before, 100), short(after, 100)

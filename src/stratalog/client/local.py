@@ -42,7 +42,7 @@ class MutationFailure(msgspec.Struct, frozen=True):
 
     - "rejected": the mutation was committed without effect, or the server accepts it in no form;
     - "unknown": the mutation may have been applied. Its answer was lost and the client had to change its id, or it
-      was committed so long ago that no pull shows whether it was rejected;
+      was committed and no pull shows whether it was rejected;
     - "lost": the mutation was confirmed, but the server has since gone back to an older backup or another copy.
     """
 
@@ -360,7 +360,7 @@ class Local:
 
 UNKNOWN = "the answer was lost, and the client had to change its id: the mutation may have been applied"
 LOST = "the server has gone back to a history without this confirmed mutation"
-UNREPORTED = "the commit is so old that the server no longer reports whether it rejected the mutation"
+UNREPORTED = "the mutation was committed, but the server no longer reports whether it was rejected"
 _END = 2**62
 
 

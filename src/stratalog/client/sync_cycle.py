@@ -160,17 +160,19 @@ class SyncCycle:
             request = Pull(local.group, local.cookie)
         try:
             pulled = self._transport.pull(request)
-        except Forbidden:
-            self._leave_group()
+        except Forbidden as exc:
+            self._leave_group(exc)
             raise
         self._replica.settle(lambda local: local.apply(request.cookie, pulled), pulled)
 
-    def _leave_group(self) -> None:
-        """After a forbidden pull, continue with a new group, since another principal may now own this group.
+    def _leave_group(self, forbidden: Forbidden) -> None:
+        """After a forbidden pull, continue with a new group if another principal owns this group.
 
-        While mutations are pending, the client keeps the group. The push of these mutations shows whether another
-        principal owns the group.
+        Then the server names the group in the error, and will accept no push of this group. Without the name, the
+        caller may only lack a right for a while. So the client keeps the group if mutations are pending: in a new group
+        it could not send a mutation again whose answer was lost.
         """
         with self._replica.held() as local:
-            if local.count() == 0:
-                local.reset(())
+            leaves = forbidden.details.get("value") == local.group or local.count() == 0
+        if leaves:
+            self._replica.settle(lambda local: local.reset(()))

@@ -118,7 +118,7 @@ def diff(values: Values, old: State, new: State, after: str = "") -> Iterator[Un
         before, now = old.slot(key), new.slot(key)
         if (before and before.value) == (now and now.value):
             continue
-        size = len(key) + sum(value_size(slot.value) for slot in (before, now) if slot)
+        size = len(key.encode()) + sum(value_size(slot.value) for slot in (before, now) if slot)
         yield Unread(key, size, partial(_difference, key, before, now, values))
 
 

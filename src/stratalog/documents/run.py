@@ -215,7 +215,9 @@ class _Running:
         size, fields_bytes = PATCH_ROW_BYTES * len(changes), self.fields_bytes
         for key, value in changes.items():
             value_bytes = len(value) if value else 0
-            size += len(key) + (value_bytes if value_bytes < VALUE_STORED_BYTES_MAX else VALUE_STORED_BYTES_MAX)
+            size += len(key.encode()) + (
+                value_bytes if value_bytes < VALUE_STORED_BYTES_MAX else VALUE_STORED_BYTES_MAX
+            )
             if "/" not in key:
                 fields_bytes += _field_bytes(key, value) - _field_bytes(key, self.draft.encoded(key))
         if size > PATCH_BYTES_MAX:

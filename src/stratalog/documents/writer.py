@@ -14,7 +14,7 @@ from stratalog.documents.run import Run, run_batch
 from stratalog.documents.state import State
 from stratalog.documents.state_cache import StateCache
 from stratalog.documents.values import Values
-from stratalog.errors import ContentionError, MergeConflict, QuotaExceeded, Unavailable, VersionConflict
+from stratalog.errors import ContentionError, MergeConflict, OutcomeUnknown, QuotaExceeded, Unavailable, VersionConflict
 from stratalog.log import Entry, Event, Log
 from stratalog.log.admission import UNBOUND, Reservation
 from stratalog.log.blob_batch import BlobBatch, BlobsDeferred
@@ -156,7 +156,11 @@ class Writer:
                 write_letters(self._log.environment, self._log.record, failed)
             if run.ran:
                 with self._reserve(state, run, batch, attempt):
-                    entry = self._append(state, run, batch, merged, attempt.blob_batch)
+                    try:
+                        entry = self._append(state, run, batch, merged, attempt.blob_batch)
+                    except OutcomeUnknown:
+                        self._report(run)  # the entry may be committed, and then a repeated push runs nothing
+                        raise
                 self._states.offer(state.after([entry]))
         except Unavailable:
             # Any port may have failed. Keep the state unless a chunk beneath it is missing. To load it again takes all

@@ -88,6 +88,8 @@ def count_failure(environment: Environment, name: Name, failure: CountedFailure,
     while True:
         known = failure_item(environment, name)
         if known is not None and known.attributes["w"] == failure.write_id:
+            if known.attributes["q"] == failures_max:
+                _report(environment, name, known)  # the earlier call may have ended before its report
             if failure.content is not None:
                 _make_sure(failure.content, name)
             return letter_from_item(name.id, known)
@@ -102,10 +104,10 @@ def count_failure(environment: Environment, name: Name, failure: CountedFailure,
             if not retry.wait(exc):
                 raise ContentionError("other writers kept counting failures first", record=name.id) from exc
             continue
+        if item.attributes["d"] and not (known and known.attributes["d"]):
+            _report(environment, name, item)  # before `_make_sure`, which may raise an error
         if failure.content is not None:
             _make_sure(failure.content, name)
-        if item.attributes["d"] and not (known and known.attributes["d"]):
-            environment.report(DEAD_RECORD, record=name.id, failures=item.attributes["q"])
         return letter_from_item(name.id, item)
 
 
@@ -142,6 +144,11 @@ def list_dead_letters(environment: Environment, organisation: str, *, after: str
 def failure_item(environment: Environment, name: Name) -> Item | None:
     """Return the item that counts a record's failures, with the last failure's body; None if it has no failures."""
     return environment.index.get(failures_partition(name.organisation), name.key)
+
+
+def _report(environment: Environment, name: Name, item: Item) -> None:
+    """Report a new dead letter. A failure that is repeated with its write id may report it once more."""
+    environment.report(DEAD_RECORD, record=name.id, failures=item.attributes["q"])
 
 
 def _make_sure(content: RecordBody, name: Name) -> None:

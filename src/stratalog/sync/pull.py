@@ -193,7 +193,7 @@ class _Answer:
         last = {}
         for member in group_members:
             if member.owner != self._owner:
-                raise Forbidden("the group belongs to another principal", group=member.group)
+                raise Forbidden("the group belongs to another principal", value=member.group)
             if member.id >= self._reported.get(member.client, 0):
                 last[member.client] = member.id
         return last
@@ -237,7 +237,7 @@ class _Answer:
 
 def _row_bytes(row: tuple[str, Slot | None]) -> int:
     key, slot = row
-    return len(key) + (value_size(slot.value) if slot else 0)
+    return len(key.encode()) + (value_size(slot.value) if slot else 0)
 
 
 def _of_group(state: State, changes: Changes, group: str) -> Iterator[Member]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import partial
 from itertools import groupby
 from typing import Any
 
@@ -144,10 +145,15 @@ class _Trial:
         names = (record.organisation, record.name, record.incarnation, carried.client, carried.id)
         letter = f"{self._message.id}/{position}"
         write_rejection(self._index, letter, RejectedMutation(*names, reason, self._message.receives, now_ms))
-        outcome = _reject(self._document, self._queued, carried, carried.name, reason)
+        report = partial(self._document.log.environment.report, LAST_ATTEMPT, document=record.name)
+        try:
+            outcome = _reject(self._document, self._queued, carried, carried.name, reason)
+        except OutcomeUnknown:
+            # The rejection may be committed, and then the next delivery only finds it.
+            report(client=carried.client, id=carried.id, letter=letter)
+            raise
         if outcome.status == "rejected":
-            environment = self._document.log.environment
-            environment.report(LAST_ATTEMPT, document=record.name, client=carried.client, id=carried.id, letter=letter)
+            report(client=carried.client, id=carried.id, letter=letter)
         return [outcome]
 
     def _mark(self, carried: Carried, tries: int, receives: int) -> None:

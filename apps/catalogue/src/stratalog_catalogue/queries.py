@@ -159,7 +159,7 @@ def _body(records: Records, source: str, id: str, version: int) -> bytes:
 def _changes(before: Any, after: Any, path: str) -> Iterator[FieldChange]:
     """Yield the smallest differing parts of two values. Items of lists are compared by position."""
     if type(before) is not type(after) or not isinstance(before, dict | list):
-        if before != after:
+        if before != after or isinstance(before, bool) is not isinstance(after, bool):  # in Python, True equals 1
             yield FieldChange(path, before, after)
         return
     if isinstance(before, list):

@@ -5,6 +5,7 @@ A string is as a user types it, a date counts days from 1900, and each cell of a
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
@@ -31,6 +32,7 @@ DAYS_FROM_1904 = 1462
 EPOCH = datetime(1899, 12, 30)  # noqa: DTZ001 - a serial number has no time zone
 EMPTY = re.compile(rb'<c r="[A-Z]{1,3}[0-9]{1,7}"\s*(?:/>|></c>)')
 UNNAMED = re.compile(rb"<c(?:>|\s+(?!r=))|<row(?![^>]*\sr=)|<!")
+NUMBER = re.compile(r"\s*[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?\s*", re.ASCII)
 EMPTY_ROW = re.compile(
     rb'<row\b(?![^>]*\b(?:customHeight|hidden|customFormat|collapsed)="(?:1|true|on)")(?![^>]*\boutlineLevel="[1-9])'
     rb"[^>]*?(?:/>|>\s*</row>)"
@@ -47,6 +49,9 @@ ROOT_LOSSES: Mapping[str, tuple[str, str]] = {
 }
 VOLATILE = re.compile(r"\b(?:NOW|TODAY|RAND|RANDBETWEEN|RANDARRAY|CELL|INFO)\s*\(", re.IGNORECASE)
 """Functions whose value may differ at each evaluation."""
+
+SMALLEST, TOO_LARGE = 1e-307, 1e308
+"""The engine reads a number outside this range as a text."""
 
 UNENDED_BYTES = 256 * 1024
 """`without_empty_cells` collects about this many bytes of a long text or tag before it passes an incomplete part on."""
@@ -229,7 +234,6 @@ class SheetWriter(PartWriter):
         """Return the type and content of a cell for the engine, which computes the values of formulas itself."""
         kind = cell.attributes.get("t", "n")
         text = "".join(cell.value)
-        style = self._style(cell)
         if kind == "inlineStr" or (kind == "str" and formula is None):
             text = decoded("".join(cell.inline) or text)
             if not text:
@@ -246,7 +250,7 @@ class SheetWriter(PartWriter):
         if kind == "d":
             return self._date(cell, text)
         if kind == "n" and formula is None:
-            return "", self._numeric(text, style)
+            return self._numeric(cell, text)
         return ("" if kind == "n" else kind), text
 
     def _note_value(self, cell: _Cell, formula: str | None, kind: str, value: str | None) -> None:
@@ -264,13 +268,16 @@ class SheetWriter(PartWriter):
             return "str", as_typed(text)
         return "", _number_text((at - EPOCH).total_seconds() / 86400)
 
-    def _numeric(self, text: str, style: int) -> str:
+    def _numeric(self, cell: _Cell, text: str) -> tuple[str, str | None]:
+        if text.isspace():
+            return "", None
         number = _number(text)
-        if number is None:
-            return text
-        if self._context.is_1904 and style in self._context.date_styles:
-            return _number_text(number + DAYS_FROM_1904)
-        return _number_text(number) if "e" in text.lower() else text
+        if number is None or not (number == 0 or SMALLEST <= abs(number) < TOO_LARGE):
+            self._context.findings.add("number", "numbers that cannot be read become texts", self._position(cell))
+            return "str", self._text(cell, text)
+        if self._context.is_1904 and self._style(cell) in self._context.date_styles:
+            return "", _number_text(number + DAYS_FROM_1904)
+        return "", _number_text(number) if "e" in text.lower() else text
 
     def _formula(self, cell: _Cell) -> str | None:
         """Return the element of a cell's formula; None if the cell has no formula that the engine can read."""
@@ -341,15 +348,24 @@ def without_empty_cells(chunks: Iterable[bytes]) -> Iterator[bytes]:
         piece, held = b"".join(held), [chunk[end:]] if end else []
         # The position of a cell or row without `r` follows from the elements before it. So keep all elements of a piece
         # with such a cell or row.
-        yield piece if UNNAMED.search(piece) else EMPTY_ROW.sub(b"", EMPTY.sub(b"", piece))
+        yield piece if UNNAMED.search(piece) else _without_empty_cells(piece)
     yield b"".join(held)
 
 
+def _without_empty_cells(piece: bytes) -> bytes:
+    """Return the piece without empty cells and rows. The last cell and the last row stay.
+
+    The next piece may begin with a cell or row without `r`.
+    """
+    cells, cell, rest = piece.rpartition(b"<c ")
+    rows, row, rest = (EMPTY.sub(b"", cells) + cell + rest).rpartition(b"<row")
+    return EMPTY_ROW.sub(b"", rows) + row + rest
+
+
 def _number(text: str) -> float | None:
-    try:
-        return float(text)
-    except ValueError:
-        return None
+    """Return a number as XML writes it, or None for another text, an infinity or NaN."""
+    number = float(text) if NUMBER.fullmatch(text) else math.inf
+    return number if math.isfinite(number) else None
 
 
 def _number_text(number: float) -> str:

@@ -54,8 +54,8 @@ class Difference(msgspec.Struct, frozen=True):
 class Score(msgspec.Struct, frozen=True, kw_only=True):
     """The result for one workbook.
 
-    ``outcome`` is equal, different, refused or unreadable. Refused means that the import raised an error. Unreadable
-    means that the other reader failed. In both cases ``reason`` is the text of the error.
+    ``outcome`` is equal, different, refused or unreadable. Refused means that the import or a query of a cell raised an
+    error. Unreadable means that the other reader failed. In both cases ``reason`` is the text of the error.
     """
 
     name: str
@@ -82,9 +82,9 @@ def score_workbook(path: Path, engines: EnginePool, exports: Path) -> Score:
     with stratalog.open("memory:") as store:
         try:
             sheet = Sheets(store, engines).import_file("corpus", "book", body, file_name=path.name)
+            findings = tuple(finding.code for finding in sheet.files.import_report().findings)
         except StratalogError as exc:
             return Score(name=name, outcome="refused", reason=str(exc))
-        findings = tuple(finding.code for finding in sheet.files.import_report().findings)
         exported = _exported(sheet, exports / f"{path.stem}.xlsx")
         try:
             with warnings.catch_warnings():
@@ -94,7 +94,10 @@ def score_workbook(path: Path, engines: EnginePool, exports: Path) -> Score:
         except Exception as exc:  # noqa: BLE001 - a workbook that the other reader cannot read is not compared
             reason = f"{type(exc).__name__}: {exc}"
             return Score(name=name, outcome="unreadable", findings=findings, export=exported, reason=reason[:200])
-        cells, differences = _compared(sheet, values, formulas)
+        try:
+            cells, differences = _compared(sheet, values, formulas)
+        except StratalogError as exc:
+            return Score(name=name, outcome="refused", findings=findings, export=exported, reason=str(exc))
     reported = all(_is_reported(difference, findings) for difference in differences)
     return Score(
         name=name,
@@ -119,9 +122,9 @@ def _compared(sheet: Sheet, values: Any, formulas: Any) -> tuple[int, list[Diffe
         for cell, formula in _cells(there, formulas[there.title]):
             if formula and values.calculation.fullCalcOnLoad:
                 continue  # The file asks its reader to recalculate, so the stored value may be old.
-            count += 1
-            if count > CELLS_COMPARED_MAX:
+            if count == CELLS_COMPARED_MAX:
                 return count, differences
+            count += 1
             here = sheet._query(None, "cell", sheet=entry["id"], col=cell.column - 1, row=cell.row - 1)
             mine = None if here is None else here["value"]
             if not _is_same(mine, cell):
@@ -152,6 +155,8 @@ def _is_same(mine: Any, cell: Any) -> bool:
         return mine is there
     tolerance = TOLERANCE
     if isinstance(there, datetime | date | time | timedelta):
+        if not isinstance(mine, int | float):
+            return False
         if isinstance(there, time) and cell.parent.parent.epoch == CALENDAR_MAC_1904 and mine >= DAYS_FROM_1904:
             mine -= DAYS_FROM_1904  # The other reader gives the first day of this calendar as a time without a date.
         there, tolerance = to_excel(there), DAY_TOLERANCE

@@ -105,7 +105,8 @@ function problem(response, answer) {
   const code = status === 429 ? "unreached" : status === 401 ? "forbidden" : (answer?.code ?? guess);
   const seconds = Number.parseInt(response.headers.get("Retry-After") ?? "0", 10) || 0;
   const retryAfter = Math.min(Math.max(0, seconds), RETRY_AFTER_SECONDS_MAX);
-  return new StratalogError(code, answer?.message ?? "the server refused", { status, retryAfter });
+  const details = { status, retryAfter, value: answer?.value };
+  return new StratalogError(code, answer?.message ?? "the server refused", details);
 }
 
 function parsed(text) {

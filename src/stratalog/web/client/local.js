@@ -15,7 +15,7 @@ const FAILURES_MAX = 1000;
 const REJECTIONS_SHOWN_VERSIONS = 1000;
 const UNKNOWN = "the answer was lost, and the client had to change its id: the mutation may have been applied";
 const LOST = "the server has gone back to a history without this confirmed mutation";
-const UNTOLD = "the commit is so old that the server no longer reports whether it rejected the mutation";
+const UNTOLD = "the mutation was committed, but the server no longer reports whether it was rejected";
 
 export class Local {
   state = new State();

@@ -142,9 +142,11 @@ export class SyncCycle {
     try {
       pulled = await this.#http.request("pull", { group, cookie });
     } catch (error) {
-      // Another principal may now own the group, so that the client needs another group. If mutations are pending, the
-      // server's answer to their push shows this. Without pending mutations there is no push, so change the group here.
-      if (error.code === "forbidden" && !local.pending.length) await this.#replica.settle(() => local.reset());
+      // If another principal owns the group, the server names the group in the error, and accepts no push of the group.
+      // Without the name, the caller may only lack a right for a while. So the client keeps the group if mutations are
+      // pending: in a new group it could not send a mutation again whose answer was lost.
+      const leaves = error.code === "forbidden" && (error.details.value === group || !local.pending.length);
+      if (leaves) await this.#replica.settle(() => local.reset());
       throw error;
     }
     await this.#replica.settle(() => local.apply(cookie, pulled), pulled.patch);

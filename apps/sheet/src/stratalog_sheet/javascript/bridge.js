@@ -54,7 +54,10 @@ globalThis.bridge = (() => {
   function escaped(text) {
     return text
       .replace(/_(?=x[0-9A-Fa-f]{4}_)/g, "_x005F_")
-      .replace(/[\x00-\x08\x0B-\x1F]/g, (mark) => `_x00${mark.charCodeAt(0).toString(16).padStart(2, "0").toUpperCase()}_`);
+      .replace(
+        /[\x00-\x08\x0B-\x1F]/g,
+        (mark) => `_x00${mark.charCodeAt(0).toString(16).padStart(2, "0").toUpperCase()}_`,
+      );
   }
 
   // A transport that sends nothing. `dispatch` returns the messages in `sent`. After their commit, the caller gives
