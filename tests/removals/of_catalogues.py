@@ -352,7 +352,7 @@ REMOVALS: tuple[Removal, ...] = (
         (f"{TESTS}test_deletions.py::test_a_source_that_is_removed_during_a_poll_of_all_stops_nothing",),
     ),
     Removal(
-        "B411",
+        "B408",
         (
             Edit(
                 f"{SOURCES}polls.py",
@@ -369,12 +369,12 @@ REMOVALS: tuple[Removal, ...] = (
         ),
     ),
     Removal(
-        "B412",
+        "B409",
         (Edit(f"{SOURCES}polls.py", "    if failed is not None and now_ms", "    if False and now_ms"),),
         (f"{TESTS}test_polls.py::test_a_source_that_fails_is_due_after_a_back_off",),
     ),
     Removal(
-        "B439",
+        "B424",
         (Edit(f"{SOURCES}queries.py", " or isinstance(before, bool) is not isinstance(after, bool)", ""),),
         (f"{TESTS}test_works.py::test_true_and_1_differ",),
     ),

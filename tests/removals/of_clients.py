@@ -27,7 +27,7 @@ MEETS_FIRST = """\
 
 REMOVALS: tuple[Removal, ...] = (
     Removal(
-        "B434",
+        "B419",
         (
             Edit(
                 CYCLE,
@@ -38,12 +38,12 @@ REMOVALS: tuple[Removal, ...] = (
         (f"{REFUSALS}::test_a_restarted_client_whose_group_is_anothers_leaves_it_with_what_is_pending",),
     ),
     Removal(
-        "B434",
+        "B419",
         (Edit(BROWSER_CYCLE, "(error.details.value === group || !local.pending.length)", "!local.pending.length"),),
         IN_NODE,
     ),
     Removal(
-        "B434",
+        "B419",
         (
             Edit(
                 "src/stratalog/web/client/http.js",

@@ -190,7 +190,7 @@ REMOVALS: tuple[Removal, ...] = (
         ("tests/documents/test_apply.py::test_a_mutation_that_no_entry_could_hold_blocks_nobody",),
     ),
     Removal(
-        "B438",
+        "B423",
         (Edit(RUN, "len(key.encode()) + (", "len(key) + ("),),
         ("tests/documents/test_apply.py::test_a_mutation_that_no_entry_could_hold_blocks_nobody",),
     ),

@@ -317,7 +317,7 @@ REMOVALS: tuple[Removal, ...] = (
         ("tests/log/test_retention.py::test_a_handle_knows_the_floor_that_another_raised_and_it_reports",),
     ),
     Removal(
-        "B410",
+        "B407",
         (
             Edit("src/stratalog/log/floors.py", "for parent in record.lineage:", "for parent in ():"),
             Edit(
@@ -333,7 +333,7 @@ REMOVALS: tuple[Removal, ...] = (
         ),
     ),
     Removal(
-        "B413",
+        "B410",
         (
             Edit(LIFECYCLE, "if not retry.wait(exc.lost):", "if retry.next_seconds() and retry.attempts > 20:"),
             Edit(

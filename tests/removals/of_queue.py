@@ -27,7 +27,7 @@ HANGS_UP = """\
 
 REMOVALS: tuple[Removal, ...] = (
     Removal(
-        "B443",
+        "B428",
         (
             Edit(
                 "src/stratalog/worker/execution.py",
@@ -38,7 +38,7 @@ REMOVALS: tuple[Removal, ...] = (
         (COUNTED,),
     ),
     Removal(
-        "B443",
+        "B428",
         (
             Edit(
                 "src/stratalog/documents/writer.py",

@@ -110,7 +110,7 @@ REMOVALS: tuple[Removal, ...] = (
         (f"{DEAD_LETTERS}::test_a_failure_counted_after_a_resolution_whose_answer_is_lost_is_not_forgotten",),
     ),
     Removal(
-        "B437",
+        "B422",
         (
             Edit(
                 FAILURES,
@@ -123,7 +123,7 @@ REMOVALS: tuple[Removal, ...] = (
         (f"{DEAD_LETTERS}::test_a_dead_letter_whose_failure_had_an_unknown_outcome_is_reported",),
     ),
     Removal(
-        "B437",
+        "B422",
         (
             Edit(
                 FAILURES,

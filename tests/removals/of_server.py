@@ -435,7 +435,7 @@ REMOVALS: tuple[Removal, ...] = (
         ("tests/log/test_admission.py::test_refusals_of_two_organisations_at_once_are_both_counted",),
     ),
     Removal(
-        "B414",
+        "B411",
         (
             Edit("src/stratalog/server/siblings.py", "if len(text) > SIBLING_LINE_BYTES_MAX:", "if not text:"),
             Edit(

@@ -8,17 +8,17 @@ __all__ = ["REMOVALS"]
 
 REMOVALS: tuple[Removal, ...] = (
     Removal(
-        "B441",
+        "B426",
         (Edit("scripts/website/__main__.py", "if foreign := [folder", "if foreign := [] and [folder"),),
         ("tests/test_website.py::test_a_folder_that_the_script_did_not_make_is_not_deleted",),
     ),
     Removal(
-        "B442",
+        "B427",
         (Edit("scripts/check_javascript.py", "sys.exit(any(codes))", "sys.exit(max(codes))"),),
         ("tests/test_check_javascript.py::test_a_check_that_a_signal_ends_fails",),
     ),
     Removal(
-        "B440",
+        "B425",
         (
             Edit(
                 "src/stratalog/cli/history.py",
@@ -206,7 +206,7 @@ REMOVALS: tuple[Removal, ...] = (
         ("tests/cli/test_user_files.py::test_a_file_of_something_else_is_not_cut_by_verify",),
     ),
     Removal(
-        "B415",
+        "B412",
         (
             Edit("src/stratalog/cli/files.py", "descriptor = _descriptor_of(str(path))", "descriptor = None"),
             Edit(

@@ -405,12 +405,12 @@ REMOVALS: tuple[Removal, ...] = (
         ("apps/table/tests/test_file_ingest.py::test_a_file_without_rows_is_not_in_the_table",),
     ),
     Removal(
-        "B416",
+        "B413",
         (Edit(REGISTER, "    except OSError:\n        return True\n", "    except OSError:\n        return False\n"),),
         ("apps/table/tests/test_ownership.py::test_files_of_a_store_that_cannot_be_looked_at_are_not_taken_over",),
     ),
     Removal(
-        "B417",
+        "B414",
         (
             Edit(f"{TABLE}/command_parts.py", 'if session.url == "memory:" or (', "if ("),
             Edit(

@@ -14,7 +14,7 @@ EXPORT = "apps/sheet/tests/test_workbook_export.py"
 
 REMOVALS: tuple[Removal, ...] = (
     Removal(
-        "B436",
+        "B421",
         (
             Edit(
                 f"{SHEET}/xlsx_cells.py",
@@ -26,7 +26,7 @@ REMOVALS: tuple[Removal, ...] = (
         (f"{TESTS}::test_a_number_that_cannot_be_read_is_named",),
     ),
     Removal(
-        "B435",
+        "B420",
         (
             Edit(
                 f"{SHEET}/xlsx_cells.py",
@@ -146,7 +146,7 @@ REMOVALS: tuple[Removal, ...] = (
         (f"{CSV}::test_quotation_marks_that_hide_rows_or_vanish_are_named",),
     ),
     Removal(
-        "B430",
+        "B415",
         (
             Edit(f"{SHEET}/xlsx_texts.py", "ESCAPE.sub(lambda match: chr(int(match[1], 16)), text)", "text"),
             Edit(f"{SHEET}/xlsx_texts.py", 'LIKE_ESCAPE.sub("_x005F_", text)', "text"),
@@ -157,7 +157,7 @@ REMOVALS: tuple[Removal, ...] = (
         ),
     ),
     Removal(
-        "B431",
+        "B416",
         (
             Edit(
                 f"{SHEET}/xlsx_cells.py",
@@ -168,12 +168,12 @@ REMOVALS: tuple[Removal, ...] = (
         (f"{TESTS}::test_a_text_like_a_formula_in_a_text_style_loses_only_the_format_of_texts",),
     ),
     Removal(
-        "B432",
+        "B417",
         (Edit(f"{SHEET}/xlsx_parts.py", "else TEXT_CODE.fullmatch(code)", 'else code == "@"'),),
         (f"{TESTS}::test_texts_in_a_format_of_texts_with_literals_keep_their_characters",),
     ),
     Removal(
-        "B433",
+        "B418",
         (
             Edit(
                 f"{SHEET}/javascript/bridge.js",
