@@ -55,7 +55,7 @@ globalThis.bridge = (() => {
     return text
       .replace(/_(?=x[0-9A-Fa-f]{4}_)/g, "_x005F_")
       .replace(
-        /[\x00-\x08\x0B-\x1F]/g,
+        /[^\t\n -\uFFFF]/g,
         (mark) => `_x00${mark.charCodeAt(0).toString(16).padStart(2, "0").toUpperCase()}_`,
       );
   }
