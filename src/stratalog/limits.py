@@ -37,6 +37,11 @@ COMMIT_BYTES_MAX = 4 * 1024 * 1024
 PARTITION_BYTES_MAX = 2048
 SORT_BYTES_MAX = 1024
 
+# PostgreSQL. An opened store has a pool of connections for reads, the queue and large blobs. A call waits for a free
+# connection.
+POSTGRES_CONNECTIONS_MAX = 16
+POSTGRES_WAIT_SECONDS_MAX = 5.0
+
 # Blobs. A body above the part size is stored as parts and a manifest.
 BLOB_KEY_BYTES_MAX = 1024
 BLOB_BYTES_MAX = 16 * 1024 * 1024

@@ -23,6 +23,7 @@ from stratalog.backends.postgres_address import parse_address
 from stratalog.clock import SystemClock
 from stratalog.errors import ConditionFailed, Invalid, OutcomeUnknown, Unavailable, Unsupported
 from stratalog.homes import make_store
+from stratalog.limits import POSTGRES_CONNECTIONS_MAX
 from stratalog.log import LogSettings
 from stratalog.ports.index import Absent, Check, Delete, Equals, Item, Put, Write
 from stratalog.testing.emulators import reserved_ports
@@ -156,9 +157,21 @@ def test_commits_are_durable_where_the_server_does_not_wait_for_the_disk(
         connection.execute("ALTER ROLE stratalog RESET synchronous_commit")
 
 
+def test_a_read_waits_for_a_free_connection_for_a_bounded_time(
+    store: PostgresStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(postgres_connections, "POSTGRES_WAIT_SECONDS_MAX", 0.2)
+    taken = [store._connections._take() for _ in range(POSTGRES_CONNECTIONS_MAX)]
+    with pytest.raises(Unavailable, match="no connection to the database was free in time"):
+        store.index.get("p", "s")
+    for connection in taken:
+        store._connections._give_back(connection)
+    assert store.index.get("p", "s") is None
+
+
 @pytest.mark.slow
 def test_a_store_outlives_a_restart_of_the_server(restarted: PostgresServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(postgres_connections, "WAIT_SECONDS_MAX", 0.2)
+    monkeypatch.setattr(postgres_connections, "POSTGRES_WAIT_SECONDS_MAX", 0.2)
     settings = LogSettings(append_seconds_max=0.2)
     with stratalog.open(restarted.url, settings=settings) as store:
         document = store.create("acme", "plan")

@@ -13,6 +13,7 @@ from psycopg_pool import ConnectionPool, PoolClosed, PoolTimeout
 
 from stratalog.backends.postgres_address import without_password
 from stratalog.errors import Closed, Corrupt, Invalid, OutcomeUnknown, StorageFull, StratalogError, Unavailable
+from stratalog.limits import POSTGRES_CONNECTIONS_MAX, POSTGRES_WAIT_SECONDS_MAX
 from stratalog.process_fork import close_in_child
 
 __all__ = [
@@ -26,9 +27,7 @@ __all__ = [
     "is_lost",
 ]
 
-CONNECTIONS_MAX = 16
 CONNECT_SECONDS_MAX = 10
-WAIT_SECONDS_MAX = 5.0
 IDLE_SECONDS_MAX = 600.0
 STATEMENT_TRIES = 5
 
@@ -179,10 +178,10 @@ class PostgresConnections:
                         kwargs={"autocommit": True},
                         configure=self._set_up,
                         min_size=0,
-                        max_size=CONNECTIONS_MAX,
+                        max_size=POSTGRES_CONNECTIONS_MAX,
                         max_idle=IDLE_SECONDS_MAX,
-                        timeout=WAIT_SECONDS_MAX,
-                        reconnect_timeout=WAIT_SECONDS_MAX,
+                        timeout=POSTGRES_WAIT_SECONDS_MAX,
+                        reconnect_timeout=POSTGRES_WAIT_SECONDS_MAX,
                         name="stratalog",
                         open=True,
                     )
@@ -193,7 +192,7 @@ class PostgresConnections:
         """Take a connection from the pool. Replace connections that the server ended while they were idle."""
         pool = self._open_pool()
         try:
-            for _ in range(CONNECTIONS_MAX):
+            for _ in range(POSTGRES_CONNECTIONS_MAX):
                 connection = pool.getconn()
                 if not _is_stale(connection):
                     return connection
@@ -204,7 +203,9 @@ class PostgresConnections:
             # The pool does not report why it could not connect. `connect` shows the reason: it raises Unavailable if
             # the server cannot be reached.
             self.connect().close()
-            raise Unavailable("no connection to the database was free in time", limit=WAIT_SECONDS_MAX) from exc
+            raise Unavailable(
+                "no connection to the database was free in time", limit=POSTGRES_WAIT_SECONDS_MAX
+            ) from exc
 
     def _give_back(self, connection: Connection) -> None:
         if self._closed or self._pool is None:
