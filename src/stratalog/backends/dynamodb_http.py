@@ -141,9 +141,10 @@ def _roots_on_demand() -> ssl.SSLContext | None:
     certificates may have more of them than the folder, so `Endpoint` reads them all if a chain cannot be verified.
     """
     folder = ssl.get_default_verify_paths().capath
-    if folder is None or not any(HASH_NAME.fullmatch(name) for name in os.listdir(folder)):
-        return None
-    return ssl.create_default_context(capath=folder)
+    with suppress(OSError):  # a folder that this process may not list
+        if folder is not None and any(map(HASH_NAME.fullmatch, os.listdir(folder))):
+            return ssl.create_default_context(capath=folder)
+    return None
 
 
 class _Connection:
