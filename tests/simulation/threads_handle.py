@@ -61,6 +61,9 @@ class Handle:
         self.log = log
         self.document = document
         self.calm = calm
+        self.has_dropped = False
+        """Whether `Document.forget_below` was called, which drops the held state."""
+
         self.crashed = False
         self.version = 0
         """The newest version that any call has returned or reported."""
@@ -130,8 +133,9 @@ class Handle:
         if self.document is not None:
             state = self.document._states.cached
             self._check_newest("state", state.version if state else None)
-            # In calm weather no state is dropped, so no later state is based on an older snapshot.
-            if self.calm:
+            # While no state is dropped, no later state is based on an older snapshot. After a drop, a thread may offer a
+            # state that it loaded before the newest snapshot was made.
+            if self.calm and not self.has_dropped:
                 self._check_newest("base", state.snapshot_version if state else None)
 
     def _check_newest(self, name: str, version: int | None) -> None:

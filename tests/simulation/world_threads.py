@@ -275,6 +275,7 @@ class ThreadWorld:
         assert handle.document is not None
         handle.call(actor, handle.document.snapshot)
         handle.call(actor, handle.document.archive)
+        handle.has_dropped = True
         self._forget(handle, actor, handle.document.forget_below)
 
     def _whole(self, document: Document, at: int | None) -> tuple[int, dict[str, Any]]:
