@@ -133,8 +133,8 @@ class Handle:
         if self.document is not None:
             state = self.document._states.cached
             self._check_newest("state", state.version if state else None)
-            # While no state is dropped, no later state is based on an older snapshot. After a drop, a thread may offer a
-            # state that it loaded before the newest snapshot was made.
+            # While no state is dropped, no later state is based on an older snapshot. After a drop, a thread may offer
+            # a state that it loaded before the newest snapshot was made.
             if self.calm and not self.has_dropped:
                 self._check_newest("base", state.snapshot_version if state else None)
 
