@@ -30,8 +30,7 @@ SEED ?= $(FRESH_SEED)
 MUTATIONS ?= 300
 MUTATION_SEED ?= 1
 WORLD ?=
-# One worker more than there are cores, because tests wait for browsers, disks and child processes a quarter of the time.
-WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
+WORKERS ?= auto
 # Each pytest worker begins with neighbouring tests, which share a module's fixtures, and later takes tests that another
 # worker has not begun.
 in_parallel := -n $(WORKERS) --dist worksteal

@@ -13,6 +13,7 @@ from stratalog.group_commit import GroupCommit
 from stratalog.log import Log
 from stratalog.log.append import Appender, LogAppend
 from stratalog.log.conditional_append import ConditionalAppend
+from stratalog.log.floors import floor_rank
 from stratalog.log.head import Head, head_rank
 from stratalog.log.pending_entry import PendingEntry
 from stratalog.newest import Newest
@@ -115,7 +116,7 @@ MUTANTS = (
         replaced(state_cache, "_on_newer_base", lambda newer, older: newer),
         "monotonic",
     ),
-    _mutant("floor goes back", replaced(Newest, "offer", _last_offer_wins(int)), "monotonic", "forgotten"),
+    _mutant("floor goes back", replaced(Newest, "offer", _last_offer_wins(floor_rank)), "monotonic", "forgotten"),
     _mutant("bystander gets the leader's exception", replaced(Appender, "_run", _fail_all), "bystander"),
     _mutant(
         "next leader forgets the version in doubt",

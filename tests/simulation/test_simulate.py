@@ -15,7 +15,7 @@ from tests.simulation.mutants import Mutant, hunt
 from tests.simulation.world_index import CounterWorld
 from tests.simulation.worlds import run_seed
 
-MUTANT_SEEDS = range(2000)
+MUTANT_SEEDS = range(4000)
 
 
 @pytest.mark.parametrize("name", command.WORLDS)

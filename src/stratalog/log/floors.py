@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from operator import attrgetter
+
 import msgspec
 
 from stratalog.log.names import NameRecord, Parent, read_name
@@ -9,7 +11,7 @@ from stratalog.log.segments import list_segments
 from stratalog.log.snapshots import list_snapshots
 from stratalog.ports.index import Index
 
-__all__ = ["LogFloor", "read_log_floor"]
+__all__ = ["LogFloor", "floor_rank", "read_log_floor"]
 
 
 class LogFloor(msgspec.Struct, frozen=True):
@@ -17,6 +19,10 @@ class LogFloor(msgspec.Struct, frozen=True):
 
     version: int
     hash: bytes
+
+
+floor_rank = attrgetter("version")
+"""Orders the floors that one process has seen of one log."""
 
 
 def read_log_floor(index: Index, record: NameRecord) -> LogFloor:

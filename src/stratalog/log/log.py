@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
-from operator import attrgetter
 
 from stratalog.clock import Observation
 from stratalog.errors import Invalid, NotFound, VersionForgotten
@@ -14,7 +13,7 @@ from stratalog.log.blob_batch import BlobBatch
 from stratalog.log.chain import genesis
 from stratalog.log.entries import Entry, Event, Upcasters
 from stratalog.log.environment import Environment
-from stratalog.log.floors import LogFloor, read_log_floor
+from stratalog.log.floors import LogFloor, floor_rank, read_log_floor
 from stratalog.log.head import Head
 from stratalog.log.names import NameRecord, require_name
 from stratalog.log.pending_entry import prepare_entry
@@ -50,7 +49,7 @@ class Log:
         self.record = record
         """The name record at the time when the handle was made."""
 
-        self._floor: Newest[LogFloor] = Newest(attrgetter("version"), LogFloor(record.floor, record.floor_hash))
+        self._floor: Newest[LogFloor] = Newest(floor_rank, LogFloor(record.floor, record.floor_hash))
         self._hashes: dict[int, bytes] = {}
         self._appender = Appender(environment, record, self._entry_as_stored, self._segment_ready, seen)
         self._reader = Reader(environment, record.prefix, record.owner, upcasters)
