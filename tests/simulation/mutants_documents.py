@@ -170,7 +170,7 @@ MUTANTS = (
         "documents: commits beside a snapshot forgotten",
         DocumentWorld,
         replaced(State, "onto", _onto_alone),
-        ("state", "rebuilt", "outcome", "kept", *ONCE),
+        ("state", "rebuilt", "outcome", "kept", "key-bound", *ONCE),
     ),
     Mutant(
         "documents: base collected",

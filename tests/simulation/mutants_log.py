@@ -329,7 +329,13 @@ MUTANTS = (
     _mutant(
         "acknowledged before the commit", replaced(Appender, "append", _append_unheard), "acknowledged", "key-bound"
     ),
-    _mutant("pins of forks ignored", replaced(retention, "lowest_pin", lambda index, prefix: None), "fork", "dangling"),
+    _mutant(
+        "pins of forks ignored",
+        replaced(retention, "lowest_pin", lambda index, prefix: None),
+        "fork",
+        "dangling",
+        "floor",
+    ),
     _mutant(
         "deletion takes the other organisation's name", replaced(lifecycle, "name_delete", _take_name_of_other), "names"
     ),
