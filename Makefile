@@ -191,7 +191,7 @@ bench: ready-dev ## benchmarks, figures to bench.json
 bench-matrix: ready-dev ## tails, large documents and long logs, on the disk and in memory; figures to bench-matrix.json
 	$(python) -m bench.matrix --json $(BENCH_MATRIX_JSON)
 
-bench-peers: ready-dev ready-postgres ## Stratalog beside eventsourcing, UmaDB and prollytree at the same work
+bench-peers: ready-dev ready-postgres ## Stratalog compared with eventsourcing, UmaDB and prollytree at the same work
 	$(python) -m bench.peers
 
 docs: ready-dev ## build the documentation site into build/site, after checking every link, file and snippet that the pages name

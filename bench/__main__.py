@@ -33,7 +33,7 @@ MEASURES: dict[str, Callable[[Workplace], Measured]] = {
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m bench", description="Measure the speed and the size of Stratalog.")
-    options = program.options_of(parser, FIGURES).parse_args(arguments)
+    options = program.options_of(parser, [figure.name for figure in FIGURES]).parse_args(arguments)
     return program.run(options, FIGURES, MEASURES, QUICK if options.quick else FULL)
 
 

@@ -1,4 +1,4 @@
-"""Growth with the size of a document: mutations at 1,000 to 10,000,000 keys, beside a document of 100 keys.
+"""Growth with the size of a document: mutations at 1,000 to 10,000,000 keys, compared with a document of 100 keys.
 
 *Warm* keys were changed before, so that their chunks are in memory; 200 keys are spread over the document. A *cold* key
 is the first that is changed after opening the document, with no chunk in memory. Both are medians of single mutations,
@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import random
 import statistics
-import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, closing
 from functools import partial
 
 from bench.figures import Figure, Measured
-from bench.measure import alternated_sides
+from bench.measure import alternated_sides, seconds_once
 from bench.payload import fact, fact_bytes, item_key
 from bench.plain import Plain
 from bench.workplace import DOCUMENT, ORGANISATION, Workplace, reopened
@@ -150,10 +149,7 @@ class _Inserting:
     def insert(self, count: int) -> None:
         """Insert ``count`` rows, one commit each."""
         for number in range(count):
-            body = [fact_bytes(number)]
-            begun = time.perf_counter()
-            self._plain.append_each(body)
-            self.spent.append(time.perf_counter() - begun)
+            self.spent.append(seconds_once(partial(self._plain.append_each, [fact_bytes(number)])))
 
 
 def _sizes(keys: int, work: Workplace) -> Sequence[int]:
@@ -161,7 +157,4 @@ def _sizes(keys: int, work: Workplace) -> Sequence[int]:
 
 
 def _seconds(document: Document, key: str, number: int) -> float:
-    args = {"key": key, "value": fact(number)}
-    begun = time.perf_counter()
-    document.mutate("put", args)
-    return time.perf_counter() - begun
+    return seconds_once(partial(document.mutate, "put", {"key": key, "value": fact(number)}))

@@ -7,13 +7,13 @@ was opened. The operating system's page cache is warm in both cases.
 from __future__ import annotations
 
 import statistics
-import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from functools import partial
 from pathlib import Path
 
 from bench.figures import Figure, Measured
+from bench.measure import seconds_once
 from bench.payload import fact, fact_bytes
 from bench.plain import Plain
 from bench.workplace import LOG, ORGANISATION, Workplace
@@ -65,7 +65,7 @@ def measured(call: str, entries: int, work: Workplace) -> Measured:
         sides = [ONCE[call](stack, work.log(size)) for size in sizes]
         if call.startswith("append"):
             plain = stack.enter_context(closing(Plain(work.fresh() / "plain.sqlite")))
-            sides.append(partial(_seconds, partial(plain.append_each, [fact_bytes(1)])))
+            sides.append(partial(seconds_once, partial(plain.append_each, [fact_bytes(1)])))
         spent: list[list[float]] = [[] for _ in sides]
         for _ in range(work.scale.commits):
             for side, seconds in zip(sides, spent, strict=True):
@@ -76,13 +76,13 @@ def measured(call: str, entries: int, work: Workplace) -> Measured:
 
 def _warm(call: Callable[[Log], object], stack: ExitStack, folder: Path) -> Callable[[], float]:
     log = stack.enter_context(_opened(folder))
-    return lambda: _seconds(partial(call, log))
+    return lambda: seconds_once(partial(call, log))
 
 
 def _cold(call: Callable[[Log], object], _: ExitStack, folder: Path) -> Callable[[], float]:
     def once() -> float:
         with _opened(folder) as log:
-            return _seconds(partial(call, log))
+            return seconds_once(partial(call, log))
 
     return once
 
@@ -90,7 +90,7 @@ def _cold(call: Callable[[Log], object], _: ExitStack, folder: Path) -> Callable
 def _opening(_: ExitStack, folder: Path) -> Callable[[], float]:
     def once() -> float:
         with ExitStack() as stack:
-            return _seconds(lambda: stack.enter_context(_opened(folder)).head())
+            return seconds_once(lambda: stack.enter_context(_opened(folder)).head())
 
     return once
 
@@ -107,12 +107,6 @@ def _append(log: Log) -> object:
 
 def _last(log: Log) -> object:
     return log.entry(log.head().version)
-
-
-def _seconds(call: Callable[[], object]) -> float:
-    begun = time.perf_counter()
-    call()
-    return time.perf_counter() - begun
 
 
 ONCE: dict[str, Callable[[ExitStack, Path], Callable[[], float]]] = {

@@ -29,7 +29,7 @@ LARGE = msgspec.structs.replace(FULL, keys=10_000_000, log_entries=10_000_000)
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m bench.matrix", description="Measure tails and growth.")
     parser.add_argument("--large", action="store_true", help="also measure 10,000,000 keys and entries")
-    options = options_of(parser, (*FIGURES, *LARGE_FIGURES)).parse_args(arguments)
+    options = options_of(parser, [figure.name for figure in (*FIGURES, *LARGE_FIGURES)]).parse_args(arguments)
     figures = (*FIGURES, *LARGE_FIGURES) if options.large or options.only else FIGURES
     return run(options, figures, MEASURES, QUICK if options.quick else LARGE if options.large else FULL)
 

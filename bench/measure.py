@@ -7,7 +7,7 @@ import statistics
 import time
 from collections.abc import Callable, Mapping
 
-__all__ = ["alternated", "alternated_sides", "median_ms", "seconds_of"]
+__all__ = ["alternated", "alternated_sides", "median_ms", "seconds_of", "seconds_once"]
 
 
 def alternated(rounds: int, ours: Callable[[], object], other: Callable[[], object]) -> tuple[float, float]:
@@ -35,8 +35,13 @@ def median_ms(rounds: int, once: Callable[[], object]) -> float:
 def seconds_of(side: Callable[[], object]) -> float:
     """Return the seconds of a call, without the time for freeing its result. Collects earlier garbage first."""
     gc.collect()
+    return seconds_once(side)
+
+
+def seconds_once(call: Callable[[], object]) -> float:
+    """Return the seconds of a call, without the time for freeing its result. Collects no garbage."""
     begun = time.perf_counter()
-    answer = side()
+    answer = call()
     seconds = time.perf_counter() - begun
     del answer
     return seconds

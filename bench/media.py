@@ -18,7 +18,7 @@ from bench.payload import fact_bytes
 from bench.plain import Plain
 from bench.workplace import Scale, Workplace
 
-__all__ = ["QUICK_RATE", "Medium", "opened_media"]
+__all__ = ["MEMORY", "QUICK_RATE", "Medium", "opened_media"]
 
 QUICK_RATE = 25_000
 """Plain durable inserts a second from which a medium is quick."""

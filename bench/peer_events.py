@@ -7,21 +7,21 @@ version of its stream. In Stratalog a log is the order and the stream, and a lon
 from __future__ import annotations
 
 import signal
-import socket
 import subprocess
 import sys
 import time
 from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol
 
 from bench.payload import fact, fact_bytes
 from bench.peer import Peer
-from bench.workplace import ORGANISATION
+from bench.workplace import LOG, ORGANISATION
 from stratalog import Event, Store
+from stratalog.testing.emulators import free_ports
 
 __all__ = ["THREADS", "EventSide", "PeerEvents", "StratalogEvents", "UmaEvents", "uma_server"]
 
@@ -64,7 +64,7 @@ class StratalogEvents:
     payload = staticmethod(fact)
 
     def __init__(self, store: Store) -> None:
-        self._log = store.create_log(ORGANISATION, "log")
+        self._log = store.create_log(ORGANISATION, LOG)
 
     def append_each(self, payloads: Sequence[Any], stream: int) -> None:
         for data in payloads:
@@ -148,9 +148,7 @@ class UmaEvents:
 @contextmanager
 def uma_server(folder: Path) -> Iterator[str]:
     """Run the server that the package `umadb` contains, with its default settings, and yield its URL."""
-    with closing(socket.socket()) as probe:
-        probe.bind(("127.0.0.1", 0))
-        address = f"127.0.0.1:{probe.getsockname()[1]}"
+    address = f"127.0.0.1:{free_ports(1)[0]}"
     command = [sys.executable, "-c", UMA_PROGRAM, "--listen", address, "--db-path", str(folder)]
     with subprocess.Popen(command, stdout=subprocess.DEVNULL) as server:
         try:

@@ -1,8 +1,8 @@
-"""Stratalog beside other libraries at the same work: ``python -m bench.peers [--json PATH] [--only WORK …] [--quick]``.
+"""Compare Stratalog with other libraries: ``python -m bench.peers [--json PATH] [--only WORK …] [--quick]``.
 
-The program prints two tables. In the first, Stratalog, `eventsourcing` and UmaDB store events. In the second, Stratalog
-and `prollytree` store a map of items with versions. The sides alternate, round by round, on one disk. A side whose
-package or server is not installed has no column.
+All sides do the same work. The program prints two tables. In the first, Stratalog, `eventsourcing` and UmaDB store
+events. In the second, Stratalog and `prollytree` store a map of items with versions. The sides alternate, round by
+round, on one disk. A side whose package or server is not installed has no column.
 """
 
 from __future__ import annotations
@@ -25,10 +25,12 @@ from typing import Any
 import msgspec
 
 from bench.measure import alternated_sides
+from bench.media import MEMORY
 from bench.payload import fact
 from bench.peer import Peer, PostgresPeer
 from bench.peer_events import THREADS, EventSide, PeerEvents, StratalogEvents, UmaEvents, uma_server
 from bench.peer_trees import RULES, DocumentTree, FileTree, TreeSide, VersionedTree
+from bench.program import options_of
 from bench.report import machine
 from bench.workplace import FULL, Workplace, unsynced_store
 from stratalog.store import open_store
@@ -39,7 +41,6 @@ __all__ = ["APPENDS", "READS", "UPDATES", "WORK", "Row", "main"]
 EVENTS = 100
 DIFFERENT_ITEMS = 10
 SEED = 7
-MEMORY_FOLDER = Path("/dev/shm")
 
 WORK = {
     "append": "events/s: appends of one event by one thread, each durable",
@@ -155,7 +156,7 @@ def tree_sides(work: Workplace, opened: ExitStack) -> dict[str, TreeSide]:
     }
     if find_spec("prollytree"):
         # A folder in memory, if there is one: prollytree writes a file for each key that it stages.
-        memory = MEMORY_FOLDER if MEMORY_FOLDER.is_dir() else work.fresh()
+        memory = MEMORY if MEMORY.is_dir() else work.fresh()
         filled = Path(opened.enter_context(tempfile.TemporaryDirectory(dir=memory)))
         sides["prollytree, tree only"] = FileTree(work.fresh(), work.scale.keys)
         sides["prollytree, versions, unsynced"] = VersionedTree(work.fresh(), filled, work.scale.keys)
@@ -280,11 +281,7 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="python -m bench.peers", description="Compare Stratalog with other libraries."
     )
-    parser.add_argument("--json", type=Path, help="also write the rows to this file")
-    parser.add_argument("--only", nargs="+", choices=list(WORK), help="measure this work")
-    parser.add_argument("--quick", action="store_true", help="use tiny sizes, only to check that the program runs")
-    parser.add_argument("--folder", type=Path, help="a folder on the disk to measure; default: a temporary folder")
-    return parser.parse_args(arguments)
+    return options_of(parser, WORK).parse_args(arguments)
 
 
 if __name__ == "__main__":

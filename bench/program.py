@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -19,10 +19,10 @@ __all__ = ["Measures", "measure_on", "measured", "options_of", "report", "run"]
 Measures = Mapping[str, Callable[[Workplace], Measured]]
 
 
-def options_of(parser: argparse.ArgumentParser, figures: Sequence[Figure]) -> argparse.ArgumentParser:
-    """Add the options that all benchmark programs have."""
+def options_of(parser: argparse.ArgumentParser, names: Iterable[str]) -> argparse.ArgumentParser:
+    """Add the options that all benchmark programs have. ``names`` are the rows to choose from."""
     parser.add_argument("--json", type=Path, help="also write the rows to this file")
-    parser.add_argument("--only", nargs="+", choices=[figure.name for figure in figures], help="measure these figures")
+    parser.add_argument("--only", nargs="+", choices=[*names], help="measure these rows")
     parser.add_argument("--quick", action="store_true", help="use tiny sizes, only to check that the benchmarks run")
     parser.add_argument("--folder", type=Path, help="a folder on the disk to measure; default: a temporary folder")
     return parser

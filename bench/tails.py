@@ -1,6 +1,6 @@
 """Tails: the median, the 99th percentile and the maximum of single commits, with the snapshots that fall due meanwhile.
 
-Each side commits without pause for all of its commits. A snapshot that a commit starts runs beside the next commits of
+Each side commits without pause for all of its commits. A snapshot that a commit starts runs during the next commits of
 the same side, and the wait for the last snapshot is not measured.
 """
 
@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import gc
 import random
-import time
 from collections.abc import Callable, Iterable
 from contextlib import closing
 from functools import partial
@@ -16,9 +15,10 @@ from functools import partial
 import msgspec
 
 from bench.figures import Figure, Measured
+from bench.measure import seconds_once
 from bench.payload import fact, fact_bytes, item_key
 from bench.plain import Plain
-from bench.workplace import DOCUMENT, ORGANISATION, Workplace
+from bench.workplace import DOCUMENT, LOG, ORGANISATION, Workplace
 from stratalog import Event, Store
 from stratalog.store import open_store
 
@@ -80,12 +80,7 @@ FIGURES: tuple[Figure, ...] = tuple(
 def latencies_of(calls: Iterable[Callable[[], object]]) -> Latencies:
     """Run the calls one after another, and return the percentiles of their times."""
     gc.collect()
-    spent, clock = [], time.perf_counter
-    for call in calls:
-        begun = clock()
-        call()
-        spent.append(clock() - begun)
-    spent.sort()
+    spent = sorted(map(seconds_once, calls))
     return Latencies(1e6 * spent[len(spent) // 2], 1e6 * spent[len(spent) * 99 // 100], 1e6 * spent[-1])
 
 
@@ -120,7 +115,7 @@ def _measured(subject: str, work: Workplace) -> tuple[Latencies, Latencies]:
 
 
 def _appends(store: Store, count: int) -> list[Callable[[], object]]:
-    log = store.create_log(ORGANISATION, "log")
+    log = store.create_log(ORGANISATION, LOG)
     return [partial(log.append, Event("paid", fact(number))) for number in range(count)]
 
 

@@ -30,7 +30,7 @@ def main(arguments: list[str]) -> int:
 def build(site: Path) -> int:
     """Replace the folder ``site`` by a new build, and check its links. Return an exit code.
 
-    The build also replaces two folders beside ``site``: one for Sphinx's source, and one for Sphinx's cache. If any of
+    The build also replaces two folders next to ``site``: one for Sphinx's source, and one for Sphinx's cache. If any of
     the three is not empty and was not made by this script, this function changes nothing.
     """
     source, cache = site.with_name(f"{site.name}-source"), site.with_name(f"{site.name}-cache")

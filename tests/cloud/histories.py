@@ -38,7 +38,7 @@ from tests.cloud.helpers import dynamo_index
 from tests.cloud.historian import MAIN, ORGANISATION, SETTINGS, Forked, Headed, Met, Read, Record, Sent, Task, Was
 from tests.cloud.seaweed import VERSIONED, blobs_in, client
 
-__all__ = ["History", "Left", "judge", "main", "run", "run_in"]
+__all__ = ["History", "Left", "judge", "main", "run", "run_in", "run_until"]
 
 NEVER = 2**63
 KILL_RECORDS_MIN, KILL_RECORDS_MAX = 100, 400
@@ -278,6 +278,37 @@ def _left(index: Index, name: NameRecord) -> Left:
 def _found(version: int, write_id: str) -> LoggedEntry:
     writer, _, number = write_id.rpartition(".")
     return LoggedEntry(version, writer, write_id, int(number))
+
+
+def run_until(
+    event: str,
+    history: Callable[[int, int, int], Counter[str]],
+    arguments: Sequence[str] | None,
+    *,
+    program: str,
+    description: str | None,
+) -> int:
+    """Run a program that repeats histories until an event has happened often enough. Return 1 if a history failed.
+
+    ``history`` runs one history of so many records, processes and this seed, and returns the counts of its events.
+    """
+    parser = argparse.ArgumentParser(prog=program, description=description)
+    parser.add_argument("--records", type=int, default=5000, help="the number of records that ends a history")
+    parser.add_argument("--processes", type=int, default=6)
+    parser.add_argument(f"--{event}", dest="wanted", type=int, default=20, help=f"the minimum number of {event} in all")
+    parser.add_argument("--seed", type=int, default=1)
+    given = parser.parse_args(arguments)
+    met: Counter[str] = Counter()
+    seed = given.seed
+    while met[event] < given.wanted:
+        try:
+            met += history(given.records, given.processes, seed)
+        except Violation as violation:
+            print(f"seed {seed} failed: {violation}")
+            return 1
+        print(f"seed {seed}: {met[event]} {event}, {dict(sorted(met.items()))}", flush=True)
+        seed += 1
+    return 0
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -9,7 +9,6 @@ records of the processes with the log. The exit code is 0 if all records agree w
 
 from __future__ import annotations
 
-import argparse
 import random
 import sys
 import time
@@ -20,9 +19,8 @@ from typing import Any
 
 import psycopg
 
-from stratalog.testing.checkers import Violation
 from stratalog.testing.postgres_server import PostgresServer, postgres_server
-from tests.cloud.histories import run_in
+from tests.cloud.histories import run_in, run_until
 
 __all__ = ["Pair", "main", "replicating_pair", "run"]
 
@@ -133,23 +131,11 @@ def run(*, records: int, processes: int, seed: int, failovers_share: float = 1.0
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run histories until there were enough failovers. Return 1 if a history failed."""
-    parser = argparse.ArgumentParser(prog="python -m tests.postgres.failover", description=__doc__)
-    parser.add_argument("--records", type=int, default=5000, help="the number of records that ends a history")
-    parser.add_argument("--processes", type=int, default=6)
-    parser.add_argument("--failovers", type=int, default=20, help="the minimum number of failovers in all")
-    parser.add_argument("--seed", type=int, default=1)
-    given = parser.parse_args(arguments)
-    met: Counter[str] = Counter()
-    seed = given.seed
-    while met["failovers"] < given.failovers:
-        try:
-            met += run(records=given.records, processes=given.processes, seed=seed)
-        except Violation as violation:
-            print(f"seed {seed} failed: {violation}")
-            return 1
-        print(f"seed {seed}: {met['failovers']} failovers, {dict(sorted(met.items()))}", flush=True)
-        seed += 1
-    return 0
+
+    def history(records: int, processes: int, seed: int) -> Counter[str]:
+        return run(records=records, processes=processes, seed=seed)
+
+    return run_until("failovers", history, arguments, program="python -m tests.postgres.failover", description=__doc__)
 
 
 if __name__ == "__main__":

@@ -7,15 +7,13 @@ Checkers compare the records of the processes with the log. The exit code is 0 i
 
 from __future__ import annotations
 
-import argparse
 import random
 import sys
 from collections import Counter
 from collections.abc import Sequence
 
-from stratalog.testing.checkers import Violation
 from stratalog.testing.postgres_server import postgres_server
-from tests.cloud.histories import run_in
+from tests.cloud.histories import run_in, run_until
 
 __all__ = ["main", "run"]
 
@@ -44,23 +42,11 @@ def run(*, records: int, processes: int, seed: int, restarts_share: float = 0.5)
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run histories until the server has been restarted often enough. Return 1 if a history failed."""
-    parser = argparse.ArgumentParser(prog="python -m tests.postgres.restarts", description=__doc__)
-    parser.add_argument("--records", type=int, default=5000, help="the number of records that ends a history")
-    parser.add_argument("--processes", type=int, default=6)
-    parser.add_argument("--restarts", type=int, default=50, help="the minimum number of restarts of the server in all")
-    parser.add_argument("--seed", type=int, default=1)
-    given = parser.parse_args(arguments)
-    met: Counter[str] = Counter()
-    seed = given.seed
-    while met["restarts"] < given.restarts:
-        try:
-            met += run(records=given.records, processes=given.processes, seed=seed, restarts_share=1.0)
-        except Violation as violation:
-            print(f"seed {seed} failed: {violation}")
-            return 1
-        print(f"seed {seed}: {met['restarts']} restarts, {dict(sorted(met.items()))}", flush=True)
-        seed += 1
-    return 0
+
+    def history(records: int, processes: int, seed: int) -> Counter[str]:
+        return run(records=records, processes=processes, seed=seed, restarts_share=1.0)
+
+    return run_until("restarts", history, arguments, program="python -m tests.postgres.restarts", description=__doc__)
 
 
 if __name__ == "__main__":

@@ -72,7 +72,7 @@ class Endpoint:
             raise Invalid("the URL of an endpoint must begin with http or https", url=url)
         self.host = parts.netloc
         self._address = (parts.hostname, parts.port or (443 if parts.scheme == "https" else 80))
-        self._tls = _roots_on_demand() or ssl.create_default_context() if parts.scheme == "https" else None
+        self._tls = (_roots_on_demand() or ssl.create_default_context()) if parts.scheme == "https" else None
         self._has_all_roots = False
         self._connect_seconds = connect_seconds
         self._answer_seconds = answer_seconds
