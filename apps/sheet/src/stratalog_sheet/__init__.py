@@ -10,7 +10,7 @@ bounds             bounds on the numbers of a message
 branches           readers of a history that the log no longer has
 window             the check whether a message may be committed next
 load_plan          an app snapshot and the messages after it
-retention          the entries that retention left
+retention          the entries that retention kept
 snapshot_versions  the versions of app snapshots
 state              the engine's state in parts
 models             open models in an engine

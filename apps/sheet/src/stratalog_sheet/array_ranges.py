@@ -10,10 +10,10 @@ __all__ = ["ArrayRanges"]
 
 
 class ArrayRanges:
-    """The ranges of the array formulas that a reader of a worksheet has met.
+    """The ranges of the array formulas that a reader of a worksheet has read so far.
 
-    A worksheet lists its cells by rows, so of each column only the newest range can contain a cell that follows. In a
-    valid file no two ranges overlap; of ranges that overlap, the first counts.
+    A worksheet lists its cells row by row. So in each column, only the last added range can contain a later cell. In a
+    valid file, no two ranges overlap. If two ranges overlap, the first range counts.
     """
 
     def __init__(self) -> None:

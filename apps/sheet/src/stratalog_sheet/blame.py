@@ -49,7 +49,7 @@ class _Put(msgspec.Struct):
 
 
 class _Step(msgspec.Struct):
-    """One message with its effects. ``gone`` lists (undo, redo) for each undo; the redo is None if nobody redid it."""
+    """One message with its effects. ``gone`` lists (undo, redo) for each undo; redo is None if no redo followed."""
 
     entry: Entry
     message: dict[str, Any]
@@ -76,10 +76,10 @@ class _Write(msgspec.Struct, frozen=True):
 
 
 class Blame:
-    """Derives the histories of cells from the entries up to version ``at`` (None: the head).
+    """Derives the histories of cells from the entries up to version ``at``; None means the head.
 
-    The constructor reads the kept entries, once. ``state_at`` returns the state of a version. Its content is the first
-    known content of a cell whose earlier changes are forgotten.
+    The constructor reads the kept entries once. ``state_at`` returns the state of a version. If the log has forgotten a
+    cell's earlier changes, the cell's first known content comes from such a state.
     """
 
     def __init__(self, log: Log, executed: Executed, state_at: Callable[[int], bytes], at: int | None = None) -> None:
@@ -104,7 +104,7 @@ class Blame:
         complete_states = (
             at for at in range(upto - 1, -1, -1) if isinstance(self._facts[at], Created | Imported | Restored)
         )
-        start = next(complete_states, -1)  # -1: the log has forgotten the complete state below its floor
+        start = next(complete_states, -1)  # -1: the complete state is below the floor, and the log has forgotten it
         origin, writes = self._follow(self._steps(start + 1, upto), spot)
         older: list[CellHistory]
         if origin is None:
@@ -118,7 +118,7 @@ class Blame:
         return self._known[spot, upto]
 
     def _origin(self, position: int, spot: Spot) -> tuple[str, list[CellHistory]]:
-        """Return a cell's content in a complete state, and the changes that led to it, newest first."""
+        """Return a cell's content in a complete state, and the changes that led to this content, newest first."""
         entry, fact = self._entries[position], self._facts[position]
         if isinstance(fact, Created | Imported):
             held = _content_in(fact.data, spot)
@@ -142,14 +142,17 @@ class Blame:
             return ""
 
     def _steps(self, start: int, stop: int) -> list[_Step]:
-        """Return the messages of entries ``start`` to ``stop``. Their effects ignore the moves of undone messages."""
+        """Return the edits among the entries ``start`` to ``stop``, without ``stop``, with their effects.
+
+        The positions in the effects are positions in a sheet in which no undone message has moved a cell.
+        """
         steps: dict[str, _Step] = {}
         for entry, fact in zip(self._entries[start:stop], self._facts[start:stop], strict=True):
             if not isinstance(fact, Revision):
                 continue
             target = target_of(fact.message)
             if target and target not in steps:
-                continue  # the edit is forgotten
+                continue  # the log has forgotten the edit that this message undoes or redoes
             if not target:
                 message, commands = fact.message, fact.message["commands"]
                 steps[message["nextRevisionId"]] = _Step(entry, message, commands, list(_effects(commands)))
@@ -183,7 +186,7 @@ class Blame:
         return spot, writes[::-1]
 
     def _settle(self, steps: list[_Step], run: tuple[int, int]) -> None:
-        """Replace the effects of a run's messages by the engine's results. ``run`` is (first, last version)."""
+        """Replace the effects of a run's messages by the engine's results. ``run`` is (first version, last version)."""
         first, last = (version - self._entries[0].version for version in run)
         messages = [fact.message for fact in self._facts[first : last + 1] if isinstance(fact, Revision)]
         executed = {result["id"]: result["commands"] for result in self._executed(messages)}
@@ -212,7 +215,7 @@ def _effects(commands: list[dict[str, Any]]) -> Iterator[_Put | Shift]:
 
 
 def _runs_to_settle(steps: list[_Step]) -> Iterator[tuple[int, int]]:
-    """Yield (first, last version) of the runs of messages around undone insertions or removals.
+    """Yield (first version, last version) of each run of messages around undone insertions or removals.
 
     An edit and its undo are both inside a run or both outside.
     """
@@ -244,7 +247,7 @@ def _holds(put: _Put, spot: Spot) -> bool:
 
 
 def _history_of(writes: list[_Write], base: str) -> list[CellHistory]:
-    """Return the cell's changes, oldest first: each write, and each undo and redo that changed its content."""
+    """Return the cell's changes, oldest first: each write, and each undo and redo that changed the content."""
     moments: dict[int, tuple[Entry, str, str]] = {}
     for write in writes:
         entry = write.step.entry

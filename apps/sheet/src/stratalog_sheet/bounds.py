@@ -39,7 +39,10 @@ ADDED: Mapping[str, int] = {
 
 
 def check_bounds(commands: Sequence[Mapping[str, Any]]) -> None:
-    """Check a message's commands. Raises LimitExceeded for a number or sum that is too large, Invalid for no number."""
+    """Check a message's commands.
+
+    Raises LimitExceeded for a number or sum that is too large, and Invalid for an infinity, NaN or an invalid size.
+    """
     added = dict.fromkeys(ADDED, 0)
     for command in commands:
         for name, value in _numbers(command):

@@ -17,7 +17,7 @@ class VersionLost(VersionConflict):
 
 
 class Standing(msgspec.Struct, frozen=True):
-    """A reader's version. ``hash`` is the hexadecimal hash of the version's entry; empty if the reader states none."""
+    """A reader's version. ``hash`` is the hash of its entry in hexadecimal; empty if the reader states no hash."""
 
     version: int = 0
     hash: str = ""

@@ -1,4 +1,4 @@
-"""Cells by name: `B7` is column 1, row 6, both counted from 0."""
+"""Names of cells: `B7` is the cell in column 1 and row 6, both counted from 0."""
 
 from __future__ import annotations
 

@@ -171,8 +171,8 @@ def insert_row(session: Session, name: str, row: int, count: int, tab: str | Non
 def history(session: Session, name: str, cell: str | None, tab: str | None, at: str | None, limit: int) -> None:
     """List the changes of a sheet and their authors, newest first; with CELL the changes of that cell.
 
-    The cell is followed through inserted and removed rows and columns. With --at, CELL is the cell of that name in that
-    version, and the list ends with it.
+    The list follows the cell through inserted and removed rows and columns. With --at, CELL is a name in that version,
+    and the list has no later changes.
     """
     if cell is None and tab is not None:
         raise click.UsageError("--tab needs a cell: the history of a sheet has the changes of all its tabs")
@@ -196,7 +196,7 @@ def history(session: Session, name: str, cell: str | None, tab: str | None, at: 
 def export(session: Session, name: str, file: Path, at: str | None, original: bool, tab: str | None) -> None:
     """Write a version as an .xlsx workbook, or one sheet of it as CSV if FILE ends in .csv.
 
-    The command lists the parts that cannot be written.
+    The command lists the parts of the version that it could not write.
     """
     if original and at is not None:
         raise click.UsageError("--at needs an export: --original writes the imported file, which has no versions")

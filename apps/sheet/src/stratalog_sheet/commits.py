@@ -29,7 +29,7 @@ async def compute(turns: EngineTurns, sheet: Sheet, call: Callable[[], T]) -> T:
 
 
 async def commit(service: Service, turns: EngineTurns, sheet: Sheet, change: Callable[[], SheetChange]) -> SheetChange:
-    """Make a change after the earlier changes of the same sheet, and announce it."""
+    """Make a change after the earlier changes of the same sheet, and announce the change."""
     done = await service.in_turn(sheet.organisation, sheet.name, change)
     return announce(service, turns, sheet, done)
 
@@ -45,7 +45,7 @@ def announce(service: Service, turns: EngineTurns, sheet: Sheet, done: SheetChan
 
 
 async def _save_snapshots(turns: EngineTurns, sheet: Sheet) -> None:
-    """Save the due snapshots. A failure or a refusal is only logged, because maintenance saves them later."""
+    """Save the due snapshots. After an error, only log the error, because maintenance saves the snapshots later."""
 
     def save() -> None:
         while sheet.snapshot_due() is not None:

@@ -118,7 +118,7 @@ class Comparison:
         return [fact.message for fact in facts if isinstance(fact, Revision)]
 
     def _last_restored(self, after: int, version: int) -> tuple[int, int] | None:
-        """Return (version, restored version) of the last `Restored` entry; None if there is no such entry."""
+        """Return (version, restored version) of the last `Restored` entry; None if no entry is a `Restored` entry."""
         last = None
         for entry in self._log.read(after, version):
             fact = fact_of(entry)

@@ -24,9 +24,9 @@ from stratalog_sheet.writes import CellWrite, writes_of
 __all__ = ["CellId", "Contents", "StateSheet", "Tab", "read_sheets"]
 
 ROWS_NEW, COLUMNS_NEW = 100, 26
-"""The size that the engine gives a new sheet if the command states no size."""
+"""The size of a new sheet if the command states no size. The engine uses the same size."""
 ZONE_CELLS_MAX = 10_000
-"""In a cleared zone with more cells, `Tab.write` visits only the filled cells."""
+"""In a cleared zone of more than this many cells, `Tab.write` visits only the filled cells."""
 DIGITS = "0123456789"
 
 Line = int | tuple[str, int, int]
@@ -195,7 +195,7 @@ class Contents:
             self.tabs[sheet.id] = tab
 
     def apply(self, message: str, commands: Iterable[Mapping[str, Any]]) -> None:
-        """Apply the commands of one message. ``message`` is its id, which the identities of inserted lines contain."""
+        """Apply the commands of one message. ``message`` is its id; the identities of inserted lines contain this id."""
         insertions = 0
         for command in commands:
             if self._refuses(command):
@@ -210,8 +210,8 @@ class Contents:
     def _refuses(self, command: Mapping[str, Any]) -> bool:
         """Return whether the engine refuses the command. This method checks commands that change lines or sheets.
 
-        Every command on a missing sheet is refused, too. The engine also refuses a command after which every line would
-        be hidden, or every line would be frozen. This method does not check these two cases.
+        The engine also refuses every command on a missing sheet. The engine refuses a command after which every line
+        would be hidden, or every line would be frozen. This method does not check these two cases.
         """
         kind, sheet = command["type"], command.get("sheetId")
         if kind == "CREATE_SHEET":

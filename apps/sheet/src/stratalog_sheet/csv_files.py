@@ -35,7 +35,7 @@ CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")
 
 
 def read_csv(body: bytes) -> Workbook:
-    """Return the file as a workbook of one sheet: numbers by `NUMBER`, everything else as text.
+    """Return the file as a workbook of one sheet. A field that matches `NUMBER` is a number; other fields are texts.
 
     A file that is neither UTF-8 nor UTF-16 is read as Windows-1252, and the report has a finding. Like the text of a
     workbook's cell, a field may be as long as the file. Raises Invalid for UTF-16 that cannot be decoded, and for a

@@ -37,10 +37,10 @@ REBASE = Path(__file__).parent / "web" / "rebase.js"
 LENGTHS = struct.Struct(">II")
 WORKBOOK_CALLS = ("importXlsx", "exportXlsx", "brokenFormulas")
 ANSWER_SECONDS = 2
-"""The parent waits this much longer than a call's limit, so that V8 stops the call first and its process replies."""
+"""The parent waits this many seconds longer than a call's limit, so that V8 stops the call and its process replies."""
 
 READ_BYTES = 1 << 20
-# The child inherits only these variables. They suffice to find its libraries, and contain no secrets of the server.
+# The child inherits only these variables. It needs them to find its libraries. They contain no secrets of the server.
 VARIABLES = ("HOME", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "PATH", "TMPDIR")
 # V8 ends its process with one of these signals when V8 cannot allocate memory.
 OUT_OF_MEMORY = (signal.SIGABRT, signal.SIGILL, signal.SIGTRAP)
@@ -75,7 +75,7 @@ class Engine:
 
     @property
     def is_alive(self) -> bool:
-        """Whether the engine can be called: `has_ended` is false, and the process was not killed."""
+        """Whether the engine can be called: `has_ended` is false, and the process did not exit."""
         return not self.has_ended and (self._process is None or self._process.poll() is None)
 
     def call(self, name: str, **arguments: Any) -> Any:
@@ -251,7 +251,7 @@ class Engine:
 
 
 class _Deadline:
-    """A deadline ``seconds`` from now."""
+    """A deadline that is ``seconds`` after the construction of this object."""
 
     def __init__(self, clock: Clock, seconds: float) -> None:
         self._clock = clock
@@ -259,7 +259,7 @@ class _Deadline:
         self._seconds = seconds
 
     def seconds_left(self) -> float:
-        """Return the time left. Raises TimeoutError once there is none."""
+        """Return the seconds that are left. Raises TimeoutError once no time is left."""
         left = self._seconds - self._asked.age_seconds()
         if left <= 0:
             raise TimeoutError

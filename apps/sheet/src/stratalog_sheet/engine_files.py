@@ -1,4 +1,4 @@
-"""The engine's files: their folder, and their installation from npm, pinned by content and unmodified.
+"""The engine's files: their folder, and their installation from npm. Each package must have its pinned content.
 
 The engine's licence is the LGPL, so this package does not contain the engine. `install_engine` puts the engine's
 packages, each with its licence, into a separate folder. The page and the server load the packages from that folder.
@@ -102,7 +102,7 @@ def _installing(folder: Path) -> Iterator[None]:
             if (left / WORK_MARKER).is_file():
                 shutil.rmtree(left, ignore_errors=True)
             else:
-                with suppress(OSError):  # a folder that is not empty is not a work folder
+                with suppress(OSError):  # a folder with files but without the marker is not a work folder
                     left.rmdir()
         yield
 

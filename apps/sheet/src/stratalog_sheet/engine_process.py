@@ -137,9 +137,9 @@ def _bound_memory(more_bytes: int) -> None:
 
 
 def _bound_cpu(seconds: float) -> None:
-    """Let SIGXCPU end the process after ``seconds`` more of CPU time.
+    """Let SIGXCPU end the process after ``seconds`` more seconds of CPU time.
 
-    Set only the soft limit, so that the next call can raise it.
+    Set only the soft limit, so that the next call can raise this limit.
     """
     used = resource.getrusage(resource.RUSAGE_SELF)
     hard = resource.getrlimit(resource.RLIMIT_CPU)[1]

@@ -106,7 +106,7 @@ NEEDED: Mapping[str, tuple[str, ...]] = {
 
 
 class Created(msgspec.Struct, frozen=True):
-    """The first entry of a sheet created empty: the engine's initial JSON, and its revision."""
+    """The first entry of a sheet that was created empty, with the engine's initial JSON and its revision."""
 
     title: str
     revision: str
@@ -115,7 +115,7 @@ class Created(msgspec.Struct, frozen=True):
 
 
 class Imported(msgspec.Struct, frozen=True):
-    """The first entry of an imported sheet: the unchanged file, and the engine's JSON for it."""
+    """The first entry of an imported sheet, with the unchanged file and the engine's JSON for this file."""
 
     title: str
     revision: str
@@ -123,7 +123,7 @@ class Imported(msgspec.Struct, frozen=True):
     file_name: str
     xlsx: bytes
     report: bytes = b""
-    """The losses of the import: a `FileReport` as JSON; empty if there are no findings."""
+    """The losses of the import as a `FileReport` in JSON; empty if the report has no findings."""
 
     kind: ClassVar[str] = "imported"
 
@@ -131,7 +131,7 @@ class Imported(msgspec.Struct, frozen=True):
 class Revision(msgspec.Struct, frozen=True):
     """One complete message of the engine. ``target`` is the version that an undo or redo refers to, else 0.
 
-    ``titled``, here and in other facts, is the version of the last renaming in this log; 0 if there is none.
+    In every fact, ``titled`` is the version of the last renaming in this log; 0 if this log has no renaming.
     """
 
     message: dict[str, Any]
@@ -141,7 +141,7 @@ class Revision(msgspec.Struct, frozen=True):
 
 
 class Restored(msgspec.Struct, frozen=True):
-    """The state of ``version`` is restored under a new revision. ``before`` is the revision before the restore."""
+    """The state of ``version`` was restored under a new revision. ``before`` is the revision before the restore."""
 
     version: int
     before: str
@@ -168,7 +168,7 @@ class Renamed(msgspec.Struct, frozen=True):
 
 
 class Forked(msgspec.Struct, frozen=True):
-    """The first entry of a fork after the shared history: its title, and the source sheet and version."""
+    """The first entry of a fork after the shared history, with the fork's title, its source sheet and its version."""
 
     title: str
     source: str
@@ -184,7 +184,7 @@ SCHEMAS: Mapping[str, int] = {**dict.fromkeys(FACTS, 1), Revision.kind: 2}
 """The newest schema of each type that this program reads."""
 
 UPCASTERS: Upcasters = {}
-"""Functions that convert an event's data to the next schema. There are none, since schema 2 only adds ordered undos."""
+"""Functions that convert an event's data to the next schema. Schema 2 only adds ordered undos, so it needs none."""
 
 
 class SheetChange(msgspec.Struct, frozen=True):
@@ -197,11 +197,11 @@ class SheetChange(msgspec.Struct, frozen=True):
     message: dict[str, Any] | None = None
     data: dict[str, Any] = {}
     hash: str = ""
-    """The entry's hash in hexadecimal, which names the history up to this version."""
+    """The entry's hash in hexadecimal. The hash identifies the history up to this version."""
 
 
 def event_of(fact: Fact) -> Event:
-    """Return the fact as an event of the log, without a ``titled`` of 0 and an empty ``report``, to save bytes."""
+    """Return the fact as an event of the log. To save bytes, leave out a ``titled`` of 0 and an empty ``report``."""
     data = msgspec.to_builtins(fact, builtin_types=(bytes,))
     for name in ("titled", "report"):
         if not data.get(name):
@@ -238,7 +238,7 @@ def change_of(entry: Entry) -> SheetChange:
 
 
 def changes_within(entries: Iterable[Entry], bytes_max: int) -> list[SheetChange] | None:
-    """Return the entries as readers see them. Stop and return None once they exceed ``bytes_max``."""
+    """Return the entries as readers see them. Stop and return None once the changes exceed ``bytes_max`` bytes."""
     changes: list[SheetChange] = []
     for entry in entries:
         changes.append(change_of(entry))
@@ -249,7 +249,7 @@ def changes_within(entries: Iterable[Entry], bytes_max: int) -> list[SheetChange
 
 
 def titled_at(fact: Fact, version: int) -> int:
-    """Return the version of the last renaming up to ``version``, or 0. ``fact`` is the fact of ``version``."""
+    """Return the version of the last renaming up to ``version``, or 0. ``fact`` is the fact of this version's entry."""
     if isinstance(fact, Renamed):
         return version
     return fact.titled if isinstance(fact, Revision | Restored | Named) else 0
@@ -262,7 +262,7 @@ def target_of(message: Mapping[str, Any]) -> str:
 
 
 def check_message(message: Any) -> dict[str, Any]:
-    """Return the message if its type and commands are valid and it is not too large. Raises Invalid, LimitExceeded."""
+    """Return a message with a valid type, valid commands and a permitted size. Raises Invalid, LimitExceeded."""
     if not isinstance(message, dict):
         raise Invalid("a message must be an object", value=type(message).__name__)
     kind = message.get("type")

@@ -1,4 +1,4 @@
-"""File reports: the features of a file that an import did not understand or an export could not write."""
+"""File reports: the features of a file that an import could not read or an export could not write."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Findings:
         self._where: dict[str, list[str]] = {}
 
     def add(self, code: str, text: str, where: str = "", count: int = 1) -> None:
-        """Count a finding of the kind ``code``. The kind keeps its first ``text``."""
+        """Add ``count`` findings of the kind ``code``. The report shows the first ``text`` of each kind."""
         self._texts.setdefault(code, text)
         self._counts[code] = self._counts.get(code, 0) + count
         listed = self._where.setdefault(code, [])

@@ -44,7 +44,7 @@ class Activity(msgspec.Struct, frozen=True):
 
 
 class NamedVersion(msgspec.Struct, frozen=True):
-    """A labelled version. ``created_ms`` and ``author`` are of the entry that set the label."""
+    """A labelled version. ``created_ms`` and ``author`` come from the entry that set the label."""
 
     version: int
     label: str
@@ -63,7 +63,7 @@ class Labels:
         self._named: dict[int, NamedVersion] = {}
 
     def read(self) -> list[NamedVersion]:
-        """Return the kept versions that now have a label, in order."""
+        """Return the labelled versions that the log still keeps, in ascending order."""
         with self._lock:
             floor = self._log.floor()
             try:

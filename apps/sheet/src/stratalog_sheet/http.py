@@ -68,7 +68,7 @@ JSON = "application/json"
 
 
 def _opened(sheets: Warm, organisation: Name, log: Name, incarnation: Text = "") -> Sheet:
-    """Return the sheet of that name. Raises NotFound if the sheet has another incarnation than the given one."""
+    """Return the sheet of that name. Raises NotFound if ``incarnation`` is given and is not the sheet's incarnation."""
     sheet = sheets.open(organisation, log)
     if incarnation not in ("", sheet.log.record.incarnation):
         raise NotFound("the sheet was deleted, and its name was reused", organisation=organisation, name=log)
@@ -133,7 +133,7 @@ async def import_file(
 
 @reading("/", opt={"action": "read"}, summary="Show a sheet")
 def show(request: Asked, sheet: Opened) -> Facts:
-    """The response has the sheet's title and newest version, and says whether the caller may only read the sheet."""
+    """The response has the sheet's title, its newest version, and whether the caller may only read the sheet."""
     return facts_of(request.user, sheet)
 
 
@@ -153,7 +153,7 @@ async def remove(service: Served, sheet: Opened) -> None:
         return version
 
     version = await service.in_turn(sheet.organisation, sheet.name, run)
-    # This version does not exist. The poke makes listeners read, and then they find that the sheet is deleted.
+    # The next version does not exist. The poke makes listeners read, and the read reports that the sheet is deleted.
     service.hub.poke(sheet.organisation, sheet.name, version + 1)
 
 
@@ -170,8 +170,9 @@ async def load(
 ) -> Response[bytes]:
     """The response has the engine's data of version ``base``, and the entries after ``base`` up to ``version``.
 
-    A browser that has the data of the base ``known`` and the entries up to ``after``, whose hash is ``hash``, gets only
-    the later entries, unless it is too far behind. Answers 409 with the code `version-lost` as `entries` does.
+    A browser may state that it has the data of the base ``known`` and the entries up to ``after``. ``hash`` is the hash
+    of entry ``after``. The response then has only the later entries, unless the browser is too far behind. Answers 409
+    with the code `version-lost` as `entries` does.
     """
 
     def find() -> Response[bytes]:
@@ -189,7 +190,7 @@ async def load(
 
 @reading("/entries", opt={"action": "read"}, summary="The entries after a version")
 def entries(sheet: Opened, after: Version, hash: Text = "") -> Any:
-    """If ``reload`` is true, the reader must load the sheet again. It is too far behind, or there was a restore.
+    """If ``reload`` is true, the reader must load the sheet again, because it is too far behind or after a restore.
 
     Answers 409 with the code `version-lost` if the sheet has no version ``after`` of this ``hash``, for example after a
     restore from an older backup. The reader must then load the sheet again.
@@ -210,7 +211,7 @@ async def append(service: Served, turns: Turns, sheet: Opened, signer: Signer, d
 
 @computing("/state", media_type=JSON, summary="The engine's data of a version")
 async def state(turns: Turns, sheet: Opened, at: At = None) -> Response[bytes]:
-    """The complete state of the sheet, without its history."""
+    """The response is the complete state of the sheet, without its history."""
     return Response(await compute(turns, sheet, lambda: sheet.state(at)), media_type=JSON)
 
 
@@ -242,7 +243,7 @@ async def write_cell(
 async def insert_rows(
     service: Served, turns: Turns, sheet: Opened, signer: Signer, data: JSONBody[NewRows], tab: Text = ""
 ) -> Any:
-    """References in formulas are adjusted."""
+    """The engine adjusts references in formulas."""
 
     def change() -> SheetChange:
         return sheet.insert_rows(data.row, data.count, sheet=tab or None, author=signer)
@@ -252,13 +253,13 @@ async def insert_rows(
 
 @computing("/changes", summary="The cells that differ between two versions")
 async def changes(turns: Turns, sheet: Opened, source: Version, target: Version) -> Any:
-    """Each cell in the list has its content before and after."""
+    """For each cell, the list has the content in both versions."""
     return await compute(turns, sheet, lambda: sheet.changes(source, target))
 
 
 @computing("/moves", summary="How cells moved between two versions")
 async def moves(turns: Turns, sheet: Opened, source: Version, target: Version, hash: Text = "") -> Any:
-    """Commands of the engine that move cells from their positions in ``source`` to those in ``target``.
+    """The response has commands of the engine that move cells from their positions in ``source`` to ``target``.
 
     After a restore, a browser moves its pending changes by these commands. Answers 409 with the code `version-lost` if
     the sheet has no version ``source`` of this ``hash``.
@@ -273,9 +274,9 @@ async def moves(turns: Turns, sheet: Opened, source: Version, target: Version, h
 
 @computing("/blame", summary="The changes of one cell")
 async def blame(turns: Turns, sheet: Opened, cell: Key, tab: Text = "", limit: Count = 100, at: At = None) -> Any:
-    """The list has the author, time, old and new content of each change, newest first. It follows the cell through
-    inserted and removed rows and columns. With ``at``, ``cell`` is a name in version ``at``, and later changes are left
-    out.
+    """The list has the author, time, old and new content of each change, newest first. The list follows the cell
+    through inserted and removed rows and columns. With ``at``, ``cell`` is a name in version ``at``, and the list has
+    no later changes.
     """
     return await compute(turns, sheet, lambda: sheet.blame(cell, sheet=tab or None, limit=limit, at=at))
 
@@ -320,27 +321,27 @@ async def fork(
 
 @computing("/export.xlsx", media_type=XLSX, summary="A version as .xlsx")
 async def export(turns: Turns, sheet: Opened, at: At = None) -> Response[bytes]:
-    """The engine's file is repaired so that other programs open it."""
+    """The server repairs the engine's file so that other programs can open the file."""
     body, title = await compute(turns, sheet, lambda: (sheet.export(at), sheet.title))
     return file_response(body, f"{title}.xlsx")
 
 
 @computing("/export-report", summary="The parts that an export cannot hold")
 async def export_report(turns: Turns, sheet: Opened, at: At = None) -> FileReport:
-    """Lists the parts of a version that cannot be written as .xlsx. The export itself is discarded."""
+    """The response lists the parts of a version that an .xlsx file cannot contain. It does not have the export."""
     return await compute(turns, sheet, lambda: sheet.files.export(at)[1])
 
 
 @computing("/export.csv", media_type=CSV, summary="A sheet of a version as CSV")
 async def export_csv(turns: Turns, sheet: Opened, tab: Text = "", at: At = None) -> Response[bytes]:
-    """The values of the workbook's sheet ``tab``; the default is the first sheet."""
+    """The file has the values of the workbook's sheet ``tab``; the default is the first sheet."""
     body, title = await compute(turns, sheet, lambda: (sheet.files.csv(sheet=tab or None, at=at), sheet.title))
     return file_response(body, f"{title}.csv")
 
 
 @reading("/import-report", opt={"action": "read"}, summary="The parts that an import lost")
 def import_report(sheet: Opened) -> FileReport:
-    """Lists the parts of the file that could not be imported. A sheet that was created empty has no findings."""
+    """The response lists the parts of the file that the import lost. A sheet that was created empty has no findings."""
     return sheet.files.import_report()
 
 

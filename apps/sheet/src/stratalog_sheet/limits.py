@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-# The filled cells of an imported file. Browsers stay responsive up to about this number of cells.
+# The maximum number of filled cells of an imported file. Browsers stay responsive up to about this number of cells.
 SHEET_CELLS_MAX = 200_000
 SHEET_XLSX_BYTES_MAX = 32 * 1024 * 1024
 SHEET_XLSX_UNPACKED_BYTES_MAX = 256 * 1024 * 1024
@@ -11,7 +11,7 @@ SHEET_MESSAGE_BYTES_MAX = 4 * 1024 * 1024
 SHEET_COMMANDS_MAX = 100_000
 SHEET_TEXT_BYTES_MAX = 200
 # Bounds on the size of a sheet and on the additions of one message, so that the engine can open each committed version.
-# The engine opens a million rows in three seconds. With a thousand columns as well, it takes too long.
+# The engine opens a million rows in three seconds. It takes too long to open a million rows and a thousand columns.
 SHEET_ROWS_MAX = 1_048_576
 SHEET_COLUMNS_MAX = 18_278
 SHEET_ROWS_ADDED_MAX = 20_000
@@ -21,15 +21,15 @@ SHEET_SHEETS_COPIED_MAX = 5
 # An undo may reach back this many entries, so a load starts from a state that is at least this many entries back.
 SHEET_UNDO_ENTRIES_MAX = 200
 SHEET_SNAPSHOT_ENTRIES = 200
-# A reader further behind, in entries or in bytes, loads the sheet again.
+# A reader that lacks more entries, or more bytes of entries, loads the sheet again.
 SHEET_BEHIND_ENTRIES_MAX = 2000
 SHEET_BEHIND_BYTES_MAX = 16 * 1024 * 1024
-# The memory of a load: the base state and the messages after it. Undo needs all these messages.
+# The maximum memory of a load, which has the base state and the messages after it. Undo needs all these messages.
 SHEET_LOAD_BYTES_MAX = 256 * 1024 * 1024
 SHEET_MODELS_MAX = 3
-# The engine's processes: their number, the bytes of V8's heap, the bytes of a process beyond its memory at the start,
-# the seconds of its start, the seconds that callers wait, the number of waiting callers, and the seconds of a call by
-# the clock and on the CPU.
+# Limits of the engine's processes, in this order: the number of processes, the bytes of V8's heap, the bytes that a
+# process allocates after its start, and the seconds of its start. Then follow the seconds that a caller waits, the
+# number of waiting callers, and the seconds of a call by the clock and on the CPU.
 SHEET_ENGINES_MIN = 2
 SHEET_ENGINES_MAX = 4
 SHEET_ENGINE_BYTES_MAX = 1_200_000_000
@@ -42,31 +42,31 @@ SHEET_CALL_CPU_SECONDS_MAX = 10
 SHEET_WORKBOOK_SECONDS_MAX = 60
 SHEET_WORKBOOK_CPU_SECONDS_MAX = 40
 SHEET_ANSWER_BYTES_MAX = 512 * 1024 * 1024
-# For this many seconds, no engine tries again to open a version that could not be opened. The process records at most
-# this many failed calls.
+# After a version could not be opened, no engine tries to open this version for `SHEET_UNOPENABLE_SECONDS`. The process
+# records at most `SHEET_UNOPENABLE_MAX` failed calls.
 SHEET_UNOPENABLE_SECONDS = 60
 SHEET_UNOPENABLE_MAX = 1000
 # Limits on reading a workbook: the text for the engine, the elements parsed, and the images.
 SHEET_XLSX_READ_BYTES_MAX = 32 * 1024 * 1024
-# The measured number of copies of the unpacked bytes in memory at once. A part with an emoji takes four bytes for each
-# character as a Python string, one byte as UTF-8 and one byte as JSON. The object of a numeric cell is larger than its
-# text.
+# In measurements, an import had this many copies of the unpacked bytes in memory at once. A part with an emoji takes
+# four bytes for each ASCII character as a Python string, one byte as UTF-8 and one byte as JSON. The object of a
+# numeric cell is larger than its text.
 SHEET_XLSX_COPIES = 10
 # The memory that one import may reserve: nearly all the memory for decoded bodies of a server with default settings.
 SHEET_IMPORT_BYTES_MAX = 96 * 1024 * 1024
 SHEET_XLSX_ELEMENTS_MAX = 2_000_000
 SHEET_IMAGE_BYTES_MAX = 1024 * 1024
 SHEET_IMAGES_BYTES_MAX = 4 * 1024 * 1024
-# The positions that one finding of a report lists.
+# The maximum number of positions that one finding of a report lists.
 SHEET_REPORT_CELLS_MAX = 100
 SHEET_CSV_ROWS_MAX = 200_000
 
 # After this many kills of an engine during the same call, the call counts as the cause. A single kill may come from a
 # user, or from a kernel that is short of memory.
 SHEET_KILLS_MAX = 3
-# The attempts to commit a change when other writers commit first.
+# The maximum number of attempts to commit a change when other writers commit first.
 SHEET_ATTEMPTS_MAX = 20
 # Names are expanded to this depth, because a name of a workbook may refer to other names or to itself.
 SHEET_XLSX_NAME_DEPTH_MAX = 8
-# The cells that one item of the activity lists.
+# The maximum number of cells that one item of the activity lists.
 SHEET_ACTIVITY_CELLS_MAX = 100

@@ -1,14 +1,15 @@
-"""The load plan of a version: a base state and the messages from there to the version.
+"""The load plan of a version: a base state and the messages from that state to the version.
 
 An undo refers to an earlier edit, and the engine can execute the undo only if it has received that edit as a message.
-So a plan begins before every edit that an undo in the plan or after it may refer to:
+So a plan begins before every edit that an undo in the plan or a later undo may refer to. The plan begins
 
 - at least `SheetSettings.undo_entries` entries back, because the server rejects a later undo that reaches farther, and
 - before every edit that an undo in the plan refers to;
-- or at the newest entry with a complete state (created, imported, restored), because no undo reaches across it.
+- or at the newest entry with a complete state (created, imported, restored), because no undo refers to an edit before
+  this entry.
 
 If the log has forgotten these entries, a plan begins at the oldest kept app snapshot that no undo in the plan crosses.
-`snapshot_versions` chooses the versions of app snapshots so that no undo crosses the one at the floor.
+`snapshot_versions` chooses the versions of app snapshots so that no undo crosses the app snapshot at the floor.
 """
 
 from __future__ import annotations
@@ -57,13 +58,13 @@ class LoadPlan(msgspec.Struct, frozen=True):
 
 
 class _Held:
-    """Reads the entries of a load, and counts the bytes of their messages. It never keeps more bytes than the limit."""
+    """Reads the entries of a load, and counts the bytes of their messages. The limit is `SHEET_LOAD_BYTES_MAX`."""
 
     def __init__(self) -> None:
         self._bytes = 0
 
     def read(self, log: Log, after: int, upto: int) -> list[Entry]:
-        """Return the entries of a range from its last complete state on. The limit ignores earlier entries."""
+        """Return the entries of a range from its last complete state on. Earlier entries do not count."""
         entries: list[Entry] = []
         earlier = self._bytes
         for entry in log.read(after, upto):
@@ -107,7 +108,7 @@ class LoadPlans:
     def plan(self, at: int) -> LoadPlan:
         """Return the load plan of version ``at``. Raises NotFound, VersionForgotten, Corrupt.
 
-        Raises LimitExceeded for more than `SHEET_LOAD_BYTES_MAX` of state and messages since the last complete state.
+        Raises LimitExceeded if the base state and the messages after it exceed `SHEET_LOAD_BYTES_MAX`.
         """
         try:
             return self._complete_plan(at)
@@ -144,7 +145,7 @@ class LoadPlans:
             except VersionForgotten:
                 break
             if (position := _last_complete(entries)) is not None:
-                with suppress(VersionForgotten):  # of a restored version
+                with suppress(VersionForgotten):  # the log may have forgotten the restored version
                     complete = self._complete_base(entries[position])
                     return held.bounded(LoadPlan(at, complete, entries[position + 1 :]))
                 break
@@ -164,7 +165,10 @@ class LoadPlans:
             self.plan(at)
 
     def revision_at(self, at: int) -> str:
-        """Return the revision in the newest snapshot at or below ``at``. No message may follow it up to ``at``."""
+        """Return the revision in the newest snapshot at or below ``at``.
+
+        The caller calls this method only if no message is between the snapshot and ``at``.
+        """
         return self._snapshot_base(self._snapshot_version(at)).revision
 
     def snapshot_state(self, at: int) -> bytes | None:

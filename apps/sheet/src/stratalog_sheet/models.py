@@ -25,7 +25,7 @@ MESSAGES_MAX = 1000
 
 
 class Model(msgspec.Struct):
-    """One model in the engine: its key and owner, its base state's version, its version, and the messages applied."""
+    """One model in the engine. ``base`` is the version of its base state; ``messages`` is the number of its messages."""
 
     key: str
     owner: str
@@ -44,7 +44,7 @@ class Models:
         self._held: list[Model] = []
 
     def holds(self, owner: str) -> bool:
-        """Return whether a model of ``owner``'s log is open here."""
+        """Return whether a model of ``owner``'s log is open in this engine."""
         return any(model.owner == owner for model in self._held)
 
     def at(self, owner: str, load_plans: LoadPlans, log: Log, version: int) -> Model:
@@ -73,7 +73,7 @@ class Models:
         return msgspec.json.decode(self.raw(model, name, **arguments))
 
     def drop(self, model: Model) -> None:
-        """Forget a model, for example after a change that was not committed, and close it if the engine is alive."""
+        """Remove a model, for example after a change that was not committed. Close the model if the engine is alive."""
         if model in self._held:
             self._held.remove(model)
         if self.engine.is_alive:

@@ -69,7 +69,7 @@ def shifts_of(command: Mapping[str, Any]) -> Iterator[Shift]:
 
 
 def before(shift: Shift, spot: Spot) -> Spot:
-    """Return the position before the shift of the cell at ``spot``. Raises Born if the cell did not exist."""
+    """Return the position that the cell at ``spot`` had before the shift. Raises Born if the cell did not exist."""
     if isinstance(shift, CopiedSheet):
         if spot.sheet != shift.sheet:
             return spot

@@ -40,8 +40,8 @@ class EnginePool:
     """The engines of one process. Safe to share between threads, and usable in a fork of the process.
 
     Calls for different sheets run in parallel, in up to ``settings.engines_max`` child processes. Calls for one sheet
-    run one at a time, preferably in the child process that has its models open. The child processes end at `close` or
-    with this process.
+    run one at a time, preferably in the child process that has the sheet's models open. The child processes end at
+    `close` or with this process.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class EnginePool:
         os.register_at_fork(after_in_child=partial(_reset, weakref.ref(self)))
 
     def start(self) -> None:
-        """Start an engine, and from now on keep an engine idle if possible. Raises Unavailable if none can start."""
+        """Start an engine, and from now on keep an engine idle if possible. Raises Unavailable if no engine starts."""
         with self._freed:
             self._is_ahead = True
             if not self._all:
@@ -177,7 +177,7 @@ class EnginePool:
         with self._freed:
             self._lent.pop(owner, None)
             if models in self._all:
-                # `_available` takes the first idle engine. So append: the engine that was idle longest is first.
+                # `_available` takes the first idle engine. Append, so that the first engine has been idle for longest.
                 self._idle.append(models)
                 self._drop_ended()
                 self._start_ahead()

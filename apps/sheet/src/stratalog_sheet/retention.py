@@ -1,4 +1,4 @@
-"""Kept history: the entries that retention left. A sheet's floor is at an app snapshot that replaces older entries."""
+"""Kept history: the entries that retention kept. A sheet's floor is at an app snapshot that replaces older entries."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ __all__ = ["check_retained", "read_retained"]
 
 
 def read_retained(log: Log, after: int, upto: int | None = None) -> list[Entry]:
-    """Return the entries of a range, or its last ones if the log has forgotten the entries before them."""
+    """Return the entries of a range. If the log has forgotten some of them, return only the entries above the floor."""
     try:
         return list(log.read(after, upto))
     except VersionForgotten:
@@ -18,7 +18,7 @@ def read_retained(log: Log, after: int, upto: int | None = None) -> list[Entry]:
 
 
 def check_retained(log: Log, version: int) -> int:
-    """Return the version. Raises VersionForgotten below the floor."""
+    """Return the version. Raises VersionForgotten if the version is below the floor."""
     if version < (floor := log.floor()):
         raise VersionForgotten("the version is no longer kept", log=log.record.name, version=version, floor=floor)
     return version

@@ -36,7 +36,7 @@ class SheetSettings(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     undo_entries: int = SHEET_UNDO_ENTRIES_MAX
-    """An undo may reach back this many entries. A load reaches back at least as far."""
+    """An undo may refer to an edit up to this many entries back. A load has at least these entries."""
 
     snapshot_entries: int = SHEET_SNAPSHOT_ENTRIES
     """A snapshot is due once this many entries follow the last snapshot."""
@@ -55,7 +55,7 @@ class EngineSettings(msgspec.Struct, frozen=True, kw_only=True):
     call_seconds_max: float = SHEET_CALL_SECONDS_MAX
     call_cpu_seconds_max: float = SHEET_CALL_CPU_SECONDS_MAX
     workbook_seconds_max: float = SHEET_WORKBOOK_SECONDS_MAX
-    """For a call that imports or exports a workbook, or looks for broken formulas in it."""
+    """The limit in seconds of a call that imports a workbook, exports a workbook, or looks for broken formulas."""
 
     workbook_cpu_seconds_max: float = SHEET_WORKBOOK_CPU_SECONDS_MAX
     start_seconds_max: float = SHEET_ENGINE_START_SECONDS_MAX

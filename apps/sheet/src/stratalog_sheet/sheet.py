@@ -57,9 +57,9 @@ COMPLETE_STATE_TYPES = ("created", "imported", "restored")
 
 
 class Sheet:
-    """One spreadsheet: a log of the engine's revisions and the state derived from it. Safe to share between threads.
+    """One spreadsheet: a log of the engine's revisions, and the state of this log. Safe to share between threads.
 
-    A cell has a name such as ``B7``. ``sheet`` is the name or id of one of the workbook's sheets; None is the first.
+    A cell has a name such as ``B7``. ``sheet`` is the name or id of a sheet of the workbook; None means the first one.
     ``owner`` is the key of the sheet's models in the engines; the default is the log's prefix.
     """
 
@@ -114,7 +114,7 @@ class Sheet:
         is_near = head.version - version <= SHEET_BEHIND_ENTRIES_MAX
         try:
             check_standing(self.log, head.version, Standing(version, hash))
-            self.log.note_hash(head.version, head.hash)  # for the check of the reader's next call
+            self.log.note_hash(head.version, head.hash)  # the check in the reader's next call then needs no read
             changes = changes_within(self.log.read(version, head=head), SHEET_BEHIND_BYTES_MAX) if is_near else None
         except VersionForgotten:
             changes = None
@@ -126,9 +126,9 @@ class Sheet:
 
         The message must be based on the present revision. For a repeated message, return its first commit.
 
-        Raises VersionConflict for another base: the sender reads `since`, rebases the message and sends it again.
+        Raises VersionConflict for another base. The sender then reads `since`, rebases the message and sends it again.
         Raises VersionLost if the log no longer has the reader's version, LimitExceeded for an undo that reaches too far
-        back, and Invalid. After these errors, nothing is written. Raises the errors of `Log.append`.
+        back, and Invalid. After these errors, the log is unchanged. Raises the errors of `Log.append`.
         """
         checked = check_message(message)
 
@@ -184,15 +184,15 @@ class Sheet:
         return self._dispatch({"type": "UPDATE_CELL", "col": column, "row": row, "content": content}, sheet, author)
 
     def insert_rows(self, row: int, count: int = 1, *, sheet: str | None = None, author: str = "") -> SheetChange:
-        """Insert empty rows before row ``row``, counted from 1. Formulas are adapted. Raises LimitExceeded, Invalid."""
+        """Insert empty rows before row ``row``, counted from 1, and adapt formulas. Raises LimitExceeded, Invalid."""
         check_added_rows(row, count)
         where = {"dimension": "ROW", "base": row - 1, "quantity": count, "position": "before"}
         return self._dispatch({"type": "ADD_COLUMNS_ROWS", **where}, sheet, author)
 
     def rename(self, title: str, *, author: str = "") -> SheetChange:
-        """Change the sheet's title; open pages show it without a reload. An unchanged title adds no version.
+        """Change the sheet's title. Open pages show the new title without a reload. An unchanged title adds no version.
 
-        The sheet's name in addresses stays. Raises LimitExceeded, and Invalid for an empty title.
+        The sheet's name in addresses does not change. Raises LimitExceeded, and Invalid for an empty title.
         """
         wanted = check_title(title)
 
@@ -212,22 +212,22 @@ class Sheet:
         self._store.delete_log(self.log)
 
     def name_version(self, version: int, label: str, *, author: str = "") -> SheetChange:
-        """Give a version a label; an empty label removes the present one. Raises VersionForgotten."""
+        """Give a version a label. An empty label removes the version's label. Raises VersionForgotten."""
         fact = Named(check_retained(self.log, self._version(version)), check_text(label, "label"))
         return self._commit(lambda window: fact, author)
 
     def restore(self, version: int, *, author: str = "") -> SheetChange:
-        """Restore the state of a version as a new entry. Readers load again; earlier edits can no longer be undone.
+        """Restore the state of a version as a new entry.
 
-        Raises VersionForgotten, and LimitExceeded if engines recently failed to open ``version``. The newest version
-        is not opened.
+        Readers then load the sheet again, and users can no longer undo earlier edits. Raises VersionForgotten, and
+        LimitExceeded if engines recently failed to open ``version``. The method does not open the newest version.
         """
         wanted = self._version(version)
         self._engines.unopenable.check(self._owner, wanted)
         self._load_plans.check(wanted)
         revision = new_id(self.log.environment.clock, REVISION_CHARACTERS)
         change = self._commit(lambda window: Restored(wanted, window.revision, revision), author)
-        with suppress(StratalogError):  # committed: a later snapshot saves the state if this fails
+        with suppress(StratalogError):  # the entry is committed, and a later snapshot saves the state
             self._save_snapshot(change.version, with_revision(self.state(wanted), revision))
         return change
 
@@ -284,7 +284,7 @@ class Sheet:
     def snapshot_due(self) -> int | None:
         """Save a snapshot if one is due, and return its version; else return None.
 
-        Call this method until it returns None. Several processes may call it, because the first snapshot stays.
+        Call this method until it returns None. Several processes may save a version, because the first snapshot stays.
         """
         failure: LimitExceeded | None = None
         for version in snapshot_versions(self.log, self._settings):
@@ -365,7 +365,7 @@ class Sheet:
         except BaseException:
             models.drop(model)
             raise
-        with suppress(StratalogError):  # committed: if the engine dies here, the next call fails too
+        with suppress(StratalogError):  # the message is committed, and after an error `confirm` drops the model
             models.confirm(model, message, change.version)
         return change
 

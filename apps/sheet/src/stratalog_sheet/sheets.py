@@ -89,7 +89,7 @@ class Sheets:
         title = title or ENDING.sub("", file_name)
         fact = Imported(title, revision, data, file_name, xlsx, report)
         made = self._make(organisation, name, fact, author)
-        with suppress(StratalogError):  # committed: a later snapshot saves the state if this fails
+        with suppress(StratalogError):  # the entry is committed, and a later snapshot saves the state
             made.log.save_snapshot(1, split_state(data, fact.title))
         return made
 

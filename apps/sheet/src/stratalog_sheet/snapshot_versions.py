@@ -1,8 +1,8 @@
-"""The versions of app snapshots. Retention may forget the entries below any app snapshot, so no undo may cross one.
+"""The versions of app snapshots. Retention may delete the entries below an app snapshot, so no undo may cross it.
 
-An undo crosses version n if it follows n and refers to an edit at or before n. Without the edit's message, the engine
-cannot execute the undo, and no later version could be opened. So a snapshot of n is saved only when
-`SheetSettings.undo_entries` entries follow n, because then no further undo may reach n.
+An undo crosses version n if the undo follows n and refers to an edit at or before n. Without the edit's message, the
+engine cannot execute the undo, and cannot open a later version. So a snapshot of n is due only when
+`SheetSettings.undo_entries` entries follow n, because then no further undo may refer to n.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ __all__ = ["snapshot_versions"]
 def snapshot_versions(log: Log, settings: SheetSettings) -> Iterator[int]:
     """Yield the version of the due snapshot, then versions that the caller may save if that version cannot be opened.
 
-    A restored version without a snapshot is due, too: the version whose state it has may be forgotten.
+    A restored version without a snapshot is also due, because the log may forget the version whose state was restored.
     """
     head = log.head().version
     newest = log.app_snapshot(head)

@@ -106,7 +106,7 @@ def _records(data: dict[str, Any]) -> Iterator[Record]:
 def _fields(fields: dict[str, Any]) -> Iterator[Record]:
     """Yield one record for each field.
 
-    A map of at least `RUN_ITEMS_MIN` items becomes a record for the map and one for each item, so a part may end
+    A map of at least `RUN_ITEMS_MIN` items becomes a record for the map and a record for each item, so a part may end
     between two items.
     """
     for name, value in fields.items():

@@ -1,7 +1,7 @@
 """Titles: the title of a sheet at any version. The number of reads does not depend on the length of the history.
 
 Each entry states the version of the last renaming. Without a renaming, the title is in the log's own first entry, which
-in a fork follows the shared history. An app snapshot has the title, too, since the log may forget the entry with it.
+in a fork follows the shared history. An app snapshot also has the title, because the log may forget that entry.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Titles:
 
     def at(self, version: int) -> str:
         """Return the title as of a version; empty if the version has no title. Raises VersionForgotten."""
-        known = self._known  # read it once, because another thread may replace it at any time
+        known = self._known  # read the field once, because another thread may replace its value at any time
         if known.version == version:
             return known.title
         try:

@@ -43,7 +43,7 @@ class Window:
                 self._versions, self._undone, self._edits = {}, set(), set()
 
     def check_revision(self, sheet: str, revision: str, reader: Standing, log: Log) -> None:
-        """Raise VersionConflict if ``revision``, which a message follows, is not the present revision.
+        """Check the ``revision`` that a message follows. Raise VersionConflict if it is not the present revision.
 
         Also raises VersionLost or VersionForgotten, as `check_standing` does for the reader.
         """
@@ -101,8 +101,8 @@ class Window:
 def fresh_window(log: Log, reach: int, revision_at: Callable[[int], str]) -> Window:
     """Read the log and return the window at its head. If the log has forgotten entries, the window begins after them.
 
-    ``revision_at`` returns the revision of a version. It is called only if no message follows the newest app snapshot
-    up to that version.
+    ``revision_at`` returns the revision of a version. This function calls ``revision_at`` only if no message is between
+    the newest app snapshot and that version.
     """
     head = log.head()
     lowest, back = 0, reach
@@ -122,7 +122,7 @@ def fresh_window(log: Log, reach: int, revision_at: Callable[[int], str]) -> Win
         if start == lowest:
             window.revision = revision_at(head.version)
             if start == head.version:
-                with suppress(VersionForgotten):  # then the entry is an ancestor's: the log itself has no title yet
+                with suppress(VersionForgotten):  # the entry belongs to an ancestor, so this log has no renaming yet
                     window.titled = titled_at(fact_of(log.entry(start)), start)
             return window
         back *= 4

@@ -53,7 +53,7 @@ class WorkbookArchive:
         return self._entries[_folded(name)].file_size
 
     def chunks(self, name: str) -> Iterator[bytes]:
-        """Yield a part in pieces. Raises LimitExceeded once it exceeds the size that the archive states."""
+        """Yield a part in pieces. Raises LimitExceeded once the part exceeds the size that the archive states."""
         entry = self._entries[_folded(name)]
         left = entry.file_size
         with self._archive.open(entry) as opened:

@@ -1,6 +1,7 @@
 """Worksheets in the form that the engine reads.
 
-A string is as a user types it, a date counts days from 1900, and each cell of a shared formula has the whole formula.
+A string has the form in which a user types it. A date is a number of days from 1900. Each cell of a shared formula has
+the whole formula.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ SMALLEST, TOO_LARGE = 1e-307, 1e308
 """The engine reads a number outside this range as a text."""
 
 UNENDED_BYTES = 256 * 1024
-"""`without_empty_cells` collects about this many bytes of a long text or tag before it passes an incomplete part on."""
+"""`without_empty_cells` collects about this many bytes of a long text or tag before it yields an incomplete piece."""
 
 EMPTY_TEXT = ("empty-text", "empty texts become empty cells")
 VALIDATIONS = ("", "none", "decimal", "list", "date", "custom")
@@ -67,7 +68,7 @@ EXTENSION_LOSSES: Mapping[str, tuple[str, str]] = {
 class CellContext(msgspec.Struct, frozen=True):
     """Facts of the workbook that cells refer to.
 
-    ``strings`` maps a shared string's index to its text, if the writer must copy the text into the cells that use it.
+    ``strings`` maps the index of a shared string to its text, for each string that the writer must copy into cells.
     """
 
     names: WorkbookNames
@@ -112,7 +113,7 @@ class SheetWriter(PartWriter):
         self._arrays = ArrayRanges()
         self._collected = 0
         self.values: list[tuple[int, int, Any]] = []
-        """(column, row, value) for each cell with a formula that is not volatile. The value is the file's.
+        """(column, row, value) for each cell with a formula that is not volatile. The value comes from the file.
 
         The list also has the cells in the range of an array formula that have no formula themselves.
         """
@@ -221,10 +222,10 @@ class SheetWriter(PartWriter):
             cell.attributes["s"] = str(self._context.number_styles[style])
 
     def _text(self, cell: _Cell, text: str) -> str:
-        """Return a text in the form that the engine reads as this text.
+        """Return ``text`` in the form for the engine.
 
-        In a text style, the engine would read any text that begins with "=" as a formula. So such a cell gets another
-        style.
+        In a text style, the engine reads a text that begins with "=" as a formula. So this method gives the cell
+        another style.
         """
         if text.startswith("="):
             self._leave_text_style(cell)
@@ -363,7 +364,7 @@ def _without_empty_cells(piece: bytes) -> bytes:
 
 
 def _number(text: str) -> float | None:
-    """Return a number as XML writes it, or None for another text, an infinity or NaN."""
+    """Return the number in a text of the XML; None for another text, an infinity or NaN."""
     number = float(text) if NUMBER.fullmatch(text) else math.inf
     return number if math.isfinite(number) else None
 

@@ -146,7 +146,7 @@ class _Export:
     def _defined(self, name: str, leads: str, text: str) -> str:
         """Return the element of a defined name, or an empty text if its sheet is missing.
 
-        The element has the sheet's name in the file, because the engine shortens long names of sheets.
+        The element has the sheet's name from the written file, because the engine shortens long names of sheets.
         """
         before, _, cells = leads.rpartition("!")
         listed = [sheet["name"] for sheet in self._sheets]

@@ -1,4 +1,4 @@
-"""Reduced workbooks for a file that the engine refuses. They lack the likely causes, which the report lists."""
+"""Reduced workbooks for a file that the engine refuses, without the likely causes. The report lists these causes."""
 
 from __future__ import annotations
 

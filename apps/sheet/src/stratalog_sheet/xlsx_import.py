@@ -87,7 +87,7 @@ class Workbook(msgspec.Struct, frozen=True):
 
 
 def read_workbook(xlsx: bytes) -> Workbook:
-    """Return a workbook for the engine. Raises Invalid if it is not an .xlsx file, LimitExceeded if it is too large."""
+    """Return a workbook for the engine. Raises Invalid for a file that is not an .xlsx file, and LimitExceeded."""
     try:
         archive = WorkbookArchive(xlsx)
         return _Import(archive).workbook()

@@ -99,7 +99,7 @@ class PartReader:
         unended = 0
         try:
             for chunk in chunks:
-                # The parser holds a tag until its end, and an attribute may be as long as the part.
+                # The parser keeps a tag in memory until its end, and an attribute may be as long as the part.
                 end = chunk.rfind(b">") + 1
                 unended = len(chunk) - end + (0 if end else unended)
                 self.allowance.check(unended)
@@ -129,7 +129,7 @@ class PartReader:
         return known
 
     def _refuse(self, *_: object) -> None:
-        # The Open Packaging Conventions forbid document types. A declared entity could expand hugely in the engine.
+        # The Open Packaging Conventions forbid document types. The engine could expand an entity to a huge text.
         raise Invalid("a file of the workbook has a document type", file=self.part)
 
 

@@ -21,7 +21,7 @@ __all__ = ["Relationship", "SheetEntry", "StringsWriter", "StylesWriter", "Workb
 DATE_FORMATS = {*range(14, 18), 22, *range(27, 37), *range(50, 59)}
 TEXT_FORMAT = 49
 TEXT_CODE = re.compile(r'(?:"[^"]*"|\\.|_.|\*.)*@(?:"[^"]*"|\\.|_.|\*.)*')
-"""A format of texts with literals around the text. In such a style the engine takes a typed text as it is."""
+"""A format of texts, with literals around the text. In a style with this format, the engine keeps a text unchanged."""
 
 LITERAL = re.compile(r'"[^"]*"|\\.|_.|\*.|\[[^\]]*\]')
 
@@ -107,7 +107,7 @@ class WorkbookPart(PartReader):
             self._names[-1][1].append(text)
 
     def names(self, findings: Findings) -> list[DefinedName]:
-        """Return the names that formulas may use. Names of macros are reported and left out."""
+        """Return the names that formulas may use. Report and leave out the names of macros."""
         names = []
         for attributes, texts in self._names:
             name, scope = attributes.get("name", ""), attributes.get("localSheetId", "")
@@ -185,7 +185,7 @@ class StylesWriter(PartWriter):
 
 
 class StringsWriter(PartWriter):
-    """Rewrites each shared string as one plain text. ``in_cells`` has the strings that each cell must get as a text."""
+    """Rewrites each shared string as one text. ``in_cells`` has the strings that cells must contain themselves."""
 
     def __init__(self, part: str, allowance: Allowance, findings: Findings) -> None:
         super().__init__(part, allowance)

@@ -15,7 +15,7 @@ __all__ = ["DrawingRepair", "Literals", "OrderRepair", "SheetRepair", "is_array"
 
 HOLE_MAX = 90
 RULE_OF_DATES = " date"
-"""What `bridge.js` adds to the ranges of a validation of dates, which it exports as one of numbers."""
+"""`bridge.js` exports a validation of dates as a validation of numbers, and adds this mark to its ranges."""
 
 LIST_CHARACTERS_MAX = 255
 """Excel refuses a file with a longer list of values in a validation."""
@@ -57,7 +57,7 @@ OPERATORS = (
     "lessThan", "lessThanOrEqual", "equal", "notEqual", "greaterThanOrEqual", "greaterThan", "between", "notBetween",
     "containsText", "notContains", "beginsWith", "endsWith",
 )  # fmt: skip
-"""The schema's operators of conditional formats. The engine also writes other names; the repair removes them."""
+"""The schema's operators of conditional formats. The engine also writes other operators; the repair removes them."""
 
 EMPTY_CHART = (
     '<c:barChart><c:barDir val="col"/><c:grouping val="clustered"/><c:axId val="1"/><c:axId val="2"/></c:barChart>'
@@ -147,7 +147,7 @@ class Literals(PartReader):
             self._parts.append(text)
 
     def number(self, text: str) -> int:
-        """Return the number of a string. The string is added unless an earlier call added it."""
+        """Return the number of a string. Add the string unless an earlier call added it."""
         if text not in self._numbers:
             self._numbers[text] = len(self.texts)
             self.texts.append(text)
@@ -179,7 +179,7 @@ class SheetRepair(OrderRepair):
         self._rules_start = 0
 
     def start(self, name: str, attributes: Attributes) -> None:
-        """Begin an element. A cell is collected until its end; the start of a validation is recorded."""
+        """Begin an element. Collect a cell until its end. Record the start of a validation."""
         if name == "c":
             self._cell = {"c": attributes, "f": None, "v": None}
         elif self._cell is not None:
@@ -256,12 +256,12 @@ class SheetRepair(OrderRepair):
             self._write(retained, kind, f"<f{attribute_text(array)}>{escape(formula)}</f>", value)
 
     def _literal(self, attributes: Attributes, value: str | None) -> tuple[str, str | None]:
-        """Return the type and value of a cell without a formula. The apostrophe of a typed text is removed."""
+        """Return the type and value of a cell without a formula. Remove the apostrophe before a typed text."""
         kind = attributes.get("t", "n")
         if kind != "s" or value is None or int(attributes.get("s", 0)) in self._text_styles:
             return kind, value
         text = self._strings.texts[int(value)]
-        if text.startswith("="):  # a formula that the engine cannot read; Excel would refuse it too
+        if text.startswith("="):  # the engine cannot read this formula, and Excel would refuse the formula, too
             where = f"{self._sheet}!{attributes['r']}"
             self._findings.add("formula", "formulas that cannot be read go out as text", where)
         if text.startswith("'"):
@@ -294,7 +294,7 @@ class DrawingRepair(OrderRepair):
         super().start(name, attributes)
 
     def end(self, name: str) -> None:
-        """End an element. A figure with missing content is removed."""
+        """End an element. Remove a figure with missing content."""
         super().end(name)
         if name.endswith("Anchor") and self._anchor is not None:
             if self._is_missing:
@@ -306,7 +306,7 @@ class DrawingRepair(OrderRepair):
 def is_array(formula: str) -> bool:
     """Return whether a formula computes with each cell of a range, and so must be written as an array formula.
 
-    In a plain formula, Excel applies an older rule: such a range means only one of its cells.
+    In a plain formula, Excel applies an older rule, by which such a range means only one of its cells.
     """
     pieces = [token for token in tokens(formula) if token.kind != "space"]
     functions: list[str] = []

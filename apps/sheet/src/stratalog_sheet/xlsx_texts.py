@@ -1,4 +1,4 @@
-"""Texts of workbooks: their escapes decoded, and the text for the engine, as a user would type it."""
+"""Texts of workbooks: decodes their escapes, and writes texts for the engine as a user would type them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ESCAPE = re.compile("_x([0-9A-Fa-f]{4})_")
 """A UTF-16 code unit as ECMA-376 (part 1, 22.9.2.19) writes it."""
 
 LIKE_ESCAPE = re.compile("_(?=x[0-9A-Za-z]{4}_)")
-"""The beginning of a text that the engine decodes. It also decodes digits that are not hexadecimal."""
+"""The beginning of an escape for the engine, which also decodes an escape with digits that are not hexadecimal."""
 
 UNWRITABLE = re.compile("[\x00-\x08\x0b-\x1f\ufffe\uffff]")
 """The characters that XML does not allow, and the carriage return, which a reader of XML changes."""
@@ -31,7 +31,7 @@ def as_typed(text: str, *, is_text: bool = False) -> str:
 
 
 def decoded(text: str) -> str:
-    """Return the text that a text of a workbook stands for. A surrogate without its pair becomes U+FFFD."""
+    """Return a text of a workbook with its escapes decoded. A surrogate without its pair becomes U+FFFD."""
     plain = ESCAPE.sub(lambda match: chr(int(match[1], 16)), text)
     if SURROGATE.search(plain):
         return plain.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
