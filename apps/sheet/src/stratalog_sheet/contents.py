@@ -195,7 +195,7 @@ class Contents:
             self.tabs[sheet.id] = tab
 
     def apply(self, message: str, commands: Iterable[Mapping[str, Any]]) -> None:
-        """Apply the commands of one message. ``message`` is its id; the identities of inserted lines contain this id."""
+        """Apply the commands of one message. ``message`` is its id, and a part of each inserted line's identity."""
         insertions = 0
         for command in commands:
             if self._refuses(command):

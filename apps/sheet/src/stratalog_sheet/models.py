@@ -25,7 +25,7 @@ MESSAGES_MAX = 1000
 
 
 class Model(msgspec.Struct):
-    """One model in the engine. ``base`` is the version of its base state; ``messages`` is the number of its messages."""
+    """One model in the engine. ``base`` is the version of its base state, and ``messages`` counts its messages."""
 
     key: str
     owner: str

@@ -4,8 +4,9 @@ globalThis.bridge = (() => {
   const { Model, UIPlugin, constants, helpers, links, registries } = globalThis.o_spreadsheet;
   const models = new Map();
 
-  // Changes what all other plugins have exported. The engine writes texts without the escapes of ECMA-376 (part 1,
-  // 22.9.2.19), drops characters that XML does not allow, and fails on dates in rules that are formulas or relative.
+  // Changes the exported data of all other plugins. The engine writes texts without the escapes of ECMA-376 (part 1,
+  // 22.9.2.19), and drops characters that XML does not allow. It fails on a validation whose date is a formula, or is
+  // relative, such as the last week.
   class Export extends UIPlugin {
     exportForExcel({ sheets }) {
       for (const sheet of sheets) {
@@ -40,7 +41,7 @@ globalThis.bridge = (() => {
     lastYear: "=EDATE(TODAY(),-12)",
   };
 
-  // Turns a rule of dates into a rule of numbers. The range "date" tells `xlsx_repair.py` to write a rule of dates.
+  // Turns a rule of dates into a rule of numbers. If a rule has the range "date", `xlsx_repair.py` writes a rule of dates.
   function withNumbers(rule) {
     const { type, values, dateValue } = rule.criterion;
     if (!(type in RULES_OF_NUMBERS)) return rule;
@@ -229,8 +230,8 @@ globalThis.bridge = (() => {
       }
       return broken.answer;
     },
-    // Return the count and the first of the cells whose values differ from the values in the file. `values` has the
-    // file's values for each sheet, as [col, row, value].
+    // Return the count of the cells whose values differ from the values in the file, and the first of these cells.
+    // `values` has the file's values for each sheet, as [col, row, value].
     otherValues({ key, limit, values }) {
       const { getters } = openModel(key).model;
       const others = counted(getters, limit);

@@ -30,7 +30,7 @@ Object.assign(globalThis, {
   removeEventListener: ignore,
   atob: decoded,
 });
-// The engine defines the components of its user interface while it loads. Nothing draws them here.
+// The engine defines the components of its user interface while it loads. This V8 draws no component.
 globalThis.owl = {
   Component: class {},
   markRaw: (value) => value,

@@ -56,7 +56,7 @@ export class Canvas {
     if (this.#frame) endTyping(this.#frame.stores);
   }
 
-  /** The composer of the shown model, if the canvas shows one. */
+  /** The composer of the shown model; null if the canvas shows no model. */
   get composer() {
     return this.#frame && composerOf(this.#frame.stores);
   }

@@ -6,7 +6,7 @@ import { nameOf } from "./engine.js";
 const SHOWN_MAX = 200;
 const LINES = { ROW: "row", COL: "column", SHEET: "sheet" };
 
-/** The heading of each kind, and the text below it. */
+/** The heading of each kind, and the text below the heading. */
 const KINDS = {
   deleted: ["Lost by deletion", "You typed these texts into rows, columns or sheets that were deleted."],
   overwritten: ["Overwritten by others", "Others replaced your texts before they had seen your texts."],

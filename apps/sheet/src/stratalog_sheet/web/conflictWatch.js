@@ -16,7 +16,7 @@ export class ConflictWatch {
     this.#across = across;
   }
 
-  /** Give the model an entry, and record its conflicts with the pending changes and the recent own writes. */
+  /** Give the model an entry, and record its conflicts with this page's pending changes and recent writes. */
   give(entry, emit) {
     const model = this.#model();
     const { message } = entry;
@@ -61,8 +61,8 @@ export class ConflictWatch {
   }
 
   /**
-   * Add the version at which the user typed a message, if `version` is newer. From the added version, other pages
-   * compute which entries the author had not seen.
+   * Add to a message the version at which the user typed the message, if `version` is newer. From the added version,
+   * other pages compute which entries the author had not seen.
    */
   dated({ ...message }, version) {
     const { typedAt = version } = this.#pendingMessage(message.nextRevisionId) ?? {};
@@ -95,7 +95,7 @@ export class ConflictWatch {
 
   /**
    * Record an undo or redo that the user requested while the page was not connected. Its target is the newest change
-   * that is not the target of another record.
+   * that is not the target of another recorded undo or redo.
    */
   missUndo(isRedo) {
     const waiting = this.#conflicts.items.filter(({ kind }) => kind === "undo").map(({ target }) => target);

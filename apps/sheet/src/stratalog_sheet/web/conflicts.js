@@ -22,7 +22,7 @@ const ORIGIN = Symbol("origin");
  */
 export class Conflicts extends EventTarget {
   items = [];
-  /** The number of changes of the list. The offline cache stores the list after each change. */
+  /** The number of changes to the list so far. The offline cache stores the list after each change. */
   changes = 0;
   /** Committed writes of this page, at their positions in the newest version. Others may not have seen these writes. */
   #own = [];
@@ -64,7 +64,7 @@ export class Conflicts extends EventTarget {
     this.changes += 1;
   }
 
-  /** Call this before the engine gets an entry. `commands` is its effect; `pending` has the pending commands. */
+  /** Call this before the engine gets an entry. `commands` is the entry's effect; `pending` has the pending commands. */
   begin(entry, commands, pending) {
     for (const command of pending) command[ORIGIN] ??= crypto.randomUUID();
     this.#before = { entry, commands, pending };
@@ -72,7 +72,7 @@ export class Conflicts extends EventTarget {
 
   /**
    * Call this after the engine got an entry of another client. `pending` has the commands that are pending now.
-   * `nameOf` returns a sheet's name before the entry; `isSheetGone` says whether the model no longer has the sheet.
+   * `nameOf` returns a sheet's name before the entry; `isSheetGone` returns whether the model no longer has the sheet.
    */
   settle(pending, nameOf, isSheetGone = () => false) {
     const { entry: given, commands, pending: before } = this.#before;

@@ -1,4 +1,4 @@
-// Dom: makes elements, and formats times, errors and messages. Text is never parsed as markup.
+// Dom: makes elements, and formats times, errors and messages. No function parses a text as markup.
 
 /**
  * Make an element with attributes and content. An attribute with a name such as `onclick` adds a listener. The value
@@ -60,7 +60,7 @@ export function save(blob, name) {
   setTimeout(() => URL.revokeObjectURL(url), 60_000);
 }
 
-/** Return an error as a sentence: its message without the details at its end, but with the limit and the excess. */
+/** Return an error as a sentence: its message without the details at its end, but with a limit and the value above it. */
 export function sentence({ code, message, details }) {
   if (code === "not-found") return "Not found.";
   if (code === "outcome-unknown") return "The server cannot be reached.";

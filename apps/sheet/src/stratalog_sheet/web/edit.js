@@ -61,7 +61,7 @@ async function begin() {
   workbook.addEventListener("gone", () => showEnd(describeDeletion));
   workbook.addEventListener("fault", () => showEnd(describeFault));
   workbook.addEventListener("lost", showOtherHistory);
-  // A reload replaces the model. Commit the open edit first: the new model receives it with the pending changes.
+  // A reload replaces the model. Commit the open edit first, so that the new model gets the edit as a pending change.
   workbook.addEventListener("reload", () => canvases.now.endTyping());
   for (const type of ["added", "removed"]) workbook.conflicts.addEventListener(type, showConflicts);
   await workbook.open();
@@ -224,7 +224,7 @@ function noteEntry(entry) {
   panel?.refresh();
 }
 
-/** Show the newest version, and read the named versions again: the server has lost the history that the page read. */
+/** Show the newest version and read the named versions again, because the server lost the history that the page read. */
 function showOtherHistory() {
   timeline?.go(null);
   versionViewer.forget();
@@ -245,7 +245,7 @@ async function showNames() {
   timeline.names = await server.get(server.path(name, "/versions")).catch(() => []);
 }
 
-/** Show the number of conflicts. A new conflict opens the panel at its tab, once, when the page reaches the server. */
+/** Show the number of conflicts. Once the page reaches the server, open the tab of conflicts for each new conflict. */
 function showConflicts() {
   const { items } = workbook.conflicts;
   if (!panel || !workbook.model) return;
@@ -295,14 +295,14 @@ async function askTitle() {
   if (change?.type === "renamed") showTitle(change.data.title);
 }
 
-/** Show that the page has ended: the sheet was deleted, or the page cannot follow it any more. */
+/** Show that the page has stopped, because the sheet was deleted or because synchronisation has ended. */
 function showEnd(describe) {
   try {
     if (workbook.isComplete) canvases.now.endTyping();
   } catch (error) {
     console.error(error);
   }
-  // A failed engine takes no more texts, so the message shows the open edit. Clear the canvas, which would fail again.
+  // A failed engine accepts no edit, so the message shows the open edit. Clear the canvas, which would fail again.
   const edit = editOf(canvases.now.composer);
   if (!workbook.isComplete) canvases.now.clear();
   timeline?.go(null);

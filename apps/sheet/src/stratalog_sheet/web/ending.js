@@ -1,4 +1,4 @@
-// Ending: the messages above a sheet that the page can no longer follow.
+// Ending: the messages above a sheet after the page has stopped, for example because the sheet was deleted.
 
 import { make, sentence } from "./dom.js";
 import { nameOf } from "./engine.js";
@@ -6,7 +6,7 @@ import { nameOf } from "./engine.js";
 /** A number of changes in words. */
 export const changes = (count) => (count === 1 ? "1 change" : `${count} changes`);
 
-/** Say that the sheet was deleted. Offer the page's copy, with its unsent changes, as a download. */
+/** Return a message that the sheet was deleted. It offers the page's copy, with its unsent changes, as a download. */
 export function describeDeletion({ title, waiting }, { downloadHere, discard, complain }) {
   const waits = waiting ? `, and ${changes(waiting)} of yours that came too late` : "";
   const deleted = make("b", {}, `“${title}” was deleted.`);
@@ -17,7 +17,7 @@ export function describeDeletion({ title, waiting }, { downloadHere, discard, co
   ];
 }
 
-/** Say that the page takes no more edits until a reload. Show the text of an edit that the page did not store. */
+/** Return a message that the page accepts no edit until a reload. It has the text of an edit that is not stored. */
 export function describeFault({ fault, waiting, hasOfflineCache }, { edit }) {
   const words = ["The page takes no more edits until you reload it.", sentence(fault)];
   const fate = hasOfflineCache ? "stored in this browser" : "not stored, and a reload loses it";

@@ -1,5 +1,5 @@
 // Engine: o-spreadsheet's model, as this page uses it. Only this file and rebase.js use the engine's private names.
-// The engine's version is pinned, and apps/sheet/tests/test_e2e.py tests each such use.
+// The engine's version is pinned, and apps/sheet/tests/test_e2e.py tests each use of a private name.
 
 import "./rebase.js";
 
@@ -16,7 +16,7 @@ export function makeModel(data, messages, { client, transport, isReadOnly = fals
 }
 
 // While an undo of this page is unacknowledged, the engine blocks changes. But the engine lifts the block at any
-// client's undo. The page's undo then removes text that the user typed meanwhile. So keep the block:
+// client's undo, and the page's undo then removes text that the user typed meanwhile. So this function keeps the block:
 // docs/concepts/sheet-engine-reports.md.
 function blockWhileAnUndoWaits(session) {
   const { acknowledge } = session;
@@ -26,7 +26,7 @@ function blockWhileAnUndoWaits(session) {
   };
 }
 
-/** Return the uncommitted messages, with their commands after all rebases. Undos and redos are not among them. */
+/** Return the uncommitted messages except undos and redos. The commands of a message are its commands after all rebases. */
 export function pendingOf({ session }) {
   return session.pendingMessages
     .filter(({ type }) => type === "REMOTE_REVISION")
@@ -186,7 +186,7 @@ export function viewOf({ getters }) {
   return { ...getters.getActivePosition(), scrollX, scrollY };
 }
 
-/** Show the same view in another model, as far as its sheets and cells exist there. */
+/** Show a view in another model, if that model has the view's sheet. Select the cell if that model has the cell. */
 export function goTo(model, { sheetId, col, row, scrollX, scrollY }) {
   const { getters } = model;
   if (!getters.tryGetSheet(sheetId)) return;
@@ -203,7 +203,7 @@ export const nameOf = (column, row) => helpers.toXC(column, row);
 /** The composer of a canvas, which has the text of the open edit and its cell. */
 export const composerOf = (stores) => stores.get(Stores.CellComposerStore);
 
-/** Return the open edit with its cell; null if there is none. */
+/** Return the open edit with its cell; null if no edit is open. */
 export function editOf(composer) {
   if (!composer || composer.editionMode === "inactive") return null;
   const { sheetId, col, row, currentContent: text, initialContent } = composer;
@@ -226,9 +226,9 @@ export function moveSelection(model, { sheetId, col, row }) {
 }
 
 /**
- * Return the positions after an undo or redo that `deliver` gives the model; null for a deleted position. How an undo
- * moves cells depends on all messages after the undone message. So this function temporarily puts the positions at the
- * end of the engine's history, and the engine rebases them like unsent changes.
+ * Return the positions after an undo or redo that `deliver` gives the model; null for a deleted position. The new
+ * positions depend on all messages after the undone message. So this function temporarily puts the positions at the end
+ * of the engine's history, and the engine rebases the positions like unsent changes.
  */
 export function traced({ session: { revisions } }, positions, deliver) {
   const id = crypto.randomUUID();
@@ -250,8 +250,8 @@ export function traced({ session: { revisions } }, positions, deliver) {
 }
 
 // When another user inserts or deletes lines, the engine moves the edited cell twice, even if the lines are in another
-// sheet. If the edited cell is deleted, the engine loses the typed text: docs/concepts/sheet-engine-reports.md. So the
-// page follows the edited cell itself.
+// sheet. If the edited cell is deleted, the engine loses the typed text: docs/concepts/sheet-engine-reports.md. So this
+// handler ignores these commands, and the page follows the edited cell itself.
 const handle = Stores.CellComposerStore.prototype.handle;
 Stores.CellComposerStore.prototype.handle = function (command) {
   if (command.type === "ADD_COLUMNS_ROWS" || command.type === "REMOVE_COLUMNS_ROWS") return;

@@ -49,7 +49,7 @@ export class Loader {
     this.#server.incarnation = this.#facts.incarnation;
   }
 
-  /** Check the history of the pending changes. If they belong to a deleted sheet, throw an error or drop them. */
+  /** Check the history of the pending changes. Throw an error or drop the changes if they belong to a deleted sheet. */
   #checkIncarnation(cached) {
     const known = cached.snapshot?.facts.incarnation;
     const typed = cached.pending && (cached.pending.incarnation ?? known);

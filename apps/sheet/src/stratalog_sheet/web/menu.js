@@ -1,4 +1,5 @@
-// Menu: a list of actions below a button, or above it if there is no room. Arrows move, Escape closes.
+// Menu: a list of actions below a button, or above the button if there is no room below. Arrow keys move the focus, and
+// Escape closes the menu.
 
 import { make } from "./dom.js";
 

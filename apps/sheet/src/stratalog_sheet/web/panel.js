@@ -15,7 +15,7 @@ export class Panel extends EventTarget {
   #turn = 0;
   #settling = null;
 
-  /** `queries` has `blame(cell)`, `activity(before)`, `versions()`, and `away()`, which returns its tab's elements. */
+  /** `queries` has `blame(cell)`, `activity(before)`, `versions()`, and `away()`, which returns elements for its tab. */
   constructor(element, queries) {
     super();
     this.#element = element;
@@ -69,11 +69,11 @@ export class Panel extends EventTarget {
     }
     find("#panel-body").setAttribute("aria-labelledby", `tab-${tab}`);
     find("#panel-body").replaceChildren();
-    this.#turn++; // an answer for another tab is still to come, and must not fill this one
+    this.#turn++; // an answer for the previous tab may still arrive, and must not fill this tab
     this.refresh(0);
   }
 
-  /** Query again once `afterMs` have passed without another call of `refresh`. */
+  /** Query again once `afterMs` milliseconds have passed without another call of `refresh`. */
   refresh(afterMs = SETTLE_MS) {
     if (!this.isOpen) return;
     clearTimeout(this.#settling);

@@ -1,8 +1,8 @@
-// Rebase: makes the engine rebase its history in order. A new command is itself rebased past each operation before it
-// rebases the next operation. The engine alone rebases all operations by the original form of the command. A text typed
-// after a row was added or removed then gets into a wrong cell: docs/concepts/sheet-engine-reports.md. This file also
-// makes an undo or redo of a loaded message complete. The server's engines load this file as a script, too, so it has
-// no exports.
+// Rebase: makes the engine rebase its history in order. A new command rebases an operation. The operation then rebases
+// the command, and this new form of the command rebases the next operation. Without this file, the engine rebases all
+// operations by the original form of the command. A text that was typed after the insertion of a row may then get into
+// a wrong cell: docs/concepts/sheet-engine-reports.md. This file also makes the engine's views follow an undo or redo
+// of a loaded message. The server's engines load this file as a script, so it has no exports.
 {
   /** Marks an ordered undo. All clients of a log execute an undo without this mark in the engine's own way. */
   const IN_ORDER = "ordered";
@@ -41,7 +41,7 @@
     this.operations = [...before, operation, newOperation, ...after.map((waiting) => walk.pass(waiting))];
   };
 
-  /** Undo: rebase each later operation by the inverse, and then the inverse by that operation. @this {any} */
+  /** Undo an operation: rebase each later operation by its inverse, then the inverse by the later one. @this {any} */
   Tree.undo = function (branch, operation) {
     this.inOrder ??= new Set();
     this.inOrder.delete(operation.id);
@@ -109,7 +109,7 @@
     });
   }
 
-  /** Moves commands past operations. At each step, the commands rebase the operation, which then rebases them. */
+  /** Moves commands past operations. The commands rebase each operation, and the operation then rebases the commands. */
   class Walk {
     constructor({ buildTransformation }, commands) {
       this.buildTransformation = buildTransformation;
@@ -170,7 +170,7 @@
     const at = startOf(command);
     if (own.type === "REMOVE_COLUMNS_ROWS") return addition(command, at - countBelow(own.elements, at));
     const start = startOf(own);
-    // If both commands add lines to the same gap, the lines that `own` adds before a line stay beside it.
+    // If both commands add lines to the same gap, the lines that `own` adds before a line stay beside that line.
     const isAfter = start < at || (start === at && own.position === "after");
     return addition(command, isAfter ? at + own.quantity : at);
   }

@@ -1,4 +1,4 @@
-// Retitle: edit a title in place. Enter or leaving the input saves the new title. Escape keeps the old title.
+// Retitle: edit a title in place. The key Enter or the loss of the focus saves the new title. Escape keeps the old title.
 
 import { make, sentence, toast } from "./dom.js";
 
@@ -22,7 +22,7 @@ export function retitle(shown, text, save) {
     });
     const end = (answer = null) => {
       if (isDone) return;
-      // Set this first: removing the input may fire `blur`.
+      // Set this first, because the removal of the input may fire `blur`.
       isDone = true;
       const hadFocus = document.activeElement === input;
       shown.hidden = false;

@@ -69,7 +69,7 @@ export class Transport {
 
   // Methods for the page.
 
-  /** Give the engine a message: of an entry, of presence, or made by the page. */
+  /** Give the engine the message of an entry, a message of presence, or a message that the page made. */
   emit(message) {
     for (const callback of this.#callbacks.values()) callback(message);
   }

@@ -1,4 +1,4 @@
-// Version viewer: a sheet at any of its versions, in a read-only model of its own. To go forward, the viewer applies
+// Version viewer: a sheet at any of its versions, in a separate read-only model. To go forward, the viewer applies
 // entries. To go back, the viewer takes entries back. If `rewind` cannot take them back, the viewer makes a new model.
 
 import { makeModel, prepared, rewind } from "./engine.js";

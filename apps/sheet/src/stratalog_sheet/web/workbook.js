@@ -1,5 +1,6 @@
-// Workbook: a sheet that is open in this page. The transport connects its model to the log. With the offline cache, the
-// page opens the sheet again with only new entries from the server, or without the server, and loses no typed change.
+// Workbook: a sheet that is open in this page. The transport connects the workbook's model to the log. With the offline
+// cache, the page can open the sheet again without the server, or with only new entries from the server. The offline
+// cache also stores each typed change until its commit.
 
 import { Live } from "/web/client/live.js";
 import { Conflicts } from "./conflicts.js";
@@ -62,7 +63,7 @@ export class Workbook extends EventTarget {
     return this.fault?.code === "not-found";
   }
 
-  /** Whether the model has applied each entry completely. After a failure of the engine, the model fits no version. */
+  /** Whether the model has applied each entry completely. If the engine failed, the model has the state of no version. */
   get isComplete() {
     return this.#isComplete;
   }
@@ -254,7 +255,7 @@ export class Workbook extends EventTarget {
     this.#make(loaded.snapshot, loaded.entries, { version: -1, messages });
   }
 
-  /** Take the entries before a restore. A sent change that is among these entries is no longer pending. */
+  /** Give the model the entries before a restore. A sent change that is among these entries is no longer pending. */
   async #catchUp() {
     const asked = { after: this.version, hash: this.#transport.hash };
     const answer = this.#server.get(this.#server.path(this.#sheet, "/entries"), asked);

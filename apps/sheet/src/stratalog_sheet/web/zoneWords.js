@@ -1,9 +1,9 @@
-// Zone words: text that says how many cells, rows and columns some zones cover.
+// Zone words: a text with the number of cells, rows and columns in some zones.
 
 const CELLS_COUNTED_MAX = 10_000;
 
 /**
- * Return how much zones cover, for example "2 cells and 1 row"; an empty string without zones.
+ * Return the size of the zones as text, for example "2 cells and 1 row"; an empty string without zones.
  * A zone without a right edge counts as rows, a zone without a bottom edge as columns. A cell, row or column in
  * several zones counts once. If the cells may be more than CELLS_COUNTED_MAX, the text says "many cells".
  */
