@@ -41,7 +41,8 @@ globalThis.bridge = (() => {
     lastYear: "=EDATE(TODAY(),-12)",
   };
 
-  // Turns a rule of dates into a rule of numbers. If a rule has the range "date", `xlsx_repair.py` writes a rule of dates.
+  // Turns a rule of dates into a rule of numbers. For a rule with the range "date", `xlsx_repair.py` writes a rule of
+  // dates.
   function withNumbers(rule) {
     const { type, values, dateValue } = rule.criterion;
     if (!(type in RULES_OF_NUMBERS)) return rule;

@@ -64,7 +64,7 @@ export class Conflicts extends EventTarget {
     this.changes += 1;
   }
 
-  /** Call this before the engine gets an entry. `commands` is the entry's effect; `pending` has the pending commands. */
+  /** Call this before the engine gets an entry, with the `commands` of its effect and the `pending` commands. */
   begin(entry, commands, pending) {
     for (const command of pending) command[ORIGIN] ??= crypto.randomUUID();
     this.#before = { entry, commands, pending };

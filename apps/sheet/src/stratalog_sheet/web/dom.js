@@ -60,7 +60,7 @@ export function save(blob, name) {
   setTimeout(() => URL.revokeObjectURL(url), 60_000);
 }
 
-/** Return an error as a sentence: its message without the details at its end, but with a limit and the value above it. */
+/** Return an error as a sentence: its message without the details at its end, but with the limit and the value. */
 export function sentence({ code, message, details }) {
   if (code === "not-found") return "Not found.";
   if (code === "outcome-unknown") return "The server cannot be reached.";

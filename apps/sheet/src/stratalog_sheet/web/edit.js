@@ -224,7 +224,7 @@ function noteEntry(entry) {
   panel?.refresh();
 }
 
-/** Show the newest version and read the named versions again, because the server lost the history that the page read. */
+/** Show the newest version and read the named versions again, because the server has lost the history of this page. */
 function showOtherHistory() {
   timeline?.go(null);
   versionViewer.forget();

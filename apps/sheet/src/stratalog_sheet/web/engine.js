@@ -26,7 +26,7 @@ function blockWhileAnUndoWaits(session) {
   };
 }
 
-/** Return the uncommitted messages except undos and redos. The commands of a message are its commands after all rebases. */
+/** Return the uncommitted messages except undos and redos, with the commands of each message after all rebases. */
 export function pendingOf({ session }) {
   return session.pendingMessages
     .filter(({ type }) => type === "REMOTE_REVISION")

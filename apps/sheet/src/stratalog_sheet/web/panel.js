@@ -15,7 +15,7 @@ export class Panel extends EventTarget {
   #turn = 0;
   #settling = null;
 
-  /** `queries` has `blame(cell)`, `activity(before)`, `versions()`, and `away()`, which returns elements for its tab. */
+  /** `queries` has `blame(cell)`, `activity(before)`, `versions()`, and `away()`, which returns that tab's elements. */
   constructor(element, queries) {
     super();
     this.#element = element;
@@ -69,7 +69,7 @@ export class Panel extends EventTarget {
     }
     find("#panel-body").setAttribute("aria-labelledby", `tab-${tab}`);
     find("#panel-body").replaceChildren();
-    this.#turn++; // an answer for the previous tab may still arrive, and must not fill this tab
+    this.#turn++; // an answer for another tab is still to come, and must not fill this one
     this.refresh(0);
   }
 

@@ -109,7 +109,7 @@
     });
   }
 
-  /** Moves commands past operations. The commands rebase each operation, and the operation then rebases the commands. */
+  /** Moves commands past operations. The commands rebase an operation, and the operation then rebases the commands. */
   class Walk {
     constructor({ buildTransformation }, commands) {
       this.buildTransformation = buildTransformation;

@@ -1,4 +1,4 @@
-// Retitle: edit a title in place. The key Enter or the loss of the focus saves the new title. Escape keeps the old title.
+// Retitle: edit a title in place. Enter or a loss of the focus saves the new title. Escape keeps the old title.
 
 import { make, sentence, toast } from "./dom.js";
 

@@ -63,7 +63,7 @@ export class Workbook extends EventTarget {
     return this.fault?.code === "not-found";
   }
 
-  /** Whether the model has applied each entry completely. If the engine failed, the model has the state of no version. */
+  /** Whether the model has applied each entry completely. If the engine failed, the model has no version's state. */
   get isComplete() {
     return this.#isComplete;
   }
