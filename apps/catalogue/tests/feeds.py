@@ -16,7 +16,7 @@ PAGE = 3
 
 
 class Feed:
-    """A feed of books that records its requests. Each request takes one status from ``broken``, if any is left."""
+    """A feed of books that records its requests. While ``broken`` has statuses, each response has the next status."""
 
     def __init__(self) -> None:
         self.books: list[dict[str, Any]] = []

@@ -53,8 +53,8 @@ def soak(records: int, processes: int, kills_min: int, seed: int, pause: float, 
                 if process.poll() is not None:
                     assert process.returncode == 0, (folder / f"errors-{number}").read_text()[-4000:]
                     del running[number]
-            # The rate of kills per process stays the same when other processes have ended. At a higher rate, the last
-            # process would never get from the start of its scan to the missing works.
+            # The rate of kills per process stays the same when other processes have ended. At a higher rate, each kill
+            # of the last process would come before its scan reaches the missing works.
             if (number := chance.randrange(processes)) in running:
                 os.kill(running[number].pid, signal.SIGKILL)
                 running[number].wait()
@@ -83,7 +83,7 @@ def work(store: str, number: int) -> None:
 
 
 def lines_of(first: int, stop: int, *, changed: bool = False) -> Iterator[bytes]:
-    """Yield the first version of each record as a line, or with ``changed`` the second version of changed records."""
+    """Yield the first version of each record as a line. With ``changed``, yield only the second versions instead."""
     for number in range(first, stop):
         if not changed:
             yield _line(number, 1)

@@ -1,4 +1,4 @@
-"""Polls of several sources: damage of one source stops no other, and a source that fails is polled less often."""
+"""Polls of several sources: damage to one source stops no other source, and a failing source is polled less often."""
 
 from __future__ import annotations
 

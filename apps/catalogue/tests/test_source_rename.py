@@ -99,7 +99,7 @@ def test_a_rename_that_is_cut_off_anywhere_goes_on_and_writes_nothing_twice(debi
     before, letters = history_of(debian, "debian"), letters_of(debian)
     records, cuts = CutOff(debian.records.environment, "acme"), 0
     while True:
-        # Each run may make one more write than the run before, so each run is interrupted at a different point.
+        # Each run may make one more write than the previous run, so each run is interrupted at a different point.
         records.left = cuts + 1
         try:
             rename_source(records, "debian", "packages")

@@ -32,7 +32,7 @@ def browser_program() -> str:
 
 
 def imported(books: list[dict[str, Any]], folder: Path) -> list[dict[str, Any]]:
-    """Import workbooks in a browser, each given as its files, and return the engine's states."""
+    """Import workbooks in a browser, and return the engine's states. Each item of ``books`` has a workbook's files."""
     (folder / "books.js").write_text(f"const books = {json.dumps(books)};")
     page = folder / "page.html"
     page.write_text(PAGE.format(engine=engine_folder().as_uri()))

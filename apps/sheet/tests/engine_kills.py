@@ -66,11 +66,11 @@ class Server:
         return [pid for pid in map(int, filter(str.isdigit, os.listdir("/proc"))) if self._is_engine(pid)]
 
     def kill_one(self, chance: random.Random) -> bool:
-        """Kill one engine, as an operator or the kernel may do. Return False if there is none."""
+        """Kill one engine, as an operator or the kernel may do. Return False if the server has no engine."""
         while engines := self.engines():
             try:
                 os.kill(chance.choice(engines), signal.SIGKILL)
-            except ProcessLookupError:  # it ended since it was listed
+            except ProcessLookupError:  # the engine ended after the list was made
                 continue
             self.kills += 1
             return True
@@ -123,7 +123,7 @@ class ServedRun(Run):
         self._answer("GET", "/state")
         self._answer("GET", "/cells/A1")
         killer.join()
-        if not all(killed):  # there was no engine at that moment, but the calls needed one
+        if not all(killed):  # the timer found no engine, but the calls have started one
             self._server.kill_one(self._chance)
         self._answer("GET", "/cells/A1")
 

@@ -1,4 +1,4 @@
-"""Commits of the routes: what follows a commit in the background."""
+"""The work in the background after a commit of a route."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from stratalog_sheet.events import SheetChange
 
 
 class Full:
-    """The threads of engines, all busy."""
+    """Threads of engines that are all busy."""
 
     async def run(self, name: tuple[str, str], function: Callable[[], Any]) -> Any:
         raise Refused(503, "busy", "too many calls wait")

@@ -70,7 +70,7 @@ class Keystrokes:
         return text if text.startswith(typed["name"]) else ""
 
     def _written(self, typed: Typed, text: str) -> tuple[int, Cell | None]:
-        """Return the version that committed the text, and the cell that it was written to."""
+        """Return the version that committed the text, and the cell to which this version wrote the text."""
         version, message = self._committed.get(typed["revision"], (0, {}))
         for command in message.get("commands", ()):
             if command.get("content") == text:

@@ -3,7 +3,7 @@
 Modules
 -------
 source_packages  fetches the workbooks from Debian's source packages
-scoring          imports one workbook, compares its cells with another reader's, and exports it
+scoring          imports one workbook, compares its cells with the cells of another reader, and exports it
 office           opens exports with LibreOffice
 
 ``make corpus`` runs the test; see ``docs/corpus.md``. The workbooks are test data of Debian's packages and not a part

@@ -1,7 +1,7 @@
 """Score the corpus: ``python -m apps.sheet.tests.corpus --json scores.jsonl``.
 
-The exit code is 0 if the scores reach the goal. The scores are lines of JSON. A repeated command scores only the
-workbooks that have no score yet.
+The exit code is 0 if the scores reach the goal and LibreOffice opens every export. The scores are lines of JSON. A
+repeated command scores only the workbooks that have no score yet.
 """
 
 from __future__ import annotations

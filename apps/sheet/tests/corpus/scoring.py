@@ -147,7 +147,7 @@ def _cells(values: Any, formulas: Any) -> Iterator[tuple[Any, str]]:
 
 
 def _is_same(mine: Any, cell: Any) -> bool:
-    """Return whether a value and its type are the same as those of the other reader."""
+    """Return whether a value and its type equal the value and type of the other reader."""
     there = cell.value
     if cell.data_type == "e" or (isinstance(there, str) and there in ERRORS):
         return mine == there

@@ -6,7 +6,7 @@ import * as people from "./people.mjs";
 
 const { goOffline, goOnline, isOpen, isSaved, make, open, person, shows, type, until, versionOf } = people;
 
-/** Print a command for the test that runs the server, and wait until the test has carried it out. */
+/** Print a command for the test that runs the server, and wait until the test has executed the command. */
 async function ask(text) {
   console.log(text);
   await once(process.stdin, "data");

@@ -10,7 +10,7 @@ export const WITH_WORKER = { serviceWorkers: "allow" };
 const WITHOUT_WORKER = { serviceWorkers: "block" };
 
 /**
- * Open a page in a new browser context. The values in `page.answers` answer its dialogs in order. Stories that
+ * Open a page in a new browser context. The values in `page.answers` answer the page's dialogs in order. Stories that
  * intercept requests need a page without a service worker. While a service worker takes over a page, Chromium does not
  * intercept requests.
  */
