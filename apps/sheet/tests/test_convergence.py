@@ -15,7 +15,7 @@ RUNS = 30
 RUNS_AT_ONCE = 5
 STEPS = 200
 VERSIONS_MIN = 15
-"""The minimum number of versions of a run. Seven of the seeds have 23 to 56."""
+"""The minimum number of versions of a run. The runs of seven seeds have 23 to 56 versions."""
 
 SEED_ACROSS = 2
 """The seed of a run in which an undo reaches across an app snapshot."""
@@ -51,7 +51,7 @@ def test_a_story_that_begins_behind_an_edit_that_is_undone_is_found_out(
 
 
 def at_the_head(log: Log, settings: SheetSettings) -> Iterator[int]:
-    """Yield the version of the due snapshot as an older program chose it. An undo may cross it."""
+    """Yield the version of the due snapshot as an older program chose it. An undo may cross this version."""
     head, interval = log.head().version, settings.snapshot_entries
     newest = log.app_snapshot(head)
     last = newest.version if newest else 0

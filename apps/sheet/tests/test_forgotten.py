@@ -1,4 +1,4 @@
-"""Sheets whose log has forgotten entries: each operation works, or says that the version is forgotten."""
+"""Sheets whose log has forgotten entries: each operation works, or reports that the version is forgotten."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ def use(sheet: Sheet, floor: int) -> None:
             with pytest.raises(VersionForgotten):
                 call()
         for read in (sheet.state, sheet.sheets, sheet.export, lambda at: sheet.changes(at, head)):
-            with suppress(VersionForgotten):  # a model may be open
+            with suppress(VersionForgotten):  # an open model may have the version
                 read(at)
     for call in (sheet.original, sheet.files.import_report):
         with pytest.raises(VersionForgotten, match="first version"):

@@ -1,4 +1,4 @@
-"""The work of an import grows with the size of its file, not with the square. Counts, not times, show it."""
+"""The work of an import grows with the size of its file, not with the square of the size. The tests measure no time."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def calls_of(xlsx: bytes) -> int:
 
 @pytest.mark.parametrize("seed", range(20))
 def test_array_ranges_contain_the_cells_of_all_ranges_that_were_added(seed: int) -> None:
-    """The ranges begin in the order of a worksheet's cells, and none overlaps another."""
+    """The ranges begin in the order of a worksheet's cells, and no range overlaps another range."""
     chance = random.Random(seed)
     ranges, added = ArrayRanges(), list[tuple[Position, Position]]()
     for row in range(30):

@@ -1,4 +1,4 @@
-"""Texts stay in their cells when rows and columns change before pending messages, and when users undo such changes."""
+"""Texts stay in their cells when users insert or remove rows and columns, and when users undo these changes."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ def parts(plain: dict[str, Any]) -> list[bytes]:
 
 
 def shared(one: list[bytes], other: list[bytes]) -> float:
-    """Return the share of the bytes of ``other`` whose parts are also in ``one``."""
+    """Return the share of the bytes of ``other`` that are in parts of ``one``."""
     return sum(len(part) for part in other if part in set(one)) / sum(map(len, other))
 
 

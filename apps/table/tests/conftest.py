@@ -24,7 +24,7 @@ names = itertools.count()
 
 @pytest.fixture(scope="session")
 def dynamo(aws: Emulator) -> Iterator[DynamoIndex]:
-    """One index for all tests. Each test names its own table."""
+    """Yield one index for all tests. The tests use tables with different names."""
     index = dynamo_index(aws)
     yield index
     index.close()
@@ -32,7 +32,7 @@ def dynamo(aws: Emulator) -> Iterator[DynamoIndex]:
 
 @pytest.fixture(params=["memory", "sqlite", "postgres", "dynamodb"])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
-    """A store, once on each backend of the index."""
+    """Yield a store. A test with this fixture runs once on each backend of the index."""
     if request.param == "memory":
         yield memory_store()
     elif request.param == "sqlite":
@@ -49,5 +49,5 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
 
 @pytest.fixture
 def table(store: Store) -> Table:
-    """A table with one partition, once on each backend."""
+    """Return a table with one partition. A test with this fixture runs once on each backend."""
     return table_of(store, f"events-{next(names)}", LONG)

@@ -298,7 +298,7 @@ class Model:
 
 
 def sound(schema: Schema, tree: Iterable[Partition]) -> bool:
-    """Return whether partitions are one complete tree: the two children of each parent meet and fill its region."""
+    """Return whether partitions are one complete tree, in which two adjacent children fill the region of a parent."""
     known = {one.id: one for one in tree}
     roots = [one for one in known.values() if one.parent is None]
     inner = [one for one in known.values() if not one.is_leaf]

@@ -27,7 +27,7 @@ ROWS = 600
 
 @pytest.fixture
 def made(tmp_path: Path) -> tuple[Table, DataFiles]:
-    """A table with an integer key, and its data files."""
+    """Return a table with an integer key, and the table's data files."""
     return made_of(tmp_path, LONG)
 
 

@@ -20,7 +20,7 @@ from stratalog_table.sources import SourceConflict, SourceRows
 
 @pytest.fixture
 def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Table:
-    """An empty table. The current folder has the files of two days."""
+    """Return an empty table. The current folder has the files of two days."""
     monkeypatch.chdir(tmp_path)
     for day in range(2):
         Path(f"day-{day}").mkdir()

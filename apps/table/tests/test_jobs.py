@@ -165,7 +165,7 @@ def test_a_table_that_was_made_again_has_no_job_of_the_one_before() -> None:
 
 @pytest.fixture
 def unnamed(monkeypatch: pytest.MonkeyPatch) -> Table:
-    """A table whose job tracker does not name its table, like an older tracker."""
+    """Return a table whose job tracker does not name the table, like the tracker of an older program."""
     table = worked()
     with monkeypatch.context() as patched:
         patched.setattr(jobs, "TABLE", "unnamed")

@@ -1,4 +1,4 @@
-"""Rows as JSON: no value is lost, no type fails, and every value but bytes is valid JSON."""
+"""Rows as JSON: no value is lost, no type fails, and every value except bytes is valid JSON."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Keys of each type: their texts sort as the keys do, data files keep the type, and a table refuses other types."""
+"""Keys of each type: their texts have the keys' order, data files keep the type, and a table refuses other types."""
 
 from __future__ import annotations
 

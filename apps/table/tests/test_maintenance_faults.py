@@ -88,7 +88,7 @@ def retype(path: Path) -> None:
 
 
 def shuffle(path: Path) -> None:
-    """Move a row to the end. A merge that does not check the order never ends: bisection misses the last row."""
+    """Move a row to the end. Without a check of the order, a merge never ends, because bisection misses this row."""
     rows = pq.read_table(path).to_pylist()
     pq.write_table(pa.Table.from_pylist([rows[0], *rows[2:], rows[1]], pq.read_schema(path)), path)
 

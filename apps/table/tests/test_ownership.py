@@ -105,7 +105,7 @@ def test_what_is_not_the_table_s_stays(table: Table, tmp_path: Path) -> None:
 def test_files_of_a_store_that_cannot_be_looked_at_are_not_taken_over(
     table: Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The tests may run as root, who may look at everything. So `os.stat` fails for the store's folder."""
+    """The tests may run as root, who may read every folder. So the test makes `os.stat` fail for the store's folder."""
     shutil.copytree(tmp_path / "store", tmp_path / "twin")
     real = os.stat
 

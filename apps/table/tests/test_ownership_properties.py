@@ -46,7 +46,7 @@ class World:
         self.ingest(0)
 
     def create(self, number: int) -> None:
-        """Create a table in a new folder, next to the others or below the store. Folders in use must be refused."""
+        """Create a table in a new folder, next to or below the store. A creation in a folder in use must fail."""
         name = self._new_name("table")
         data = self.project / ("store/tables" if number % 2 else "lakes") / name
         for taken in (self.project, self.project / "store", data.parent / "table-1" / "inner"):

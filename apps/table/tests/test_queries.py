@@ -31,7 +31,7 @@ CHUNKS_READ_MAX = 10
 
 
 def brute(table: Table, region: Region) -> set[str]:
-    """Return the partitions that a query of a region must return, found among all partitions."""
+    """Return the partitions that a query of a region must return. This function checks all partitions."""
     view = table.at()
     held = {holding.partition for holding in view.holdings()}
     return {one.id for one in view.partitions() if one.id in held and overlaps(one.region, region)}

@@ -163,6 +163,6 @@ def test_10_a_new_process_commits_without_loading_the_table() -> None:
 
 
 def assert_read(table: Table, chunks_max: int, of: Table) -> None:
-    """Check that a process read at most ``chunks_max`` chunks, and that ``of`` wrote more than ten times as many."""
+    """Check that a process read at most ``chunks_max`` chunks, and that ``of`` wrote over ten times as many chunks."""
     assert 0 < table.document.chunks.reads <= chunks_max
     assert of.document.chunks.writes > 10 * chunks_max

@@ -95,7 +95,7 @@ class Workload:
         self.past: list[tuple[int, list[FileReference], list[Partition]]] = []
 
     def run(self) -> None:
-        """Run all steps, with a check after each. Raises Violation."""
+        """Run all steps, with a check after each step. Raises Violation."""
         steps, weights = zip(*STEPS_BY_WEIGHT, strict=True)
         for (step,) in (self.random.choices(steps, weights) for _ in range(STEPS)):
             self.clock.sleep(self.random.randrange(3))
@@ -406,7 +406,7 @@ class Workload:
         return NewFile(name, tuple(NewReference(id, self.random.randrange(102), not sure, whole) for id in chosen))
 
     def _reference(self, *, assigned: bool) -> FileReference:
-        """Choose a reference: mostly one with a job if ``assigned``, and mostly one without a job if not."""
+        """Choose a reference. If ``assigned``, the reference usually has a job; otherwise it usually has no job."""
         all_of_them = self.model.references()
         fitting = [one for one in all_of_them if (one.job is not None) == assigned]
         found = fitting if fitting and self.random.random() < 0.85 else all_of_them
