@@ -1,4 +1,4 @@
-"""The work in the background after a commit of a route."""
+"""The background work that follows a commit by a route."""
 
 from __future__ import annotations
 

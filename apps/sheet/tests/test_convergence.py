@@ -51,7 +51,7 @@ def test_a_story_that_begins_behind_an_edit_that_is_undone_is_found_out(
 
 
 def at_the_head(log: Log, settings: SheetSettings) -> Iterator[int]:
-    """Yield the version of the due snapshot as an older program chose it. An undo may cross this version."""
+    """Yield the version of which an older program saved the due snapshot. An undo may cross this version."""
     head, interval = log.head().version, settings.snapshot_entries
     newest = log.app_snapshot(head)
     last = newest.version if newest else 0

@@ -83,7 +83,7 @@ def test_a_long_text_comes_back_from_an_export(sheets: Sheets) -> None:
     text = "long, " * 30_000
     sheet = sheets.create("acme", "plan")
     sheet.set("A1", text)
-    before = csv.field_size_limit(131_072)  # the default, which another application may have raised
+    before = csv.field_size_limit(131_072)  # the default, because an earlier test may have raised the limit
     try:
         again = sheets.import_file("acme", "again", sheet.files.csv(), file_name="plan.csv")
     finally:

@@ -101,7 +101,7 @@ def test_each_version_from_the_floor_on_is_the_same_and_can_be_changed(short: Sh
         assert raise_floor(sheet.log, floor) == floor
         for version, state in states.items():
             for handle in (old, fresh(short)):
-                with suppress(VersionForgotten) if version < floor else nullcontext():  # an open model may have it
+                with suppress(VersionForgotten) if version < floor else nullcontext():  # an open model can answer
                     assert content(handle.state(version)) == state
                     assert handle.title_at(version) == titles[version]
         for handle in (old, fresh(short), fresh(short, settings=SheetSettings())):

@@ -226,7 +226,7 @@ def test_an_undo_across_a_kept_state_is_followed_by_those_who_load_later(short: 
         sheet.append(revision(sheet, put(1, 0, str(number))))
     mine = revision(sheet, put(0, 0, "mine"))
     sheet.append(mine)
-    sheet.log.save_snapshot(4, split_state(sheet.state()))  # as an older program did
+    sheet.log.save_snapshot(4, split_state(sheet.state()))  # an older program saved such snapshots
     sheet.append(undo(sheet, mine["nextRevisionId"]))
     for number in range(8):
         sheet.append(revision(sheet, put(2, number, "x")))

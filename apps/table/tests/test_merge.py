@@ -89,8 +89,8 @@ def test_a_merge_holds_a_few_rows_of_each_input(tmp_path: Path) -> None:
     data_files.with_columns = lambda columns: _with(data_files, columns)  # type: ignore[method-assign]
     assert compact(table, data_files, files_min=files) == 1
     assert len(seen) > 5
-    # The rows of all files take 105 MB. Memory has only the current part, the rows for the next part, and a few rows of
-    # each input.
+    # The rows of all files take 105 MB. Memory contains only the current part, the rows for the next part, and a few
+    # rows of each input.
     assert max(seen) < 45_000_000
     assert sum(part.num_rows for part in scan(table.at(), data_files)) == rows * files
 

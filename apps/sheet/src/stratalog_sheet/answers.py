@@ -30,7 +30,8 @@ class Loaded(msgspec.Struct, frozen=True):
 class Since(msgspec.Struct, frozen=True):
     """The entries after a reader's version, up to ``version``.
 
-    If ``reload`` is true, the reader loads the sheet again: the entries are too many, or an entry has a complete state.
+    If ``reload`` is true, the reader must load the sheet again. A reload is necessary if there are too many entries, or
+    if an entry has a complete state.
     """
 
     version: int
@@ -39,7 +40,7 @@ class Since(msgspec.Struct, frozen=True):
 
 
 class Cell(msgspec.Struct, frozen=True):
-    """One cell: the typed content, its value, and the text shown."""
+    """One cell: its typed content, its value, and the text that the page shows."""
 
     sheet: str
     content: str

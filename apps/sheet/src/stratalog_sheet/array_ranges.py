@@ -21,7 +21,7 @@ class ArrayRanges:
         self._ranges: list[tuple[Position, Position]] = []
 
     def add(self, first: Position, last: Position) -> None:
-        """Add a range, from its top left to its bottom right cell. Drop the ranges above it in the same columns."""
+        """Add a range, given by its top left and bottom right cells. Drop the ranges above it in the same columns."""
         start = bisect_right(self._lefts, first[0])
         if start and self._ranges[start - 1][1][0] >= first[0]:
             start -= 1

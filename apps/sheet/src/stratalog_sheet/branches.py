@@ -24,7 +24,7 @@ class Standing(msgspec.Struct, frozen=True):
 
 
 ANYWHERE = Standing()
-"""The version of a reader that states no version. `check_standing` accepts it for every log."""
+"""The version of a reader that states no version. `check_standing` accepts this version for every log."""
 
 
 def check_standing(log: Log, head: int, reader: Standing) -> None:

@@ -1,4 +1,4 @@
-"""Commands on spreadsheets. Their dependencies are imported only when a command runs."""
+"""Commands on spreadsheets. A command imports its larger dependencies only when it runs."""
 
 from __future__ import annotations
 

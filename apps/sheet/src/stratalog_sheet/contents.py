@@ -24,7 +24,7 @@ from stratalog_sheet.writes import CellWrite, writes_of
 __all__ = ["CellId", "Contents", "StateSheet", "Tab", "read_sheets"]
 
 ROWS_NEW, COLUMNS_NEW = 100, 26
-"""The size of a new sheet if the command states no size. The engine uses the same size."""
+"""The number of rows and columns of a new sheet if the command states no size. The engine uses the same numbers."""
 ZONE_CELLS_MAX = 10_000
 """In a cleared zone of more than this many cells, `Tab.write` visits only the filled cells."""
 DIGITS = "0123456789"
@@ -146,7 +146,7 @@ class Tab:
         return self._at_first(cell_name(column, row)) if isinstance(column, int) and isinstance(row, int) else ""
 
     def write(self, written: CellWrite) -> None:
-        """Set the content of a range. The part of the range beyond the sheet is ignored."""
+        """Set the content of a range. Ignore the part of the range beyond the sheet's last row and column."""
         (left, top), (right, bottom) = written.first, written.last
         right, bottom = min(right, len(self.columns) - 1), min(bottom, len(self.rows) - 1)
         content = str(written.content).replace("\r\n", "\n").replace("\r", "\n")
@@ -210,8 +210,8 @@ class Contents:
     def _refuses(self, command: Mapping[str, Any]) -> bool:
         """Return whether the engine refuses the command. This method checks commands that change lines or sheets.
 
-        The engine also refuses every command on a missing sheet. The engine refuses a command after which every line
-        would be hidden, or every line would be frozen. This method does not check these two cases.
+        The method also returns True for every command on a missing sheet. The engine also refuses a command that would
+        hide or freeze every line. This method does not check such a command.
         """
         kind, sheet = command["type"], command.get("sheetId")
         if kind == "CREATE_SHEET":

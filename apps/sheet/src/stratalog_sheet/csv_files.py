@@ -37,9 +37,9 @@ CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")
 def read_csv(body: bytes) -> Workbook:
     """Return the file as a workbook of one sheet. A field that matches `NUMBER` is a number; other fields are texts.
 
-    A file that is neither UTF-8 nor UTF-16 is read as Windows-1252, and the report has a finding. Like the text of a
-    workbook's cell, a field may be as long as the file. Raises Invalid for UTF-16 that cannot be decoded, and for a
-    zero byte in a file that is not UTF-8. Raises LimitExceeded for a file that is too large or has too many cells.
+    Reads a file that is neither UTF-8 nor UTF-16 as Windows-1252, and adds a finding to the report. A field may be as
+    long as the file, like a text in a workbook. Raises Invalid for UTF-16 that cannot be decoded, and for a zero byte
+    in a file that is not UTF-8. Raises LimitExceeded for a file that is too large or has too many cells.
     """
     if len(body) > min(SHEET_XLSX_BYTES_MAX, SHEET_XLSX_READ_BYTES_MAX):
         raise LimitExceeded("the file is too large", value=len(body), limit=SHEET_XLSX_READ_BYTES_MAX)

@@ -103,7 +103,7 @@ def _serve() -> NoReturn:
     try:
         machine = EngineProcess(options)
         _bound_memory(options["process_bytes"])
-    except Exception as exc:  # noqa: BLE001 - the parent raises it
+    except Exception as exc:  # noqa: BLE001 - the parent raises the error
         _send(line, "failed", f"{type(exc).__name__}: {exc}".encode())
         os._exit(1)
     _send(line, "ready")

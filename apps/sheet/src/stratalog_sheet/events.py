@@ -44,7 +44,7 @@ REDONE = "REVISION_REDONE"
 IN_ORDER = "ordered"
 """The value of `rebase` in an ordered undo.
 
-For an ordered undo, the engine moves the inverse of the undone message past all later messages (`web/rebase.js`).
+For an ordered undo, the engine rebases the inverse of the undone message over each later message (`web/rebase.js`).
 """
 
 TARGETS = {UNDONE: "undoneRevisionId", REDONE: "redoneRevisionId"}

@@ -68,7 +68,7 @@ class Labels:
             floor = self._log.floor()
             try:
                 self._read_after(max(self._read_to, floor))
-            except VersionForgotten:  # the floor rose meanwhile
+            except VersionForgotten:  # the floor rose after the call of `floor`
                 floor = self._log.floor()
                 self._read_after(max(self._read_to, floor))
             return [self._named[version] for version in sorted(self._named) if version >= floor]

@@ -172,7 +172,7 @@ async def load(
 
     A browser may state that it has the data of the base ``known`` and the entries up to ``after``. ``hash`` is the hash
     of entry ``after``. The response then has only the later entries, unless the browser is too far behind. Answers 409
-    with the code `version-lost` as `entries` does.
+    with the code `version-lost` in the same cases as `entries`.
     """
 
     def find() -> Response[bytes]:
@@ -301,7 +301,7 @@ async def name_version(service: Served, turns: Turns, sheet: Opened, signer: Sig
 
 @writing("/restore", summary="Restore a version")
 async def restore(service: Served, turns: Turns, sheet: Opened, signer: Signer, data: JSONBody[Moment]) -> Any:
-    """The state becomes a new version; later versions are kept. The newest version need not be readable."""
+    """The state becomes a new version, and the log keeps all versions. The newest version may be unreadable."""
     done = await compute(turns, sheet, lambda: sheet.restore(data.version, author=signer))
     return announce(service, turns, sheet, done)
 

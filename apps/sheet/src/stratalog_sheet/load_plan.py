@@ -64,7 +64,7 @@ class _Held:
         self._bytes = 0
 
     def read(self, log: Log, after: int, upto: int) -> list[Entry]:
-        """Return the entries of a range from its last complete state on. Earlier entries do not count."""
+        """Return the entries of a range from its last complete state on. Only these entries count for the limit."""
         entries: list[Entry] = []
         earlier = self._bytes
         for entry in log.read(after, upto):

@@ -50,7 +50,7 @@ class Models:
     def at(self, owner: str, load_plans: LoadPlans, log: Log, version: int) -> Model:
         """Return a model of ``owner``'s log at exactly ``version``.
 
-        The model is an open model, advanced if necessary, or a new model.
+        This method advances an open model to ``version``, or opens a new model.
         Raises LimitExceeded for a version that engines recently failed to open.
         """
         self._unopenable.check(owner, version)

@@ -86,13 +86,13 @@ class EnginePool:
 
     @contextmanager
     def without(self) -> Iterator[None]:
-        """A block in which `lend` raises EngineNeeded in this thread, so that the thread never waits for an engine."""
+        """Return a context in which `lend` raises EngineNeeded in this thread, instead of waiting for an engine."""
         was_refused = self._mine.is_refused
         self._mine.is_refused = True
         try:
             yield
         finally:
-            self._mine.is_refused = was_refused  # an outer block may still be open
+            self._mine.is_refused = was_refused  # still true if this context is inside another one
 
     def call(self, name: str, **arguments: Any) -> Any:
         """Return the result of a call that needs no model, from any engine."""

@@ -291,7 +291,7 @@ class Sheet:
             try:
                 self._save_snapshot(version, self.state(version))
                 return version
-            except LimitExceeded as exc:  # after a restore, no later state needs this version
+            except LimitExceeded as exc:  # the next version may be a restore, which can be opened without this version
                 failure = failure or exc
         if failure is not None:
             raise failure
@@ -326,7 +326,7 @@ class Sheet:
         return change_of(entry)
 
     def _catch_up(self) -> Window:
-        """Return the window at a fresh head."""
+        """Read the new entries of the log, and return the window at the newest version."""
         window, self._window = self._window, None
         if window is not None:
             with suppress(VersionForgotten):  # the floor rose above the window
@@ -370,7 +370,7 @@ class Sheet:
         return change
 
     def _executed(self, messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        """Return the effective commands of messages, each based on the previous message; see `Blame`."""
+        """Return the effective commands of messages (see `Blame`). Each message is based on the previous message."""
         start = with_revision(msgspec.json.encode(BLANK), messages[0]["serverRevisionId"])
         executed: list[dict[str, Any]] = self._engines.call("executed", data=start, messages=messages, client="none")
         return executed

@@ -50,7 +50,7 @@ class Titles:
         return title
 
     def _first(self, version: int) -> int:
-        """Return the first version of the log that wrote ``version``. That log is this log or an ancestor."""
+        """Find the log that committed ``version``, this log or an ancestor. Return the first version of that log."""
         below = (parent.version for parent in self._log.record.lineage if parent.version < version)
         return max(below, default=0) + 1
 

@@ -66,7 +66,7 @@ EXTENSION_LOSSES: Mapping[str, tuple[str, str]] = {
 
 
 class CellContext(msgspec.Struct, frozen=True):
-    """Facts of the workbook that cells refer to.
+    """Parts of the workbook to which its cells refer: names, shared strings and styles.
 
     ``strings`` maps the index of a shared string to its text, for each string that the writer must copy into cells.
     """

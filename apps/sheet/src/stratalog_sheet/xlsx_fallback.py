@@ -1,4 +1,4 @@
-"""Reduced workbooks for a file that the engine refuses, without the likely causes. The report lists these causes."""
+"""Reduced copies of a workbook that the engine refuses, without the likely causes. The report lists the losses."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ RULE_LINKS = re.compile(LINK % "hyperlink|table")
 
 
 def reduced(workbook: Workbook) -> Iterator[Workbook]:
-    """Yield the workbook without charts and images, then also without rules, tables, links and widths.
+    """Yield a copy without charts and images, then a copy that also lacks rules, tables, links and widths.
 
-    Both workbooks have every cell.
+    Both copies have every cell.
     """
     without_figures = _without(
         workbook,

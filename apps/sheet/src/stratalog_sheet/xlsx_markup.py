@@ -68,7 +68,10 @@ class Allowance:
 
 
 class PartReader:
-    """Reads one part and calls `start`, `end` and `text`, which subclasses override. Names use our `PREFIXES`."""
+    """Reads one part and calls `start`, `end` and `text`, which subclasses override.
+
+    The names of elements and attributes have the prefixes in `PREFIXES`, also if the file uses other prefixes.
+    """
 
     def __init__(self, part: str, allowance: Allowance) -> None:
         self.part = part

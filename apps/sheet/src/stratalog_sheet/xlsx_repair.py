@@ -348,7 +348,7 @@ def _in_operation(pieces: list[Token], position: int) -> bool:
 
 
 def _computed(kind: str, value: str | None) -> tuple[str, str | None]:
-    """Return the type and value of a formula. The value is None for an error that only the engine has."""
+    """Return the type and value of a formula. The value is None for an error that workbooks lack, such as #CYCLE."""
     if kind == "b" and value is not None:
         return "b", "1" if value.lower() in ("true", "1") else "0"
     if kind == "str" and value is not None and value.startswith("#"):

@@ -25,7 +25,7 @@ SURROGATE = re.compile("[\ud800-\udfff]")
 def as_typed(text: str, *, is_text: bool = False) -> str:
     """Return the text as a user types it: with an apostrophe if the engine would read a number or a formula.
 
-    In a text style (``is_text``) the engine takes each text as it is, except a formula.
+    In a text style (``is_text``), the engine keeps each text unchanged, but reads a text such as ``=A1`` as a formula.
     """
     return f"'{text}" if not is_text and NOT_PLAIN.match(text) else text
 

@@ -1,5 +1,5 @@
 // Canvas: shows a model. A component of the engine can show only one model, so the canvas makes a new component for
-// another model.
+// each model.
 
 import { composerOf, endTyping, Spreadsheet, typeAnew, useStores } from "./engine.js";
 import { toast } from "./dom.js";

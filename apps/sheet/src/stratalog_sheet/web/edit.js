@@ -245,7 +245,7 @@ async function showNames() {
   timeline.names = await server.get(server.path(name, "/versions")).catch(() => []);
 }
 
-/** Show the number of conflicts. Once the page reaches the server, open the tab of conflicts for each new conflict. */
+/** Show the number of conflicts. If the server is reachable and a conflict is new, open the tab of conflicts. */
 function showConflicts() {
   const { items } = workbook.conflicts;
   if (!panel || !workbook.model) return;

@@ -34,8 +34,8 @@ export function pendingOf({ session }) {
 }
 
 /**
- * Repeat a message from before a reload, or of an earlier model. The message keeps its id, because the server may
- * already have the message. Returns the commands that this model refuses.
+ * Apply a pending message again, after a reload of the page or in a new model. The message keeps its id, because the
+ * server may already have the message. Returns the commands that this model refuses.
  */
 export function redo(model, message) {
   const { session, state } = model;

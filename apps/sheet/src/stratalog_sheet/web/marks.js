@@ -20,7 +20,7 @@ export class Marks {
     this.#onChange();
   }
 
-  /** Mark these cells for a moment. */
+  /** Mark these cells for FRESH_MS. */
   flash(zones) {
     if (!zones.length) return;
     this.set(zones, "fresh");

@@ -41,7 +41,7 @@
     this.operations = [...before, operation, newOperation, ...after.map((waiting) => walk.pass(waiting))];
   };
 
-  /** Undo an operation: rebase each later operation by its inverse, then the inverse by the later one. @this {any} */
+  /** Undo an operation: move its inverse past the later operations, as `Walk` describes. @this {any} */
   Tree.undo = function (branch, operation) {
     this.inOrder ??= new Set();
     this.inOrder.delete(operation.id);
@@ -55,7 +55,7 @@
     moveBranches(this, without, new Walk(branch, inverse(operation.data.commands)));
   };
 
-  /** After a redo, rebuild a lower branch from the branch above it, without its undone operation. @this {any} */
+  /** After a redo, rebuild a lower branch from the branch above, but omit the undone operation. @this {any} */
   Tree.rebaseUp = function (branch) {
     const { previousBranch, branchingOperation } = this.findPreviousBranchingOperation(branch);
     if (!this.inOrder?.has(branchingOperation?.id)) return rebaseUp.call(this, branch);
@@ -84,9 +84,10 @@
   };
 
   /**
-   * Return the commands by which an undo or redo of an operation changes the present state. The commands are rebased
-   * past the later committed operations, but not past pending operations, for which `isPending(id)` is true. An undo
-   * that removes a line may also remove lines that were added beside this line; the result omits the added lines.
+   * Return the commands by which an undo or redo of an operation changes the present state. This function moves the
+   * commands past the later committed operations. It does not move them past pending operations, for which
+   * `isPending(id)` is true. An undo that removes a line may also remove lines that were added beside this line. The
+   * result omits the added lines.
    * @this {any}
    */
   Tree.effectOf = function (id, isUndo, isPending) {

@@ -21,7 +21,7 @@ export class VersionViewer {
     this.#page = page;
   }
 
-  /** Show a version. Returns whether there is a new model. */
+  /** Show a version. Returns whether the viewer made a new model for this version. */
   async show(version) {
     if (!this.#reaches(version)) await this.#load(version);
     if (version === this.version) return false;

@@ -332,7 +332,7 @@ export class Workbook extends EventTarget {
     stored?.catch((error) => this.#announce("error", error));
   }
 
-  /** End synchronisation for good. The model takes no more edits, because no server and no cache would store them. */
+  /** End synchronisation for good. The model accepts no more edits, because no server or cache would store them. */
   #end(error) {
     this.fault = error;
     this.#live?.stop();

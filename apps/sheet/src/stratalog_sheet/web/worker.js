@@ -30,7 +30,7 @@
     const { method, url } = event.request;
     const { origin, pathname } = new URL(url);
     if (method !== "GET" || origin !== location.origin || !pathname.startsWith(PAGES)) return;
-    // Leave out the query, which names the sheet: the page is the same for all sheets.
+    // Omit the query from the key. The query names the sheet, but the page is the same for all sheets.
     event.respondWith(newest(event, origin + pathname));
   });
 }

@@ -5,7 +5,7 @@ const CELLS_COUNTED_MAX = 10_000;
 /**
  * Return the size of the zones as text, for example "2 cells and 1 row"; an empty string without zones.
  * A zone without a right edge counts as rows, a zone without a bottom edge as columns. A cell, row or column in
- * several zones counts once. If the cells may be more than CELLS_COUNTED_MAX, the text says "many cells".
+ * several zones counts once. If the cells may be more than CELLS_COUNTED_MAX, the text has "many cells".
  */
 export function zoneWords(zones) {
   const [cells, rows, columns] = [new Set(), new Set(), new Set()];
