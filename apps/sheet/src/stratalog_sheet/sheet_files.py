@@ -44,7 +44,7 @@ class SheetFiles:
         try:
             return fact_of(self._log.entry(1))
         except VersionForgotten as exc:
-            text = "the sheet's first version, which may have the imported file, is no longer kept"
+            text = "the sheet no longer keeps its first version, which may have the imported file"
             raise VersionForgotten(text, sheet=self._log.record.name, version=1, floor=self._log.floor()) from exc
 
     def export(self, at: int | None = None) -> tuple[bytes, FileReport]:
