@@ -67,7 +67,7 @@ INNER = {
     "stratalog_sheet.engine_files.NODE_MAJOR_MIN",
     "stratalog_sheet.formulas.COLUMNS_MAX",  # the sheet size of programs that write shared formulas
     "stratalog_sheet.formulas.ROWS_MAX",
-    "stratalog_sheet.load_plan.BASES_HELD_MAX",  # a cache
+    "stratalog_sheet.load_plan.BASES_HELD_MAX",  # the size of a cache
     "stratalog_sheet.models.MESSAGES_MAX",  # after this many messages a model is opened again
     "stratalog_sheet.state.PART_BYTES_MAX",  # a part of a state ends at this size
     "stratalog_sheet.state.PART_BYTES_MIN",
@@ -145,7 +145,7 @@ def test_no_limit_has_two_rows() -> None:
 
 def test_every_default_is_that_of_the_code() -> None:
     wrong = [
-        f"{PAGE} says {row.default} of {name}, the code {shown(known()[name])}"
+        f"{PAGE} gives {name} the default {row.default}, but the code gives it {shown(known()[name])}"
         for row in rows(page())
         for name in row.names
         if name in known() and row.default != shown(known()[name])
