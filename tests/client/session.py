@@ -187,7 +187,7 @@ class Session:
             assert digest_of(shown) == digest
 
     def _check_outcomes(self, member: Member) -> None:
-        """Assert that the log has the client's mutations once and in order, with the outcomes that the client reports."""
+        """Assert that the log has the client's mutations once and in order, with the outcomes that the client has."""
         with member.client.held() as local:
             client = local.client
         found = [(id, made, reason) for owner, id, made, reason in self.committed() if owner == client]
@@ -229,7 +229,10 @@ def unsynced() -> Iterator[None]:
 
 
 def _check_at_most_once(member: Member, appended: Sequence[Any]) -> None:
-    """Assert that the log has the client's items in order, each at most once. Only items with an unknown outcome may be absent."""
+    """Assert that the log has the client's items in order, each at most once.
+
+    Only an item whose outcome is unknown to the client may be absent.
+    """
     unknown = [one.args["item"] for one in member.client.failures()]
     made = [args["item"] for _, args in member.made]
     mine = [item for item in appended if item in made]

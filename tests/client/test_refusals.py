@@ -1,4 +1,4 @@
-"""A server has no record of the client, or refuses its requests. The client sends no mutation that could be applied twice."""
+"""A server has no record of the client, or refuses its requests. No mutation is applied twice."""
 
 from __future__ import annotations
 
