@@ -23,7 +23,7 @@ class EventSource:
     """Polls the queue at ``url`` with a boto3 client, and calls a function with each batch.
 
     ``delivers_again`` decides for each batch whether the function gets it twice before any message is deleted.
-    ``keeps`` decides for each processed message that the event source does not delete it.
+    ``keeps`` decides for each processed message whether the event source leaves the message in the queue.
     """
 
     def __init__(

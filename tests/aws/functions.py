@@ -42,8 +42,8 @@ class Fate(msgspec.Struct, frozen=True):
 class Function:
     """A handler, ``package.module.name``, with at most ``containers`` idle containers.
 
-    ``fate`` returns the faults of each call. Without ``warm`` each call has a new container. Concurrent calls have one
-    container each. Several threads may call one function.
+    ``fate`` returns the faults of each call. Without ``warm`` each call has a new container. Each of several
+    concurrent calls has its own container. Several threads may call one function.
     """
 
     def __init__(

@@ -109,7 +109,7 @@ class _Way(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
     def do(self) -> None:
-        """Forward a request, or refuse it with AWS's error for a denied access."""
+        """Forward a request, or refuse the request with AWS's error for a denied access."""
         body = self.rfile.read(int(self.headers.get("content-length", "0")))
         needed = list(needs(self.command, self.path, self.headers, body))
         if not self.role_of.take(needed):

@@ -1,4 +1,4 @@
-"""The cold start of the queue's function: the modules that it imports, and the requests of its first message."""
+"""The cold start of the queue's function: the imported modules, and the requests of the first message."""
 
 from __future__ import annotations
 

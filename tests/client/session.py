@@ -187,7 +187,7 @@ class Session:
             assert digest_of(shown) == digest
 
     def _check_outcomes(self, member: Member) -> None:
-        """Assert that the log has the client's mutations once and in order, with the outcomes that the client has."""
+        """Assert that the log has the client's mutations once and in order, with the outcomes that the client knows."""
         with member.client.held() as local:
             client = local.client
         found = [(id, made, reason) for owner, id, made, reason in self.committed() if owner == client]

@@ -265,7 +265,7 @@ def test_who_is_told_so_again_after_a_pull_goes_on_as_another(client: Client, tr
 
 
 def test_a_gap_is_filled_from_where_the_server_says(client: Client, document: Document, transport: Scripted) -> None:
-    """The server queued a mutation and lost it. At the next push the server asks for that mutation again."""
+    """The server queued a mutation, but then lost it. At the next push the server asks for the mutation again."""
     lost = append(client, 2)
     transport.pushed = [lambda request: Pushed([], queued=True)]
     client.sync()

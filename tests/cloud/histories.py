@@ -290,8 +290,8 @@ def run_until(
 ) -> int:
     """Run a program that repeats histories until an event has happened often enough. Return 1 if a history failed.
 
-    ``history`` gets the number of records, the number of processes and the seed of one history. It runs the history and
-    returns the counts of the events.
+    ``history`` gets the number of records, the number of processes and the seed of one history. ``history`` runs that
+    history and returns the counts of the events.
     """
     parser = argparse.ArgumentParser(prog=program, description=description)
     parser.add_argument("--records", type=int, default=5000, help="the number of records that ends a history")

@@ -1,4 +1,4 @@
-"""`find_access` reads only the environment, but only if AWS's own tools would find the same access."""
+"""`find_access` uses the environment alone if AWS's own tools would find the same access there."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`merge` merges each mutation once. It raises MergeConflict for a new rejection and for a fork that lost history."""
+"""`merge` merges each mutation once, and raises MergeConflict for a new rejection and for a fork that lost history."""
 
 from __future__ import annotations
 

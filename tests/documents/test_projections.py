@@ -1,4 +1,4 @@
-"""A projection is a read model. It moves its checkpoint only forward, and writes the effects of an entry once."""
+"""A projection is a read model, which moves its checkpoint only forward and writes the effects of an entry once."""
 
 from __future__ import annotations
 

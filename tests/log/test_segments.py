@@ -281,7 +281,7 @@ def test_a_segment_that_is_freed_while_its_lost_archive_is_made_anew_is_not_dama
         clock_of(log.environment).sleep(DUE_SECONDS)
         free_segments(other(log))
 
-    # `free_segments` reads three pages: the segments, the check that the segment is unchanged, and its entries.
+    # `free_segments` reads three pages: the segments, the first segment again, and the entries of that segment.
     scripted(log.environment).before_page = [lambda: None, lambda: None, forget]
     assert free_segments(log) == 0
     assert data(log, after=9) == expected_data(10)[9:]
