@@ -1,7 +1,8 @@
-"""Shared by all tests: emulators, reports of processes that die, and the settings of Hypothesis.
+"""Fixtures, pytest hooks and settings of Hypothesis that all tests share.
 
 `make test` must give the same result for the same commit, so the examples of a test are fixed. To search for other
-examples, run `pytest --hypothesis-profile=search`. For a failure, Hypothesis prints a decorator that repeats it.
+examples, run `pytest --hypothesis-profile=search`. When an example fails, Hypothesis prints a decorator that repeats
+this example.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ settings.load_profile("steady")
 
 
 def pytest_collection_finish() -> None:
-    """Exclude the collected tests from garbage collection: each pass over their 600,000 objects takes 0.3 s of CPU."""
+    """Exclude the collected tests from garbage collection. Each pass over their 600,000 objects takes 0.3 s of CPU."""
     gc.collect()
     gc.freeze()
 

@@ -1,7 +1,8 @@
-"""Reports of processes that die during a test run: the run's own workers, and processes that tests started.
+"""Reports of processes that die during a test run: workers of pytest-xdist, and processes that tests started.
 
-A worker writes the stacks of its threads to a file when a fatal signal ends the worker. The run's first process reads
-that file, and names the signal and the test. `conftest.py` imports the pytest hooks of this module.
+A worker writes the stacks of its threads to a file when a fatal signal ends the worker. The controller, which is the
+process that starts the workers, reads that file and names the signal and the test. `conftest.py` imports the pytest
+hooks of this module.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ _stacks: dict[str, Any] = {}
 
 @pytest.hookimpl(trylast=True)  # after pytest's own plugin, which sends the stacks to stderr
 def pytest_configure(config: pytest.Config) -> None:
-    """In a worker, let a fatal signal write the stacks to the file that the first process named.
+    """In a worker, make Python write the stacks to the controller's file on a fatal signal.
 
     Also handle SIGINT again if this process ignores it, as a shell's background command does. Otherwise the processes
     that tests start would ignore SIGINT too, and the tests could not interrupt them.
@@ -60,7 +61,7 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:
-    """In the first process, create the file for a worker's stacks before the worker starts."""
+    """In the controller, create the file for a worker's stacks before the worker starts."""
     handle, path = tempfile.mkstemp(prefix="stratalog-stacks-", suffix=".txt")
     open(handle, "w").close()
     node.workerinput[STACKS] = path
@@ -68,7 +69,7 @@ def pytest_configure_node(node: Any) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_handlecrashitem(crashitem: str, report: Any, sched: Any) -> None:
-    """In the first process, add the worker's exit status and stacks to the report of the test that crashed."""
+    """In the controller, add the worker's exit status and stacks to the report of the test that crashed."""
     ended, stacks = _exit_of(report.node), _stacks_of(report.node)
     report.longrepr = f"{report.longrepr}: {ended}\n{stacks or 'no stacks were written'}"
 

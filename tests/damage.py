@@ -14,7 +14,7 @@ DAMAGES = (FLIP, CUT, LOSE)
 
 
 def damage_blob(blobs: MemoryBlobs, key: str, how: str) -> None:
-    """Damage the blob with the key ``key``. Its stat stays, unless ``how`` is `LOSE`."""
+    """Damage the blob with the key ``key``. The blob's stored stat stays unchanged, unless ``how`` is `LOSE`."""
     body = blobs._bodies[key]
     if how == LOSE:
         del blobs._bodies[key], blobs._stats[key]

@@ -1,7 +1,7 @@
 """The emulators that all tests of one process share. Each emulator starts for the first test that uses it.
 
-A test creates tables, buckets and queues under its own names. Each fixture imports its libraries when it starts, so
-that tests without emulators do not wait for the imports.
+A test creates tables, buckets and queues under its own names. Each fixture imports its libraries when the fixture
+starts, so that tests without emulators do not wait for the imports.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _numbers = itertools.count()
 
 @pytest.fixture(scope="session")
 def aws(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Emulator]:
-    """DynamoDB and SQS."""
+    """The emulator ministack, for DynamoDB and SQS."""
     _require_full_run(request)
     with ministack(tmp_path_factory.mktemp("ministack")) as emulator, watched(emulator):
         yield emulator
@@ -45,7 +45,7 @@ def dynamo(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 
 @pytest.fixture(scope="session")
 def bucket(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Emulator]:
-    """An object store with two buckets, with and without versions."""
+    """An object store with two buckets. One bucket has versioning, and the other bucket has none."""
     from stratalog.backends.s3_versions import create_bucket
     from tests.cloud.seaweed import PLAIN, VERSIONED, client
 
@@ -58,7 +58,7 @@ def bucket(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 
 @pytest.fixture(scope="session")
 def postgres_process(request: pytest.FixtureRequest) -> Iterator[PostgresServer]:
-    """PostgreSQL. The server does not sync, since its data need not survive a power cut."""
+    """A PostgreSQL server. The server does not sync its files, since its data need not survive a power cut."""
     from stratalog.testing.postgres_server import postgres_server
 
     _require_full_run(request)
@@ -74,7 +74,7 @@ def postgres(postgres_process: PostgresServer) -> str:
 
 @pytest.fixture(scope="session")
 def sqs(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    """SQS that runs on the clock of the test."""
+    """An SQS service that uses the test's clock."""
     from tests.cloud.sqs_service import running
 
     _require_full_run(request)

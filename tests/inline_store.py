@@ -1,4 +1,4 @@
-"""A store that does its background work inline, so that two runs with one seed store the same items."""
+"""A store that does its background work inline, so that two runs with the same seed store the same items."""
 
 from __future__ import annotations
 

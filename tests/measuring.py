@@ -32,9 +32,9 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
 def unmeasured() -> Iterator[None]:
     """Turn tracing off, in this thread and in threads started inside the block.
 
-    Coverage's option for greenlets is no alternative, since coverage then tracks greenlets in every thread. A thread
-    that ends then runs Python code from a pending call of the interpreter. In Python 3.11 the pending call may never
-    return if the code is traced and two threads end at the same time.
+    Coverage's option for greenlets is no alternative, since coverage then tracks greenlets in every thread. So each
+    thread runs a little Python code when the thread ends. In Python 3.11 this code may never return if coverage traces
+    the code and two threads end at the same time.
     """
     tracer, tracer_of_threads = sys.gettrace(), threading.gettrace()
     sys.settrace(None)

@@ -1,7 +1,7 @@
-"""``pytest --on-postgresql`` runs tests that name a store in memory on PostgreSQL: each ``memory:`` is a new schema.
+"""With ``pytest --on-postgresql``, each store that a test opens by the URL ``memory:`` is a new schema in PostgreSQL.
 
-The tests stay as they are, so every suite that names a store can run on PostgreSQL. `make test-postgres` does so. Tests
-that build the ports themselves, from the classes in `stratalog.backends.memory`, stay in memory.
+So suites of tests for stores in memory run on PostgreSQL without a change. `make test-postgres` uses this option. Tests
+that build the ports themselves, from the classes in `stratalog.backends.memory`, still use memory.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _opened: list[Ports] = []
 
 @pytest.fixture(scope="session", autouse=True)
 def memory_on_postgresql(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Open a new schema of the tests' server for each ``memory:``, if the option says so."""
+    """With ``--on-postgresql``, open a new schema of the tests' server for each ``memory:``."""
     if not request.config.getoption("on_postgresql"):
         yield
         return
@@ -43,7 +43,7 @@ def memory_on_postgresql(request: pytest.FixtureRequest) -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def close_schemas() -> Iterator[None]:
-    """Close the ports that the test opened. A store in memory may stay open, but a server has few connections."""
+    """Close the ports that the test opened. A store in memory may stay open, but a server allows few connections."""
     before = len(_opened)
     yield
     while len(_opened) > before:

@@ -1,4 +1,4 @@
-"""Node for tests. scripts/dataset.py finds Node. The lock file of a folder pins its npm packages."""
+"""Finds Node for tests with scripts/dataset.py, and installs the npm packages that a folder's lock file pins."""
 
 from __future__ import annotations
 

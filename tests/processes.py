@@ -42,7 +42,7 @@ _watched: dict[int, Callable[[], str | None]] = {}
 
 
 class ProcessFailure(AssertionError):
-    """A child process did not do what its test expected."""
+    """A child process did not behave as its test expected."""
 
 
 class ChildProcess:
@@ -192,7 +192,7 @@ def run(
 def environment(*folders: Path) -> dict[str, str]:
     """Return the environment of a process that can import modules from ``folders`` and this checkout's tests.
 
-    The process imports the library that is installed.
+    The process imports the installed library.
     """
     inherited = os.environ.get("PYTHONPATH", "").split(os.pathsep)
     return {**os.environ, "PYTHONPATH": os.pathsep.join([*map(str, folders), str(ROOT), *filter(None, inherited)])}

@@ -1,4 +1,4 @@
-"""Chooses the tests of a run: all tests, all tests but only a sample of the planted bugs, or the quick tests.
+"""Chooses the tests of a run: all tests, the quick tests, or all tests with only a sample of the planted bugs.
 
 ``--quick`` leaves out planted bugs, tests that start emulators, a browser or Node, and tests marked ``slow``, such as
 tests that kill processes. ``--sample-mutants SEED`` keeps a random quarter of the planted bugs.
@@ -22,9 +22,9 @@ MUTANTS_SHARE = 1 / 4
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--quick", action="store_true", help="only tests of one process that take little time")
+    parser.addoption("--quick", action="store_true", help="run only tests that use one process and take little time")
     parser.addoption("--sample-mutants", type=int, metavar="SEED", help="keep a quarter of the planted bugs")
-    parser.addoption("--on-postgresql", action="store_true", help="open each store in memory in PostgreSQL instead")
+    parser.addoption("--on-postgresql", action="store_true", help="open each `memory:` store in PostgreSQL instead")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

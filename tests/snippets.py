@@ -3,17 +3,17 @@
 The Python blocks of a page share a namespace. ``sh`` blocks run line by line in the same folder. The program writes a
 Python block whose first line is ``# NAME.py`` to that file, and runs the block unless NAME begins with ``test_``. `pip`
 does nothing, since the environment of the tests has everything that pages install. A server or worker runs until the
-page ends. The server has another port than on the page. A `curl` fails if the response is an error.
+page ends. The server uses a free port instead of the page's port. A `curl` fails if the response is an error.
 
 HTML comments, before a block or alone, contain instructions for this program::
 
     <!-- snippet: skip, WHY -->         do not run the next block
     <!-- snippet: exit CODE -->         a line of the next block may end with this code
     <!-- snippet: file NAME -->         write the next block, of any language, to a file, and do not run it
-    <!-- snippet: with TEXT=COMMAND --> replace this text in the next block by the output of the command
+    <!-- snippet: with TEXT=COMMAND --> replace TEXT in the next block by the output of COMMAND
     <!-- snippet: sh ... -->            run these lines
     <!-- snippet: python ... -->        run this code in the namespace of the page
-    <!-- snippet: apart ... -->         run these lines in an empty folder, and each later snippet in a copy of it
+    <!-- snippet: apart ... -->         run these lines in an empty folder, and later snippets in copies of it
     <!-- snippet: aws -->               use new emulators on this machine for DynamoDB, S3 and SQS from here on
     <!-- snippet: postgres -->          use a new server of PostgreSQL on this machine from here on
 """
@@ -73,7 +73,7 @@ SAY_WHERE = "import json, os; print(json.dumps([os.getcwd(), dict(os.environ)]))
 
 
 class SnippetFailure(AssertionError):
-    """A snippet failed, or did something else than its page says."""
+    """A snippet failed, or does not match its instructions."""
 
 
 @dataclass(frozen=True)
@@ -109,7 +109,7 @@ def snippets_of(page: str) -> Iterator[Snippet]:
             continue
         if match["language"] not in LANGUAGES and "file" not in order:
             if order:
-                raise ValueError(f"line {line}: the block after a comment is of no language that runs")
+                raise ValueError(f"line {line}: the program cannot run the language of the block after a comment")
             continue
         text = re.sub(rf"^{match['indent']}", "", match["text"], flags=re.MULTILINE)
         snippet = Snippet(line, "python" if match["language"] == "python" else "sh", text)
@@ -131,7 +131,7 @@ def _order(line: int, text: str, given: dict[str, Any]) -> dict[str, Any]:
         return given | {"file": found[1]}
     if found := re.fullmatch(r"with (\S+?=\S.*)", text):
         return given | {"stand_ins": (*given.get("stand_ins", ()), found[1])}
-    raise ValueError(f"line {line}: no such comment: snippet: {text}")
+    raise ValueError(f"line {line}: unknown comment: snippet: {text}")
 
 
 def _typed(text: str) -> Iterator[str]:

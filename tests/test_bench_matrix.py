@@ -1,4 +1,7 @@
-"""The matrix of benchmarks: media, goals by the kind of a disk, tails, growth. These tests assert no speed."""
+"""The benchmark matrix measures each figure on each medium, with goals for each kind of disk.
+
+These tests assert no speed.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The script that runs ESLint and TypeScript fails if one of them does not end well."""
+"""The script that runs ESLint and TypeScript fails if ESLint or TypeScript fails, or if a signal ends one of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Values: the types that are values, their subtypes, and the agreement of the quick check with the slow check."""
+"""The codec accepts values and subtypes of their types. Its quick check and its slow check give the same results."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from stratalog.errors import Invalid, LimitExceeded
 from stratalog.limits import INTEGER_MAX, JSON_DEPTH_MAX
 from stratalog.log.entries import Event, encode_events
 
-# A value that contains a float without a fraction takes the slow check.
+# The codec runs the slow check on a value that contains a float without a fraction.
 CLOSER = 2.0
 
 
@@ -167,7 +167,7 @@ def test_the_quick_look_and_the_closer_one_say_the_same(value: Any) -> None:
 EDGES = [0.0, -0.0, 1.0, -1.0, 1.5, 12.5, 2.0**31, 2.0**53 - 1, -(2.0**53) + 1, 2.0**53, 2.0**64, 1e300, 5e-324]
 EDGES += [math.inf, -math.inf, math.nan, -math.nan]
 floats = st.floats() | st.integers(-(2**70), 2**70).map(float) | st.integers().map(lambda eighths: eighths % 10**9 / 8)
-# The first byte of an encoded float also begins these characters and ends this integer.
+# An encoded float starts with the byte 0xCB. U+02C0 and U+02FF start with this byte, and the integer 0xCB ends with it.
 lookalikes = st.text("\u02c0\u02ff@C0") | st.just(0xCB) | st.integers(0, 2**32)
 
 
@@ -186,7 +186,7 @@ def test_no_quick_look_lets_a_number_pass_that_is_not_finite(bits: str) -> None:
 
 
 def stored_or_refused(numbers: list[Any]) -> Any:
-    """Return the encoded first members, or the error's class."""
+    """Return the encoded numbers except `CLOSER`, or the error's class."""
     try:
         checked = canonical(numbers)
         assert encode_checked(numbers) == encode(checked)

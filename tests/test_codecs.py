@@ -1,4 +1,4 @@
-"""Each stored body has a tag that names its codec. An unknown tag comes from a newer program, and is no damage."""
+"""Each stored body has a tag that names its codec. An unknown tag comes from a newer program, and is not damage."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_an_item_names_its_codec_by_an_attribute() -> None:
 
 
 def replace_body(store: Store, partition: str, sort: str) -> str:
-    """Store an item as a newer program would, with its body under the tag of an unknown codec. Return its key."""
+    """Store an item as a newer program would, with its body under the tag of an unknown codec. Return the key."""
     item = store.environment.index.get(partition, sort)
     assert item is not None
     attributes = {name: value for name, value in item.attributes.items() if name not in (PLAIN.tag, ZSTD.tag)}
@@ -126,7 +126,7 @@ def test_no_attribute_of_an_item_is_an_upper_case_letter(name: str) -> None:
 
 
 def test_a_push_that_meets_a_value_of_a_newer_program_rejects_nothing(tmp_path: Path) -> None:
-    """`push` rejects a mutation that is too large for an entry, but no mutation that reads an unknown codec."""
+    """`push` rejects a mutation that is too large for an entry, but not a mutation that reads an unknown codec."""
     with stratalog.open(tmp_path / "store") as store:
         store.create("acme", "plan").mutate("put", {"key": "notes/n", "value": "x" * 5000})
     newer_rows(tmp_path / "store")

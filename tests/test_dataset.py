@@ -1,4 +1,7 @@
-"""The script fetches the demo's data once, with an npm whose Node is new enough. The script refuses all other data."""
+"""The script fetches the demo's data once, with an npm whose Node is new enough.
+
+The script refuses data that does not have the pinned hash.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ CONTENT = b'[{"Title": 1776}]'
 
 @pytest.fixture
 def dataset(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    """The script with its own folder, and with a fake npm. The one small package of that npm has the pinned hash."""
+    """The script with its own folder, and with a fake npm, which fetches a small package with the pinned hash."""
     spec = importlib.util.spec_from_file_location("dataset", SCRIPT)
     assert spec is not None
     assert spec.loader is not None

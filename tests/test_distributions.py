@@ -22,7 +22,7 @@ def wheels(tmp_path_factory: pytest.TempPathFactory) -> dict[Path, set[str]]:
 
 
 def packaged(package: Path) -> set[str]:
-    """Return the names in a wheel of the files that a package has in this checkout."""
+    """Return the names that the files of a package in this checkout have in a wheel."""
     paths = (path for path in package.rglob("*") if path.is_file() and "__pycache__" not in path.parts)
     return {path.relative_to(package.parent).as_posix() for path in paths}
 

@@ -1,4 +1,4 @@
-"""Every link of the documentation leads to a file or heading, and links from the index reach every page.
+"""Every link of the documentation leads to a file or heading, and links from the index reach every page in docs.
 
 Each test, world, planted bug, checker and file that a page names exists.
 """

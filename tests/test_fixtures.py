@@ -1,4 +1,4 @@
-"""The fixtures for users: a separate project uses these fixtures to test a user's application."""
+"""A user's project can test its application with the fixtures of `stratalog.testing.fixtures`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A leader of a group commit passes the leadership to a waiter, even after an interrupt of a waiter."""
+"""A leader of a group commit passes the leadership to a waiter, even if a signal interrupts the leader or a waiter."""
 
 from __future__ import annotations
 

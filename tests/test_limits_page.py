@@ -42,7 +42,7 @@ INNER = {
     "server.allocator.FREE_BYTES_MAX",
     "server.allocator.MAPPED_BYTES_MIN",
     "server.allocator.M_ARENA_MAX",  # the number of the glibc option with this name
-    "server.bodies.LOOP_BYTES_MAX",  # a larger body is decoded on a thread
+    "server.bodies.LOOP_BYTES_MAX",  # the server decodes a larger body on a thread
     "server.connection_shares.ADDRESSES_REMEMBERED_MAX",  # a cache of parsed addresses
     "server.decoded_sizes.CHARACTER_BYTES_MAX",
     "server.hub.WATCH_SHARE_MAX",
@@ -67,15 +67,15 @@ INNER = {
     "stratalog_sheet.engine_files.NODE_MAJOR_MIN",
     "stratalog_sheet.formulas.COLUMNS_MAX",  # the sheet size of programs that write shared formulas
     "stratalog_sheet.formulas.ROWS_MAX",
-    "stratalog_sheet.load_plan.BASES_HELD_MAX",  # a cache
-    "stratalog_sheet.models.MESSAGES_MAX",  # after this many messages a model is opened again
+    "stratalog_sheet.load_plan.BASES_HELD_MAX",  # the size of a cache
+    "stratalog_sheet.models.MESSAGES_MAX",  # `Models` opens a new model after this many messages
     "stratalog_sheet.state.PART_BYTES_MAX",  # a part of a state ends at this size
     "stratalog_sheet.state.PART_BYTES_MIN",
     "stratalog_sheet.state.RUN_ITEMS_MIN",
     "stratalog_sheet.xlsx_repair.HOLE_MAX",  # the largest doughnut hole that Excel reads
     "stratalog_sheet.xlsx_repair.LIST_CHARACTERS_MAX",
     # Tables
-    "stratalog_table.jobs.REOPENED_MAX",  # how often a query opens a replaced model before its last try
+    "stratalog_table.jobs.REOPENED_MAX",  # how often a query opens a replaced model again before its last try
     "stratalog_table.maintenance_commands.FILES_MIN",  # defaults of options
     "stratalog_table.maintenance_commands.ROWS_MAX",
     "stratalog_table.queries.INNER_SCANNED_MAX",  # with more partitions, a query reads only the leaves' ancestors
@@ -145,7 +145,7 @@ def test_no_limit_has_two_rows() -> None:
 
 def test_every_default_is_that_of_the_code() -> None:
     wrong = [
-        f"{PAGE} says {row.default} of {name}, the code {shown(known()[name])}"
+        f"{PAGE} gives {name} the default {row.default}, but the code gives it {shown(known()[name])}"
         for row in rows(page())
         for name in row.names
         if name in known() and row.default != shown(known()[name])

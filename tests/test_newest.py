@@ -1,4 +1,4 @@
-"""No older value replaces a shared value, in any order of the offers."""
+"""`Newest` never replaces a value by an older value, in any order of the offers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Retry: the deadline of a call's tries, and the waits between the tries."""
+"""`Retry` ends the tries of a call at a deadline, and waits between the tries."""
 
 from __future__ import annotations
 

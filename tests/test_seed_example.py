@@ -1,4 +1,4 @@
-"""The worked example of the sync backend's article, checked write by write. docs/seed-example.md describes it."""
+"""Check each write in the worked example of the sync backend's article. docs/seed-example.md describes the example."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MUT1 = Mutation(client="c_client1", id=1, name="patch", args={"key": ITEM, "merg
 
 
 def stored(world: World) -> Document:
-    """Return project p_4567 at version 10. The tenth commit changed its name and its item id1."""
+    """Return project p_4567 at version 10. The tenth commit changed the project's name and item id1."""
     document = Document(create_log(world.environment, "o_123", "p_4567", "document"))
     document.apply([put("name", "My project"), put(ITEM, large("abc"))])
     for number in range(8):

@@ -1,4 +1,4 @@
-"""The store: its URL, its directory of documents, and handles that threads share."""
+"""A store has a URL, a directory of documents, and one handle of each document for all threads."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """A user's project that uses every public name passes mypy and pyright, and runs.
 
-Both checkers run in their strictest mode. So a name fails if one checker does not know its type. The project is in
-`tests/user_project`.
+Both checkers run in their strictest mode. So a public name fails the test if one checker cannot determine its type.
+The project is in `tests/user_project`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ PROJECT = ROOT / "tests" / "user_project"
 TOOLS = ROOT / "scripts" / "javascript"
 PYRIGHT = TOOLS / "node_modules" / "pyright" / "index.js"
 KNOWN_PERCENT_MIN = 94
-"""The share of the library's exported names whose types pyright must know with certainty. Never lower this limit."""
+"""The percentage of exported names whose types pyright must determine. Never lower this limit."""
 
 
 @pytest.mark.parametrize("module", [stratalog, stratalog.client], ids=["stratalog", "stratalog.client"])

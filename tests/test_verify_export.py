@@ -58,7 +58,10 @@ def verified(export: bytes) -> tuple[str, list[bytes]]:
 
 @pytest.fixture(scope="module")
 def export(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with exports and signed checkpoints of a document and of its fork, with values of every size."""
+    """A folder with exports and signed checkpoints of a document and of its fork.
+
+    The document has inline values, values in blobs, and a blob of several parts.
+    """
     folder = tmp_path_factory.mktemp("export")
     with stratalog.open("memory:", clock=ManualClock()) as store:
         document = store.create("acme", "plan")
@@ -166,7 +169,7 @@ def test_it_refuses_a_line_without_a_field(tmp_path: Path) -> None:
 
 
 def altered(tmp_path: Path, old: str, new: str) -> Path:
-    """Write the golden export with ``new`` for ``old``, and with a last line that fits."""
+    """Write the golden export with ``old`` replaced by ``new``, and with a matching hash at the end."""
     text = GOLDEN.read_text().replace(old, new)
     assert text != GOLDEN.read_text()
     *lines, end = text.encode().splitlines(keepends=True)

@@ -1,4 +1,4 @@
-"""The documentation site builds without a warning, its links lead somewhere, and no page requests another host.
+"""The documentation site builds without a warning, every link has a target, and no page requests another host.
 
 The build generates the reference from the code. So the reference has every public name, every call and every command.
 """

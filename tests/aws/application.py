@@ -47,8 +47,8 @@ app = Application(
 class Held:
     """The connections of a simulated gateway.
 
-    ``posted`` and ``closed`` record the posts and closes. A test adds connections that have ended to ``gone``, and
-    connections that cannot be closed to ``refused``.
+    ``posted`` and ``closed`` record the posts and closes. ``gone`` contains the connections that have ended.
+    ``refused`` contains the connections that cannot be closed. Tests fill both.
     """
 
     def __init__(self) -> None:

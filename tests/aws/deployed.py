@@ -27,12 +27,12 @@ __all__ = ["ORGANISATION", "Deployed", "Mishaps", "ThroughGateway"]
 ORGANISATION = "acme"
 BATCH_SIZE = 10
 VISIBILITY_SECONDS = 180
-# These times kill a call before, during and after its work, in a warm container and in a new container.
+# Times after which a fault kills a call: before, during or after its work, in a warm container or a new container.
 KILL_SECONDS = (0.0, 0.01, 0.03, 0.5, 0.005)
 
 
 class Mishaps:
-    """Random faults of a function's calls: each call has a fault with probability ``rate``."""
+    """Random faults of a function's calls. Each call has a fault with probability ``rate``."""
 
     def __init__(self, seed: int, rate: float = 0.0) -> None:
         self._chance = random.Random(seed)

@@ -1,8 +1,8 @@
 """The event source from an SQS queue to a function does the work of Lambda's own poller, one poll at a time.
 
 In each poll, the event source receives a batch and calls the function. Then it deletes the messages that the function
-does not report as failed. After the visibility timeout, SQS delivers the reported messages again, and all messages of a
-failed call.
+does not report as failed. After the visibility timeout, SQS again delivers the reported messages. If the call
+fails, SQS again delivers all messages of the batch.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class EventSource:
     """Polls the queue at ``url`` with a boto3 client, and calls a function with each batch.
 
     ``delivers_again`` decides for each batch whether the function gets it twice before any message is deleted.
-    ``keeps`` decides for each message whether the event source omits its deletion.
+    ``keeps`` decides for each processed message whether the event source leaves the message in the queue.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""A container: it imports a handler, reads one event per line, and writes one line with the result of each event.
+"""A container imports a handler, reads one event per line, and writes one line with the result of each event.
 
 python -m tests.aws.function_process stratalog.aws.api.handler
 """

@@ -1,4 +1,4 @@
-"""Functions: handlers that run as in Lambda. Each container is a process that handles one event at a time.
+"""A function runs a handler in containers, as Lambda does. A container is a process that handles one event at a time.
 
 A function reuses its idle containers in rotation. So a warm container finds versions that other containers wrote. A
 test can choose a fault for a call: a kill after some time, a lost answer, or little remaining time.
@@ -28,7 +28,7 @@ PAYLOAD_BYTES_MAX = 6 * 1024 * 1024
 
 
 class Failed(Exception):
-    """A call without a result, as Lambda reports it to the caller."""
+    """A call that gave no result. Lambda reports such a call to its caller as failed."""
 
 
 class Fate(msgspec.Struct, frozen=True):
@@ -42,8 +42,8 @@ class Fate(msgspec.Struct, frozen=True):
 class Function:
     """A handler, ``package.module.name``, with at most ``containers`` idle containers.
 
-    ``fate`` returns the faults of each call. Without ``warm`` each call has a new container. Concurrent calls have one
-    container each. Safe for threads.
+    ``fate`` returns the faults of each call. Without ``warm`` each call has a new container. Each of several
+    concurrent calls has its own container. Several threads may call one function.
     """
 
     def __init__(
@@ -119,7 +119,7 @@ class Function:
 
 
 class _Container:
-    """One container: a process."""
+    """A container, which is one process."""
 
     def __init__(self, handler: str, environment: Mapping[str, str], clock: Clock) -> None:
         self._clock = clock
@@ -131,7 +131,10 @@ class _Container:
         )
 
     def call(self, event: Mapping[str, Any], remaining_seconds: float, seconds_max: float) -> Any:
-        """Return the answer to an event. Raises TimeoutError, or OSError or ValueError if the process ended."""
+        """Return the answer to an event.
+
+        Raises TimeoutError after ``seconds_max`` seconds, and OSError or ValueError if the process ended.
+        """
         assert self._process.stdin is not None
         line = json.dumps({"event": event, "remaining_seconds": remaining_seconds}).encode() + b"\n"
         begun = Observation(self._clock)

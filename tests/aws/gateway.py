@@ -1,4 +1,4 @@
-"""A gateway on loopback: it turns HTTP requests and WebSocket messages into API Gateway's events for functions.
+"""A gateway on loopback turns HTTP requests and WebSocket messages into API Gateway's events for functions.
 
 One port serves the HTTP API, and the WebSocket API with its stage `/live`. Functions reach the connections below
 `/live/@connections/`. If a function fails, the gateway answers as API Gateway does. Functions that notify listeners
@@ -91,7 +91,7 @@ class Gateway:
             await self._pass(scope, await _whole(receive), send)
 
     async def _pass(self, scope: Scope, body: bytes, send: Any) -> None:
-        """Pass an HTTP request to the function, and send its answer."""
+        """Pass an HTTP request to the function, and send the function's answer."""
         if len(body) > REQUEST_BYTES_MAX:
             await _answer(send, 413, [JSON], b'{"message":"Request Entity Too Large"}')
             return

@@ -1,4 +1,4 @@
-"""IAM roles on this machine: a proxy to an emulator passes only the requests that a role's statements allow.
+"""Simulates IAM roles. A proxy in front of an emulator passes only the requests that a role's statements allow.
 
 Like IAM, the proxy checks the action and resource of each request, and DynamoDB's leading keys. The proxy supports only
 the kinds of requests that our functions send.
@@ -42,7 +42,7 @@ class Asked(msgspec.Struct, frozen=True):
 
 
 class Role:
-    """A proxy to the services at ``url`` for a role with these statements.
+    """A proxy to the services at ``url`` for a role with the policy ``statements``.
 
     The proxy records the needed and the denied permissions.
     """
@@ -109,7 +109,7 @@ class _Way(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
     def do(self) -> None:
-        """Forward a request, or refuse it with AWS's error for a denied access."""
+        """Forward a request, or refuse the request with AWS's error for a denied access."""
         body = self.rfile.read(int(self.headers.get("content-length", "0")))
         needed = list(needs(self.command, self.path, self.headers, body))
         if not self.role_of.take(needed):

@@ -148,7 +148,7 @@ def deployed_stack(folder: Path, **parameters: str) -> Iterator[Stack]:
 
 
 def _zip() -> bytes:
-    """Return a zip like that of `deploy/aws/build`, but without the libraries, since the interpreter has them."""
+    """Return a zip as `deploy/aws/build` makes it, but without the libraries that the interpreter already has."""
     written = io.BytesIO()
     with zipfile.ZipFile(written, "w") as archive:
         for path in (ROOT / "src").rglob("*"):

@@ -1,4 +1,4 @@
-"""The zip of the functions is reproducible and has only the files that they need. These tests download nothing."""
+"""The zip of the functions is reproducible and has only the files that functions need. These tests download nothing."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_the_zip_holds_the_package_and_the_application(build: ModuleType, applic
 def test_the_zip_has_bytecode_that_needs_no_check(
     build: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Lambda unpacks the zip into a folder that functions cannot write, so nothing that they compile lasts."""
+    """Lambda unpacks the zip into a read-only folder, so a function cannot store the bytecode that it compiles."""
     folder = tmp_path / "package"
     folder.mkdir()
     (folder / "module.py").write_text("NUMBER = 1\n")
@@ -58,7 +58,8 @@ def test_the_zip_has_bytecode_that_needs_no_check(
     with zipfile.ZipFile(tmp_path / "f.zip") as archive:
         name = f"package/__pycache__/module.{sys.implementation.cache_tag}.pyc"
         assert sorted(archive.namelist()) == sorted([name, "package/broken.py", "package/module.py"])
-        # PEP 552: the first bit says that the rest is a hash of the source, the second that Python must compare it.
+        # In PEP 552, the first bit means that a hash of the source follows. The second bit would mean that Python must
+        # compare this hash with the source.
         assert int.from_bytes(archive.read(name)[4:8], "little") == 0b01
 
 
@@ -79,7 +80,7 @@ def test_the_zip_has_each_root_certificate_by_its_hash(build: ModuleType, tmp_pa
     found = sorted(path.read_text() for path in (tmp_path / "certificates").iterdir())
     assert len(found) == bundle.read_text().count("BEGIN CERTIFICATE") > 100
     assert all(re.fullmatch(r"[0-9a-f]{8}\.[0-9]", path.name) for path in (tmp_path / "certificates").iterdir())
-    # OpenSSL finds Amazon's first root by this name, as `openssl x509 -subject_hash` prints it.
+    # OpenSSL finds Amazon's first root by this name: a hash that `openssl x509 -subject_hash` prints, and a number.
     (amazon,) = [path for path in (tmp_path / "certificates").iterdir() if path.name == "ce5e74ef.0"]
     assert ssl.PEM_cert_to_DER_cert(amazon.read_text()).count(b"Amazon Root CA 1") == 2
 

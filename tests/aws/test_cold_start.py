@@ -1,4 +1,4 @@
-"""The cold start of the queue's function: the modules that it imports, and the requests of its first message."""
+"""The cold start of the queue's function: the imported modules, and the requests of the first message."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ open_store("aws://stratalog", create=False)
 print(json.dumps(sorted(sys.modules)))
 """
 SLOW = {"anyio", "asyncio", "boto3", "botocore", "email", "litestar", "multiprocessing", "sqlite3", "urllib3", "yaml"}
-"""Packages that take more than 5 ms of CPU each, and that no message needs."""
+"""Packages that no message needs. The import of each package takes more than 5 ms of CPU."""
 
 
 def test_the_function_imports_no_library_that_a_message_does_not_need() -> None:
@@ -32,7 +32,10 @@ def test_the_function_imports_no_library_that_a_message_does_not_need() -> None:
 
 
 def test_the_first_message_takes_five_requests_and_a_read_of_each_chunk_that_it_needs() -> None:
-    """The message needs the binding of its client, a leaf of the state's tree. The snapshot has the chunk above it."""
+    """The message needs its client's binding, which is in a leaf of the state's tree.
+
+    The snapshot contains the chunk above this leaf.
+    """
     trial = Trial()
     document = trial.store.create("acme", "plan")
     document.apply([_put(number, number + 1) for number in range(200)])

@@ -1,4 +1,4 @@
-"""The permissions that requests need. A request of an unknown kind needs a permission that no role has."""
+"""`needs` yields the permissions of a request. A request of an unknown kind needs a permission that no role has."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The processor of SQS batches: order, partial failures, lost answers, and calls with little time left."""
+"""The processor applies SQS batches in order, despite partial failures, lost answers and calls with little time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Connections in the form of API Gateway's WebSocket events: authentication, listening to documents, and presence."""
+"""The handler of API Gateway's WebSocket events authenticates connections, sends pokes, and shows presence."""
 
 from __future__ import annotations
 
@@ -247,7 +247,7 @@ def test_a_commit_does_not_wait_for_all_to_be_told_where_telling_is_slow() -> No
 
 
 def kinds(deployed: Deployed) -> list[str]:
-    """Return the types of the messages that functions posted. A second `ready` would be of a second connection."""
+    """Return the types of the messages that functions posted. A second `ready` would come from a second connection."""
     return [json.loads(text)["type"] for text in deployed.gateway.posts]
 
 

@@ -1,4 +1,4 @@
-"""Clients converge although functions fail: some events arrive twice, fail in part, or time out."""
+"""Clients converge although some events of the functions arrive twice, fail in part, or time out."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Kills writers: `kills.py FOLDER SEED ROUNDS` kills one writer in each round. `test_kill.py` runs this program.
+"""`kills.py FOLDER SEED ROUNDS` kills one writer in each round. `test_kill.py` runs this program.
 
 Each round forks a writer, since a fork is faster than a new interpreter. The writer reports each acknowledged write
-through a pipe to this process. At the end the program prints one line of JSON: the numbers of kills and of acknowledged
-writes. The program raises AssertionError after a round that lost a write or damaged the file.
+through a pipe to this process. At the end the program prints one line of JSON with the numbers of kills and of
+acknowledged writes. The program raises AssertionError after a round that lost a write or damaged the file.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def main(folder: str, seed: int, rounds: int) -> None:
         path = Path(folder, f"{turn // ROUNDS_PER_FILE}.db")
         if turn % ROUNDS_PER_FILE == 0:
             acknowledged = dict.fromkeys((*SINGLES, *PAIRS), 0)
-        # Half of the kills come after the first write, so that they hit a working writer even on a slow machine.
+        # Half of the kills come after the first write, so that these kills hit a working writer even on a slow machine.
         after_first = turn % 2 == 1
         for name, count in _killed_writer(path, dict(acknowledged), chance.uniform(0, SECONDS_MAX), after_first):
             acknowledged[name] = count
@@ -108,7 +108,7 @@ def _open(path: Path) -> tuple[SqliteDatabase, RowBlobs]:
 
 
 def _checked(path: Path, acknowledged: dict[str, int], turn: int) -> dict[str, int]:
-    """Return the number of writes of each name. Check that no write is lost or half written, and that blobs match."""
+    """Return the number of writes of each name. Check that no write is lost or partial, and check the keys of blobs."""
     database, blobs = _open(path)
     found = {}
     wanted_keys = set()

@@ -1,4 +1,4 @@
-"""A person can open a blob: the name of its file shows the type of the content and the compression."""
+"""The file name of a blob shows the content's type and compression, so that a person can open the file."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def test_one_content_is_one_file(tmp_path: Path) -> None:
 
 
 def old(folder: Path) -> None:
-    """Write a blob's file as format 1 does: the file's path is the key, without suffixes."""
+    """Write a blob's file in format 1, in which the file's path is the key without suffixes."""
     (folder / KEY).parent.mkdir(parents=True)
     (folder / KEY).write_bytes(compress(BODY))
 

@@ -57,7 +57,7 @@ class FaultyIndex(MemoryIndex):
 
 
 class DirectAnnouncements:
-    """Calls the listeners of all ends at once. ``fault`` names what is wrong."""
+    """Calls the listeners of other simulated processes directly. ``fault`` names the planted fault, if any."""
 
     def __init__(self, ends: list[DirectAnnouncements], fault: str) -> None:
         self._ends = ends

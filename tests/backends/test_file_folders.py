@@ -1,4 +1,4 @@
-"""Processes share a folder of blobs: some end during a change, and others change the same files and folders."""
+"""Processes share a folder of blobs. Some processes die during a change, or change the same files at once."""
 
 from __future__ import annotations
 
@@ -223,7 +223,7 @@ def test_a_folder_that_never_stays_ends_a_put(tmp_path: Path, monkeypatch: pytes
 
 @pytest.mark.parametrize("seed", range(5))
 def test_a_folder_that_others_removed_and_made_again_is_made_durable_again(tmp_path: Path, seed: int) -> None:
-    """A third process made the folder without a sync of its name. Then the first process puts the blob again."""
+    """A third process makes the folder without a sync of its name. Then the first process puts the blob again."""
     disk = Disk(str(tmp_path / "disk"), Random(seed))
     clock = ManualClock()
     first = FileBlobs(Path(disk.folder) / "blobs", clock, sync=disk.sync)
@@ -275,7 +275,7 @@ def test_a_folder_that_stays_is_synced_once_with_those_above_it(tmp_path: Path) 
 def test_a_folder_that_others_remove_while_it_is_made_is_made_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: type[OSError]
 ) -> None:
-    """Another process removes the folder after `mkdir` found it, or removes the folder above before `mkdir`."""
+    """Another process removes the folder after `mkdir` found it, or removes the parent folder before `mkdir`."""
     blobs, mkdir, removed = made(tmp_path), os.mkdir, []
 
     def beside_a_remover(path: str, *rest: Any) -> None:

@@ -67,9 +67,9 @@ class ClockThatWaits(ManualClock):
 
 
 class ClockThatIsFrozen(ManualClock):
-    """A clock that calls ``meanwhile`` once: after its second read of the time, and before it returns that time.
+    """A clock that calls ``meanwhile`` during its second read of the time, before it returns the time.
 
-    A put first reads the time when it checks the existing file, and then reads the blob's new modification time.
+    A put reads the time to check the existing file, and reads the time again for the blob's new modification time.
     """
 
     def __init__(self, meanwhile: Callable[[], object]) -> None:
@@ -248,7 +248,7 @@ def modified_ms(folder: Path) -> int:
 
 @contextmanager
 def _no_room() -> Iterator[None]:
-    """Let writes past a thousand bytes fail, as on a full disk."""
+    """Make writes beyond the first 1,000 bytes of a file fail, as on a full disk."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (1000, hard))
     try:

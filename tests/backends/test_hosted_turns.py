@@ -1,4 +1,4 @@
-"""Turns at a hosted index: waiters write a mark, and busy writers read the mark and stop. A lone writer pays little."""
+"""Waiting writers of a hosted index write a mark. Busy writers read the mark and pause. A lone writer pays little."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class Slow(MemoryIndex):
 
 
 class Writer:
-    """A simulated process that writes. The process reads its cached head again only in its turn after a lost race."""
+    """A simulated process that writes. The process reads the head again only in the turn after a lost race."""
 
     def __init__(self, index: Slow) -> None:
         self.index = index
@@ -89,7 +89,7 @@ class Writer:
         self.head = int(last.sort) if last else 0
 
     def look(self) -> None:
-        """Run the reads of marks that commits have started."""
+        """Run the reads of marks that commits have scheduled."""
         for look in self.looks:
             look()
         self.looks.clear()
@@ -108,7 +108,7 @@ def index() -> Slow:
 
 @pytest.fixture(autouse=True)
 def nobody_waits() -> Iterator[None]:
-    """Reset the wait of this thread. All tests run in this thread, and a wait must not reach the next test."""
+    """Delete this thread's record of its wait. All tests run in one thread, and must not see each other's waits."""
     hosted_turns._waiting.set(None)
     yield
     hosted_turns._waiting.set(None)
@@ -343,7 +343,7 @@ def test_sweeping_a_deleted_log_takes_its_mark_along(index: Slow) -> None:
 
 
 def test_a_record_has_turns_as_a_log_has(index: Slow) -> None:
-    """Another process puts between each read and put of our process. So our process writes the record's mark."""
+    """Another process puts between each read and each put of our process, so our process writes the record's mark."""
     turns = HostedTurns(index, index.clock, lambda look: None)
     ours = Records(Environment(turns, MemoryBlobs(index.clock), index.clock), "acme")
     theirs = Records(Environment(index, MemoryBlobs(index.clock), index.clock), "acme")

@@ -72,7 +72,7 @@ def test_a_write_counts_each_kb_begun_with_names_and_keys(index: MeteredIndex, s
 
 @given(st.integers(-(2**53), 2**53))
 def test_a_number_is_counted_as_at_least_what_dynamodb_takes_for_it(number: int) -> None:
-    """DynamoDB counts the digit pairs without trailing zero pairs, one more byte, and one for a minus sign."""
+    """DynamoDB counts a byte for each digit pair but trailing zero pairs, one more byte, and one for a minus sign."""
     digits = str(abs(number))
     pairs = -(-len(digits) // 2)
     while pairs and digits.endswith("00"):

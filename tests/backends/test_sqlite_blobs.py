@@ -216,7 +216,7 @@ def _without_blobs(store: stratalog.Store) -> Index:
 
 
 def _make_old(folder: Path) -> None:
-    """Remove the tables that the older format lacks, and rename each blob's file to its key alone."""
+    """Remove the tables that the older format lacks, and rename each blob's file to the key without suffixes."""
     connection = apsw.Connection(str(folder / "index.sqlite"))
     connection.execute(OLD_FORMAT)
     connection.close()

@@ -1,4 +1,4 @@
-"""The cost of a poll of the SQLite queue, and the migration of a file of an older format."""
+"""A poll of the SQLite queue has a constant cost, and the queue migrates a file of an older format."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def filled(path: Path, groups: int, backlog: int) -> tuple[SqliteDatabase, Manua
 
 
 def receive_steps(path: Path, backlog: int) -> tuple[int, int]:
-    """Return the steps of two polls. The first finds nothing, and the second finds a new message of another group."""
+    """Return the steps of two polls. The first poll finds nothing, and the second poll finds a new message."""
     database, _ = filled(path / f"{backlog}.sqlite", 20, backlog)
     steps = Steps(database)
     assert database.queue.receive() == []

@@ -1,4 +1,4 @@
-"""The turnstile: processes that share a file exclude each other, enter in order, and never wait long.
+"""With a turnstile, processes that share a file exclude each other, enter in order, and never wait long.
 
 A file lock belongs to the descriptor that took it, so two turnstiles of one process behave like two processes.
 """

@@ -1,4 +1,4 @@
-"""A drill: back up a store while processes write, restore the store, and check that no acknowledged write is lost.
+"""The drill backs up a store during writes, restores the store, and checks that no acknowledged write is lost.
 
     python -m tests.backups.drill --rounds 20 --seed 1
 
@@ -7,7 +7,7 @@ backups. Then the command line restores the newest backup, a random backup, and 
 fills a new store, which the command line then verifies. A restored backup must have every write that the store
 acknowledged before the backup began. Each log or record in a restored backup must be a prefix of the log or record in
 the store. The state at a time must have every write up to that time, and no later version. With ``--aws`` the stores
-are on DynamoDB and S3, and the backups in S3:
+are on DynamoDB and S3, and the backups are in S3:
 
     python -m stratalog.testing.aws_local python -m tests.backups.drill --aws --rounds 2 --seconds 30
 """
@@ -51,7 +51,7 @@ class Found(msgspec.Struct):
 
 
 class Homes(msgspec.Struct, frozen=True):
-    """The URLs of the stores and of the backups of a round."""
+    """The URLs of a round's stores, and the URL of its backups."""
 
     store: Callable[[str], str]
     backups: str
@@ -167,7 +167,7 @@ class _Round:
                         self._drill.wrong.append(f"seed {self._seed}, {name}: record {line.id} {fault}")
 
     def _check_log(self, name: str, source: stratalog.Store, log: stratalog.Log, until_ms: int | None) -> None:
-        """Check that the log is a prefix of the source's log, and that it ends at the given time, if any."""
+        """Check that the log is a prefix of the source's log. With a time, check that the log ends at that time."""
         head = log.head()
         original = source.log(ORGANISATION, log.record.name)
         if original.hash_at(head.version) != head.hash:
@@ -179,7 +179,7 @@ class _Round:
 def record_fault(source: stratalog.Store, restored: stratalog.Store, id: str, until_ms: int | None) -> str:
     """Return the fault of a restored record, or an empty text.
 
-    A record without a fault is a prefix of the source's record, and ends at the given time, if any.
+    A record without a fault is a prefix of the source's record. If a time is given, the record ends at that time.
     """
     *_, last = restored.records(ORGANISATION).versions(id)
     versions = [*source.records(ORGANISATION).versions(id)]
@@ -208,7 +208,7 @@ def _folders(folder: Path) -> Homes:
 
 
 def _aws_homes(name: str) -> Homes:
-    """One AWS store for each store of the round, and one AWS store whose bucket holds the backups."""
+    """Return URLs of AWS stores for a round. One more AWS store gives the bucket for the backups."""
     from stratalog.homes import make_store
 
     make_store(f"aws://{name}-backups")

@@ -100,7 +100,7 @@ def test_a_backup_that_is_killed_goes_on(seed: int, lives: list[int]) -> None:
 
 @pytest.mark.parametrize("puts", [14, 20, 40])
 def test_a_backup_after_a_kill_writes_nothing_again_that_was_saved(puts: int) -> None:
-    """The next backup repeats no put from before the last saved progress, but may repeat later puts."""
+    """The next backup does not repeat the puts before the last saved progress. It may repeat later puts."""
     clock = ManualClock()
     store, backups = open_inline(settings=SETTINGS, clock=clock), Backups(clock)
     for count in range(10):
@@ -255,7 +255,7 @@ def test_nothing_is_written_to_a_backup(memory: stratalog.Store) -> None:
 def test_a_log_that_rolls_over_between_its_name_and_its_head_is_restored_to_its_head(
     memory: stratalog.Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The backup read the name record before the roll-over. So the search for the head begins in a marked segment."""
+    """The backup reads the name record before the roll-over. So the search for the head begins in a marked segment."""
     backups, search = Backups(memory.environment.clock), family.find_head
     document = memory.document("acme", "plan", create=True)
     log = memory.log("acme", "plan")
@@ -345,7 +345,7 @@ def record_hash(store: stratalog.Store, version: int) -> bytes:
 
 
 def test_what_was_damaged_in_the_store_and_is_well_again_is_in_the_next_backup(memory: stratalog.Store) -> None:
-    """The next backup holds the blobs, although nothing else changed since the backup that lacks them."""
+    """The next backup contains the repaired blobs, although nothing else changed since the backup without the blobs."""
     backups = Backups(memory.environment.clock)
     memory.records("acme").put("r", b"r" * 20_000)
     memory.create("acme", "plan").mutate("put", {"key": "items/a", "value": "v" * 5000})
@@ -403,7 +403,7 @@ def test_a_verification_and_a_prune_report_the_sizes_of_their_objects(memory: st
     keys = set(needed_keys(repository, repository.manifest().root))
     verified = verify_backup(repository, repository.manifest())
     assert (verified.objects, verified.content_bytes) == (len(keys), sum(len(blobs.get(key)) for key in keys))
-    repository.clock = ManualClock(wall_ms=2**42)  # the time of files is the system's
+    repository.clock = ManualClock(wall_ms=2**42)  # files get their times from the operating system
     before = {stat.key: stat.stored_bytes for stat in blobs.list("")}
     pruned = prune_backups(repository, 1)
     after = {stat.key: stat.stored_bytes for stat in blobs.list("")}

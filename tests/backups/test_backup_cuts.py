@@ -1,4 +1,4 @@
-"""Restores of a whole backup as of a time, and of one log as of a version into a store that has other logs."""
+"""A restore rebuilds a whole store as of a time, or one log as of a version in a store that has other logs."""
 
 from __future__ import annotations
 
@@ -194,6 +194,6 @@ def told_entries(log: stratalog.Log) -> list[object]:
 
 
 def same(found: list[object], wanted: list[object]) -> bool:
-    """Return whether the entries that ``found`` still has equal the entries in ``wanted``."""
+    """Return whether each entry in ``found`` is None or equals the same version's entry in ``wanted``."""
     pairs = zip(found, wanted, strict=True)
     return all(one is None or one == other for one, other in pairs)

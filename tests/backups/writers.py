@@ -37,7 +37,7 @@ class Acknowledged(msgspec.Struct, frozen=True, array_like=True):
     """The text that identifies the version: the hash of an entry, or the digest of a record's body or of a value."""
 
     key: str = ""
-    """For a document: the key that holds the value in that version."""
+    """The key whose value ``fact`` identifies, if the version is a version of a document."""
 
 
 class Task(msgspec.Struct, frozen=True):

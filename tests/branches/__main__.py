@@ -1,4 +1,4 @@
-"""Runs sessions: ``python -m tests.branches --sessions 500 --seed 1``. Exit code 0 if no session fails.
+"""Runs sessions: ``python -m tests.branches --sessions 500 --seed 1``. The exit code is 0 if no session fails.
 
 ``--kind`` runs sessions of one kind only. For each of the first ten failed sessions, the program prints a
 command that repeats the session.

@@ -1,4 +1,4 @@
-"""Members of a session: clients of all kinds behind one interface. Each client's line injects faults."""
+"""The members of a session are clients of all kinds with one interface. Each client's line injects faults."""
 
 from __future__ import annotations
 

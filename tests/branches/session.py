@@ -77,7 +77,7 @@ class Session:
             server.close()
 
     def _note_pending(self, tabs: Sequence[Member]) -> None:
-        """Note the pending mutations that no answer confirmed to a tab of the group. No such mutation may be lost."""
+        """Note the pending mutations that no answer to a tab of the group has confirmed. `finish` checks them."""
         reports = {member.name: member.report() for member in tabs}
         numbers = [number for report in reports.values() for number in report.numbers.items()]
         confirmed = {
@@ -137,7 +137,7 @@ class Session:
         raise AssertionError(f"{member.name} still has pending mutations: {member.report().pending}")
 
     def _check_shown(self, member: Member) -> None:
-        """Check that each change that a member shows is pending or in the log of its server."""
+        """Check that each change that a member shows is pending or in the log of the member's server."""
         report = member.report()
         applied = {token for token, _, reason in _log(member.server) if reason is None}
         lost = shown_tokens(report.shown) - applied - tokens(report.pending)
@@ -187,7 +187,7 @@ class Session:
         self.met["unknown"] += len(named - lost)
 
     def _check_pending(self, member: Member, arrived: set[Token], unknown: set[Token], rejected: set[Token]) -> None:
-        """Check the mutations that were pending at the loss: each arrived, or is reported as unknown or rejected."""
+        """Check that each mutation that was pending at the loss arrived, or is reported as unknown or rejected."""
         waited = self._pending.get(member.name, set())
         assert waited <= arrived | unknown | rejected, f"pending and lost: {sorted(waited - arrived)}"
         self.met["pending at the event"] += len(waited)
@@ -206,7 +206,7 @@ def _numbered(server: BranchServer) -> set[tuple[Token, str, int]]:
 
 
 def _plain(value: object) -> object:
-    """Return a value as JSON returns it: with lists instead of tuples."""
+    """Return a value with lists in place of tuples, since JSON has no tuples."""
     if isinstance(value, dict):
         return {name: _plain(item) for name, item in value.items()}
     return [*map(_plain, value)] if isinstance(value, list | tuple) else value

@@ -1,4 +1,4 @@
-"""Each kind of client after a restore of its server, or after a move to a copy of the server, over real sockets."""
+"""Each kind of client continues after a restore of its server, and after a move to a copy of the server."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def append(member: Member, number: int) -> None:
 
 
 def numbers(member: Member) -> list[Any]:
-    """Return the items of a member's list. Return an item that a member appended as its number."""
+    """Return the items of a member's list. An item that a member appended is returned as its number alone."""
     return [item if isinstance(item, str) else item[1] for item in member.report().shown.get("list", [])]
 
 

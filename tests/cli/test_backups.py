@@ -1,4 +1,4 @@
-"""Backups with the command line: the guide's commands exactly as printed, and the errors of the commands."""
+"""The backup commands of the guide run exactly as printed, and the commands report their errors."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def commands() -> list[list[str]]:
 
 
 def test_the_commands_of_the_guide_run(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The commands run in order. The guide restores a time before any write, so that restored store is empty."""
+    """The commands run in order. The guide restores the state at a time before any write, so that store is empty."""
     monkeypatch.setenv("STRATALOG_STORE", "./data")
     for arguments in commands():
         id = ids(run, "./backups")[0] if "ID" in arguments else ""

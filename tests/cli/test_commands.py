@@ -1,4 +1,4 @@
-"""Every command, as users run it."""
+"""These tests run the commands as users run them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Values of options that a command must refuse, and a missing dependency that it names."""
+"""Commands refuse numbers that are not finite, and name a missing dependency."""
 
 from __future__ import annotations
 

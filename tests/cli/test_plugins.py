@@ -1,4 +1,4 @@
-"""The program finds commands and applications of other distributions by entry points. pip installs the example."""
+"""The program finds commands and applications of other distributions by entry points. pip installs an example."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The files that users name: a command that fails changes none of them, and an error of the file system is one line."""
+"""A failed command changes no file that its user named. An error of the file system is one line of output."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def test_a_pipe_is_written_directly(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"])
 def test_the_standard_output_is_written_directly(name: str, tmp_path: Path) -> None:
-    """Through a pipe, and appended to a file."""
+    """Standard output is a pipe, and then a file that is open for appending."""
     program = f"from stratalog.cli import output_file\nwith output_file({name!r}) as out: out.write(b'new')"
     command = [sys.executable, "-c", program]
     assert subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout == b"new"
@@ -120,7 +120,7 @@ def test_a_descriptor_that_is_not_open_is_named() -> None:
 def test_an_existing_file_that_cannot_be_replaced_is_an_error_that_says_so(
     number: int, step: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The tests may run as root, who may make files in every folder."""
+    """The test simulates the errors, since tests may run as root, and root may write in every folder."""
     target = tmp_path / "out"
     target.write_bytes(OLD)
 

@@ -125,7 +125,7 @@ Step = Callable[[Counter[str]], None]
 
 
 def _schedule(chance: random.Random, session: Session) -> list[Step]:
-    """Return random steps. Three of them are the steps that every session has, at random positions."""
+    """Return random steps. Insert the three steps that every session has at random positions."""
     steps: list[Step] = [_random_step(chance, session) for _ in range(chance.randint(STEPS_MIN, STEPS_MAX))]
     one, other = chance.sample(range(len(session.members)), 2)
     loser = chance.choice(session.members)

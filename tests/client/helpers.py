@@ -48,7 +48,7 @@ class InProcess:
     ``faults`` has one word for each of the next requests. An empty word means no fault.
 
     - unreached: the client gets no connection.
-    - lost-request, lost-answer: the client gets the same error for both faults.
+    - lost-request, lost-answer: the request or its answer is lost. The client gets the same error for both faults.
     - twice: the server gets the request twice, and the client gets the second answer.
     - late: `deliver_late` delivers the request, and the client gets no answer.
     - stale: a pull gets the answer to an earlier pull.
@@ -115,5 +115,5 @@ class InProcess:
 
 
 def through_bytes(message: Message) -> Message:
-    """Encode a message, and return it as the other side decodes it."""
+    """Encode a message, decode it as the other side does, and return the result."""
     return msgspec.msgpack.decode(msgspec.msgpack.encode(message), type=type(message))

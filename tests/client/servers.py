@@ -1,4 +1,4 @@
-"""Several server processes on one store folder. A thread kills and restarts them while clients use them."""
+"""Several server processes on one store folder. A thread kills and restarts these processes while clients use them."""
 
 from __future__ import annotations
 

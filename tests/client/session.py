@@ -38,7 +38,7 @@ class Member:
         self.client = self._open()
 
     def restart(self) -> None:
-        """Close the client, and open it again from its file. Requests that were late before still arrive later."""
+        """Close the client, and open it again from its file. Late requests from before the restart can still arrive."""
         self.client.close()
         self.client = self._open()
         self.handles |= {one.sequence: one for one in self.client.pending()}
@@ -102,7 +102,7 @@ class Session:
         ]
 
     def change(self, who: int, kind: str, number: int) -> None:
-        """Have a client make a change of this kind, on one of a few keys."""
+        """Have a client make a change of the kind ``kind`` to one of a few keys."""
         member, key = self.members[who], f"items/{number % 3}"
         if kind == "undo":
             member.undo_last()
@@ -154,7 +154,7 @@ class Session:
             self._check_outcomes(member)
 
     def finish_with_forgotten(self) -> None:
-        """Deliver all late requests, settle all clients, and check a session of appends and of `forget`."""
+        """Deliver all late requests, settle all clients, and check that each append is applied at most once."""
         self._let_arrive()
         appended = [made[1]["item"] for _, _, made, _ in self.committed()]
         for member in self.members:
@@ -187,7 +187,7 @@ class Session:
             assert digest_of(shown) == digest
 
     def _check_outcomes(self, member: Member) -> None:
-        """Assert that the log has the client's mutations once and in order, with the outcomes that the client has."""
+        """Assert that the log has the client's mutations once and in order, with the outcomes that the client knows."""
         with member.client.held() as local:
             client = local.client
         found = [(id, made, reason) for owner, id, made, reason in self.committed() if owner == client]
@@ -229,7 +229,10 @@ def unsynced() -> Iterator[None]:
 
 
 def _check_at_most_once(member: Member, appended: Sequence[Any]) -> None:
-    """Assert that the log has the client's items in order, each at most once. Only unknown items may be absent."""
+    """Assert that the log has the client's items in order, each at most once.
+
+    Only an item whose outcome is unknown to the client may be absent.
+    """
     unknown = [one.args["item"] for one in member.client.failures()]
     made = [args["item"] for _, args in member.made]
     mine = [item for item in appended if item in made]

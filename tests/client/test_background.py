@@ -1,4 +1,4 @@
-"""The thread that synchronises a client: the events that start a sync cycle, and the pauses after failures."""
+"""A client's thread starts sync cycles after changes, after pokes and now and then, and pauses after failures."""
 
 from __future__ import annotations
 

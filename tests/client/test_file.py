@@ -1,4 +1,4 @@
-"""The file of a client: only one client at a time has the file open, and a kill loses no finished mutation."""
+"""Only one client at a time can open a client's file, and a kill loses no finished mutation."""
 
 from __future__ import annotations
 
@@ -153,7 +153,7 @@ def test_a_child_that_outlives_a_killed_parent_locks_nothing(tmp_path: Path) -> 
         else:
             os.read(started, 1)  # the child writes this byte after it has closed the inherited lock
         del client
-        os._exit(0)  # like a kill: the process closes nothing
+        os._exit(0)  # as after a kill, no code closes the client
     os.waitpid(parent, 0)
     Client(InProcess(new_document()), path).close()
     for file in (done, until, started, start):

@@ -1,4 +1,4 @@
-"""The HTTP transport: a client with a real server, and the error that the client raises for each response."""
+"""A client uses the HTTP transport with a real server, and raises the right error for each response."""
 
 from __future__ import annotations
 

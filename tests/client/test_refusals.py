@@ -1,4 +1,4 @@
-"""A server has no record of the client, or refuses its requests. The client sends only some mutations again."""
+"""A server has no record of the client, or refuses its requests. No mutation is applied twice."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def test_what_a_former_client_confirmed_is_forgotten(client: Client, document: D
 
 
 def test_what_was_confirmed_is_remembered_up_to_16_mib_of_arguments_in_utf_8(client: Client) -> None:
-    """The client of the browser counts the same bytes: see `tests/web/confirmed.test.js`."""
+    """The browser client counts the same bytes (`tests/web/confirmed.test.js`)."""
     large = encode({"key": "list", "item": "漢" * (2 * 1024 * 1024)})  # 6 MiB
     with client.held() as local:
         with local._file.transaction() as connection:
@@ -210,7 +210,7 @@ def test_a_restarted_client_whose_group_is_anothers_leaves_it_with_what_is_pendi
 def test_a_client_that_lacks_a_right_for_a_while_keeps_its_group(
     client: Client, document: Document, transport: Scripted
 ) -> None:
-    """In another group the client could not send a mutation again whose answer was lost."""
+    """In another group the client could not send again a mutation whose answer was lost."""
     before = identity(client)
     lost = append(client, "lost")
     transport.faults = ["lost-request"]
@@ -265,7 +265,7 @@ def test_who_is_told_so_again_after_a_pull_goes_on_as_another(client: Client, tr
 
 
 def test_a_gap_is_filled_from_where_the_server_says(client: Client, document: Document, transport: Scripted) -> None:
-    """The server queued a mutation and lost it. At the next push the server asks for that mutation again."""
+    """The server queued a mutation, but then lost it. At the next push the server asks for the mutation again."""
     lost = append(client, 2)
     transport.pushed = [lambda request: Pushed([], queued=True)]
     client.sync()

@@ -83,7 +83,7 @@ def test_undo_does_not_undo_a_later_change(later: Step) -> None:
 
 
 def test_a_member_that_was_null_or_an_object_is_not_merged_back() -> None:
-    """A merge patch (RFC 7396) cannot set a member to null. It merges an object into the old object."""
+    """A merge patch (RFC 7396) cannot set a member to null. Such a patch merges an object into the old object."""
     document = new_document()
     client = Client(InProcess(document))
     client.mutate(*put({"title": {"old": 1}}))

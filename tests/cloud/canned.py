@@ -36,7 +36,7 @@ class CannedEndpoint:
         return reply
 
     def close(self) -> None:
-        """Do nothing: there is no connection."""
+        """Do nothing, since there is no connection."""
 
 
 def canned_client(*replies: Reply | Exception, clock: ManualClock | None = None) -> tuple[DynamoClient, CannedEndpoint]:

@@ -1,4 +1,4 @@
-"""The fixture for a store on AWS: on the shared emulators, or in the user's account."""
+"""The fixture for a store on AWS, which is on the shared emulators or in the user's account."""
 
 from __future__ import annotations
 

@@ -204,7 +204,7 @@ class Historian:
             except (Corrupt, Violation) as exc:
                 self._tell(Met(f"{type(exc).__name__}: {exc}", violation=True))
             except (Invalid, LimitExceeded) as exc:
-                # No operation of this program breaks a rule.
+                # This program makes no invalid request, so each of these errors is a violation.
                 self._tell(Met(f"{type(exc).__name__}: {exc}", violation=True))
             except StratalogError as exc:
                 self._tell(Met(exc.code))

@@ -62,7 +62,7 @@ class Left(msgspec.Struct, frozen=True):
     """The write ids of the log's own versions."""
 
     ancestors: Sequence[tuple[str, int]] = ()
-    """The ancestors of a fork, oldest first. Each has the last version that the fork takes from that ancestor."""
+    """The ancestors of a fork, oldest first, and the last version that the fork takes from each ancestor."""
 
 
 def run(dynamo: Emulator, objects: Emulator, *, records: int, processes: int, seed: int) -> Counter[str]:
@@ -290,7 +290,8 @@ def run_until(
 ) -> int:
     """Run a program that repeats histories until an event has happened often enough. Return 1 if a history failed.
 
-    ``history`` runs one history of so many records, processes and this seed, and returns the counts of its events.
+    ``history`` gets the number of records, the number of processes and the seed of one history. ``history`` runs that
+    history and returns the counts of the events.
     """
     parser = argparse.ArgumentParser(prog=program, description=description)
     parser.add_argument("--records", type=int, default=5000, help="the number of records that ends a history")

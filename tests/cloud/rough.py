@@ -94,7 +94,7 @@ class RealTime:
         self._late: list[threading.Timer] = []
 
     def switch(self) -> None:
-        """Do nothing: the operating system schedules the threads."""
+        """Do nothing, since the operating system schedules the threads."""
 
     def sleep(self, duration_ms: int) -> None:
         time.sleep(duration_ms / 1000)

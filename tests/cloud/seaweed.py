@@ -32,7 +32,7 @@ def client(emulator: Emulator) -> Any:
 
 
 def blobs_in(bucket: str, emulator: Emulator, prefix: str = "", clock: Clock | None = None) -> ObjectBlobs:
-    """Return blobs in the bucket, under ``prefix``. If it is empty, use a new prefix that no other test uses."""
+    """Return blobs in the bucket, under ``prefix``. If ``prefix`` is empty, use a new prefix."""
     prefix = prefix or new_id(SystemClock())
     return open_object_blobs(
         f"s3://{bucket}/{prefix}",

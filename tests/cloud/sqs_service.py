@@ -25,7 +25,7 @@ __all__ = ["Service", "ToldClock", "queue_on", "running"]
 
 
 class Service(msgspec.Struct, frozen=True):
-    """A client of a running SQS, and the file from which that SQS reads the time."""
+    """A client of a running SQS, and the file from which this SQS reads the time."""
 
     client: Any
     time: Path

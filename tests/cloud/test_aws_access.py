@@ -1,4 +1,4 @@
-"""Access to AWS by the environment alone: only where AWS's own tools would find the same."""
+"""`find_access` uses the environment alone if AWS's own tools would find the same access there."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_every_region_has_the_endpoint_of_aws_s_own_tools() -> None:
         access = find_access(region)
         by_environment += isinstance(access, EnvironmentAccess)
         assert access.dynamodb_url() == SessionAccess(region).dynamodb_url()
-    # China's and the government's regions have other domains or other rules, so botocore is asked for them.
+    # China's and the government's regions have other domains or other rules, so `find_access` asks botocore.
     assert 25 <= by_environment < len(regions)
 
 

@@ -37,7 +37,7 @@ def publish_or_die(copy, log):
 _Copy._publish = publish_or_die
 main()
 """
-"""The command line, killed after it has copied a document's blobs and entries, and before it writes the name."""
+"""A command line whose process dies after the copy of a document's blobs and entries, before the copy of its name."""
 
 
 @pytest.fixture

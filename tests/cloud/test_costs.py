@@ -94,7 +94,7 @@ def test_the_first_append_of_a_process_costs_two_read_units_and_one_write_unit(i
 
 
 def test_a_roll_over_costs_7_write_units_and_1_read_unit_more_than_an_append(index: Counted, store: Store) -> None:
-    """One transaction writes seal, segment, name and entry at 2 units each: 8 units and not 1.
+    """One transaction writes seal, segment, name and entry at 2 units each, which is 7 units more than an append.
 
     Before the transaction the log reads the name, for 1 read unit. The entries of a segment share these 7
     write units and 1 read unit. With 20 entries, as here, each entry costs 0.35 write units and 0.05 read units more.

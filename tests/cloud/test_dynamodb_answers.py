@@ -1,4 +1,4 @@
-"""The DynamoDB index with canned replies: errors and damaged replies that no emulator produces, and lost replies."""
+"""The DynamoDB index handles errors, lost replies and damaged replies. The replies are canned."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Writers of a log on a DynamoDB that throttles, loses and damages requests. `RoughEndpoint` injects these faults."""
+"""Writers of a log succeed although `RoughEndpoint` throttles, loses and damages requests to DynamoDB."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""HTTP connections: reused, closed, or lost at any point of a response. No request uses a broken connection."""
+"""An endpoint uses an open HTTP connection again, but not a connection that closed or broke during a response."""
 
 from __future__ import annotations
 
@@ -152,7 +152,7 @@ def test_a_server_whose_certificate_nobody_vouches_for_is_sent_nothing(tmp_path:
 
 
 def test_a_root_certificate_is_found_by_its_hash(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """OpenSSL names a root by the SHA-1 of its subject in canonical form, which has this subject's bytes."""
+    """OpenSSL names a root by the SHA-1 of its subject in canonical form. This subject is already in that form."""
     pem = certify(tmp_path)
     subject = x509.load_pem_x509_certificate(pem.read_bytes()).subject.public_bytes()[2:]
     name = f"{int.from_bytes(hashlib.sha1(subject).digest()[:4], 'little'):08x}.0"

@@ -1,4 +1,4 @@
-"""The creation of a table, the wait for the new table, existing tables, and the wait for credentials."""
+"""`create_table` waits for a new table and checks an existing table. `open_client` waits for credentials."""
 
 from __future__ import annotations
 

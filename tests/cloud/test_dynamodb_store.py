@@ -87,7 +87,7 @@ def test_a_deleted_document_gives_its_name_back(index: DynamoIndex) -> None:
 
 
 def test_many_writers_of_one_log_lose_nothing_and_leave_no_gap(index: DynamoIndex) -> None:
-    """Each writer has its own store, so that they share only the index. Segments roll over during the test."""
+    """Each writer has its own store, so that the writers share only the index. Segments roll over during the test."""
     log = store_on(index).create_log("acme", "plan")
     told: list[tuple[int, str]] = []
 

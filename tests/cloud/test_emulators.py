@@ -124,7 +124,7 @@ def test_dynamodb_local_is_the_users_own_copy(tmp_path: Path) -> None:
 def test_dynamodb_local_is_ready_when_it_refuses_a_request_without_a_signature(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The licence of DynamoDB Local forbids us to ship it. This test replaces it by a program with the same answers."""
+    """A licence forbids us to ship DynamoDB Local, so this test runs another program with the same answers."""
     java = tmp_path / "java"
     java.write_text(f"#!{sys.executable}\n{STAND_IN}")
     java.chmod(0o755)

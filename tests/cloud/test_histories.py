@@ -22,7 +22,7 @@ def test_what_processes_are_told_fits_what_they_leave_whatever_fails_and_dies(
 ) -> None:
     """Services throttle, delay and refuse requests, answers are lost, and the test kills processes.
 
-    With an odd seed the log has a state. The floor of such a log rises only to a snapshot.
+    With an odd seed the log stores states. The floor of such a log rises only to a snapshot.
     """
     met = run(aws, bucket, records=RECORDS, processes=PROCESSES, seed=seed)
     for what in ("acknowledged", "entries read", "kills"):

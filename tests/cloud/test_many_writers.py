@@ -30,7 +30,7 @@ WRITERS = PROCESSES * THREADS
 APPENDS = 4
 COMMITS = WRITERS * APPENDS
 WASTED_MAX = 6
-"""The limit of wasted puts for each commit. Usual values are 1 to 2, and higher on a busy machine."""
+"""The limit for the average number of wasted puts per commit. Usual values are 1 to 2, or more on a busy machine."""
 WASTED_BEHIND_QUEUE_MAX = 0.05
 WORKERS = 2
 
@@ -67,7 +67,7 @@ def test_64_writers_in_8_processes_lose_nothing_and_none_runs_out_of_time(
 def test_behind_the_queue_64_writers_waste_less_than_one_put_in_twenty(
     aws: Emulator, dynamo: Emulator, index: DynamoIndex, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Two workers share the queue. A document's pushes are one message group, and one worker at a time has a group."""
+    """Two workers share the queue. A document's pushes are one message group, which one worker at a time receives."""
     clock, client = SystemClock(), aws_client("sqs", session(), aws.url, RequestPolicy())
     blobs, urls = MemoryBlobs(clock), create_queues(client, new_id(SystemClock()))
 

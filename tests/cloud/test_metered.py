@@ -72,7 +72,7 @@ def test_what_is_counted_is_what_dynamodb_says_it_consumed(
 
 
 def test_a_documents_life_counts_the_same(index: DynamoIndex, metered: MeteredIndex) -> None:
-    """The workload: create, commits, a roll-over, a snapshot, a fork, an archive and a record."""
+    """The workload has a creation, commits, a roll-over, a snapshot, a fork, an archive and a record."""
     sums = []
     for one in (index, metered):
         clock = ManualClock()
@@ -99,9 +99,9 @@ def test_the_queue_counts_the_same_requests(sqs: Service) -> None:
 
 
 def play(index: Index, seed: int, size: int) -> list[object]:
-    """Run a hundred commits and as many reads.
+    """Run a hundred commits, each followed by a get and a query.
 
-    An item only grows, and a delete finds no item. The emulator miscounts other cases: see the module's docstring.
+    An item only grows, and a delete finds no item. The emulator miscounts other cases (see the module's docstring).
     """
     chance = random.Random(seed)
     answers: list[object] = []

@@ -35,7 +35,7 @@ KEY = f"organisation/document/{sha256(BODY).hex()}"
 
 
 def alter_object(blobs: Blobs, key: str, change: Change) -> bool:
-    """Replace the object under a blob's key, as another tool might do, or delete it."""
+    """Replace the object under a blob's key, as another tool might do, or delete the object."""
     assert isinstance(blobs, ObjectBlobs)
     changed = change(bytes(obstore.get(blobs._store, key).bytes()))
     if changed is None:

@@ -1,4 +1,4 @@
-"""The blobs of an object store that fails. No emulator produces these failures, so the replies are canned."""
+"""The blobs handle failures of an object store. No emulator produces these failures, so the replies are canned."""
 
 from __future__ import annotations
 

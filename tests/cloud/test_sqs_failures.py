@@ -1,4 +1,4 @@
-"""Messages while SQS fails. No emulator produces these failures, so the replies are canned."""
+"""The queue handles failures of SQS. No emulator produces these failures, so the replies are canned."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def make() -> Iterator[Make]:
 
 
 def taking(*results: str) -> Callable[[bytes], Reply]:
-    """Return the reply to a batch. For each message, ``results`` has an error code, or "" if SQS accepts it."""
+    """Return a function that replies to a batch. ``results`` has an error code for each message, or "" for no error."""
 
     def reply(body: bytes) -> Reply:
         ids = [entry["Id"] for entry in msgspec.json.decode(body)["Entries"]]

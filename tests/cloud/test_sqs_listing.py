@@ -38,7 +38,7 @@ class DeadQueue:
         return {}
 
     def close(self) -> None:
-        """Do nothing: there is no connection."""
+        """Do nothing, since there is no connection."""
 
     def _show(self, position: int, visible_ms: int) -> dict[str, Any]:
         self.visible_ms[position] = visible_ms

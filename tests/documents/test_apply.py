@@ -1,4 +1,4 @@
-"""Applying a batch: each mutation takes effect at most once, in order, and its outcome does not change later."""
+"""Each mutation of a batch takes effect at most once and in order, and its outcome does not change later."""
 
 from __future__ import annotations
 
@@ -56,8 +56,8 @@ def test_a_batch_is_one_version() -> None:
 
 
 def test_a_commit_leaves_nothing_to_a_later_garbage_collection() -> None:
-    # `gc.collect` counts the garbage of the whole process, including the garbage of earlier tests. So use a new
-    # process.
+    # `gc.collect` counts the garbage of the whole process, including the garbage of earlier tests. So this test
+    # uses a new process.
     run([sys.executable, "-c", GARBAGE], env=environment(), cwd=ROOT)
 
 

@@ -1,4 +1,4 @@
-"""Exceptions of a mutator: a rejection by the application, an unexpected fault, or a lack of resources."""
+"""An exception of a mutator is a rejection by the application, an unexpected fault, or a lack of resources."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ MERGED = Merged("replay/abcdefghijklmnop/5", 9, b"qrstuvwxyzabcdef")
 
 
 def grown(world: World) -> Document:
-    """A document whose entries hold puts, rejections, deletions, collected clients, a raised floor and a merge."""
+    """A document whose history has puts, rejections, deletions, collected clients, a raised floor and a merge."""
     document = world.create("p_4567")
     poison = Mutation(client="bob", name="poison", args={"text": "z" * 1500})
     document.apply([put("name", "My project"), put("Collection1/id1", large("id1", 400)), poison], author="ada")

@@ -13,7 +13,7 @@ STEPS_MAX = 40
 
 
 def before_answer(world: World, step: int, meanwhile: Callable[[], object]) -> list[int]:
-    """Run ``meanwhile`` between the read and the answer of query number ``step``.
+    """Run ``meanwhile`` after query number ``step`` has read its items and before it returns them.
 
     Return a list with the number of queries so far.
     """

@@ -1,4 +1,4 @@
-"""Reading history: the changes of a key, the difference between two versions, the version of a collection."""
+"""Reads of history: the changes of a key, the difference between two versions, and the version of a collection."""
 
 from __future__ import annotations
 

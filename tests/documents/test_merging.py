@@ -1,4 +1,4 @@
-"""Merging: the cases in which `merge` raises MergeConflict. Each mutation of a fork is merged only once."""
+"""`merge` merges each mutation once, and raises MergeConflict for a new rejection and for a fork that lost history."""
 
 from __future__ import annotations
 

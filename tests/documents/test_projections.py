@@ -1,4 +1,4 @@
-"""Projections: a read model whose checkpoint only moves forward, and whose effects are written once."""
+"""A projection is a read model, which moves its checkpoint only forward and writes the effects of an entry once."""
 
 from __future__ import annotations
 

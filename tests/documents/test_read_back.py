@@ -1,4 +1,4 @@
-"""Reading a state back reads every chunk, value and part from storage, even if a cache holds it."""
+"""`read_state_back` reads every chunk, value and part of a state from storage, even if they are in a cache."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Redaction of versions: the newest state stays, every copy of the values goes, and history reports the redaction."""
+"""A redaction keeps the newest state, removes each copy of the version's values, and is visible in the history."""
 
 from __future__ import annotations
 
@@ -335,7 +335,7 @@ def test_snapshots_that_were_deleted_before_another_process_changed_the_document
 def sealed() -> tuple[World, Document]:
     """Version 3 puts the secret, and version 6 overwrites it.
 
-    The log has snapshots at 3, 6 and 9. Only the snapshot at 3 holds the secret.
+    The log has snapshots at 3, 6 and 9. Only the snapshot at 3 contains the secret.
     """
     world = World(snapshot_entries_interval=3, segment_entries_target=100)
     document = world.create()

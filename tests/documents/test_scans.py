@@ -1,4 +1,4 @@
-"""Reading ranges and keys of a state that consists of a tree and later changes."""
+"""Reads of ranges and keys of a state that consists of a tree and later changes."""
 
 from __future__ import annotations
 

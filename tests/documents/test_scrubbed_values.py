@@ -1,6 +1,6 @@
 """If a scrub has read a value, `forget_below` only checks that the value exists.
 
-It reads all other values of the base.
+`forget_below` reads all other values of the base.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def test_a_value_of_several_parts_is_looked_up_too(monkeypatch: pytest.MonkeyPat
 
 
 def no_scrub(world: World, document: Document) -> None:
-    """Do nothing: no scrub has read the values."""
+    """Do nothing, so that no scrub has read the values."""
 
 
 def old_scrub(world: World, document: Document) -> None:

@@ -1,4 +1,4 @@
-"""Snapshots: their interval, retries, the order of old and new snapshots, and the base of a floor."""
+"""Tests of snapshots: the interval, retries, the order of old and new snapshots, and the base of a floor."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Commits between any two steps of a snapshot: every committed version reads correctly afterwards."""
+"""Commits may come between any two steps of a snapshot. Afterwards every committed version reads correctly."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The cached state that threads share: no older state replaces it, and it never moves onto an older snapshot."""
+"""No older state replaces the cached state of a handle, and this state never moves onto an older snapshot."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ STORY_SECONDS_MAX = 300
 
 @contextmanager
 def serving(app: Any, **options: Any) -> Iterator[str]:
-    """Serve an ASGI application with these options of uvicorn, and yield its URL."""
+    """Serve an ASGI application with ``options`` for uvicorn, and yield the server's URL."""
     with serve_on_loopback(app, **options) as server:
         yield server.url
 
@@ -31,7 +31,7 @@ def node_with(folder: Path) -> str:
 
 def find_chromium() -> str:
     found = next(filter(None, map(shutil.which, CHROMIUM)), None)
-    assert found, "the browser tests need Chromium; `make test` installs it as root; or apt-get install chromium"
+    assert found, "the browser tests need Chromium: run `make test` as root, or install the package chromium"
     return found
 
 
@@ -41,5 +41,5 @@ def told_stories(folder: Path, node: str) -> list[str]:
 
 
 def tell(folder: Path, node: str, *arguments: str) -> None:
-    """Run one story. An error in it fails the test."""
+    """Run one story. An error in the story fails the test."""
     run([node, "stories.mjs", *arguments], cwd=folder, seconds=STORY_SECONDS_MAX)

@@ -1,4 +1,4 @@
-"""The guide to a collaborative app. The tests write the guide's files to a folder, serve the app and use it."""
+"""These tests write the files of the guide to a collaborative app to a folder, serve the app and use the app."""
 
 from __future__ import annotations
 

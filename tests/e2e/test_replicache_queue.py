@@ -1,4 +1,4 @@
-"""Stories of the real Replicache client, with a server that queues its pushes for a worker."""
+"""Stories of the real Replicache client, with a server that queues the client's pushes for a worker."""
 
 from __future__ import annotations
 

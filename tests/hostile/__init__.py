@@ -1,4 +1,4 @@
-"""Many kinds of attacks on one server, which must keep serving honest callers: ``python -m tests.hostile``.
+"""``python -m tests.hostile`` makes many kinds of attacks on one server, which must still serve honest callers.
 
 The server runs on one core, and all callers run on another core. The first run has no attacks, for comparison.
 

@@ -32,7 +32,7 @@ class Run(msgspec.Struct, frozen=True):
     log_bytes: int
     pokes: int
     attacks: dict[str, int]
-    """Name of an attack → number of its requests."""
+    """The number of requests of each attack, by the attack's name."""
     is_running: bool = True
 
 

@@ -1,4 +1,6 @@
-"""Many requests with many live connections. After a warm-up, memory, descriptors and response times must not grow.
+"""Send many requests while many live connections are open.
+
+After a warm-up, the server's memory, descriptors and response times must not grow.
 
 ``python -m tests.hostile.endurance --requests 1000000 --connections 1000``. The exit code is 0 if nothing grew and no
 request failed.
@@ -34,7 +36,7 @@ CALLERS = 8
 CALLERS_AT_ONCE = 64
 KEYS = 50
 PUSH = 1
-"""The kind of a request that pushes. A caller sends six kinds of requests in turn."""
+"""The position of the push among the six kinds of requests that a caller sends in turn."""
 BYTES_GROWTH_MAX = 1.1
 P99_GROWTH_MAX = 1.5
 
@@ -140,7 +142,7 @@ class _Caller:
 
 
 def _is_committed(answer: bytes) -> bool:
-    """Return whether a push was committed with effect. The first callers and the later callers share some pushes."""
+    """Return whether the server committed a push now or before. Two callers of the same name repeat some pushes."""
     pushed = msgspec.json.decode(answer, type=Pushed)
     return [outcome.status in ("applied", "seen") for outcome in pushed.outcomes] == [True]
 

@@ -35,7 +35,7 @@ class Honest(msgspec.Struct):
     health_seconds: list[float] = []
     errors: list[str] = []
     acknowledged: dict[str, set[tuple[str, str]]] = {}
-    """Document → key and value of each write that the server acknowledged."""
+    """The key and value of each write that the server acknowledged, by the document's name."""
     pokes: int = 0
     label: str = "run"
     """The prefix of the client names and of the written values. Each run has its own prefix."""
@@ -50,7 +50,7 @@ class Honest(msgspec.Struct):
                 await self._write(caller, name, self.label, [(f"n/{number}", "new") for number in range(KEYS)])
 
     async def listen(self, port: int, number: int, ready: asyncio.Semaphore) -> None:
-        """Keep one live connection until the task is cancelled. An earlier end counts as an error."""
+        """Keep one live connection until the task is cancelled. Record an error if the connection ends earlier."""
         name, token = DOCUMENTS[number % len(DOCUMENTS)], HONEST_TOKENS[number % len(HONEST_TOKENS)]
         url = f"ws://127.0.0.1:{port}{FOLDER}/{name}/live"
         try:

@@ -31,7 +31,7 @@ class HttpCaller:
             self.close()
             if not is_reused:
                 raise
-        # The server closed the idle connection while this call began to use it. So try once more on a new connection.
+        # The server may have closed the idle connection just before this call used it. So try a new connection.
         try:
             return await self._exchange(request)
         except (OSError, EOFError):

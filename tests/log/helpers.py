@@ -1,4 +1,4 @@
-"""Logs in memory with a manual clock. Their index counts its calls, and its commits fail as a test scripts them."""
+"""Logs in memory with a manual clock. The index counts its calls, and a test scripts the faults of commits."""
 
 from __future__ import annotations
 

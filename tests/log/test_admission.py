@@ -1,4 +1,4 @@
-"""Quotas: admission compares the measured usage, plus the amounts admitted since, with an organisation's limits."""
+"""Admission compares an organisation's quotas with the measured usage plus the amounts admitted since then."""
 
 from __future__ import annotations
 
@@ -205,7 +205,7 @@ def test_two_threads_do_not_both_get_the_last_room() -> None:
 
 
 def test_refusals_of_two_organisations_at_once_are_both_counted() -> None:
-    """The first refusal is counted. Where another thread could run meanwhile, it counts a second one."""
+    """If the lock is free while the admission counts the first refusal, the test makes the second refusal then."""
     admission = Admission(MemoryIndex(), ManualClock(), lambda organisation: Quotas(documents_max=0))
 
     def refused(organisation: str) -> None:

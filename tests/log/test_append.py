@@ -1,4 +1,4 @@
-"""Appending: versions, expected versions, shared commits, the number of requests, and lost answers."""
+"""Tests of appends: versions, expected versions, shared commits, the number of requests, and lost answers."""
 
 from __future__ import annotations
 

@@ -303,7 +303,8 @@ def test_a_snapshot_of_a_forgotten_version_keeps_a_log_without_states_from_nothi
     fill(log, 10)
     attributes = {"c": 0, "w": "slow", PLAIN.tag: b"by somebody slow", "h": log.hash_at(2)}
     raise_floor(log, 8)
-    # Earlier releases could store a snapshot below the floor. `put_snapshot` now refuses it, so commit it directly.
+    # Earlier releases could store a snapshot below the floor. `put_snapshot` now refuses such a snapshot, so this test
+    # commits the item directly.
     log.environment.index.commit([Put(Item(snapshots_partition(log.record.prefix), fixed(2), attributes))])
     clock_of(log.environment).sleep(DUE_SECONDS)
     assert free_segments(log) == 2

@@ -1,4 +1,4 @@
-"""Bodies: a read checks that the body has the size that its reference gives."""
+"""A read of a body checks that the body has the size that its reference gives."""
 
 from __future__ import annotations
 

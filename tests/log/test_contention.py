@@ -1,6 +1,6 @@
-"""Contention: a lone writer reads nothing.
+"""A writer without rivals appends without a read.
 
-A writer that would probably lose reads first. Each loss doubles the writer's wait.
+A writer that would probably lose a race reads the head first. Each lost race doubles the writer's wait.
 """
 
 from __future__ import annotations

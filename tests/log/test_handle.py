@@ -24,7 +24,7 @@ def other(log: Log) -> Log:
 
 
 def delay_query(log: Log, meanwhile: Callable[[], object]) -> None:
-    """Run ``meanwhile`` between the read of the next query and its answer."""
+    """Run ``meanwhile`` after the next query has read its items and before the query returns them."""
     index = scripted(log.environment)
     query = index.query
 

@@ -1,4 +1,4 @@
-"""Input limits: each violation raises a typed error, whose details hold the value, the limit, or both."""
+"""Input beyond a limit raises a typed error. The error's details contain the value, the limit, or both."""
 
 from __future__ import annotations
 

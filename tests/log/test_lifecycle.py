@@ -1,4 +1,4 @@
-"""The life of a log: creation, deletion, re-creation, forks, and the items that a sweep leaves."""
+"""Tests of the creation, deletion, re-creation and forks of logs, and of the items that a sweep leaves."""
 
 from __future__ import annotations
 
@@ -245,7 +245,7 @@ def test_a_creation_whose_log_is_deleted_before_its_answer_came_is_not_called_re
 
 
 def test_a_creation_whose_log_may_have_been_swept_is_unknown() -> None:
-    """The first commit takes effect after the writer has looked for it. The writer freezes in the second commit."""
+    """The first commit takes effect after the writer looked for its result. The second commit freezes the writer."""
     environment = new_place()
 
     def frozen(index: ScriptedIndex, writes: Sequence[Write]) -> None:

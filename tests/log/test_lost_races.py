@@ -1,4 +1,4 @@
-"""Calls that lose every race against other writers: they back off, and end after the time budget of a write."""
+"""Calls that lose every race against other writers back off, and end after the time budget of a write."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ COMMITS_MAX = 500
 
 
 def always_change_the_log(index: ScriptedIndex, writes: Sequence[Write]) -> None:
-    """Change the name record before this commit and before every later one."""
+    """Change the name record before this commit and before every later commit."""
     index.script = [always_change_the_log]
     assert index.calls["commit"] < COMMITS_MAX
     change_the_log(index, writes)

@@ -1,4 +1,4 @@
-"""An app snapshot is stored in parts. A part that two versions share is written once. The collector keeps all parts."""
+"""A log stores app snapshots in parts, and writes a part of two versions once. The collector keeps all parts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Redaction of entries: the events are erased, the chain still verifies, and no item refers to a copy of the events."""
+"""Redaction erases an entry's events. The chain still verifies, and no item refers to a copy of the events."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ from tests.log.helpers import (
 
 SECRET = b"a person's name"
 CHANGES = 500
-"""So many changes of another process end the writer's time, if the writer waits before each try."""
+"""The number of changes by another process. The writer waits before each try, so its time ends before the last one."""
 
 
 def grown(secret: bytes = SECRET, **settings: Any) -> Log:
-    """A log of nine entries. The third entry holds the secret."""
+    """A log of nine entries. The third entry contains the secret."""
     log = new_log(segment_entries_target=4, **settings)
     fill(log, 2)
     log.append(event(secret), author="Ada", principal="u-1", write_id="w-3", expected=2)
@@ -59,7 +59,7 @@ def other_process(log: Log) -> Log:
 
 
 def held(log: Log, secret: bytes = SECRET) -> bool:
-    """Return whether any item in the index still holds the secret."""
+    """Return whether any item in the index still contains the secret."""
     index: Any = scripted(log.environment).backend
     partitions = index._partitions.values()
     attributes = [value for part in partitions for item in part.items.values() for value in item.attributes.values()]

@@ -1,4 +1,4 @@
-"""The floor: a log forgets the entries below it, and a snapshot (the base) must exist before the floor rises."""
+"""A log forgets the entries below its floor. A log with states needs a snapshot, the base, before its floor rises."""
 
 from __future__ import annotations
 

@@ -248,7 +248,7 @@ def lose_archives(log: Log) -> None:
 def test_entries_that_do_not_give_their_damaged_archive_again_are_not_freed() -> None:
     """Both the archive and one entry are damaged. Earlier code freed all entries, and no record named the new archive.
 
-    Once the entry is repaired, the archive is made anew.
+    After the test repairs the entry, the log writes the archive again.
     """
     log = new_log(segment_entries_target=4)
     fill(log, 6)
@@ -281,7 +281,7 @@ def test_a_segment_that_is_freed_while_its_lost_archive_is_made_anew_is_not_dama
         clock_of(log.environment).sleep(DUE_SECONDS)
         free_segments(other(log))
 
-    # The pages of the segments, of the check that the segment is unchanged, and of its entries.
+    # `free_segments` reads three pages: the segments, the first segment again, and the entries of that segment.
     scripted(log.environment).before_page = [lambda: None, lambda: None, forget]
     assert free_segments(log) == 0
     assert data(log, after=9) == expected_data(10)[9:]

@@ -109,7 +109,7 @@ class Busy:
         self.rival.close()
 
     def interfere(self, commit: object) -> None:
-        """Call ``commit`` before each commit of the store outside a turn. ``commit`` writes in the rival process."""
+        """Call ``commit``, which writes in the rival process, before each of the store's commits outside a turn."""
         index = self.store.environment.index
         real = index.commit
         running = False

@@ -1,4 +1,4 @@
-"""Blobs of a commit: a writer that slept since its puts writes the blobs again before the commit.
+"""A writer that slept after its puts of blobs writes the blobs again before the commit.
 
 If a blob cannot be put again, the writer does not commit.
 """
@@ -25,7 +25,7 @@ LONG = " ".join(map(str, range(1000)))
 
 
 class SleepyBlobs:
-    """A blob store whose next put calls ``sleep`` before its answer. Once ``failure`` is set, every put raises it."""
+    """A blob store whose next put calls ``sleep`` before its answer. Every put raises ``failure``, if it is set."""
 
     def __init__(self, backend: MemoryBlobs) -> None:
         self.backend = backend
@@ -68,7 +68,7 @@ class Sleeper:
     """A log of six entries. After the next put of a blob the writer sleeps longer than the observation rule allows."""
 
     def __init__(self, failure: StratalogError | None = None) -> None:
-        """If ``failure`` is given, every put after the sleep raises it."""
+        """If ``failure`` is given, every put after the sleep raises ``failure``."""
         self.clock = ManualClock()
         self.index, self.blobs = ScriptedIndex(), SleepyBlobs(MemoryBlobs(self.clock))
         settings = LogSettings(segment_entries_target=4, body_inline_bytes_max=64)

@@ -1,4 +1,4 @@
-"""A write id is bound to its request: a retry of that request finds its entry, and any other use is a conflict."""
+"""A write id belongs to one request. A retry of the request finds its entry. Another request is a conflict."""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@ import assert from "node:assert/strict";
 /** The client of the movies page. */
 const clientOf = (page) => page.evaluateHandle(async () => (await import("/web/movies/movies.js")).client);
 
-/** Run a task in the page, with its client and an argument. */
+/** Run a task in the page, with the page's client and an argument. */
 export const evaluate = async (page, task, argument) => page.evaluate(task, [await clientOf(page), argument]);
 
 /** Wait until a task in the page returns a true value. */

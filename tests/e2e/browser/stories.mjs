@@ -286,7 +286,7 @@ const stories = {
     await leaving.close();
     // Chromium releases the lock of a closed tab a little later. Until the release, no tab may take over its mutations.
     await until(staying, async () => (await navigator.locks.query()).held.length <= 2);
-    // Neither tab has its own mutations to push. `lose` aborts the first two pushes, counted over both tabs.
+    // `staying` and `bystander` have no mutations of their own. `lose` aborts the first two pushes of these tabs.
     let pushes = 0;
     const lose = (route) => (++pushes <= 2 ? route.abort() : route.continue());
     await Promise.all([staying, bystander].map((tab) => tab.route("**/push", lose)));

@@ -46,7 +46,7 @@ STORIES = [
 
 
 class Connection(H11Protocol):
-    """A connection of the server. The class keeps the open connections by client address, for `Cutting` to abort."""
+    """A connection of the server. The class keeps all open connections, so that `Cutting` can abort them."""
 
     transports: ClassVar[dict[Any, asyncio.Transport]] = {}
 
@@ -60,7 +60,7 @@ class Connection(H11Protocol):
 
 
 class Cutting:
-    """An ASGI application with the server and the files of the page. A story can make it lose the answers to pushes."""
+    """An ASGI application with the server and the files of the page. A story can lose the answers to its pushes."""
 
     def __init__(self, store: Store) -> None:
         self._app: Any = create_app(store)
