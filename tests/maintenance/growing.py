@@ -26,7 +26,7 @@ LARGE = 3000
 
 
 def grow(store: stratalog.Store, chance: Random, steps: int, *, without: Step | None = None) -> None:
-    """Do ``steps`` random operations, none of kind ``without``. Skip refused operations."""
+    """Do ``steps`` random operations, but never the operation ``without``. Ignore operations that the store refuses."""
     for _ in range(steps):
         step = chance.choice([step for step in STEPS if step is not without])
         with suppress(StratalogError):

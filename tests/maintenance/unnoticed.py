@@ -9,7 +9,7 @@ from __future__ import annotations
 __all__ = ["DELETED", "UNNOTICED", "UNNOTICED_BY_STATE"]
 
 DELETED = "(deleted)"
-"""The loss of the whole item."""
+"""The name of the loss of a whole item, in the place of an attribute's name."""
 
 REVISION = "its revision"  # only the condition of the next change compares this counter
 TIME_AND_ID = "its time and id"  # only people read the time, and the id is random
@@ -63,5 +63,5 @@ UNNOTICED_BY_STATE: dict[str, set[str]] = {
 }
 """Further phrases of the page, about damage that verification cannot notice in some states of a store.
 
-Each phrase holds for every attribute of the object.
+Each phrase applies to every attribute of the object.
 """

@@ -165,7 +165,7 @@ def test_an_upload_of_an_hour_is_spared_by_the_collector(world: World) -> None:
 
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_a_body_whose_commit_was_slow_is_put_again(world: World, when: str) -> None:
-    """The collector runs between the upload and the commit. The pointer must not dangle."""
+    """The collector runs between the upload and the commit. The pointer must not refer to a deleted blob."""
 
     def slow(commit: object) -> None:
         assert callable(commit)

@@ -60,7 +60,7 @@ class Used:
         return draw.choice((None, True, draw.randrange(-5, 100), 2.5, large, large.encode(), f"é{draw.random()}"))
 
     def again(self, value: Any) -> Any:
-        """Return the value as another encoder may leave it: other key order, tuples, floats, other types of bytes."""
+        """Return an equal value in another form: with another order of keys, tuples, floats or other types of bytes."""
         draw = self.draw
         if isinstance(value, dict):
             names = draw.sample(list(value), len(value))

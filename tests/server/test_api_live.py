@@ -1,4 +1,4 @@
-"""Live connections: presence, and pokes about new versions. Another process may commit a version."""
+"""Live connections: presence, and pokes about new versions, also about versions that another process commits."""
 
 from __future__ import annotations
 

@@ -74,7 +74,7 @@ class Device:
     def learn(self, request: Push, pushed: Pushed) -> None:
         """Record the outcomes of a push, and begin again after the outcome `collected`.
 
-        The other outcomes leave the pending mutations unchanged: only a pull confirms mutations.
+        The other outcomes leave the pending mutations unchanged, because only a pull confirms mutations.
         """
         self.outcomes += [(request.origin, outcome) for outcome in pushed.outcomes]
         statuses = {one.status for one in pushed.outcomes if one.client in self.clients}

@@ -185,7 +185,7 @@ def check_merged(fork: Truth, target: Truth, *, refused: bool) -> None:
 
 
 def check_projected(rows: Iterable[Item], truth: Truth) -> None:
-    """Check that a finished projection has one row for each entry: its version and its number of mutations."""
+    """Check that a finished projection has one row for each entry, with the entry's version and number of mutations."""
     found = [(row.attributes["v"], row.attributes["n"]) for row in rows]
     expected = [(version, len(read_commit(entry).mutations)) for version, entry in truth.entries.items()]
     if found != expected:

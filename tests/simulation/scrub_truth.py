@@ -22,7 +22,7 @@ class ScrubTruth:
         """``clock`` is exact.
 
         The clocks of processes may differ from it by `SCRUB_CLOCKS_SECONDS_MAX`. So `noticeable` lets a proof trust a
-        read for that much longer.
+        read for `SCRUB_CLOCKS_SECONDS_MAX` longer.
         """
         self._clock = clock
         self._read_ms: dict[str, int] = {}
