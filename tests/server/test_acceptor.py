@@ -176,7 +176,7 @@ def test_a_turn_refuses_as_many_connections_as_it_would_set_up(many: Listening) 
     async def story() -> None:
         async with Setups(many, connections_max=4).accepting():
             await asyncio.sleep(0)
-            # # An address may use a quarter of the four connections, so the loop refuses every connection after the
+            # An address may use a quarter of the four connections, so the loop refuses every connection after the
             # first.
             assert many.accepts == 1 + SETUPS_PER_TURN_MAX
 

@@ -231,7 +231,7 @@ def test_a_line_that_a_full_disk_cuts_is_counted_and_the_next_one_is_whole(
 def test_lines_left_out_are_a_metric(tmp_path: Path) -> None:
     with audited(tmp_path, per_second=1) as client:
         counted = [client.get("/metrics", headers=ADA).text for _ in range(4)]
-    # # The logs use a stopped clock, so a log writes one line of a caller and omits the later lines.
+    # The logs use a stopped clock, so a log writes one line of a caller and omits the later lines.
     counts = [0, 0, 1, 2]
     for text, count in zip(counted, counts, strict=True):
         assert f'stratalog_log_lines_omitted_total{{log="access"}} {count}.0' in text

@@ -328,7 +328,7 @@ def test_calls_that_begin_together_are_charged_before_they_end() -> None:
     assert expected == pytest.approx(0.1, rel=0.01)
     # A second call of any pool waits, even before the first call has ended.
     assert pace.may_begin_at(ADA, now) == pytest.approx(now + expected / CALLER_COMPUTED_SHARE_MIN)
-    # # `begin` takes seconds from the bucket, but none from a bucket at its lowest level. `end` gives back at most the
+    # `begin` takes seconds from the bucket, but none from a bucket at its lowest level. `end` gives back at most the
     # seconds that `begin` took.
     for taken in [pace.begin(ADA, now) for _ in range(20)]:
         pace.end(ADA, taken, taken, now)

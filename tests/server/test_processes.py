@@ -118,7 +118,7 @@ def test_connections_to_different_processes_see_each_other(tmp_path: Path) -> No
         first = server.listen(0)
         show(first, "ada")
         assert shown(first) == ["ada"]
-        # # Until now, the second process has no listener of the document. So it requests the states of the first
+        # Until now, the second process has no listener of the document. So it requests the states of the first
         # process.
         second = server.listen(1)
         assert shown(second) == ["ada"]

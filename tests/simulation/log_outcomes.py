@@ -94,7 +94,7 @@ def _check_done(change: Change, log: LogTruth) -> None:
     elif change.kind == "delete":
         if log.deleted is None or not change.sent < log.deleted <= change.answered:
             raise Violation("deleted", "an acknowledged deletion did not happen during its call", change=change)
-    # # The floor of a fork can be the floor of an ancestor, below the fork's own first version.
+    # The floor of a fork can be the floor of an ancestor, below the fork's own first version.
     elif not log.floor_at(change.sent) <= change.value <= max(log.floor_at(change.answered), log.first - 1):
         raise Violation("floor", "a returned floor was not valid at any time during the call", change=change)
 

@@ -13,7 +13,7 @@ from tests.simulation.world_folder import FolderWorld
 
 __all__ = ["MUTANTS"]
 
-# # Look up the functions of `files` at each call, because the simulation replaces their `os`, `fcntl` and `open` during
+# Look up the functions of `files` at each call, because the simulation replaces their `os`, `fcntl` and `open` during
 # a seed.
 files: Any = files_module
 

@@ -90,7 +90,7 @@ def _see_no_field(self: Any) -> None:
 
 def _mutant(name: str, apply: Planting, *caught_by: str) -> Mutant:
     def planted() -> AbstractContextManager[None]:
-        # # The simulation inserts yield points once. A function that a bug has replaced by then would never get yield
+        # The simulation inserts yield points once. A function that a bug has replaced by then would never get yield
         # points.
         interleaving()
         return apply()

@@ -32,7 +32,7 @@ class Ended(Exception):
 
 
 class Interrupter:
-    """Interrupts threads during their calls of a handle: at most ``count`` times in all, and at most once in each call."""
+    """Interrupts threads during their calls of a handle: at most ``count`` times, and at most once in each call."""
 
     def __init__(self, scheduler: Scheduler, count: int) -> None:
         self.inside: list[Actor] = []

@@ -67,7 +67,7 @@ class Traveller(Device):
         return taken
 
     def check_seen(self, histories: Mapping[int, Any]) -> None:
-        """Check that each state fits the history of the place that answered, and that the state lacks the lost changes."""
+        """Check that each state fits the history of the place that answered, and lacks the lost changes."""
         for shown in self.shown:
             history = histories[id(shown.place)]
             entry = history.entries.get(shown.version)

@@ -274,7 +274,7 @@ class BackupWorld:
         time_ms = sorted(times)[len(times) // 2]
         cut = store_over(CutIndex(backup.environment, time_ms=time_ms), place, place.manifest(), SETTINGS)
         try:
-            # # Open all documents first. A log that forgot its history of that time raises VersionForgotten, and so do
+            # Open all documents first. A log that forgot its history of that time raises VersionForgotten, and so do
             # its forks.
             documents = {line.id: cut.document(ORGANISATION, line.id) for line in cut.list(ORGANISATION)}
             for name, document in documents.items():

@@ -239,7 +239,7 @@ class _Life:
         self.world.scheduler.counts.bump(commit.told.value)
 
     def read(self) -> None:
-        """Read all items and record them for the checks: a reader may see only durable items."""
+        """Read all items and record them for the checks. A reader may see only durable items."""
         for item in self.database.index.query("p"):
             self.world.witnessed[item.sort] = item
         self._pause()

@@ -71,7 +71,7 @@ class AwayBlobs:
         return self._blobs.delete(key, stamp)
 
     def close(self) -> None:
-        """Do nothing: the backend outlives its processes."""
+        """Do nothing, because the backend outlives its processes."""
 
     def _reach(self) -> None:
         if self._world.is_away():
