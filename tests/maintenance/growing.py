@@ -34,7 +34,7 @@ def grow(store: stratalog.Store, chance: Random, steps: int, *, without: Step | 
 
 
 def told(store: stratalog.Store) -> dict[str, Any]:
-    """Return the answers of the public queries about everything in the store."""
+    """Return the answers of all public queries about the content of the store."""
     answers: dict[str, Any] = {}
     for organisation in store.organisations():
         for line in store.list(organisation):

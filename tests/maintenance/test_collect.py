@@ -161,7 +161,7 @@ def stopping(after: int) -> Callable[[], bool]:
 
 
 def a_family_with_garbage() -> tuple[Document, set[str]]:
-    """Return a document with snapshots of several chunks, a fork and orphans, and the keys of the orphans."""
+    """Return a document and the keys of its orphans. The document has a fork, and snapshots of several chunks."""
     document = a_document()
     for number in range(60):
         put(document, f"notes/{number}", "small" * 30)
@@ -305,7 +305,7 @@ def with_a_full_segment() -> Document:
 
 
 def lose_the_archive(document: Document) -> None:
-    """Let time pass and run a collection, which deletes the archive, since nothing refers to the archive yet."""
+    """Let time pass, and run a collection. It deletes the archive, because no item refers to the archive yet."""
     age(document)
     assert any("/archive/" in key for key in collect_family(document.log.environment, owner(document)).garbage)
 

@@ -250,9 +250,9 @@ def test_a_target_that_went_on_by_itself_is_refused(
 def test_a_target_that_went_on_is_refused_also_where_it_began_a_segment(
     entries: int, source: stratalog.Store, target: stratalog.Store
 ) -> None:
-    """With one of the four counts, the newest entry ends a segment.
+    """For one of the four values of ``entries``, the newest entry is the last of its segment.
 
-    The append to the target then begins another segment.
+    Then the append to the target begins another segment.
     """
     for number in range(entries):
         source.log("acme", "log-00").append(stratalog.Event("seen", number))
@@ -280,7 +280,7 @@ def test_a_source_that_goes_on_meanwhile_is_copied_by_another_run(
 
 
 def test_a_copy_that_is_not_its_source_is_found_out(source: stratalog.Store, target: stratalog.Store) -> None:
-    """The target stores other bytes than it received."""
+    """The target's index changes the events that it receives."""
     put = target.environment.index.commit
 
     def commit(writes: Sequence[Write], *blobs: Any) -> None:

@@ -1,4 +1,4 @@
-"""An inspection finds and names damage of every kind of stored object, and reports no intact object."""
+"""An inspection finds and names damage of every kind of stored object, and reports no intact object as damaged."""
 
 from __future__ import annotations
 

@@ -224,7 +224,7 @@ The order of walks depends on the loaded modules, so the number is high.
 
 """
 
-# Hypothesis does not shrink a failing walk: the walk is short enough to read, and shrinking takes minutes.
+# Hypothesis does not shrink a failing walk, because the walk is short enough to read and shrinking takes minutes.
 WALK = settings(
     max_examples=300, stateful_step_count=15, deadline=None, phases=(Phase.explicit, Phase.reuse, Phase.generate)
 )

@@ -1,4 +1,4 @@
-"""Reads write nothing, so they hide no damage. The quick verification names each lost chunk."""
+"""A read of a store writes nothing, so a read hides no damage. The quick verification names each lost chunk."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Repair rebuilds damaged objects from intact objects.
 
-It names the objects that it cannot rebuild, and deletes nothing.
+Repair names the objects that it cannot rebuild, and deletes nothing.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from __future__ import annotations
 __all__ = ["DELETED", "UNNOTICED", "UNNOTICED_BY_STATE"]
 
 DELETED = "(deleted)"
-"""The name of the loss of a whole item, in the place of an attribute's name."""
+"""A key of `UNNOTICED` that means the loss of a whole item, and not damage of one attribute."""
 
 REVISION = "its revision"  # only the condition of the next change compares this counter
 TIME_AND_ID = "its time and id"  # only people read the time, and the id is random

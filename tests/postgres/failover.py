@@ -101,8 +101,8 @@ def await_true(condition: Callable[[], bool]) -> None:
 @contextmanager
 def replicating_pair(options: Sequence[str] = ("-c fsync=off",)) -> Iterator[Pair]:
     """Run a primary and its synchronous standby until the end of the block."""
-    # The setting is an argument of both servers. So a promoted standby acknowledges no commit that its own standby
-    # lacks.
+    # Both servers get the setting as an argument. So a promoted server waits for its own standby before it acknowledges
+    # a commit.
     synchronous = (*options, "-c synchronous_standby_names=*")
     with postgres_server(synchronous) as primary, postgres_server(synchronous, primary) as standby:
         yield Pair(primary, standby)

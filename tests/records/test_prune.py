@@ -151,7 +151,7 @@ def test_a_blob_of_a_lost_race_goes_when_it_is_old(world: World) -> None:
     def fail(commit: object) -> None:
         raise KeyboardInterrupt
 
-    world.index.blob_bytes_max = 0  # the writer then puts the body before the commit
+    world.index.blob_bytes_max = 0  # so the writer puts the body before the commit
     world.index.script = [fail]
     with pytest.raises(KeyboardInterrupt):
         world.records.put("b1", large(9))

@@ -1,8 +1,8 @@
 """A simulation of hubs: several server processes use one store. Their hints are lost, repeated and late.
 
-Each process has a `Hub` with listeners, and commits. With half of the seeds (``with_hints``), no hint is lost, every
-commit sends a hint, and the hubs never poll. So the hints alone must bring every listener to the newest version. With
-the other seeds, hints are lost at random, and a program without a server commits too. So polling must bring every
+Each process has a `Hub` with listeners, and makes commits. With half of the seeds (``with_hints``), no hint is lost,
+every commit sends a hint, and the hubs never poll. So the hints alone must bring every listener to the newest version.
+With the other seeds, hints are lost at random, and a program without a server commits too. So polling must bring every
 listener to the newest version.
 """
 

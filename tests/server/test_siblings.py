@@ -1,4 +1,4 @@
-"""The messages between the processes of a server: their limits, and answers that do not come."""
+"""The messages between the processes of a server: their limits, and missing answers."""
 
 from __future__ import annotations
 

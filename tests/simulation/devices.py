@@ -51,7 +51,7 @@ class Device:
         self.outcomes: list[tuple[str, Outcome]] = []
         self.rejections: list[tuple[str, Rejection]] = []
         self.groups: dict[str, str] = {}
-        """Client → group, for every client that the device ever used."""
+        """The group of every client that the device ever used."""
 
         self.inbox: list[tuple[Push | Pull, Any]] = []
         self.life = 0

@@ -1,4 +1,4 @@
-"""Creations, forks, deletions and raised floors: check their answers against the journal."""
+"""Checks of the answers about creations, forks, deletions and raised floors, against the journal."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Change:
         return result
 
     def may_have(self, moment: int) -> bool:
-        """Return whether the outcome allows that the call's commit took effect at ``moment``.
+        """Return whether the call's commit may have taken effect at ``moment``, according to the call's outcome.
 
         A floor may have risen even if the call raised NotFound, because another call may delete the log before the
         answer.

@@ -58,7 +58,7 @@ class Interrupter:
 
 
 class Handle:
-    """A log, with or without a document on it, that the threads of one process share."""
+    """A log that the threads of one process share, and a document on the log, if the world has a document."""
 
     def __init__(self, log: Log, document: Document | None, interrupter: Interrupter, *, calm: bool) -> None:
         self.log = log

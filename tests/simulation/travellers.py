@@ -37,7 +37,7 @@ class Traveller(Device):
         self.arrived: list[tuple[Place, Push | Pull, Any]] = []
         self.made: set[str] = set()
         self.lost: dict[str, tuple[Place, int]] = {}
-        """Change → the place and the version of the answer that named the change as lost."""
+        """Maps each lost change to the place and the version of the answer that named the change as lost."""
 
         self.shown: list[Shown] = []
         self._numbers: dict[tuple[str, int], str] = {}

@@ -53,7 +53,10 @@ BURST_SECONDS_MAX = 0.2
 
 
 class _Begun(msgspec.Struct, frozen=True):
-    """A log or record when a backup begins. ``part`` names its family or record in the backup's failures."""
+    """The state of a log or record when a backup begins.
+
+    ``part`` names its family or record in the backup's failures.
+    """
 
     part: str
     incarnation: str
@@ -266,7 +269,7 @@ class BackupWorld:
                 raise Violation("backup is the history", f"{history} has another hash than the live store at {found}")
 
     def _check_cut(self, backup: Store, place: BackupRepository) -> None:
-        """Check the backup as of a time in the middle, if all logs still have their history of that time."""
+        """Check the backup as of the median time of its entries, if all logs still have their history of that time."""
         logs = [backup.log(ORGANISATION, line.id) for line in backup.list(ORGANISATION)]
         times = [entry.created_ms for log in logs for entry in log.read(max(log.floor(), log.first))]
         if not times:

@@ -1,7 +1,7 @@
 """The world of one machine's disk: threads that share a SQLite database and a folder of blobs, and power failures.
 
-A client changes a document in the same store. Every answer promises durability. So every seed ends with one more power
-failure, and the checkers read the store after that failure.
+A client changes a document in the same store. Every acknowledged write must be durable. So every seed ends with one
+more power failure, and the checkers read the store after that failure.
 """
 
 from __future__ import annotations

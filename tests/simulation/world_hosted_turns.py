@@ -7,7 +7,7 @@ Turns are a hint, so no entry may get lost even if turns fail. The world also ch
 
 - Every writer commits within a bounded number of round trips.
 - No writer writes a mark too early. Each mark stops a writer at most once, and for a bounded time.
-- A lone writer pays for its commits and for a few looks.
+- A lone writer pays only for its commits and for a few looks.
 """
 
 from __future__ import annotations

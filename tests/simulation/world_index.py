@@ -1,4 +1,4 @@
-"""The smallest world: several writers append to one gapless sequence, with only the index and its condition.
+"""The smallest world: several writers append to one gapless sequence, with only the index and a condition on each put.
 
 The world tests the simulation itself. Its `append` shows in a few lines how the real log appends.
 """

@@ -153,7 +153,7 @@ class SyncWorld:
             self._attempt(process, MAIN, partial(collect, self.devices[0]))
 
     def mallory(self, process: Process) -> None:
-        """Attack: pull for other groups, push as one of their clients or as a guest, and push under a reserved name."""
+        """Attack: pull for the devices' groups, push as their clients or as a guest, and push under a reserved name."""
         while self.turns.take("mallory"):
             process.clock.sleep(5 * process.clock.random())
             device = choose(process.clock, self.devices)

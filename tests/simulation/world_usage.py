@@ -46,7 +46,7 @@ FAILURES = (Unavailable, OutcomeUnknown, Conflict, NotFound, QuotaExceeded)
 
 
 class _Doubt(msgspec.Struct):
-    """A creation in doubt: the time of its request, and the time when a check first found the object, else None."""
+    """A creation in doubt: the time of its request, and the time when a check first found the object, or None."""
 
     sent_ms: int
     found_ms: int | None = None
