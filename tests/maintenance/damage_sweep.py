@@ -1,7 +1,7 @@
 """Damage the stored objects of a store, directly in the storage. Check that an inspection names each damaged object.
 
 ``python -m tests.maintenance.damage_sweep`` sweeps a full store in memory and a full store in a folder. A full store
-has objects of every kind. The sweep damages one object at a time: it deletes the object, replaces its bytes with the
+has objects of every kind. The sweep damages one object at a time. It deletes the object, replaces its bytes with the
 bytes of another object, truncates its bytes, or flips a bit. The sweep skips objects that the store no longer needs.
 """
 

@@ -26,7 +26,7 @@ UNNOTICED: dict[str, dict[str, str]] = {
         "r": REVISION,
         "m": "when it was marked",  # verification notices a missing mark
         "b": "that the version of its base is missing",  # verification notices a wrong version
-        "d": "that its entries are gone from the index",  # verification reads the entries instead
+        "d": "that its entries are gone from the index",  # verification reads the entries, and not this attribute
     },
     "snapshot": {"c": TIME_AND_ID, "w": TIME_AND_ID},
     "end marker": {"c": TIME_AND_ID, "w": TIME_AND_ID},

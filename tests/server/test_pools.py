@@ -1,4 +1,4 @@
-"""Pools: calls of one kind cannot block calls of another kind. One caller or document cannot block the others."""
+"""Pools: calls of one kind cannot block calls of another kind. One caller or document cannot block others."""
 
 from __future__ import annotations
 

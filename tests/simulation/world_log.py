@@ -269,7 +269,7 @@ class LogWorld:
             tell(Answered.ACKNOWLEDGED, entry.version)
 
     def _expected(self, process: Process, log: Log) -> int | None:
-        """Return the expected version: mostly None, else the newest acknowledged version or the handle's known head."""
+        """Return the expected version: mostly None, or the newest acknowledged version or the handle's known head."""
         if process.clock.random() < 0.7:
             return None
         if process.clock.random() < 0.5:

@@ -1,6 +1,6 @@
 """The world of processes that share a file: lock files are real, and processes stop, crash and receive Ctrl-C.
 
-Turns are only a hint, so a fault of the turnstile endangers no data. But turns must be useful: only one process has the
+Turns are only a hint, so a fault of the turnstile endangers no data. But turns must be useful. Only one process has the
 turn, waiting processes get the turn in order, and no process waits longer than the bound. The docstring of
 `stratalog.backends.turnstile` explains the door and the room.
 """
