@@ -1,7 +1,8 @@
-"""Damage each stored object in each way, directly in the storage, and check that an inspection names the object.
+"""Damage the stored objects of a store, directly in the storage. Check that an inspection names each damaged object.
 
-``python -m tests.maintenance.damage_sweep`` damages each object that a full store still needs. A full store has objects
-of every kind. The program sweeps a full store in memory and a full store in a folder.
+``python -m tests.maintenance.damage_sweep`` sweeps a full store in memory and a full store in a folder. A full store
+has objects of every kind. The sweep damages one object at a time. It deletes the object, replaces its bytes with the
+bytes of another object, truncates its bytes, or flips a bit. The sweep skips objects that the store no longer needs.
 """
 
 from __future__ import annotations
@@ -41,8 +42,8 @@ POSITIONS = 6
 class Sweep(msgspec.Struct):
     """The results of a sweep, counted by kind of object and kind of damage.
 
-    ``unnoticed`` counts damages that no inspection can notice. The sweep does not plant them. ``missed`` has a line for
-    each planted damage that an inspection did not name.
+    ``unnoticed`` counts damages that no inspection can notice. The sweep does not plant these damages. ``missed`` has a
+    line for each planted damage that an inspection did not name.
     """
 
     planted: Counter[str]
@@ -59,7 +60,10 @@ class Place(Protocol):
 
 
 class StoredObject(msgspec.Struct, frozen=True):
-    """One item or blob. ``replace(body)`` stores other bytes as the object. ``replace(None)`` deletes the object."""
+    """One item or blob.
+
+    ``replace(body)`` stores the bytes ``body`` in place of the object. ``replace(None)`` deletes the object.
+    """
 
     kind: str
     key: str
@@ -174,7 +178,10 @@ def _blob_object(key: str, body: bytes, replace: Callable[[bytes | None], None])
 
 
 def sweep(store: stratalog.Store, place: Place, draw: Random, per_kind: int | None = None) -> Sweep:
-    """Damage needed objects in each way, one at a time. If given, ``per_kind`` limits the objects of each kind."""
+    """Damage the needed objects one at a time, with each kind of damage.
+
+    ``per_kind`` limits the objects of each kind.
+    """
     assert inspect_all(store) == ()
     objects = [each for each in place.objects() if _is_needed(store, each)]
     draw.shuffle(objects)
@@ -199,7 +206,7 @@ def _plant(store: stratalog.Store, target: StoredObject, way: str, body: bytes |
         damages = inspect_all(store)
         if target.key not in {damage.key for damage in damages}:
             result.missed.append(f"{target.kind} {target.key}: {way}: {[damage.key for damage in damages]}")
-    except Exception as exc:  # noqa: BLE001 - any error here means that the damage was not named
+    except Exception as exc:  # noqa: BLE001 - an inspection that raises does not name the damage
         result.missed.append(f"{target.kind} {target.key}: {way}: raised {exc!r}")
     finally:
         target.replace(target.body)
@@ -250,15 +257,15 @@ def _cannot_be_noticed(store: stratalog.Store, target: StoredObject, body: bytes
         return False
     changed = {name for name in attributes.keys() | damaged.keys() if damaged.get(name) != attributes.get(name)}
     if target.kind == "name record" and "d" in attributes:
-        return "d" not in changed  # only the deletion mark of a deleted log matters
+        return "d" not in changed  # in the name record of a deleted log, an inspection checks only the deletion mark
     return changed <= known.keys()
 
 
 def _is_last(store: stratalog.Store, item: Item) -> bool:
-    """Return whether no inspection can notice the loss of a version or an entry.
+    """Return True if no inspection can notice the loss of this record version or log entry.
 
-    No other object names the newest version of a record. No other object names the newest entry of a log, unless a
-    snapshot has the same version. An inspection also ignores the loss of an entry that an archive contains.
+    No other object refers to the newest version of a record. No other object refers to the newest entry of a log,
+    unless a snapshot has the same version. An inspection also ignores the loss of an entry that an archive contains.
     """
     kind, index = item_kind(item), store.environment.index
     if kind == "record version":
@@ -268,7 +275,7 @@ def _is_last(store: stratalog.Store, item: Item) -> bool:
     prefix, _, first = item.partition.rpartition("/")
     segment = segment_holding(index, prefix, int(first))
     if segment is not None and segment.marked_ms:
-        return True  # the segment waits to be freed, and its archive contains the entry
+        return True  # the log will free the segment, and the segment's archive contains the entry
     following = index.get(item.partition, number(parse_number(item.sort) + 1))
     is_named = index.get(f"{prefix}/snapshots", item.sort) is not None
     return following is None and not is_named and item.partition.endswith(f"/{_last_segment(store, prefix)}")
@@ -279,7 +286,7 @@ def _last_segment(store: stratalog.Store, prefix: str) -> int:
 
 
 def _is_unreferred(store: stratalog.Store, target: StoredObject) -> bool:
-    """Return whether no other stored object would show that this object is missing."""
+    """Return True if no inspection can notice that this object is missing."""
     assert target.item is not None
     partition, sort = target.item.partition, target.item.sort
     organisation = partition.partition("/")[0]
@@ -309,7 +316,7 @@ def _record_of(store: stratalog.Store, partition: str) -> Any:
 def _is_needed(store: stratalog.Store, target: StoredObject) -> bool:
     """Return whether the store still needs the object.
 
-    The store does not need the objects of a segment that waits to be freed. But if the segment has an archive, the
+    The store does not need the objects of a segment that is marked for freeing. But if the segment has an archive, the
     store needs the record and the entries of the segment.
     """
     if target.item is None:
@@ -365,7 +372,7 @@ def sweeps(seed: int, per_kind: int | None = None) -> Iterator[tuple[str, Sweep]
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Print the damages planted and found. Return 1 if an inspection missed a damage."""
+    """Print the planted damages and the missed damages. Return 1 if an inspection missed a damage."""
     parser = argparse.ArgumentParser(prog="python -m tests.maintenance.damage_sweep")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--per-kind", type=int, default=None)

@@ -38,7 +38,7 @@ def full_store(url: str | Path) -> stratalog.Store:
 
 
 def _text(seed: int, size: int) -> str:
-    """Return a random text, so that compression leaves it large. Each seed gives another text."""
+    """Return a random text, which compresses badly. Each seed gives a different text."""
     clock = ManualClock(seed=seed + 1)
     return clock.random_bytes(size // 2).hex()
 

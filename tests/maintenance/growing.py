@@ -26,7 +26,7 @@ LARGE = 3000
 
 
 def grow(store: stratalog.Store, chance: Random, steps: int, *, without: Step | None = None) -> None:
-    """Do ``steps`` random operations, none of kind ``without``. Skip refused operations."""
+    """Do ``steps`` random operations, but never the operation ``without``. Ignore operations that the store refuses."""
     for _ in range(steps):
         step = chance.choice([step for step in STEPS if step is not without])
         with suppress(StratalogError):
@@ -34,7 +34,7 @@ def grow(store: stratalog.Store, chance: Random, steps: int, *, without: Step | 
 
 
 def told(store: stratalog.Store) -> dict[str, Any]:
-    """Return the answers of the public queries about everything in the store."""
+    """Return the answers of all public queries about the content of the store."""
     answers: dict[str, Any] = {}
     for organisation in store.organisations():
         for line in store.list(organisation):

@@ -161,7 +161,7 @@ def stopping(after: int) -> Callable[[], bool]:
 
 
 def a_family_with_garbage() -> tuple[Document, set[str]]:
-    """Return a document with snapshots of several chunks, a fork and orphans, and the keys of the orphans."""
+    """Return a document and the keys of its orphans. The document has a fork, and snapshots of several chunks."""
     document = a_document()
     for number in range(60):
         put(document, f"notes/{number}", "small" * 30)
@@ -256,9 +256,9 @@ def test_a_fork_made_while_the_family_is_marked_keeps_what_its_parent_lets_go() 
     environment = document.log.environment
 
     def hand_on() -> None:
-        """Fork the fork while the collection reads the document.
+        """Fork ``first`` while the collection reads the document.
 
-        The first fork then forgets a value that the second fork needs.
+        Then ``first`` forgets a value that ``second`` needs.
         """
         second = first.fork("second")
         for number in range(8):
@@ -277,7 +277,8 @@ def test_a_value_that_moves_into_the_base_while_its_log_is_marked_stays() -> Non
     """The collection must read segments before snapshots.
 
     Suppose that the collection read the snapshots first. No snapshot refers to the value yet. The log could then forget
-    the segment with the value. Only a new base would refer to the value, and the collection would not read that base.
+    the segment with the value. Only a new base snapshot would refer to the value, and the collection would not read
+    that base.
     """
     document = a_document()
     put(document, "notes/a", LONG)
@@ -304,7 +305,7 @@ def with_a_full_segment() -> Document:
 
 
 def lose_the_archive(document: Document) -> None:
-    """Let time pass and run a collection, which deletes the archive, since nothing refers to the archive yet."""
+    """Let time pass, and run a collection. It deletes the archive, because no item refers to the archive yet."""
     age(document)
     assert any("/archive/" in key for key in collect_family(document.log.environment, owner(document)).garbage)
 
@@ -316,7 +317,8 @@ def refuse(key: str, body: bytes) -> None:
 def test_an_archive_whose_writer_slept_is_put_again_before_a_mark_names_it() -> None:
     """The writer pauses after it reads the archive back, and a collection deletes the archive.
 
-    While the writer commits the mark, it cannot put a blob.
+    During the commit of the mark that names the archive, the blob store refuses every put. So the writer must put the
+    archive again before this commit.
     """
     document = with_a_full_segment()
     index, blobs = document.log.environment.index, document.log.environment.blobs
@@ -338,7 +340,7 @@ def test_an_archive_whose_writer_slept_is_put_again_before_a_mark_names_it() -> 
 
 
 def test_an_archive_that_was_collected_before_its_mark_landed_is_made_anew() -> None:
-    """The commit of the mark takes long. A collection deletes the archive, and the writer fails to put it again."""
+    """A collection deletes the archive while the commit of the mark is under way. The writer fails to put it again."""
     document = with_a_full_segment()
     index, blobs = document.log.environment.index, document.log.environment.blobs
 
@@ -364,7 +366,10 @@ def reopened(document: Document) -> Document:
 
 
 def test_what_a_newer_base_took_over_stays_though_the_one_being_read_went() -> None:
-    """Between two reads of a collection, the log forgets its base, and another collection deletes the base's chunks."""
+    """Between two reads of a collection, the log forgets its base snapshot.
+
+    Another collection deletes the snapshot's chunks.
+    """
     document = a_document()
     fill_notes(document, "before")
     put(document, "notes/a", LONG)
@@ -401,9 +406,10 @@ def forget_all(document: Document) -> None:
 
 
 def test_snapshots_are_asked_for_one_by_one() -> None:
-    """A page of several snapshots could miss a newer snapshot that the log makes during the read of the page.
+    """The collection must query one snapshot at a time.
 
-    Only that newer snapshot may still refer to values of a snapshot on the page.
+    Suppose that it queried a page of several snapshots. The log can make a newer snapshot during the read of the page.
+    The page lacks this snapshot, but it may be the only snapshot that still refers to a value.
     """
     document = a_document(segment_entries_target=100)
     for number in range(70):

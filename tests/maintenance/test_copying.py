@@ -1,4 +1,4 @@
-"""A copy answers every query as its source does, for any store and after any interruption of the copy."""
+"""A copy of a store answers every query as its source does, for any store and after any interruption of the copy."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ def test_a_copy_tells_what_its_source_tells(seed: int, steps: int) -> None:
     assert told(target) == told(source)
     again = copy_store(source, target)
     assert (again.items_written, again.blobs_written) == (0, 0)
-    # Do not sweep. After the source has swept a deleted log, nothing shows a copy that the target's log came from the
-    # source.
+    # Do not run the sweep here. After the source has swept a deleted log, a copy finds no proof that the target's log
+    # came from the source.
     grow(source, chance, steps, without=FREE)
     copy_store(source, target)
     assert told(target) == told(source)
@@ -250,7 +250,10 @@ def test_a_target_that_went_on_by_itself_is_refused(
 def test_a_target_that_went_on_is_refused_also_where_it_began_a_segment(
     entries: int, source: stratalog.Store, target: stratalog.Store
 ) -> None:
-    """With one of the four counts, the head ends a segment. The target's append then begins the next segment."""
+    """For one of the four values of ``entries``, the newest entry is the last of its segment.
+
+    Then the append to the target begins another segment.
+    """
     for number in range(entries):
         source.log("acme", "log-00").append(stratalog.Event("seen", number))
     copy_store(source, target)
@@ -277,7 +280,7 @@ def test_a_source_that_goes_on_meanwhile_is_copied_by_another_run(
 
 
 def test_a_copy_that_is_not_its_source_is_found_out(source: stratalog.Store, target: stratalog.Store) -> None:
-    """The target stores other bytes than it received."""
+    """The target's index changes the events that it receives."""
     put = target.environment.index.commit
 
     def commit(writes: Sequence[Write], *blobs: Any) -> None:

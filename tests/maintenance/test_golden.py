@@ -1,4 +1,4 @@
-"""The export format is fixed: the golden export can be imported, and the same document gives the same lines."""
+"""The export format is fixed. The library imports the golden export, and the same document gives the same lines."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ def test_an_import_keeps_the_history_s_hash() -> None:
 def test_an_import_whose_bodies_differ_is_another_history_and_names_the_old_one() -> None:
     document = written()
     lines = exported(document).splitlines(keepends=True)
-    lines[3] = re.sub(rb'"hash":"[0-9a-f]*"', b'"hash":"%s"' % (b"0" * 64), lines[3])  # a hash of other bytes
+    lines[3] = re.sub(rb'"hash":"[0-9a-f]*"', b'"hash":"%s"' % (b"0" * 64), lines[3])  # the hash of other bytes
     last = json.loads(lines.pop())
     last["sha256"] = hashlib.sha256(b"".join(lines)).hexdigest()
     export = b"".join(lines) + json.dumps(last).encode() + b"\n"

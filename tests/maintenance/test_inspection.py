@@ -1,4 +1,4 @@
-"""An inspection finds and names damage of every kind of stored object, and reports no intact object."""
+"""An inspection finds and names damage of every kind of stored object, and reports no intact object as damaged."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ def test_an_entry_that_cannot_be_applied_is_named_by_the_key_of_its_item(
 
 @pytest.mark.parametrize("name", ["digest", "count"])
 def test_a_base_whose_root_was_altered_is_named(name: str) -> None:
-    """Only the chunks of a base, and the entry that names the base, prove the root of the base."""
+    """Only the chunks of a base snapshot, and the entry that refers to the snapshot, prove the snapshot's root."""
     with stratalog.open("memory:", clock=ManualClock()) as store:
         handle = store.create("acme", "plan")
         for row in range(ROWS):

@@ -539,7 +539,7 @@ def test_the_waiting_mark_of_a_record_goes_and_a_newer_one_stays() -> None:
 
 
 class StaleMark:
-    """An index whose reads return an older mark, as eventually consistent reads may."""
+    """An index whose reads return an older mark. An eventually consistent read may return such a mark."""
 
     def __init__(self, index: Index, older: Item) -> None:
         self.commit = index.commit

@@ -1,4 +1,4 @@
-"""Under any policy, and after a kill at any point, maintenance deletes nothing that is still needed.
+"""Maintenance deletes no data that is still needed, under any policy and after a kill at any point.
 
 Bugs planted in retention and collection show that these tests can fail. These tests run one process at a time. The
 simulation tests concurrent processes.
@@ -81,7 +81,7 @@ class Killing(MemoryIndex):
 
 
 class MaintainMachine(RuleBasedStateMachine):
-    """Documents, forks, a plain log and a record, each with its expected content."""
+    """Documents, forks, a log and a record, each with its expected content."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -139,7 +139,10 @@ class MaintainMachine(RuleBasedStateMachine):
         self.clock.sleep(seconds)
 
     def lose_archives(self) -> None:
-        """Delete the archives of segments that no pass may free yet: the index still has all of their entries."""
+        """Delete the archives of segments that no pass may free yet.
+
+        The index still has all entries of these segments.
+        """
         for name in [*self.states, "events"]:
             log = self.store().log("acme", name)
             for segment in list_segments(self.index, log.record.prefix):
@@ -215,9 +218,13 @@ def oldest(log: Log) -> int:
 
 
 HUNT_WALKS_MAX = 3000
-"""The limit of a search for a planted bug. The order of walks depends on the loaded modules, so the limit is high."""
+"""The number of walks after which the search for a planted bug ends.
 
-# Hypothesis does not shrink a failing walk: the walk is short enough to read, and shrinking takes minutes.
+The order of walks depends on the loaded modules, so the number is high.
+
+"""
+
+# Hypothesis does not shrink a failing walk, because the walk is short enough to read and shrinking takes minutes.
 WALK = settings(
     max_examples=300, stateful_step_count=15, deadline=None, phases=(Phase.explicit, Phase.reuse, Phase.generate)
 )

@@ -1,4 +1,4 @@
-"""Reads write nothing, so they hide no damage. The quick verification names each lost chunk."""
+"""A read of a store writes nothing, so a read hides no damage. The quick verification names each lost chunk."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def test_each_lost_chunk_is_named_and_stays_lost(
 
 
 def test_a_quick_verification_names_each_lost_chunk_that_a_whole_one_names() -> None:
-    """The full store has forks, snapshots, and a base at a floor."""
+    """The full store has forks, snapshots, and a base snapshot at a floor."""
     with full_store("memory:") as store:
         histories = [HistoryName("log", "acme", listing.id) for listing in store.list("acme")]
         named = 0
@@ -148,7 +148,7 @@ def chunks_of_snapshot(document: Document, version: int) -> set[str]:
 
 
 def test_the_snapshot_behind_a_redacted_version_is_read_from_the_store(store: stratalog.Store) -> None:
-    """Only the snapshot's stored bytes show its state: entries cannot be replayed past a redacted version."""
+    """Only the snapshot's stored bytes show its state, because entries cannot be replayed past a redacted version."""
     document = store.document("acme", "plan")
     document.mutate("put", {"key": "cells/secret", "value": "secret"})
     document.mutate("del", {"key": "cells/secret"})

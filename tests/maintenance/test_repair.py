@@ -1,6 +1,6 @@
 """Repair rebuilds damaged objects from intact objects.
 
-It names the objects that it cannot rebuild, and deletes nothing.
+Repair names the objects that it cannot rebuild, and deletes nothing.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def test_chunks_and_archives_are_made_of_entries(how: str) -> None:
         for key in (*keys, f"{log.record.owner}/archive/{archive}"):
             damage_blob(store.environment.blobs, key, how)  # type: ignore[arg-type]
         assert "archive" in {damage.kind for damage in repair_all(store).repaired}
-        assert {damage.kind for damage in inspect_all(store)} <= {"chunk", "snapshot"}  # damage of a base at a floor
+        assert {damage.kind for damage in inspect_all(store)} <= {"chunk", "snapshot"}  # repair cannot rebuild a base
 
 
 def test_a_snapshot_is_made_again_and_what_is_not_derivable_is_named() -> None:
@@ -136,7 +136,7 @@ def test_no_snapshot_is_made_again_below_a_floor_that_rose_meanwhile() -> None:
 
 
 def test_a_base_is_not_made_of_itself() -> None:
-    """The entries before a base are forgotten, so the base's state cannot be computed from other objects."""
+    """No other object gives the state of a base snapshot, because the log has forgotten the entries before it."""
     with stratalog.open("memory:", clock=ManualClock()) as store:
         document = store.create("acme", "plan")
         for row in range(100):

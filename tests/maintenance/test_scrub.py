@@ -1,4 +1,4 @@
-"""Each pass of the scrub reads a share of the blobs, so that a round reads all blobs within the given days.
+"""The scrub reads all blobs within a given number of days. Each pass of the scrub reads a share of the blobs.
 
 A pass reports each damaged blob as a failure.
 """

@@ -65,11 +65,11 @@ class Stored:
                 yield from self.index.query(partition)
 
     def _counts(self, item: Item) -> bool:
-        """Return whether an item counts.
+        """Return whether the measurement counts an item.
 
-        The progress of collections and measurements does not count. The name record of a deleted log does not count.
-        The end marker of a deleted log does not count after the sweep of the log. The name record and the end marker
-        are never deleted.
+        The measurement counts neither the progress of collections and measurements nor the name record of a deleted
+        log. After the sweep of a deleted log, the measurement no longer counts the log's end marker. The library never
+        deletes name records and end markers.
         """
         owner = item.partition.removeprefix("acme/").split("/")[0]
         if owner in SHARED:

@@ -9,7 +9,7 @@ from __future__ import annotations
 __all__ = ["DELETED", "UNNOTICED", "UNNOTICED_BY_STATE"]
 
 DELETED = "(deleted)"
-"""The loss of the whole item."""
+"""A key of `UNNOTICED` that means the loss of a whole item, and not damage of one attribute."""
 
 REVISION = "its revision"  # only the condition of the next change compares this counter
 TIME_AND_ID = "its time and id"  # only people read the time, and the id is random
@@ -26,7 +26,7 @@ UNNOTICED: dict[str, dict[str, str]] = {
         "r": REVISION,
         "m": "when it was marked",  # verification notices a missing mark
         "b": "that the version of its base is missing",  # verification notices a wrong version
-        "d": "that its entries are gone from the index",  # verification reads the entries instead
+        "d": "that its entries are gone from the index",  # verification reads the entries, and not this attribute
     },
     "snapshot": {"c": TIME_AND_ID, "w": TIME_AND_ID},
     "end marker": {"c": TIME_AND_ID, "w": TIME_AND_ID},
@@ -63,5 +63,5 @@ UNNOTICED_BY_STATE: dict[str, set[str]] = {
 }
 """Further phrases of the page, about damage that verification cannot notice in some states of a store.
 
-Each phrase holds for every attribute of the object.
+Each phrase applies to every attribute of the object.
 """

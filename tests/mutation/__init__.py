@@ -1,8 +1,9 @@
-"""Mutation testing: make one small change of the library's source at a time and check whether a test notices it.
+"""Mutation testing: make one small change of the library's source at a time and check whether a test notices the
+change.
 
 Modules
 -------
 sites     the possible changes (mutants) of a module
-plan      the commands that test a changed module, the narrowest first
+plan      the commands that test a changed module, the most specific tests first
 campaign  runs a random sample of mutants in copies of the checkout
 """

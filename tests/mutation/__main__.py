@@ -48,10 +48,10 @@ def parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m tests.mutation", description=__doc__)
     parser.add_argument("--sample", type=int, default=300, help="the number of mutants to draw")
     parser.add_argument("--seed", type=int, default=1, help="the seed of the sample and of random tests")
-    parser.add_argument("--results", type=Path, default=Path("mutation.jsonl"), help="file to write or resume")
+    parser.add_argument("--results", type=Path, default=Path("mutation.jsonl"), help="results file to write or resume")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
-    parser.add_argument("--trust", action="store_true", help="skip the check that tests pass unchanged")
-    parser.add_argument("--share", type=float, default=0.9, help="the share of mutants that must be noticed")
+    parser.add_argument("--trust", action="store_true", help="skip the check that the tests pass without a change")
+    parser.add_argument("--share", type=float, default=0.9, help="the share of mutants that the tests must notice")
     return parser
 
 

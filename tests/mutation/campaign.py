@@ -1,6 +1,7 @@
 """Run a random sample of mutants in parallel, in copies of the checkout.
 
-Results are lines of JSON in a file. A later run with the same file tries only the mutants that have no result there.
+Results are lines of JSON in a file. A later run with the same file tries only the mutants that have no result in the
+file.
 """
 
 from __future__ import annotations
@@ -47,7 +48,10 @@ def draw_sample(root: Path, size: int, seed: int) -> list[Mutant]:
 
 
 def check_unchanged(root: Path, mutants: Sequence[Mutant], seed: int) -> None:
-    """Test one module of each package, parsed and unparsed but unchanged. Raises RuntimeError if a test fails."""
+    """Parse and unparse one module of each package without a change, and test it.
+
+    Raises RuntimeError if a test fails.
+    """
     with copies_of(root, 1) as copies:
         copy = copies.get()
         for path in {Path(mutant.path).parts[2]: mutant.path for mutant in mutants}.values():

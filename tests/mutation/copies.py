@@ -43,7 +43,7 @@ def copies_of(root: Path, count: int) -> Iterator[SimpleQueue[Path]]:
 def status_of(copy: Path, command: Sequence[str], variables: Mapping[str, str] | None = None) -> int | None:
     """Run a command on the copy's own sources. Return its exit status, or None if it ran longer than `SECONDS_MAX`.
 
-    ``variables`` are added to the command's environment.
+    The function adds ``variables`` to the command's environment.
     """
     sources = [copy / "src", *sorted(copy.glob("apps/*/src")), copy]
     environment = {

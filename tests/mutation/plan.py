@@ -1,4 +1,4 @@
-"""The commands that test a changed module, narrowest first.
+"""The commands that test a changed module, the most specific tests first.
 
 If a few test files import the module or have its name, the first command runs these files. The next command runs the
 tests of the module's package. The next commands run random tests, and the last command runs the tests of behaviour. A
@@ -27,7 +27,7 @@ PARTS = {
 
 FOLDERS = "backends cli client documents log maintenance records server tampering tree"
 BEHAVIOUR = (*(f"tests/{name}" for name in FOLDERS.split()), "tests/test_bad_input.py", "tests/test_store.py")
-"""The tests that run last. No test of the source text is among them, because such a test would notice any change."""
+"""The tests that run last. Tests of the source text are left out, because each of them would notice any change."""
 
 FILES_FIRST_MAX = 12
 SEEDS = 400

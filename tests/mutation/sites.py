@@ -168,7 +168,7 @@ def _may_be_left_out(statement: ast.stmt) -> bool:
     """Return whether a mutant may leave the statement out.
 
     A mutant never leaves out a docstring. A mutant never leaves out the assignment of a name, since any test that runs
-    the code would notice.
+    the code would notice the change.
     """
     match statement:
         case ast.Expr(value=ast.Constant()):

@@ -3,7 +3,7 @@
     python -m tests.postgres.failover --records 6000 --processes 5 --failovers 20 --seed 1
 
 Two servers replicate synchronously: the primary acknowledges a commit once its standby has the commit. A failover
-crashes the primary, promotes the standby, and makes the old primary a standby of the new one. Checkers compare the
+crashes the primary, promotes the standby, and makes the old primary a standby of the new primary. Checkers compare the
 records of the processes with the log. The exit code is 0 if all records agree with the log.
 """
 
@@ -34,7 +34,7 @@ class Pair:
 
     def __init__(self, primary: PostgresServer, standby: PostgresServer) -> None:
         self.url = primary.url_with(standby)
-        """Names both servers, the first primary first."""
+        """The URL names both servers. The server that is the primary at the start comes first."""
 
         self.primary = primary
         self.standby = standby
@@ -45,17 +45,17 @@ class Pair:
         return psycopg.connect(self.primary.url, autocommit=True)
 
     def fail_over(self, mode: str = "immediate") -> None:
-        """Stop the primary in this mode and promote the standby."""
+        """Stop the primary in the given mode and promote the standby."""
         self.primary.stop(mode)
         self.promote()
 
     def promote(self) -> None:
-        """Promote the standby. The other server becomes its standby, so it must have stopped."""
+        """Promote the standby, and make the old primary its standby. The old primary must have stopped."""
         self.standby.promote()
         self.rejoin()
 
     def rejoin(self) -> None:
-        """Make the stopped primary a standby of the standby, which has been promoted."""
+        """Make the stopped primary a standby of the promoted server."""
         self.primary, self.standby = self.standby, self.primary
         self.standby.create(self.primary)
         self.standby.start()
@@ -68,14 +68,14 @@ class Pair:
             connection.execute("SELECT pg_reload_conf()")
 
     def pause_replay(self) -> None:
-        """Let the standby receive commits without showing them."""
+        """Let the standby receive commits without replaying them."""
         self._on_standby("SELECT pg_wal_replay_pause()")
 
     def resume_replay(self) -> None:
         self._on_standby("SELECT pg_wal_replay_resume()")
 
     def await_flush(self) -> None:
-        """Wait until the standby has stored everything that the primary has."""
+        """Wait until the standby has flushed all of the primary's WAL to disk."""
         with closing(self.connect()) as connection:
             await_true(lambda: connection.execute(FLUSHED).fetchall() == [(True,)])
 
@@ -90,7 +90,7 @@ class Pair:
 
 
 def await_true(condition: Callable[[], bool]) -> None:
-    """Wait until the condition is true. Raises TimeoutError."""
+    """Wait until the condition is true. Raises TimeoutError after `STANDBY_SECONDS_MAX`."""
     until = time.monotonic() + STANDBY_SECONDS_MAX
     while not condition():
         if time.monotonic() > until:
@@ -101,22 +101,24 @@ def await_true(condition: Callable[[], bool]) -> None:
 @contextmanager
 def replicating_pair(options: Sequence[str] = ("-c fsync=off",)) -> Iterator[Pair]:
     """Run a primary and its synchronous standby until the end of the block."""
-    # The setting is an argument of both servers. So a promoted standby acknowledges no commit that only it has.
+    # Both servers get the setting as an argument. So a promoted server waits for its own standby before it acknowledges
+    # a commit.
     synchronous = (*options, "-c synchronous_standby_names=*")
     with postgres_server(synchronous) as primary, postgres_server(synchronous, primary) as standby:
         yield Pair(primary, standby)
 
 
 def run(*, records: int, processes: int, seed: int, failovers_share: float = 1.0) -> Counter[str]:
-    """Run until the processes have ``records`` records in all. Return the counts of events. Raises Violation.
+    """Run until the processes have made ``records`` records in all. Return the counts of events. Raises Violation.
 
-    The run kills a process after every few hundred records. At a share of ``failovers_share`` of the kills, the run
-    also fails over to the standby. About half of the failovers follow a crash of the primary. The others follow a fast
-    shutdown.
+    The run kills a process after every few hundred records. After each kill, the run fails over to the
+    standby with probability ``failovers_share``. About half of the failovers crash the primary. The other failovers
+    shut the primary down in the fast mode.
     """
     chance = random.Random(seed)
     failovers = 0
-    # A server that syncs each commit would take much longer. A crash of a process needs no sync to lose nothing.
+    # A server that syncs each commit would take much longer. Without a sync, a crash of the server's processes still
+    # loses no data.
     with replicating_pair() as pair:
 
         def disturb() -> None:
@@ -130,7 +132,7 @@ def run(*, records: int, processes: int, seed: int, failovers_share: float = 1.0
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run histories until there were enough failovers. Return 1 if a history failed."""
+    """Run histories until the given number of failovers has happened. Return 1 if a history failed."""
 
     def history(records: int, processes: int, seed: int) -> Counter[str]:
         return run(records=records, processes=processes, seed=seed)

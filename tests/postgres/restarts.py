@@ -19,11 +19,11 @@ __all__ = ["main", "run"]
 
 
 def run(*, records: int, processes: int, seed: int, restarts_share: float = 0.5) -> Counter[str]:
-    """Run until the processes have ``records`` records in all. Return the counts of events. Raises Violation.
+    """Run until the processes have made ``records`` records in all. Return the counts of events. Raises Violation.
 
-    The run kills a process after every few hundred records. At a share of ``restarts_share`` of the kills, the run also
-    restarts the server. About half of these restarts follow a crash of the server. The other restarts follow a fast
-    shutdown.
+    The run kills a process after every few hundred records. After each kill, the run restarts the
+    server with probability ``restarts_share``. About half of the restarts crash the server. The other restarts shut
+    the server down in the fast mode.
     """
     chance = random.Random(seed)
     restarts = 0
@@ -41,7 +41,7 @@ def run(*, records: int, processes: int, seed: int, restarts_share: float = 0.5)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run histories until the server has been restarted often enough. Return 1 if a history failed."""
+    """Run histories until the given number of restarts has happened. Return 1 if a history failed."""
 
     def history(records: int, processes: int, seed: int) -> Counter[str]:
         return run(records=records, processes=processes, seed=seed, restarts_share=1.0)

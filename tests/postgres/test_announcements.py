@@ -42,7 +42,7 @@ def hints_of(store: PostgresStore, connection: Any) -> SimpleQueue[Name]:
 
 def listening(store: PostgresStore, connection: Any) -> list[tuple[int]]:
     """Return the process ids of the sessions that listen to the store's channel."""
-    # While its LISTEN runs, a session is active, and may miss a hint.
+    # A session is active, and may miss a hint, until its LISTEN has finished.
     session = "SELECT pid FROM pg_stat_activity WHERE state = 'idle' AND query = %s"
     found: list[tuple[int]] = connection.execute(session, (f'LISTEN "{store.announcements._channel}"',)).fetchall()
     return found
@@ -94,7 +94,10 @@ def test_hints_are_heard_again_after_the_session_ended(
 def test_an_announcement_without_a_thread_is_sent_with_the_next(
     stores: list[PostgresStore], connection: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The commit is made, so `announce` does not raise. Closing does not fail for a thread that never ran."""
+    """The commit has already succeeded, so `announce` does not raise.
+
+    `close` does not fail although a thread never ran.
+    """
 
     def refuse(thread: threading.Thread) -> None:
         raise RuntimeError("can't start new thread")

@@ -37,7 +37,7 @@ def opened(pair: Pair, schema: str, options: str = "") -> Iterator[PostgresStore
 
 
 def waiting(pair: Pair, pool: ThreadPoolExecutor, commit: Callable[[], None]) -> Future[None]:
-    """Begin the commit, and wait until the primary has it and waits for the standby."""
+    """Begin the commit, and wait until the primary has the commit and waits for the standby."""
     running = pool.submit(commit)
     with closing(pair.connect()) as connection:
         until(lambda: running.done() or connection.execute(WAITS).fetchall() == [(1,)])

@@ -189,7 +189,7 @@ def test_a_store_outlives_a_restart_of_the_server(restarted: PostgresServer, mon
 
 @pytest.mark.slow
 def test_the_kernel_notices_a_host_that_vanishes_within_half_a_minute() -> None:
-    """Without a keepalive, a commit whose answer never comes would hold up its process for two hours."""
+    """Without a keepalive, a commit whose answer never comes would block its process for two hours."""
     with reserved_ports(1) as (port,), postgres_server(["-c listen_addresses=127.0.0.1", f"-p {port}"]):
         address = parse_address(f"postgresql://stratalog@127.0.0.1:{port}/postgres")
         with closing(PostgresStore(address, SystemClock())) as opened:
@@ -348,7 +348,10 @@ def test_one_failed_commit_of_a_group_fails_alone(store: PostgresStore) -> None:
 
 
 def _broken(connection: Any, commit: Callable[[], None]) -> BaseException | None:
-    """Run a commit of item p/s that waits for a lock, end its session meanwhile, and return its error."""
+    """Run a commit of item p/s that waits for a lock.
+
+    End the commit's session meanwhile, and return the commit's error.
+    """
     connection.execute("BEGIN")
     connection.execute("INSERT INTO items VALUES ('p', 's', 'x')")
     with ThreadPoolExecutor(1) as pool:

@@ -1,6 +1,7 @@
-"""The `world` of the records' tests: in memory, on SQLite with a folder, and on emulators of DynamoDB and S3.
+"""The fixture `world` of the records' tests, on each kind of backend.
 
-On the emulators each module has one table and one prefix of the bucket. Each test has its own organisation.
+The backends are in memory, in SQLite with a folder, in PostgreSQL, or in emulators of DynamoDB and S3. Each module
+creates one table and one prefix of the bucket in the emulators. Each test uses its own organisation.
 """
 
 from __future__ import annotations

@@ -144,7 +144,7 @@ class DatedBlobs:
 
 
 Ends = Callable[[Clock], tuple[Index, Blobs]]
-"""Opens the backends of a world. Each call opens the backends as another process would."""
+"""Opens the backends of a `World`. Each call opens the backends as another process would."""
 
 
 def in_memory() -> Ends:
@@ -196,7 +196,7 @@ class World:
         self.clock.now_ms += int(seconds * 1000)
 
     def partition(self, id: str = "b1") -> str:
-        """The partition that holds a record's versions."""
+        """The partition of a record's versions."""
         return record_partition(self.organisation, record_key(id))
 
     def item(self, version: int, id: str = "b1") -> Item | None:

@@ -1,6 +1,6 @@
-"""An older library is the model of records.
+"""An older library was the model of records.
 
-`docs/coverage.md` has a row for each behaviour and each defect of this library.
+`docs/coverage.md` has a row for each behaviour and each defect of the older library.
 """
 
 from __future__ import annotations

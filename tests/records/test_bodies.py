@@ -84,7 +84,7 @@ def test_b35_a_body_that_cannot_be_stored_leaves_no_pointer(world: World) -> Non
     def fail() -> None:
         raise Unavailable("the blobs are away")
 
-    world.index.blob_bytes_max = 0  # the writer then puts the body before the commit
+    world.index.blob_bytes_max = 0  # so the writer puts the body before the commit
     world.blobs.before_put = fail
     with pytest.raises(Unavailable):
         world.records.put("b1", LARGE)
@@ -98,7 +98,7 @@ def test_b53_b54_a_body_is_put_again_after_a_passing_failure(world: World) -> No
         if errors:
             raise errors.pop()
 
-    world.index.blob_bytes_max = 0  # the writer then puts the body before the commit
+    world.index.blob_bytes_max = 0  # so the writer puts the body before the commit
     world.blobs.before_put = fail_twice
     world.records.put("b1", LARGE)
     assert world.blobs.calls["put"] == 3
@@ -128,7 +128,7 @@ def test_a_conflict_uploads_nothing_twice(world: World, streamed: bool) -> None:
     world.index.script = [first]
     stored = world.records.put("b1", pieces(HUGE) if streamed else HUGE)
     assert stored.version == 3
-    assert world.blobs.calls["put"] <= 3, "the put stores two parts and at most one manifest"
+    assert world.blobs.calls["put"] <= 3, "the put stored more than two parts and a manifest"
 
 
 def test_the_same_content_is_one_blob(world: World) -> None:
@@ -165,7 +165,7 @@ def test_an_upload_of_an_hour_is_spared_by_the_collector(world: World) -> None:
 
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_a_body_whose_commit_was_slow_is_put_again(world: World, when: str) -> None:
-    """The collector runs between the upload and the commit. The pointer must not dangle."""
+    """The collector runs between the upload and the commit. The pointer must not refer to a deleted blob."""
 
     def slow(commit: object) -> None:
         assert callable(commit)
@@ -199,7 +199,7 @@ def test_a_body_whose_upload_was_slow_is_put_again_before_its_commit(world: Worl
         assert callable(commit)
         commit()
 
-    world.index.blob_bytes_max = 0  # the writer then puts the body before the commit
+    world.index.blob_bytes_max = 0  # so the writer puts the body before the commit
     world.blobs.before_put = be_slow
     world.index.script = [count]
     world.records.put("b1", LARGE)
@@ -220,7 +220,7 @@ def test_a_body_whose_writer_gave_up_is_there_when_the_commit_lands_late(world: 
         raise OutcomeUnknown("no answer yet")
 
     world.records.put("b1", b"start")
-    world.index.blob_bytes_max = 0  # the writer then puts the body before the commit
+    world.index.blob_bytes_max = 0  # so the writer puts the body before the commit
     world.index.script = [freeze]
     with pytest.raises(OutcomeUnknown):
         world.records.put("b1", LARGE)

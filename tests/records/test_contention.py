@@ -1,4 +1,4 @@
-"""Sixty-four concurrent updates of one record over faulty connections: each update takes effect exactly once."""
+"""Sixty-four concurrent updates of one record over faulty connections each take effect exactly once."""
 
 from __future__ import annotations
 

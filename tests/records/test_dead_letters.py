@@ -30,7 +30,7 @@ from tests.records.helpers import World
 
 LARGE = random.Random(5).randbytes(50_000)
 CHANGES = 500
-"""So many changes of another process end the caller's time, if the caller waits before each try."""
+"""A caller that waits before each try reaches its deadline before another process makes this many changes."""
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""The older system that is the model of records had fourteen defects.
+"""The older library that was the model of records had fourteen defects.
 
 For each defect, at least one test shows that Stratalog does not have it.
 """
@@ -132,7 +132,7 @@ def test_d8_an_upload_that_failed_leaves_nothing_that_is_not_collected(world: Wo
 
 
 def test_d9_a_bucket_that_asks_to_be_spared_is_asked_again() -> None:
-    """The service refuses the put twice and the get twice, with the answer that S3 gives."""
+    """The service refuses the put twice and the get twice, with the answer `503 SlowDown` of S3."""
     body = Reply(body=compress(LARGE), headers=STORED)
     with failing([SLOW_DOWN, SLOW_DOWN, Reply(headers=STORED), SLOW_DOWN, SLOW_DOWN, body]) as service:
 
@@ -214,7 +214,7 @@ def at_once(*calls: Callable[[], object]) -> list[object]:
 
 
 def meet(world: World) -> None:
-    """Make the next two commits wait for each other, so that both writers saw the same version."""
+    """Make the next two commits wait for each other, so that both writers have read the same version."""
     met = threading.Barrier(2, timeout=60)
 
     def together(commit: Commit) -> None:

@@ -1,4 +1,4 @@
-"""The format is fixed: stored records stay readable, and the same puts write the same items and blobs."""
+"""The format is fixed. Stored records stay readable, and the same puts write the same items and blobs."""
 
 from __future__ import annotations
 

@@ -188,7 +188,8 @@ def test_a_version_freed_before_its_writer_looked_is_an_unknown_outcome(world: W
         pruned_and_freed(world)
         raise OutcomeUnknown("the answer was lost")
 
-    # A single put would reach its deadline before it checks for its write. A put of a batch gets a new deadline.
+    # A single put would reach its deadline before it checks whether its write took effect. A put of a batch gets a new
+    # deadline.
     world.index.joint_commits = True
     world.index.script = [lost_and_freed]
     (stored,) = world.records.put_many([NewBody(id="b1", body=b"mine")])

@@ -41,7 +41,10 @@ def test_b46_a_missing_table_is_told_as_such(dynamo: Emulator) -> None:
 
 
 def test_b38_b46_a_missing_bucket_is_told_as_such(bucket: Emulator) -> None:
-    """The record's pointer exists. If the bucket is missing, the body is unavailable and not reported as lost."""
+    """The record's pointer exists, but the bucket is missing.
+
+    A read reports the body as unavailable and not as lost.
+    """
     world = World()
     world.records.put("b1", LARGE)
     blobs = blobs_in("no-such-bucket", bucket)

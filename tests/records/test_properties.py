@@ -1,4 +1,4 @@
-"""After operations in any order, with lost answers, records equal a dictionary of lists."""
+"""After operations in any order, some with lost answers, the records equal a model, a dictionary of lists."""
 
 from __future__ import annotations
 

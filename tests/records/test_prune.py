@@ -22,7 +22,7 @@ from tests.damage import DAMAGES, damaged_blob
 from tests.records.helpers import World
 
 CHANGES = 500
-"""So many changes of another process end the caller's time, if the caller waits before each try."""
+"""A caller that waits before each try reaches its deadline before another process makes this many changes."""
 
 
 @pytest.fixture
@@ -151,7 +151,7 @@ def test_a_blob_of_a_lost_race_goes_when_it_is_old(world: World) -> None:
     def fail(commit: object) -> None:
         raise KeyboardInterrupt
 
-    world.index.blob_bytes_max = 0  # the writer then puts the body before the commit
+    world.index.blob_bytes_max = 0  # so the writer puts the body before the commit
     world.index.script = [fail]
     with pytest.raises(KeyboardInterrupt):
         world.records.put("b1", large(9))
@@ -268,14 +268,18 @@ def test_a_prune_that_meets_another_keeps_what_both_keep(world: World) -> None:
 
 
 def change_floor(world: World) -> None:
-    """Write the floor again with another revision, as another process does that marks or frees versions."""
+    """Write the floor again with another revision, as another process does when it marks or frees versions."""
     environment, name = world.elsewhere().environment, Name(world.organisation, "b1")
     store_floor(environment, name, read_floor(environment.index, name))
 
 
 @pytest.mark.parametrize(("call", "commits"), [("prune", 0), ("free", 0), ("free", 2)])
 def test_a_call_that_always_finds_the_floor_changed_waits_and_ends(call: str, commits: int) -> None:
-    """``commits`` counts the commits before the floor keeps changing: freeing marks the floor, deletes, marks again."""
+    """Another process changes the floor before each commit after the first ``commits`` commits.
+
+    `Records.free` makes three commits: it marks the floor, deletes versions, and marks the floor again.
+
+    """
     world = World(LogSettings(append_seconds_max=5.0))
     for n in range(1, 4):
         world.records.put("b1", large(n))

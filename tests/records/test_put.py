@@ -154,7 +154,7 @@ def test_b24_an_update_that_cannot_write_is_unavailable_and_writes_nothing(world
         raise Unavailable("away")
 
     world.records.put("b1", b"one")
-    world.index.blob_bytes_max = 0  # the writer then puts the body before the commit
+    world.index.blob_bytes_max = 0  # so the writer puts the body before the commit
     if port == "index":
         world.index.script = [fail] * 200
     else:

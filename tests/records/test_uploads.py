@@ -1,4 +1,4 @@
-"""The index stores failures and the pins of uploads apart from versions. Maintenance finds all of them."""
+"""The index stores failures and the pins of uploads apart from versions. Maintenance finds all failures and pins."""
 
 from __future__ import annotations
 

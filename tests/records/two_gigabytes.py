@@ -1,4 +1,4 @@
-"""Stream two gigabytes through a record. Print their size in bytes and the peak memory in KB."""
+"""Stream two gigabytes through a record. Print the number of streamed bytes and the peak memory in KB."""
 
 from __future__ import annotations
 

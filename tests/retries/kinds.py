@@ -60,7 +60,7 @@ class Used:
         return draw.choice((None, True, draw.randrange(-5, 100), 2.5, large, large.encode(), f"é{draw.random()}"))
 
     def again(self, value: Any) -> Any:
-        """Return the value as another encoder may leave it: other key order, tuples, floats, other types of bytes."""
+        """Return an equal value in another form: with another order of keys, tuples, floats or other types of bytes."""
         draw = self.draw
         if isinstance(value, dict):
             names = draw.sample(list(value), len(value))
@@ -82,10 +82,11 @@ class Used:
 
 Check = Callable[[], bool]
 Kind = Callable[[Used], tuple[Check, Check]]
-"""Uses a key and returns two checks. Each returns True if the store behaves correctly.
+"""Uses a key and returns two checks. Each check returns True if the store behaves correctly.
 
-The first check makes an honest retry, which the store must recognise. The second check makes a hostile use, which must
-be a conflict."""
+The first check makes an honest retry, which the store must recognise. The second check makes a hostile use, which the
+store must refuse.
+"""
 
 
 def append(used: Used) -> tuple[Check, Check]:
@@ -144,7 +145,7 @@ def put(used: Used) -> tuple[Check, Check]:
 
 
 def change(used: Used) -> tuple[Check, Check]:
-    """Update, delete or undelete a record. The resulting version is the latest."""
+    """Update, delete or undelete a record. The resulting version is the latest version of the record."""
     records = used.store.records("acme")
     records.put(used.name, b"1")
     operation = used.draw.choice(("update", "delete", "undelete"))

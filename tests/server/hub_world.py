@@ -1,8 +1,9 @@
-"""A world of hubs: several server processes on one store, whose hints are lost, repeated and late.
+"""A simulation of hubs: several server processes use one store. Their hints are lost, repeated and late.
 
-Each process has a `Hub` with listeners. The processes commit, and a program without a server commits too. In a world
-``with_hints`` no hint is lost, every commit has one, and the hubs never poll by themselves: the hints alone must bring
-every listener to the newest version. In the other worlds the hints are lost at random, and polling must do so.
+Each process has a `Hub` with listeners, and makes commits. With half of the seeds (``with_hints``), no hint is lost,
+every commit sends a hint, and the hubs never poll. So the hints alone must bring every listener to the newest version.
+With the other seeds, hints are lost at random, and a program without a server commits too. So polling must bring every
+listener to the newest version.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ T = TypeVar("T")
 
 
 def run_hubs(seed: int) -> Counter[str]:
-    """Run the world of a seed, and return the counts of its events. Raises Violation."""
+    """Run the simulation of a seed, and return the counts of its events. Raises Violation."""
     world = _World(seed)
     try:
         run_jumping(world.run())
@@ -53,7 +54,7 @@ def run_hubs(seed: int) -> Counter[str]:
 
 
 class _SlowPools:
-    """Runs each call after a pause and returns its result after another, as threads do."""
+    """Runs each call after a pause, and returns the result after another pause, as threads do."""
 
     def __init__(self, chance: random.Random) -> None:
         self._chance = chance
@@ -107,7 +108,7 @@ class _World:
         return Store(environment, MemoryQueue(self._clock), announcements=self.hints[-1])
 
     def send(self, target: _Hints, organisation: str, name: str) -> None:
-        """Deliver a hint late. Sometimes deliver it twice, and in a world without hints sometimes not at all."""
+        """Deliver a hint, often late and sometimes twice. Without ``with_hints``, sometimes do not deliver the hint."""
         copies = self._chance.choices([1, 2, 0], [80, 15, 0 if self.with_hints else 30])[0]
         self.counts["lost" if not copies else "hints"] += 1
         for _ in range(copies):
@@ -165,7 +166,7 @@ class _World:
 
 
 class _Listening:
-    """A listener, and what it knows from its messages."""
+    """A listener, and the version that its messages have reported."""
 
     def __init__(self, world: _World, hub: Hub, name: str, listener: Listener) -> None:
         self._world = world
@@ -195,14 +196,14 @@ class _Listening:
         self._hub.leave(self._listener)
 
     def check(self) -> None:
-        """Check that the listener knows the newest version, or that its document is gone."""
+        """Check that the listener got the newest version, or the message that its document is gone."""
         if self.task.done() and not self._is_gone:
             self.task.result()
         incarnation, version = self._world.head(self._name)
         if self._is_gone != (incarnation != self._incarnation):
-            self._fail("a listener of a deleted document, or of none, was told the contrary")
+            self._fail("the listener and the store disagree about the deletion of the document")
         if not self._is_gone and self._version < version:
-            self._fail("a listener does not know the newest version", newest=version)
+            self._fail("the listener did not get the newest version", newest=version)
 
     def _fail(self, what: str, **facts: Any) -> None:
         raise Violation("listener", what, name=self._name, known=self._version, hints=self._world.with_hints, **facts)

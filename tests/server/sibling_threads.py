@@ -1,4 +1,8 @@
-"""Siblings in threads: each has an event loop of its own, and a relay passes their lines on, as the supervisor does."""
+"""Siblings in threads. Each sibling has its own event loop.
+
+A relay forwards the lines of each sibling to the other siblings, as the supervisor does.
+
+"""
 
 from __future__ import annotations
 
@@ -16,7 +20,7 @@ __all__ = ["sibling_threads"]
 
 @contextmanager
 def sibling_threads(processes: int) -> Iterator[list[Siblings]]:
-    """Run the siblings of so many processes until the end of the block."""
+    """Run the siblings of ``processes`` processes until the end of the block."""
     with ExitStack() as entered:
         pairs = [socket.socketpair() for _ in range(processes)]
         ours = [entered.enter_context(pair[0]) for pair in pairs]
@@ -58,7 +62,7 @@ class _Running:
 
 
 def _relay(stream: socket.socket, streams: list[socket.socket]) -> None:
-    """Pass every line of one process on to the others, until its stream ends."""
+    """Forward every line of one process to the other processes, until the stream of the process ends."""
     with suppress(OSError), stream.makefile("rb") as lines:
         for line in lines:
             for other in streams:

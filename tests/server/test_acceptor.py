@@ -176,7 +176,8 @@ def test_a_turn_refuses_as_many_connections_as_it_would_set_up(many: Listening) 
     async def story() -> None:
         async with Setups(many, connections_max=4).accepting():
             await asyncio.sleep(0)
-            # An address may hold a quarter of the connections, so the loop refuses all but the first.
+            # An address may use a quarter of the four connections, so the loop refuses every connection after the
+            # first.
             assert many.accepts == 1 + SETUPS_PER_TURN_MAX
 
     asyncio.run(story())
@@ -242,7 +243,7 @@ def test_the_loop_skips_a_connection_that_its_caller_aborted() -> None:
 
 
 async def _turn(setups: Setups) -> None:
-    """Let the event loop run once. Fail after ``TURNS_MAX`` turns: the awaited connections will not come any more."""
+    """Let the event loop run once. Fail after ``TURNS_MAX`` turns, so that no test waits for ever."""
     setups.turns += 1
     assert setups.turns < TURNS_MAX
     await asyncio.sleep(0)

@@ -1,4 +1,4 @@
-"""Live connections: presence, and pokes about new versions. Another process may commit a version."""
+"""Live connections: presence, and pokes about new versions, also about versions that another process commits."""
 
 from __future__ import annotations
 
@@ -371,7 +371,7 @@ def test_server_sent_events_carry_the_same_hints() -> None:
 
 
 async def _first_events(store: Store) -> list[bytes]:
-    """Return the events up to the first poke, without the test client, which would wait for the response's end."""
+    """Return the events up to the first poke. The test client would wait for the end of the response instead."""
     from stratalog.server.app import create_app
 
     app = create_app(store)

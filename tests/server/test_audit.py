@@ -202,7 +202,7 @@ def test_a_full_disk_stops_nobody_and_is_counted() -> None:
 
 
 class AlmostFull(io.FileIO):
-    """A file on a disk that has room for the first 10 bytes of a second line, and later for all bytes."""
+    """A file on a full disk. The disk has room for 10 bytes of the second line, and later has room for all bytes."""
 
     calls = 0
 
@@ -231,7 +231,7 @@ def test_a_line_that_a_full_disk_cuts_is_counted_and_the_next_one_is_whole(
 def test_lines_left_out_are_a_metric(tmp_path: Path) -> None:
     with audited(tmp_path, per_second=1) as client:
         counted = [client.get("/metrics", headers=ADA).text for _ in range(4)]
-    # The clock of the logs stands still, so the log takes one line of a caller and omits the later ones.
+    # The logs use a stopped clock, so a log writes one line of a caller and omits the later lines.
     counts = [0, 0, 1, 2]
     for text, count in zip(counted, counts, strict=True):
         assert f'stratalog_log_lines_omitted_total{{log="access"}} {count}.0' in text

@@ -1,4 +1,4 @@
-"""Shares of connections: a caller cannot use up the connections of the others."""
+"""Shares of connections: a caller cannot use up the connections of other callers."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ ADA, BOB, CAT = ({"Authorization": f"Bearer {name}"} for name in ("ada", "bob", 
 
 
 def in_own_organisation(principal: Principal, action: str, organisation: str, name: str) -> bool:
-    """Return whether a principal may act in an organisation: bob in `beta`, the others in `acme`."""
+    """Return whether a principal may act in an organisation: bob in `beta`, other principals in `acme`."""
     return not organisation or organisation == ("beta" if principal.id == "u-bob" else "acme")
 
 

@@ -24,7 +24,10 @@ def inc(client: str, id: int) -> Mutation:
 
 
 def rejected_path(poisons: int = 1) -> QueuePath:
-    """Return a path after a message with ``poisons`` mutations that killed the worker on every attempt."""
+    """Return a path that has handled one message.
+
+    ``poisons`` mutations of the message killed the worker on every attempt.
+    """
     path = QueuePath(kill=kill)
     path.push(inc("ada", 1), *[named("ada", id, "kill") for id in range(2, poisons + 2)], put("ada", poisons + 2))
     path.work_through(3000)
@@ -32,7 +35,7 @@ def rejected_path(poisons: int = 1) -> QueuePath:
 
 
 def mended(path: QueuePath) -> QueuePath:
-    """Return the path after a repair: the mutator ``kill`` no longer kills the worker."""
+    """Return the path after a repair. The mutator ``kill`` no longer kills the worker."""
 
     def harmless(draft: Draft, args: object) -> None:
         draft.put("mended", draft.get("mended", 0) + 1)

@@ -24,7 +24,7 @@ GOLDEN: dict[str, Any] = json.loads((Path(__file__).parents[2] / "formats/golden
 
 
 def plain(message: Any) -> Any:
-    """Return a message as plain JSON values."""
+    """Return a message as JSON values."""
     return msgspec.json.decode(msgspec.json.encode(to_plain(msgspec.to_builtins(message, builtin_types=(bytes,)))))
 
 

@@ -1,4 +1,4 @@
-"""Hubs on one store bring every listener to the newest version, by hints alone or, where hints are lost, by polling."""
+"""Hubs on one store bring every listener to the newest version. Hints alone are enough, and so is polling alone."""
 
 from __future__ import annotations
 

@@ -179,7 +179,7 @@ def test_no_order_is_given_on_two_branches_after_two_restores() -> None:
     highest = far.pull(document).cookie.order
     world.clock.sleep(1)
     document = restored(world, older)
-    # The cookie of `near` is of the first branch. So the cookie does not show the orders of the second branch.
+    # The cookie of `near` comes from the first branch. So the cookie does not show the orders of the second branch.
     assert near.pull(document).cookie.order > highest, "the second branch already had this order"
 
 

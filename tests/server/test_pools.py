@@ -1,4 +1,4 @@
-"""Pools: calls of one kind cannot block calls of another kind. One caller or document cannot block the others."""
+"""Pools: calls of one kind cannot block calls of another kind. One caller or document cannot block others."""
 
 from __future__ import annotations
 
@@ -311,7 +311,7 @@ def test_what_a_principal_computed_itself_does_not_make_its_share_smaller() -> N
     pace.end(ADA, pace.begin(ADA, 10.1), 0.75, 10.1)
     # Until second 11, the process computed for 0.75 s, and only for this principal. So the process is otherwise idle.
     debt = 0.75 - CALLER_COMPUTED_BURST_SECONDS
-    assert pace.may_begin_at(ADA, 11) == 11, "the bucket got half of the passed time, which is more than the debt"
+    assert pace.may_begin_at(ADA, 11) == 11, "ADA still pauses, although half of the passed time exceeds its debt"
     assert pace.may_begin_at(ADA, 10.1) == pytest.approx(10.1 + debt / 0.5)
 
 
@@ -328,7 +328,8 @@ def test_calls_that_begin_together_are_charged_before_they_end() -> None:
     assert expected == pytest.approx(0.1, rel=0.01)
     # A second call of any pool waits, even before the first call has ended.
     assert pace.may_begin_at(ADA, now) == pytest.approx(now + expected / CALLER_COMPUTED_SHARE_MIN)
-    # After its end, a call gives back only the seconds that it took. A bucket at its lowest level gives no seconds.
+    # `begin` takes seconds from the bucket, but none from a bucket at its lowest level. `end` gives back at most the
+    # seconds that `begin` took.
     for taken in [pace.begin(ADA, now) for _ in range(20)]:
         pace.end(ADA, taken, taken, now)
     assert pace.may_begin_at(ADA, now) == pytest.approx(now + CALLER_PAUSE_SECONDS_MAX)
@@ -357,7 +358,7 @@ def test_it_has_no_more_threads_than_it_may() -> None:
 
 
 def test_a_thread_that_cannot_be_started_takes_no_place(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Another thread runs the call. Without any thread the call is refused, and later calls start threads again."""
+    """Another thread runs the call. Without any thread, the pool refuses the call. Later calls start threads again."""
 
     def refuse(thread: threading.Thread) -> None:
         raise RuntimeError("can't start new thread")

@@ -1,4 +1,4 @@
-"""Several processes that serve one port: hints, presence and metrics reach all of them, and all end together."""
+"""Several processes serve one port. Hints, presence and metrics reach all processes, and all processes end together."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Server:
 
     @contextmanager
     def only(self, process: int) -> Iterator[None]:
-        """Let the other process stand still until the end of the block, so that it accepts no connection."""
+        """Stop the other process until the end of the block, so that it accepts no connection."""
         (other,) = (pid for number, pid in enumerate(self.processes) if number != process)
         os.kill(other, signal.SIGSTOP)
         try:
@@ -76,7 +76,7 @@ def served(folder: Path, *arguments: str) -> Iterator[Server]:
 
 
 def shown(live: ClientConnection) -> list[Any]:
-    """Return the states that a connection is told next: all of them, since it is a client of the first protocol."""
+    """Return the states in the next `here` message. A client of the first protocol gets all states in each message."""
     while True:
         message = json.loads(live.recv(SECONDS_MAX))
         if message["type"] == "here":
@@ -118,7 +118,8 @@ def test_connections_to_different_processes_see_each_other(tmp_path: Path) -> No
         first = server.listen(0)
         show(first, "ada")
         assert shown(first) == ["ada"]
-        # The second process has no listener of the document until now, so it requests the presence of the others.
+        # Until now, the second process has no listener of the document. So it requests the states of the first
+        # process.
         second = server.listen(1)
         assert shown(second) == ["ada"]
         show(second, "bob")
@@ -196,7 +197,7 @@ time.sleep(600)
 
 
 def end_after(condition: Callable[[], bool]) -> None:
-    """Signal this process once the condition is true, or at the latest after a while."""
+    """Signal this process once the condition is true, or after `SECONDS_MAX`."""
     try:
         until(condition)
     finally:

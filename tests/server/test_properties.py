@@ -109,7 +109,7 @@ class Model:
             follower.pull(self.document)
         except Collected:
             return
-        raise AssertionError("a collected group was answered")
+        raise AssertionError("the server answered a collected group")
 
     def check(self, follower: Follower) -> None:
         """Assert that the follower has the document's content and the last pushed numbers of its group's clients."""

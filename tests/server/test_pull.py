@@ -210,7 +210,7 @@ def test_a_group_of_another_owner_is_refused() -> None:
     for cookie in (None, start):
         with pytest.raises(Forbidden) as caught:
             pulled(document, cookie, owner="mallory")
-        assert caught.value.details == {"value": "g"}, "the client recognises the error by the name of its group"
+        assert caught.value.details == {"value": "g"}, "the error does not name the group"
     assert pulled(document, start, owner="eve").last == {"ada": 1}
 
 

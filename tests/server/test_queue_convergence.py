@@ -47,7 +47,7 @@ class Workshop:
             self.end(place)
 
     def end(self, position: int) -> None:
-        """Replace a worker, as if its process had ended while the worker held messages."""
+        """Replace a worker, as if its process had ended before it settled its messages."""
         self.applied += self.workers[position].counts["applied"]
         self.ended += 1
         self.workers[position] = Worker(self.store)

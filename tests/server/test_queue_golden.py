@@ -1,4 +1,4 @@
-"""The format of queue messages is fixed: later workers still apply the messages that a server of this format queued."""
+"""The format of queue messages is fixed. Later workers still apply the messages that a server of this format queued."""
 
 from __future__ import annotations
 

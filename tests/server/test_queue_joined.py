@@ -168,7 +168,11 @@ def test_one_that_ends_the_process_leaves_those_before_it_to_the_next() -> None:
 def test_a_store_out_of_reach_for_several_is_an_error_and_none_is_tried_by_itself(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """An attempt for each message would wait for the same time again. The worker retries the messages one by one."""
+    """If the settler tried each message alone, each attempt would wait for the store again.
+
+    The worker later retries the messages one by one.
+
+    """
     path, tries = QueuePath(), 0
     path.push(put("ada", 1))
     path.push(put("ada", 2))
@@ -249,7 +253,7 @@ Pushes = list[tuple[str, list[tuple[str, int, str]]]]
     )
 )
 def test_messages_come_out_joined_as_they_do_one_by_one(pushes: Pushes) -> None:
-    """For any numbers, the content, the clients' last numbers and the outcomes are the same, with one exception.
+    """Joined and single messages give the same content, last numbers of clients and outcomes, with one exception.
 
     The settler has all payloads of a batch of joined messages. So a mutation that repeats an earlier number with
     another payload may be a `mismatch` in the batch. If the settler settles its message alone, the mutation is `seen`.

@@ -37,7 +37,7 @@ class Served:
         self.clock = clock
 
     def measure(self) -> None:
-        """Measure the usage, and let time pass until the server reads it again."""
+        """Measure the usage, and let time pass until the server reads the measurement again."""
         self.clock.sleep(USAGE_CLOCKS_SECONDS_MAX + USAGE_SLICE_SECONDS)
         measure_usage(self.store.environment, "acme")
         self.clock.sleep(USAGE_READ_SECONDS)

@@ -1,4 +1,4 @@
-"""Replicache's protocol, as its client reads the answers. After a status other than 200, the client sends again."""
+"""The protocol of Replicache, as its client reads the answers. After any status but 200, the client sends again."""
 
 from __future__ import annotations
 
@@ -254,7 +254,7 @@ def test_arguments_that_were_left_out_are_null() -> None:
 
 
 def test_a_number_past_what_javascript_counts_stays_the_double_it_was() -> None:
-    """JavaScript writes 2 ** 60 with all its digits. The store cannot hold so large an integer."""
+    """JavaScript writes 2 ** 60 with all its digits. The store accepts no integer of this size."""
     document = World().create()
     body = json.loads(json.dumps(push_body(mutation(1, "put", {"key": "n", "value": [2**60, {"x": -(2**70)}]}))))
     assert push_replicache(document, body) == ReplicacheAnswer(200, {})

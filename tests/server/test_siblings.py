@@ -1,4 +1,4 @@
-"""The messages between the processes of a server: their limits, and answers that do not come."""
+"""The messages between the processes of a server: their limits, and missing answers."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_the_metrics_of_all_processes_are_gathered() -> None:
         asking = asyncio.create_task(process.siblings.all_metrics())
         asked = await process.line()
         assert asked == MetricsRequest(0, 1)
-        # An answer to another process, and one to an earlier request, are not for this request.
+        # The process must ignore an answer to another process, and an answer to an earlier request.
         await process.give(MetricsResponse(1, 2, 1, "x"), MetricsResponse(1, 0, 7, "x"))
         await process.give(MetricsResponse(1, 0, 1, "one"), MetricsResponse(2, 0, 1, "two"))
         return await asking

@@ -30,7 +30,7 @@ class Sockets:
         self.open: list[tuple[socket.socket, socket.socket]] = []
 
     def pair(self, *holders: Holder) -> tuple[socket.socket, Allocation]:
-        """Open a socket of the holders that is ready to read. Return the socket and its allocation."""
+        """Open a socket that is ready to read and counts for the holders. Return the socket and its allocation."""
         ours, theirs = socket.socketpair()
         self.open.append((ours, theirs))
         allocation = self.budget.take(*holders)

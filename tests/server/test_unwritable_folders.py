@@ -1,4 +1,4 @@
-"""Full or read-only folders: a request that cannot write its files fails with a typed error, until the repair."""
+"""Full or read-only folders: until the repair, a request that cannot write its files fails with a typed error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The web server limits the resources of a caller, and the time for which a caller has them. The sockets are real."""
+"""The web server limits the resources of a caller, and the time of their use. The tests use real sockets."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_sockets_of_one_address_on_which_nobody_is_known_leave_room_for_another(
         ours = held.enter_context(connect(running.port, source="127.1.0.1"))
         ours.sendall(asked)
         assert ours.recv(12) == b"HTTP/1.1 201"
-        # An address may hold 2 of the 8 connections. Ada's connection counts for her principal, not for her address.
+        # An address may use 2 of the 8 connections. Ada's connection counts for her principal, not for her address.
         for _ in range(2):
             held.enter_context(connect(running.port, source="127.1.0.1")).sendall(HALF_HEAD)
         until(lambda: running.connections == 3)

@@ -79,7 +79,7 @@ def connect(port: int, *, receive_bytes: int | None = None, source: str = "127.0
 
 
 def read_all(caller: socket.socket) -> bytes:
-    """Return all bytes until the other side closes or resets the connection."""
+    """Return all bytes until the server closes or resets the connection."""
     pieces = []
     try:
         while piece := caller.recv(65536):

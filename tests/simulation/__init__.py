@@ -8,11 +8,11 @@ world_index         writers on the index alone
 world_log           appenders, readers, retention, forks, deletion
 world_documents     clients of documents over several processes
 world_records       writers, readers and retention of records
-world_snapshots     commits while the blob store is away
-world_clients       clients that are forgotten and return
+world_snapshots     commits while the blob store is unreachable
+world_clients       clients that are collected and return
 world_collect       collectors that run while documents change
-world_decay         blobs that are damaged at rest, during raised floors and collection
-world_backup        backups that run while everything changes
+world_decay         blobs that a disk damages while floors rise and collectors run
+world_backup        backups that run while other processes write
 world_sync          devices that push and pull over a network
 world_branches      devices whose server was restored from a backup, or is a copy that diverged
 world_queue         devices whose pushes are queued, and workers
@@ -34,7 +34,7 @@ file_steps          steps at single file operations
 scratch             folders of the worlds that work on real files
 pool                thread pools on the scheduler
 threads_handle      a handle that checks each result against earlier results
-interleaving        yields at each access of a shared attribute
+interleaving        yield points at each access of a shared attribute
 racing              a class for the tests of interleaving
 log_truth           the model of a log
 log_outcomes        the outcomes of creations, forks, deletions and raised floors

@@ -39,6 +39,6 @@ def choose(clock: Clock, options: Sequence[T]) -> T:
 
 
 def log_place(ends: Place | Process, settings: LogSettings) -> LogPlace:
-    """Return an environment over the ports of a process, or over the faultless ports of a place (set-up, checks)."""
+    """Return an environment over the ports of a process, or over the faultless ports of a place (set-up and checks)."""
     background = ActorTasks(ends) if isinstance(ends, Process) else InlineTasks()
     return LogPlace(ends.index, ends.blobs, ends.clock, settings, background=background)

@@ -51,7 +51,7 @@ class Device:
         self.outcomes: list[tuple[str, Outcome]] = []
         self.rejections: list[tuple[str, Rejection]] = []
         self.groups: dict[str, str] = {}
-        """Client → group, for every client that the device ever used."""
+        """The group of every client that the device ever used."""
 
         self.inbox: list[tuple[Push | Pull, Any]] = []
         self.life = 0
@@ -74,7 +74,7 @@ class Device:
     def learn(self, request: Push, pushed: Pushed) -> None:
         """Record the outcomes of a push, and begin again after the outcome `collected`.
 
-        The other outcomes leave the pending mutations unchanged: only a pull confirms mutations.
+        The other outcomes leave the pending mutations unchanged, because only a pull confirms mutations.
         """
         self.outcomes += [(request.origin, outcome) for outcome in pushed.outcomes]
         statuses = {one.status for one in pushed.outcomes if one.client in self.clients}

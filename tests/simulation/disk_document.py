@@ -31,9 +31,13 @@ FORMS: tuple[Callable[[int], str], ...] = (
     lambda number: f"{number} ".ljust(4000, "v"),
     lambda number: f"{number} ".ljust(ROW_CHARACTERS, "v"),
 )
-"""The forms of the values. The entry contains the first form. Compression does not make the second form small, so the
-body of its entry is a blob in a row of the database. A file contains the third form. The entry contains the fourth
-form, compressed."""
+"""The forms of the values.
+
+The entry contains a value in the first form. A value in the second form compresses badly, so the body of its entry is a
+blob in a row of the database. A file contains a value in the third form. The entry contains a value in the fourth form,
+compressed.
+
+"""
 
 SETTINGS = LogSettings(
     segment_entries_target=3, snapshot_entries_interval=2, body_inline_bytes_max=256, append_seconds_max=1

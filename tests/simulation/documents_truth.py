@@ -1,4 +1,4 @@
-"""A model of a document: it reads the commits from the index's journal and applies them to plain dictionaries."""
+"""A model of a document. The model applies the commits in the index's journal to plain dictionaries."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Truth:
             self.states[version] = self._fold(self.states[version - 1], entry)
 
     def check_order(self, group_of: Callable[[str], str]) -> None:
-        """Check that each client committed 1, 2, 3 … in order, and nothing after its group was collected."""
+        """Check that each client committed its mutations in order, and none after its group was collected."""
         newest: dict[str, int] = {}
         collected: set[str] = set()
         for version, entry in self.entries.items():
@@ -146,7 +146,7 @@ def _keys_of(state: State) -> Callable[[str], Iterator[str]]:
 
 
 def check_answer(outcome: Outcome, done: int, *, collecting: bool) -> None:
-    """Check that an answer fits the ``done`` mutations that were acknowledged before its request."""
+    """Check that an answer is consistent with the ``done`` mutations that were acknowledged before its request."""
     status = outcome.status
     wrong = (
         status in ("mismatch", "wrong-group")
@@ -185,7 +185,7 @@ def check_merged(fork: Truth, target: Truth, *, refused: bool) -> None:
 
 
 def check_projected(rows: Iterable[Item], truth: Truth) -> None:
-    """Check that a finished projection has one row for each entry: its version and its number of mutations."""
+    """Check that a finished projection has one row for each entry, with the entry's version and number of mutations."""
     found = [(row.attributes["v"], row.attributes["n"]) for row in rows]
     expected = [(version, len(read_commit(entry).mutations)) for version, entry in truth.entries.items()]
     if found != expected:

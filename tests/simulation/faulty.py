@@ -19,7 +19,10 @@ SHORT = "counts/short"
 
 
 def copy(draft: Draft, args: Any) -> None:
-    """``{of, to}``: put the value of the key ``of`` under the key ``to``. A copy of a large value shares its blob."""
+    """``{of, to}``: put the value of the key ``of`` under the key ``to``.
+
+    A copy of a large value shares the value's blob.
+    """
     draft.put(args["to"], draft.get(args["of"]))
 
 

@@ -52,7 +52,7 @@ class FileSteps:
             self.operation(label)
 
     def lock(self, file: Any, how: int) -> None:
-        """Call `flock`. The code under test must pass LOCK_NB: a blocked call would stop all actors."""
+        """Call `flock`. The code under test must pass LOCK_NB, because a blocked call would stop all actors."""
         self.step("flock")
         try:
             fcntl.flock(file, how)
@@ -68,7 +68,7 @@ class FileSteps:
 
 
 class _SteppingOs:
-    """A stand-in for the module `os`: each change and each listing is a step, and listings are sorted."""
+    """A stand-in for the module `os`. Each change and each listing is a step. The listings are sorted."""
 
     def __init__(self, steps: FileSteps) -> None:
         self._steps = steps
@@ -101,7 +101,7 @@ class _Scanned(list[Any]):
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Do nothing: the listing holds no open descriptor."""
+        """Do nothing, because the listing has no open descriptor."""
 
 
 class _SteppingLocks:

@@ -2,8 +2,8 @@
 
 Each store results from one seed of a world. While the actors run, another process inspects the whole store repeatedly,
 through ports that inject faults. After the run, this module inspects the store once more. `BranchesWorld` has several
-stores, and the module inspects each store. No inspection may find damage. This module does not run the world `disk`:
-each seed of `disk` inspects its own store after the last power failure.
+stores, and the module inspects each store. No inspection may find damage. This module does not run the world `disk`,
+because each seed of `disk` inspects its own store after the last power failure.
 """
 
 from __future__ import annotations
@@ -141,7 +141,7 @@ def healthy(stores: int, seed: int, only: str | None = None) -> Healthy:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Print the counts. Returns 1 if an inspection found damage, else 0."""
+    """Print the counts. Return 1 if an inspection found damage, else 0."""
     parser = argparse.ArgumentParser(prog="python -m tests.simulation.healthy")
     parser.add_argument("--stores", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=7)

@@ -29,7 +29,7 @@ RESERVED = ("replay/aaaaaaaaaaaaaaaa/0", "replay/x", "redrive/0000000000000001/1
 def reuse_append(
     scheduler: Scheduler, clock: Clock, log: Log, appends: Sequence[CheckedAppend], content: Callable[[str], Event]
 ) -> None:
-    """Append under the write id of an acknowledged append, either the same event under a new author or other events."""
+    """Append the same event with a new author, or other events, under the write id of an acknowledged append."""
     known = [append for append in appends if append.outcome is Answered.ACKNOWLEDGED]
     if not known:
         return

@@ -116,7 +116,7 @@ def _hooked(value: ast.expr) -> ast.expr:
 
 
 def _codes(code: CodeType) -> Iterator[CodeType]:
-    """Yield a module's code and all code in it."""
+    """Yield a module's code and all nested code."""
     yield code
     for constant in code.co_consts:
         if isinstance(constant, CodeType):

@@ -1,4 +1,4 @@
-"""Creations, forks, deletions and raised floors: check their answers against the journal."""
+"""Checks of the answers about creations, forks, deletions and raised floors, against the journal."""
 
 from __future__ import annotations
 
@@ -51,9 +51,10 @@ class Change:
         return result
 
     def may_have(self, moment: int) -> bool:
-        """Return whether the outcome allows that the call's commit took effect at ``moment``.
+        """Return whether the call's commit may have taken effect at ``moment``, according to the call's outcome.
 
-        A floor may have risen even if the call raised NotFound: another call may delete the log before the answer.
+        A floor may have risen even if the call raised NotFound, because another call may delete the log before the
+        answer.
         """
         gone = self.kind == "floor" and type(self.error) is NotFound
         if self.outcome is Answered.ACKNOWLEDGED or gone:
@@ -93,7 +94,7 @@ def _check_done(change: Change, log: LogTruth) -> None:
     elif change.kind == "delete":
         if log.deleted is None or not change.sent < log.deleted <= change.answered:
             raise Violation("deleted", "an acknowledged deletion did not happen during its call", change=change)
-    # The floor of a fork can be an ancestor's, below the fork's own first version.
+    # The floor of a fork can be the floor of an ancestor, below the fork's own first version.
     elif not log.floor_at(change.sent) <= change.value <= max(log.floor_at(change.answered), log.first - 1):
         raise Violation("floor", "a returned floor was not valid at any time during the call", change=change)
 

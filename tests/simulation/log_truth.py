@@ -51,7 +51,8 @@ class LogTruth:
         self.created = created
         self.first = first
         self.parents = parents
-        """The ancestors of a fork, oldest first: the prefix of each, and its last version that belongs to the fork."""
+        """The ancestors of a fork, oldest first: the prefix of each ancestor, and its last version that the fork takes.
+        """
 
         self.before = before
         """The hash before the first entry."""
@@ -173,7 +174,7 @@ def _parents(attributes: Any) -> list[tuple[str, int]]:
 
 
 def next_hash(before: bytes, version: int, attributes: Any) -> bytes:
-    """Return the hash of an entry by `formats/chain.md`, computed only from its item and the hash before."""
+    """Return the hash of an entry by `formats/chain.md`, computed only from the entry's item and the previous hash."""
     if "x" in attributes:
         address, _, digest = msgspec.msgpack.decode(attributes["x"])
         body_hash = digest or address

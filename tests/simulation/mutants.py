@@ -1,6 +1,6 @@
 """Mutants: bugs planted on purpose, to show that the checkers find them.
 
-One of the checkers that a mutant names must catch its bug.
+One of the checkers that a mutant names must catch the mutant's bug.
 """
 
 from __future__ import annotations

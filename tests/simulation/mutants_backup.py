@@ -86,7 +86,7 @@ _read_record: Callable[[RecordsBackup, str], None] = RecordsBackup._read_record
 
 
 def _skip_changed(self: BackupWriter, key: str, value: bytes) -> None:
-    """Skip every row whose key is in the base, even if the value has changed."""
+    """Skip every row whose key is in the base backup, even if the value has changed."""
     if self.base.row(key) is None:
         _put(self, key, value)
 

@@ -42,7 +42,7 @@ def _load_work_and_look(place: Any, scope: str) -> tuple[CollectionProgress, boo
 
 
 def _begin_ahead(self: Marking, prefix: str, segment: Segment) -> None:
-    """Record a segment as read before it is read."""
+    """Record a segment as read before reading the segment."""
     self.reached.segment = segment.first + 1
     _mark_segment(self, prefix, segment)
 
@@ -93,7 +93,7 @@ def _put_new_blobs(self: MemoryIndex, blobs: Mapping[str, bytes]) -> None:
 class FreezingCollectWorld(CollectWorld):
     """Processes freeze often, so that a whole collection may run between a commit and its effect.
 
-    With the usual weather, a collection runs between a commit and its effect in only one of 600 seeds.
+    With the usual fault rates, a collection runs between a commit and its effect in only one of 600 seeds.
     """
 
     freeze_rate = 0.15

@@ -13,7 +13,8 @@ from tests.simulation.world_folder import FolderWorld
 
 __all__ = ["MUTANTS"]
 
-# Look the functions of `files` up at each call: during a seed the simulation replaces their `os`, `fcntl` and `open`.
+# Look up the functions of `files` at each call, because the simulation replaces their `os`, `fcntl` and `open` during
+# a seed.
 files: Any = files_module
 
 

@@ -163,7 +163,11 @@ def _pin_unfenced(source: Any, record: Any) -> list[Any]:
 
 
 def _delete_head_first(log: Any) -> None:
-    """The mutant of `delete_log` that reads the head, waits, and reads the name record, which fences a roll-over."""
+    """The mutant of `delete_log` that reads the head, waits, and then reads the name record.
+
+    `delete_log` must read the name record first, because the name record fences the deletion against a roll-over.
+
+    """
     environment, record = log.environment, log.record
     for _ in range(20):
         head = log.head()

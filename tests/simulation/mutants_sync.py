@@ -42,7 +42,7 @@ def _stand_still_unseen(self: Any, state: State, since: Cookie) -> OpenPull:
 
 
 def _last_ids_of_later(self: Any, state: State, since: Cookie) -> OpenPull:
-    """Read the last ids after the state. Other writers may commit in between."""
+    """Read the last ids after the state. Other writers may commit between the two reads."""
     opened = _news(self, state, since)
     later = self._document.state()
     last = {client: found.id for client in opened.start.last if (found := later.client(client))}

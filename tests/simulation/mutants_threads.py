@@ -90,7 +90,8 @@ def _see_no_field(self: Any) -> None:
 
 def _mutant(name: str, apply: Planting, *caught_by: str) -> Mutant:
     def planted() -> AbstractContextManager[None]:
-        # Yield points are inserted once. A function that a bug replaces at that time would never get any.
+        # The simulation inserts yield points once. A function that a bug has replaced by then would never get yield
+        # points.
         interleaving()
         return apply()
 

@@ -104,7 +104,7 @@ class _Replica:
 def _commit_again(index: MemoryIndex, writes: Sequence[Write]) -> None:
     """Commit the writes of a journal entry.
 
-    Skip an entry without writes: a commit of blobs alone leaves such an entry.
+    Skip an entry without writes, which a commit of blobs alone leaves.
     """
     if writes:
         index.commit(writes)
@@ -159,7 +159,7 @@ class Place:
         """Run ``main`` in a new process. After a crash, run ``main`` again in another process with empty memory.
 
         With ``restart=False`` no process follows a crash. ``frees=False`` is for a process that neither marks nor frees
-        anything: its clock may be hours off.
+        anything. The clock of this process may be hours off.
         """
         process = Process(self, name, far_clock=not frees)
         self._processes.append(process)
@@ -218,13 +218,13 @@ class ActorTasks:
         return task
 
     def pause(self) -> None:
-        """Do nothing: actors take turns at the calls of ports."""
+        """Do nothing, because actors take turns at the calls of ports."""
 
     def wait(self) -> None:
-        """Do nothing: the run waits for every actor."""
+        """Do nothing, because the run waits for every actor."""
 
     def close(self) -> None:
-        """Do nothing: the run waits for every actor."""
+        """Do nothing, because the run waits for every actor."""
 
 
 class Process:

@@ -21,8 +21,8 @@ class ScrubTruth:
     def __init__(self, clock: Clock) -> None:
         """``clock`` is exact.
 
-        The clocks of processes may differ from it by `SCRUB_CLOCKS_SECONDS_MAX`. So `noticeable` lets a proof trust a
-        read for that much longer.
+        The clocks of processes may differ from ``clock`` by `SCRUB_CLOCKS_SECONDS_MAX`. So `noticeable` lets a proof
+        trust a read for `SCRUB_CLOCKS_SECONDS_MAX` longer.
         """
         self._clock = clock
         self._read_ms: dict[str, int] = {}

@@ -1,9 +1,9 @@
 """Run many seeds of the simulated worlds: ``python -m tests.simulation.simulate --seeds N --seed S``.
 
-Prints each failing seed with a command that repeats it, and the counts of events. The exit code is 1 if a seed failed,
-or if the median seed made too few port calls. In a run of at least 1,000 seeds the exit code is also 1 if an event
-in a world's ``columns`` never happened. ``--mutants`` plants each known bug. The exit code is then 0 only if each bug
-was caught by one of its checkers.
+The command prints the first ten failing seeds, each with a command that repeats the seed, and the counts of events. The
+exit code is 1 if a seed failed, or if the median seed made too few port calls. In a run of at least 1,000 seeds, the
+exit code is also 1 if an event in a world's ``columns`` never happened. ``--mutants`` plants each known bug. The exit
+code is then 0 only if one of the bug's checkers caught each bug.
 """
 
 from __future__ import annotations
@@ -224,7 +224,7 @@ def _ready() -> None:
 
 @contextmanager
 def _watched() -> Iterator[None]:
-    """Turn a deadlock into an error. Count timer signals, not time: a stopped process gets no signals."""
+    """Turn a deadlock into an error. Count timer signals, not time, because a stopped process gets no signals."""
     ticks = 0
 
     def tick(number: int, frame: object) -> None:

@@ -21,7 +21,10 @@ T = TypeVar("T")
 INTERRUPT_RATE = 0.03
 SLOW_MS_MAX = 400
 FORGOTTEN = "an append's position was forgotten"
-"""The start of an error message: the append's version in doubt was forgotten before a thread could read the version."""
+"""The start of an error message.
+
+The error says that the version in doubt was forgotten before a thread could read it.
+"""
 
 
 class Ended(Exception):
@@ -29,7 +32,7 @@ class Ended(Exception):
 
 
 class Interrupter:
-    """Interrupts threads during their calls of a handle: at most ``count`` times, and each call at most once."""
+    """Interrupts threads during their calls of a handle: at most ``count`` times, and at most once in each call."""
 
     def __init__(self, scheduler: Scheduler, count: int) -> None:
         self.inside: list[Actor] = []
@@ -55,14 +58,14 @@ class Interrupter:
 
 
 class Handle:
-    """A log, with or without a document on it, that the threads of one process share."""
+    """A log that the threads of one process share, and a document on the log, if the world has a document."""
 
     def __init__(self, log: Log, document: Document | None, interrupter: Interrupter, *, calm: bool) -> None:
         self.log = log
         self.document = document
         self.calm = calm
         self.has_dropped = False
-        """Whether `Document.forget_below` was called, which drops the held state."""
+        """Whether `Document.forget_below` was called, which drops the cached state."""
 
         self.crashed = False
         self.version = 0
@@ -177,7 +180,7 @@ class AnsweredIndex:
         return self._index.turn(partition)
 
     def close(self) -> None:
-        """Do nothing: the backend outlives its processes."""
+        """Do nothing, because the backend outlives its processes."""
 
 
 class AnsweredBlobs:
@@ -206,4 +209,4 @@ class AnsweredBlobs:
         return self._blobs.delete(key, stamp)
 
     def close(self) -> None:
-        """Do nothing: the backend outlives its processes."""
+        """Do nothing, because the backend outlives its processes."""

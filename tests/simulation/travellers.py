@@ -37,7 +37,7 @@ class Traveller(Device):
         self.arrived: list[tuple[Place, Push | Pull, Any]] = []
         self.made: set[str] = set()
         self.lost: dict[str, tuple[Place, int]] = {}
-        """Change → the place and the version of the answer that named the change as lost."""
+        """Maps each lost change to the place and the version of the answer that named the change as lost."""
 
         self.shown: list[Shown] = []
         self._numbers: dict[tuple[str, int], str] = {}
@@ -67,7 +67,7 @@ class Traveller(Device):
         return taken
 
     def check_seen(self, histories: Mapping[int, Any]) -> None:
-        """Check that each state fits the history of the place that answered, and that it lacks the lost changes."""
+        """Check that each state fits the history of the place that answered, and lacks the lost changes."""
         for shown in self.shown:
             history = histories[id(shown.place)]
             entry = history.entries.get(shown.version)

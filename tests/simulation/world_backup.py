@@ -1,8 +1,8 @@
 """The world of backups: a process makes backups while other processes change, fork, forget, delete and collect.
 
-The checks open each backup as a store, since a restoration copies that store. The backup must hold everything that was
-acknowledged before the backup began. Every value of every version must be readable. The newest hash of each log in the
-backup must agree with the live store, if the live store still has that version.
+The checks open each backup as a store, since a restoration copies that store. The backup must contain every change that
+was acknowledged before the backup began. Every value of every version must be readable. The newest hash of each log in
+the backup must agree with the live store, if the live store still has that version.
 """
 
 from __future__ import annotations
@@ -53,7 +53,10 @@ BURST_SECONDS_MAX = 0.2
 
 
 class _Begun(msgspec.Struct, frozen=True):
-    """A log or record when a backup begins. ``part`` names its family or record in the backup's failures."""
+    """The state of a log or record when a backup begins.
+
+    ``part`` names its family or record in the backup's failures.
+    """
 
     part: str
     incarnation: str
@@ -77,7 +80,7 @@ class BackupWorld:
     @staticmethod
     @contextmanager
     def surroundings(scheduler: Scheduler) -> Iterator[None]:
-        """In half of the seeds, let a backup skip a family or record that changed once while the backup read it."""
+        """In half of the seeds, let a backup skip a family or record that changed once during the backup's read."""
         if scheduler.random.random() < 0.5:
             yield
             return
@@ -213,7 +216,7 @@ class BackupWorld:
                 if now is None or now.incarnation != then.incarnation:
                     continue  # the log or record was deleted meanwhile
                 if then.part in spared:
-                    continue  # the part was contended, so the backup may hold the state of its base
+                    continue  # the part was contended, so the backup may have the state of its base backup
                 self._check_history(backup, history, then.version)
             self._check_cut(backup, place)
         except (Corrupt, NotFound) as exc:
@@ -241,7 +244,7 @@ class BackupWorld:
                 records.get(history.name, version.version)
 
     def _check_history(self, backup: Store, history: HistoryName, version: int) -> None:
-        """Check that the backup holds the history up to ``version``, which was acknowledged before the backup began.
+        """Check that the backup contains the history up to ``version``, which was acknowledged before the backup began.
 
         The newest hash of a log in the backup must equal the hash in the live store.
         """
@@ -266,7 +269,7 @@ class BackupWorld:
                 raise Violation("backup is the history", f"{history} has another hash than the live store at {found}")
 
     def _check_cut(self, backup: Store, place: BackupRepository) -> None:
-        """Check the backup as of a time in the middle, if all logs still have their history of that time."""
+        """Check the backup as of the median time of its entries, if all logs still have their history of that time."""
         logs = [backup.log(ORGANISATION, line.id) for line in backup.list(ORGANISATION)]
         times = [entry.created_ms for log in logs for entry in log.read(max(log.floor(), log.first))]
         if not times:
@@ -274,7 +277,7 @@ class BackupWorld:
         time_ms = sorted(times)[len(times) // 2]
         cut = store_over(CutIndex(backup.environment, time_ms=time_ms), place, place.manifest(), SETTINGS)
         try:
-            # Open all documents first: a log that forgot its history of that time raises VersionForgotten, and so do
+            # Open all documents first. A log that forgot its history of that time raises VersionForgotten, and so do
             # its forks.
             documents = {line.id: cut.document(ORGANISATION, line.id) for line in cut.list(ORGANISATION)}
             for name, document in documents.items():

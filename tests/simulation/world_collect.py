@@ -1,9 +1,9 @@
 """The world of the collector: writers put and delete large values of documents, while two collectors delete blobs.
 
-A collector may stop or crash at any step. Either collector resumes from the progress that one of them saved. Between
-two reads a collector may sleep for an hour. Half the values come from a few texts. So a blob may be garbage at one
-moment, and a writer may put the blob again at the next moment. Actors sleep for minutes between calls, so blobs become
-old enough for collection while their writers have not finished.
+A collector may stop or crash at any step. Either collector resumes from the progress that one of them saved. A
+collector may sleep for up to an hour between two reads. Half the values come from a few texts. So a blob may be garbage
+at one moment, and a writer may put the blob again at the next moment. Actors sleep for minutes between calls, so blobs
+become old enough for collection while their writers have not finished.
 
 The observation rule does not cover a writer that freezes for too long *and* crashes before it puts its blobs again
 (docs/design.md#the-observation-rule). So a seed has freezes or crashes, not both.
@@ -161,7 +161,7 @@ class CollectWorld:
             self.scheduler.counts.bump("floors")
 
     def _fork(self, process: Process, name: str) -> None:
-        """Fork, then change and forget history in both logs. The fork then relies on its own base."""
+        """Fork, then change and forget history in both logs. The fork then relies on its own base snapshot."""
         source = _document(process, choose(process.clock, (NAME, *self.forks)))
         copy = source.fork(name)
         self.forks.append(name)

@@ -1,8 +1,9 @@
 """The world of damage at rest: a disk damages blobs while other processes forget, free and collect history.
 
-The store has a document, forks of the document, forks of forks, and a log with an application's snapshots. No floor may
-rise onto a damaged base, and no process may free a segment above a damaged base or collect a needed blob. The world
-keeps a copy of every blob. At the end the world restores the damaged blobs. Then all retained history must be readable.
+The store has a document, forks of the document, forks of forks, and a log with an application's snapshots. A base is
+the snapshot at a floor. No floor may rise onto a damaged base, and no process may free a segment above a damaged base
+or collect a needed blob. The world keeps a copy of every blob. At the end the world restores the damaged blobs. Then
+all retained history must be readable.
 
 A busy seed has no faults and no damage. Writers commit without pause, and each floor must rise after one proof.
 In a slow seed a pause may last weeks, and a scrub reads blobs. The disk may damage a value after the scrub has read it.
@@ -146,7 +147,7 @@ class DecayWorld:
         self._document(process).mutate("put", args, client=process.name)
 
     def forget(self, process: Process) -> None:
-        """Raise a floor. Handles stay open, so their caches may hold chunks that storage has lost."""
+        """Raise a floor. Handles stay open, so their caches may contain chunks that storage has lost."""
         if not self.is_busy and process.clock.random() < 0.3:
             sheet = self._sheet(process)
             self._raise(sheet, lambda: raise_floor(sheet, max(0, sheet.head().version - 2)))
@@ -220,7 +221,7 @@ class DecayWorld:
     # Checks
 
     def check(self) -> None:
-        """Check that needed blobs exist. Then restore the damaged blobs: all retained history must be readable."""
+        """Check that needed blobs exist. Restore damaged blobs. Then check that all retained history is readable."""
         honest = log_place(self.place, self.settings)
         owners = {open_log(honest, ORGANISATION, name).record.owner for name in (NAME, SHEET)}
         for owner in owners:
@@ -322,7 +323,7 @@ class DecayWorld:
         return {segment.first: segment for segment in list_segments(self.place.index, log.record.prefix)}
 
     def _marked(self, owner: str) -> Iterator[str]:
-        """Return the keys of the family's needed blobs, from undamaged copies. Skip archives: they may be rewritten."""
+        """Return the keys of needed blobs, from undamaged copies. Skip archives, which a process may rewrite."""
         environment, marked = LogPlace(self.place.index, self.shadow, self.place.clock, self.settings), set[str]()
         Marking(environment, owner, marked.add, Reached(), set(), lambda: None).run()
         return (f"{owner}/{name}" for name in sorted(marked) if not name.startswith("archive/"))

@@ -1,7 +1,7 @@
 """The world of one machine's disk: threads that share a SQLite database and a folder of blobs, and power failures.
 
-A client changes a document in the same store. Every answer promises durability. So every seed ends with one more power
-failure, and the checkers read the store after that failure.
+A client changes a document in the same store. Every acknowledged write must be durable. So every seed ends with one
+more power failure, and the checkers read the store after that failure.
 """
 
 from __future__ import annotations
@@ -239,7 +239,7 @@ class _Life:
         self.world.scheduler.counts.bump(commit.told.value)
 
     def read(self) -> None:
-        """Read all items and record them for the checks: a reader may see only durable items."""
+        """Read all items and record them for the checks. A reader may see only durable items."""
         for item in self.database.index.query("p"):
             self.world.witnessed[item.sort] = item
         self._pause()

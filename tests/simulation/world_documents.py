@@ -331,7 +331,7 @@ class DocumentWorld:
         return document
 
     def _check_kept(self, document: Document, truth: Truth) -> None:
-        """Check that the retained history is readable, agrees with the truth, and rebuilds every snapshot's roots."""
+        """Check that the retained history is readable, agrees with ``truth``, and rebuilds every snapshot's roots."""
         fresh = self.open_honest(document.name)
         oldest, head = max(fresh.log.floor(), fresh.log.first), fresh.version
         versions = {oldest, head} | {self.scheduler.random.randint(oldest, head) for _ in range(SAMPLED_VERSIONS)}

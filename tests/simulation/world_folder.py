@@ -1,7 +1,8 @@
-"""The world of a shared folder of blobs: processes open it, put, read and delete, and may be killed at any step.
+"""The world of a shared folder of blobs: processes open it, put, read and delete blobs, and may be killed.
 
 The files are real. Each change, listing, lock, sync and opening of a file is a step. Before a step the simulation may
-kill the process. A new process then opens the folder and removes unfinished files. World `disk` tests power failures.
+kill the process. A new process then opens the folder and removes unfinished files. The world `disk` tests power
+failures.
 """
 
 from __future__ import annotations

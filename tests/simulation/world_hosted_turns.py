@@ -7,7 +7,7 @@ Turns are a hint, so no entry may get lost even if turns fail. The world also ch
 
 - Every writer commits within a bounded number of round trips.
 - No writer writes a mark too early. Each mark stops a writer at most once, and for a bounded time.
-- A lone writer pays for its commits and for a few looks.
+- A lone writer pays only for its commits and for a few looks.
 """
 
 from __future__ import annotations
@@ -233,7 +233,7 @@ class _FarIndex:
         return self._backend.turn(partition)
 
     def close(self) -> None:
-        """Do nothing: the backend outlives its processes."""
+        """Do nothing, because the backend outlives its processes."""
 
     def _call(self, units: float, partition: str, act: Callable[[], T]) -> T:
         world = self._world
@@ -325,7 +325,7 @@ def _always_absent(self: Any, wait: Any) -> None:
 
 
 def _claim(self: Any, writes: Sequence[Write], blobs: Mapping[str, bytes] = NO_BLOBS) -> None:
-    """The mutant of `HostedTurns.commit` that treats a turn as a fence: it drops the condition of a waiter's put."""
+    """The mutant of `HostedTurns.commit` that treats a turn as a fence, and drops the condition of a waiter's put."""
     wait = hosted_turns._waiting.get()
     if wait is not None and wait.marked and isinstance(writes[0], Put):
         writes = [Put(writes[0].item), *writes[1:]]

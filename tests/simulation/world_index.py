@@ -1,4 +1,4 @@
-"""The smallest world: several writers append to one gapless sequence, with only the index and its condition.
+"""The smallest world: several writers append to one gapless sequence, with only the index and a condition on each put.
 
 The world tests the simulation itself. Its `append` shows in a few lines how the real log appends.
 """
@@ -117,7 +117,7 @@ def append(index: Index, clock: Clock, entry: Entry, attempts_max: int) -> int:
 def settle_or_put(index: Index, entry: Entry, doubtful: set[int]) -> int:
     """Make one attempt.
 
-    Read the head first: if an earlier put lands after that read, `put` fails or recognises the earlier put.
+    Read the head first. If an earlier put lands after that read, `put` fails or recognises the earlier put.
     """
     newest = head(index)
     return settled(index, entry, doubtful) or put(index, entry, newest + 1, doubtful)

@@ -269,7 +269,7 @@ class LogWorld:
             tell(Answered.ACKNOWLEDGED, entry.version)
 
     def _expected(self, process: Process, log: Log) -> int | None:
-        """Return the expected version: mostly None, else the newest acknowledged version or the handle's known head."""
+        """Return the expected version: mostly None, or the newest acknowledged version or the handle's known head."""
         if process.clock.random() < 0.7:
             return None
         if process.clock.random() < 0.5:
@@ -340,7 +340,7 @@ class LogWorld:
             )
 
     def _check_names(self, truth: Truth) -> None:
-        """Check that directories, and the lists of a name's organisations, hold exactly the existing logs."""
+        """Check that directories, and the lists of a name's organisations, contain exactly the existing logs."""
         index = self.place.index
         names = {(prefix.partition("/")[0], prefix.partition("/")[2].partition("@")[0]) for prefix in truth.logs}
         living = {name: record for name in names if (record := read_name(index, *name)) and not record.deleted_ms}
@@ -383,6 +383,6 @@ def content(write_id: str) -> Event:
 
 
 def check_content(entry: Entry) -> None:
-    """Check that an entry holds the events that were written under its write id."""
+    """Check that an entry contains the events that were written under its write id."""
     if entry.events != (content(entry.write_id),):
-        raise Violation("content", "an entry holds the events of another write", entry=entry)
+        raise Violation("content", "an entry contains the events of another write", entry=entry)

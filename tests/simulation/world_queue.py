@@ -151,7 +151,7 @@ class QueueWorld:
         self.scheduler.counts.bump("made anew")
 
     def settled(self, message: Message) -> None:
-        """Check that a document holds the mutations of an acknowledged message, unless an earlier number is missing.
+        """Check that a document contains the mutations of an acknowledged message, unless an earlier number is missing.
 
         Skip the check if the document was deleted or replaced since.
         """
@@ -178,7 +178,10 @@ class QueueWorld:
             self._violated("moved aside", "a message became a dead letter after too few faults", letter=letters[-1].id)
 
     def check(self) -> None:
-        """Apply all remaining messages. Then check each log, and compare the devices' states and outcomes with it."""
+        """Apply all remaining messages.
+
+        Then check each log, and compare the devices' states and outcomes with the logs.
+        """
         self._drain()
         for violation in self.violations:
             raise violation
@@ -268,9 +271,9 @@ class QueueWorld:
         raise Violation("drained", "messages remain that no worker receives")
 
     def _check_end(self, device: Device) -> None:
-        """Check that the device holds the document after two pulls.
+        """Check that the device has the document's content after two pulls.
 
-        The first pull may move it to another incarnation.
+        The first pull may move the device to another incarnation.
         """
         document = Document(open_log(log_place(self.place, self.settings), ORGANISATION, device.document))
         for _ in range(2):

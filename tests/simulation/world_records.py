@@ -233,7 +233,7 @@ class RecordsWorld:
         return f"{process.name}.{self.numbers[process.name]}.{kind}"
 
     def _body(self, process: Process) -> NewBody:
-        """Return one body of a batch. A body of the kind `bad` is invalid: it needs a source time, but has none."""
+        """Return one body of a batch. A body of the kind `bad` is invalid, because it has no source time."""
         kind = choose(process.clock, BATCH_KINDS)
         write_id = self._write_id(process, kind)
         age_ms = int(process.clock.random() * PAUSE_SECONDS_MAX * 1000) if kind == "stale" else 0

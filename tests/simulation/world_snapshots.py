@@ -71,7 +71,7 @@ class AwayBlobs:
         return self._blobs.delete(key, stamp)
 
     def close(self) -> None:
-        """Do nothing: the backend outlives its processes."""
+        """Do nothing, because the backend outlives its processes."""
 
     def _reach(self) -> None:
         if self._world.is_away():
@@ -121,7 +121,7 @@ class SnapshotWorld:
         process.spawn("large", partial(self.put_large, process, document))
 
     def write(self, process: Process, document: Document, client: str) -> None:
-        """Make small commits with pauses, and one more after the blob store is reachable again."""
+        """Make small commits with pauses, and one more small commit after the blob store is reachable again."""
         for _ in range(self.turns):
             process.clock.sleep(8 * process.clock.random())
             self._commit_small(document, client)

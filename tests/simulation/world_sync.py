@@ -153,7 +153,7 @@ class SyncWorld:
             self._attempt(process, MAIN, partial(collect, self.devices[0]))
 
     def mallory(self, process: Process) -> None:
-        """Attack: pull for other groups, push as one of their clients or as a guest, and push under a reserved name."""
+        """Attack: pull for the devices' groups, push as their clients or as a guest, and push under a reserved name."""
         while self.turns.take("mallory"):
             process.clock.sleep(5 * process.clock.random())
             device = choose(process.clock, self.devices)
@@ -175,7 +175,7 @@ class SyncWorld:
             self.turns.take("maker")
         over = False
         while not over:
-            # A deletion may land late and delete the new document: check again until the devices have ended.
+            # A deletion may land late and delete the new document. So check again until the devices have ended.
             over = not self.scripts
             process.clock.sleep(IDLE_SECONDS_MAX)
             if not self._exists(process, MAIN):
@@ -356,7 +356,7 @@ class SyncWorld:
         return truths
 
     def _check_end(self, device: Device) -> None:
-        """Check that the device holds the document after one more pull, or two pulls if its group was collected."""
+        """Check that the device has the document's content after a pull, or after two pulls for a collected group."""
         document = Document(open_log(log_place(self.place, self.settings), ORGANISATION, device.document))
         self._know(document)
         try:

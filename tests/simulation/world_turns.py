@@ -1,6 +1,6 @@
-"""Simulate processes that share a file: lock files are real, and processes stop, crash and receive Ctrl-C.
+"""The world of processes that share a file: lock files are real, and processes stop, crash and receive Ctrl-C.
 
-Turns are only a hint, so a fault of the turnstile endangers no data. But turns must be useful: only one process has the
+Turns are only a hint, so a fault of the turnstile endangers no data. But turns must be useful. Only one process has the
 turn, waiting processes get the turn in order, and no process waits longer than the bound. The docstring of
 `stratalog.backends.turnstile` explains the door and the room.
 """
@@ -126,7 +126,7 @@ class _Process:
             world.scheduler.switch()
 
     def _transact(self) -> None:
-        """Run a transaction as a group commit does: a process runs one transaction at a time."""
+        """Run a transaction as a group commit does. A process runs only one transaction at a time."""
         with self._writer:
             self.world.scheduler.counts.bump("transactions")
             in_turn = self.turnstile.in_turn

@@ -1,8 +1,8 @@
 """The world of quotas: threads of a server create and delete, while two processes measure the stored amounts.
 
 The clocks of the processes differ by some seconds. A measurement may stop at any point, and either process resumes it.
-The amounts that the server knows must not be below the stored amounts. A creation in doubt may take effect after a
-measurement. The next measurement then counts the created object. At rest, known and stored amounts must be equal.
+The server's amounts must not be below the stored amounts. A creation in doubt may take effect after a measurement. The
+next measurement then counts the created object. At rest, the server's amounts and the stored amounts must be equal.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ FAILURES = (Unavailable, OutcomeUnknown, Conflict, NotFound, QuotaExceeded)
 
 
 class _Doubt(msgspec.Struct):
-    """A creation in doubt: the time of its request, and the time when a check first found the object, else None."""
+    """A creation in doubt: the time of its request, and the time when a check first found the object, or None."""
 
     sent_ms: int
     found_ms: int | None = None
@@ -67,7 +67,8 @@ class UsageWorld:
     def __init__(self, scheduler: Scheduler) -> None:
         self.scheduler = scheduler
         weather = draw_weather(scheduler.random)
-        # Allow no crashes: a crashed server forgets the amounts that it admitted, and may exceed quotas without a bug.
+        # Allow no crashes, because a crashed server forgets the amounts that it admitted, and may exceed quotas
+        # without a bug.
         rates = dict.fromkeys((rate for rate in FAULT_RATES if rate.startswith("crash")), 0.0)
         # Retries resolve nearly every lost answer. Lose many answers, so that some creations end in doubt.
         rates |= {name: LOST_FACTOR * getattr(weather, name) for name in ("lost_request", "lost_answer", "late")}
@@ -89,7 +90,7 @@ class UsageWorld:
             process.spawn(f"thread-{number}", partial(self.change, process, environment, f"thread-{number}"))
 
     def change(self, process: Process, environment: Any, thread: str) -> None:
-        """Create a document or a record, change or delete a document, and check the server's known amounts."""
+        """Create a document or a record, change or delete a document, and check the server's amounts."""
         records = Records(environment, ORGANISATION)
         while self.left.take(thread):
             process.clock.sleep(40 * process.clock.random())
@@ -121,7 +122,7 @@ class UsageWorld:
             self.scheduler.counts.bump("measured" if measured else "measurements stopped")
 
     def check(self) -> None:
-        """Check that at rest a measurement equals the stored amounts, and that the server knows the same amounts."""
+        """Check that at rest a measurement equals the stored amounts, and that the server has the same amounts."""
         assert self.admission is not None
         self.scheduler.now_ms += 10 * 1000 * (USAGE_CLOCKS_SECONDS_MAX + USAGE_SLICE_SECONDS)
         environment = log_place(self.place, SETTINGS)
@@ -143,7 +144,10 @@ class UsageWorld:
             raise Violation("quiet", "the server's amounts differ from the measurement", known=known, measured=measured)
 
     def _check_known(self) -> None:
-        """Check that the server's amounts are not too low and that quotas hold, apart from creations in doubt."""
+        """Check that the server's amounts are not too low, and that no quota is exceeded.
+
+        Allow for creations in doubt.
+        """
         assert self.admission is not None
         names = self._stored()
         truth = _amounts(names)
@@ -166,7 +170,7 @@ class UsageWorld:
         return found
 
     def _stored(self) -> dict[str, set[str]]:
-        """Return the names of the documents and records in the directory. Every creation adds a line to it."""
+        """Return the names of the documents and records in the directory. Every creation adds a line."""
         shelves = {"documents": LOGS, "records": RECORDS}
         lines = {kind: list_directory(self.place.index, ORGANISATION, shelf) for kind, shelf in shelves.items()}
         return {kind: {line.id for line in each} for kind, each in lines.items()}

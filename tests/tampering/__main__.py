@@ -121,7 +121,7 @@ def _tamper(
 
 
 def _tamper_export(store: stratalog.Store, draw: Random, campaign: Campaign, careful: bool, where: str) -> None:
-    """Alter a line of an export. A careful tamperer recomputes the export's hashes, with the example's code."""
+    """Alter a line of an export. A careful tamperer recomputes the export's hashes, with the example program's code."""
     document = store.document("acme", "plan")
     if document.log.floor():
         return

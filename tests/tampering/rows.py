@@ -83,7 +83,7 @@ class RecordRows:
         return version_hash(before, version, attributes)
 
     def cover(self, rows: Rows) -> None:
-        """Do nothing: no other item contains the hash of one of these versions."""
+        """Do nothing, because no other item contains the hash of one of these versions."""
 
 
 class LogRows:

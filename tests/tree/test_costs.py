@@ -169,7 +169,7 @@ def test_a_tree_that_was_read_back_is_not_read_again(large: Tree) -> None:
     chunks, root, seen = cold(large[0]), large[1], set[bytes]()
     readings = list(read_tree_back(chunks, root, seen=seen))
     (top,) = [reading for reading in readings if not reading.key]
-    assert top.node is not None, "the topmost chunk is inline"
+    assert top.node is not None, "the inline topmost chunk was not decoded"
     assert top.node.level == 3
     assert chunks.reads == len(readings) - 1 == len(seen)
     assert list(read_tree_back(chunks, root, seen=seen)) == [top]

@@ -10,7 +10,10 @@ __all__ = ["count_up", "is_reachable", "own_client", "why_failed"]
 
 
 def count_up(url: str, path: str) -> PendingMutation:
-    """Add 1 to a number of the document at ``url``. While the client is offline, the file ``path`` has the change."""
+    """Add 1 to a number of the document at ``url``.
+
+    While the client is offline, the file ``path`` stores the change.
+    """
     with assert_type(connect(url, path), Client) as client:
         return client.mutate("inc", {"key": "visits"})
 

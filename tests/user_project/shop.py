@@ -64,7 +64,7 @@ def run(url: str) -> Report:
 
 
 def sell_from(store: stratalog.Store) -> Report:
-    """Change a document, read its past, try a change in a fork and merge it."""
+    """Change a document, read an older version, try a change in a fork, and merge the fork."""
     stock = assert_type(store.document("acme", "stock", create=True), stratalog.Document)
     outcome = assert_type(stock.put("apples", 10, client="ada"), stratalog.Outcome)
     stock.mutate("sell", {"key": "apples", "count": 3}, client="ada")
