@@ -21,7 +21,7 @@ END_BYTES = 32
 
 
 def commit_of(state: State, run: Run, values: Values, blob_batch: BlobBatch, merged: Merged | None = None) -> Commit:
-    """Return the commit that follows ``state``. On return its large values and arguments are in ``blob_batch``."""
+    """Return the commit that follows ``state``. Adds its large values and arguments to ``blob_batch``."""
     touched = _touched(run.ran)
     placed = _Placed()
     patch: list[PatchRow] = []

@@ -41,8 +41,8 @@ class IdleClients(msgspec.Struct, frozen=True):
 def collection_of_clients(state: State, clients: Sequence[str], groups: Sequence[str]) -> Event:
     """Return the event that forgets ``clients``, each with its group in ``state``, and puts tombstones of ``groups``.
 
-    The event is valid only as the version after ``state``. An entry in between could bind one of the clients to a
-    group; the row of this client would then stay in the group.
+    Commit the event only as the version directly after ``state``. An entry in between could bind one of the clients to
+    a group, and the row of this client would then stay in the group.
     """
     bindings = [(client, state.binding(client)) for client in clients]
     return Event(COLLECT, [[[client, bound[0] if bound else ""] for client, bound in bindings], list(groups)])
@@ -53,7 +53,8 @@ def idle_clients(
 ) -> IdleClients | None:
     """Return up to ``limit`` clients of groups that committed nothing after ``version``; None without such clients.
 
-    ``after`` is the position where the previous search ended. The result is valid only as the version after ``state``.
+    ``after`` is the position where the previous search ended. Commit the result only as the version directly after
+    ``state``.
     """
     clients: list[list[str]] = []
     groups: list[str] = []
