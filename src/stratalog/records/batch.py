@@ -1,7 +1,6 @@
 """Putting many bodies: puts of different records share a commit if the index has joint commits.
 
-A joint commit is only a shortcut. If a joint commit fails or its answer is lost, each of its puts is settled alone,
-under the same write id.
+If a joint commit fails or its answer is lost, each of its puts is tried again alone, under the same write id.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The floor of a record: the oldest version kept, and the progress of freeing the older versions.
 
-One item holds the floor, so one conditional write marks any number of versions. A late write may put an item at the key
-of a freed version. Readers ignore this item, because its version is below the floor.
+One item holds the floor, so one conditional write marks any number of versions as forgotten. A late write may put an
+item at the key of a freed version. Readers ignore this item, because its version is below the floor.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Floor(msgspec.Struct, frozen=True, kw_only=True):
     """The hash of the last forgotten version, from which the chain continues. Empty if no version is forgotten."""
 
     origin: str = ""
-    """The origin of the history, which version 1 contained before it was forgotten."""
+    """The origin of the history. Version 1 contained the origin before version 1 was forgotten."""
 
 
 def read_floor(index: Index, name: Name) -> Floor:
