@@ -229,7 +229,7 @@ class _Collection:
             self._work = CollectionProgress(after=work.upto)
 
     def _fail(self, work: CollectionProgress, error: StratalogError) -> None:
-        """Save the progress and raise the error. After `FAILURES_MAX` failures in all runs, skip the owner instead."""
+        """Save the progress and raise the error. After `FAILURES_MAX` failures over all runs, skip the owner."""
         work.failures += 1
         if work.failures >= FAILURES_MAX:
             self._pass_over(work.owner, error)
@@ -267,7 +267,7 @@ class _Collection:
             Marking(self._environment, work.owner, work.mark, work.reached, work.seen, self._step).run()
 
     def _mark_record(self, work: CollectionProgress, parts: list[str]) -> None:
-        # A long id cannot be recovered from its key. The functions called here use the key alone, so the id is unused.
+        # A long id cannot be recovered from its key. The functions called here use only the key, so any id will do.
         name = Name(unescape(parts[0]), parts[2], RecordKey(parts[2]))
         if not is_known(self._environment, name):
             self._mark_younger(work, UNKNOWN_OWNER_SECONDS_MAX)

@@ -1,7 +1,7 @@
 """Inspection: read from storage every object that a history refers to, hash it, and compare objects that must agree.
 
 An inspection writes nothing. Writers may continue meanwhile, so a history with damage is read again. Only damage that
-both readings find is reported. Damage in one reading alone comes from a concurrent write.
+both readings find is reported. Damage that only one reading finds comes from a concurrent write.
 """
 
 from __future__ import annotations

@@ -61,7 +61,10 @@ class LogCheck:
     def run(
         self, progress: Callable[[int], None] | None, visit: Callable[[Entry], None] = lambda entry: None
     ) -> ChainReport:
-        """Check all but snapshot bodies and document state. ``visit`` gets each entry. Raises NotFound, Unavailable."""
+        """Check all but snapshot bodies and document state. Call ``visit`` with each entry.
+
+        Raises NotFound, Unavailable.
+        """
         self.hashes = dict.fromkeys(self._named_versions(), b"")
         report = verify_log(self.log, self._upto, progress=progress, visit=self._visitor(visit))
         self._damages.first = self._damages.last = 0
@@ -210,7 +213,7 @@ class LogCheck:
         self._damages.add("segment record", key, "missing", "a segment has no record")
 
     def _check_begin(self, segment: Segment, key: str, is_first: bool) -> None:
-        """Check that a segment's record is as old as its first entry. The first record may be as old as the log."""
+        """Check that a segment's record has the time of its first entry. The first record may have the log's time."""
         entry = self._item(segment, segment.first)
         entry_ms = entry.attributes["c"] if entry is not None else 0
         times = (entry_ms, self.record.created_ms if is_first else entry_ms)
@@ -276,7 +279,7 @@ class LogCheck:
                     self._damages.add("entry", key, "contradicts", "it differs from the entry in the archive")
 
     def _check_directory(self) -> None:
-        """Compare the name record's kind and time with the directory line's, and its kind with the name line's."""
+        """Compare the name record with the directory line (kind and time) and with the name line (kind)."""
         record = self.record
         line = self._index.get(directory_partition(record.organisation, LOGS, 0), record.name)
         key = item_key(directory_partition(record.organisation, LOGS, 0), record.name)

@@ -36,7 +36,7 @@ __all__ = ["Marking", "Reached"]
 
 
 class Reached(msgspec.Struct, array_like=True):
-    """The progress of a marking: the logs that are done, and the position in the current one."""
+    """The progress of a marking: the logs that are done, and the position in the current log."""
 
     done: list[str] = []
     log: str = ""
@@ -80,7 +80,7 @@ class Marking:
                 self._mark_log(prefix)
 
     def _unread(self) -> list[str]:
-        """Return the logs of the family still to be read: the current one, then parents before their forks.
+        """Return the family's logs that are not read yet: the current log first, then parents before their forks.
 
         `run` calls this method until no log is left: a new fork may have taken over references that its parent has
         dropped.

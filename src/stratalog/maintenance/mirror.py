@@ -1,7 +1,7 @@
-"""Mirroring: copy items and blobs of one store to another, unchanged, and skip those that the target already has.
+"""Mirroring: copy items and blobs of one store to another store, unchanged, except those that the target already has.
 
-Items mean the same on every backend, so a mirror copies them without decoding them. The copy of a blob also verifies
-the blob, because its key ends in its hash.
+All backends have the same items, so a mirror copies items without decoding them. The copy of a blob also verifies the
+blob, because its key ends in its hash.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class Mirror:
             self._write(writes)
 
     def item(self, partition: str, sort: str) -> None:
-        """Mirror one item, or its absence."""
+        """Copy one item. If the source lacks it, delete it in the target."""
         self.put(partition, sort, self.source.index.get(partition, sort))
 
     def put(self, partition: str, sort: str, item: Item | None) -> None:
@@ -119,7 +119,9 @@ class Mirror:
                     raise
 
     def _write(self, writes: Sequence[Write]) -> None:
-        """Commit the writes jointly if a joint commit costs no more; else in parallel, and then the last write."""
+        """Commit the writes jointly if the index has joint commits; otherwise in parallel, but the last write at the
+        end.
+        """
         if self.target.index.joint_commits:
             self._commit(writes)
         else:

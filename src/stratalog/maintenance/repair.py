@@ -1,8 +1,8 @@
 """Repair: restore damaged objects from intact objects. It deletes nothing and may be run again.
 
-Repair puts a damaged chunk, value or archive again. It takes the bytes from the state that an inspection rebuilt, from
-another folder of the family, or from entries that wait to be freed. Repair puts a damaged item again from other items
-that contain the same facts.
+Repair writes a damaged chunk, value or archive again. It takes the bytes from the state that an inspection rebuilt,
+from another folder of the family, or from entries that are not freed yet. Repair restores a damaged item from other
+items that contain the same facts.
 """
 
 from __future__ import annotations
@@ -158,7 +158,7 @@ class _Repair:
         return lambda: self._ports.blobs.put(key, body)
 
     def _archive(self, key: str) -> Fix | None:
-        """Write an archive again from entries that wait to be freed, if the new archive has the same bytes."""
+        """Write an archive again from entries that are not freed yet, if the new archive has the same bytes."""
         if self._log is None:
             return None
         record = self._log.record

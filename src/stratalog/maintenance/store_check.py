@@ -152,7 +152,7 @@ def _check_line(environment: Environment, gone: Item, damages: DamageList) -> No
 
 def check_queue(environment: Environment, queue: Queue, damages: DamageList) -> None:
     """Check attempt records, rejected mutations and dead letters. Queued messages can only be received, not read."""
-    # Reading is the check: the recording index notes every item that does not decode or lacks its kind's shape.
+    # The query is the check: the recording index records every item that does not decode or has a wrong shape.
     for _ in environment.index.query(QUEUE_ATTEMPTS_PARTITION):
         pass
     for item in environment.index.query(REJECTED_PARTITION):
