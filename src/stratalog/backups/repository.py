@@ -1,4 +1,4 @@
-"""The repository of backups: a folder or bucket. All its objects are under `!backup/`; no other object is touched.
+"""The repository of backups: a folder or bucket. It reads and writes only objects under `!backup/`.
 
 The manifest of a backup is written last. Only `prune_backups` removes objects that no manifest needs.
 """
@@ -63,7 +63,7 @@ class BackupRepository:
         return [decode_manifest(self.blobs.get(stat.key)) for stat in self.blobs.list(f"{MANIFESTS}/")]
 
     def manifest(self, id: str | None = None) -> BackupManifest:
-        """Return the manifest of a backup, by default of the newest. Raises NotFound."""
+        """Return the manifest of a backup, by default of the newest backup. Raises NotFound."""
         keys = [stat.key for stat in self.blobs.list(f"{MANIFESTS}/{id}/" if id else f"{MANIFESTS}/")]
         if not keys:
             raise NotFound("backup not found" if id else "the repository has no backup", id=id or "")
@@ -100,7 +100,7 @@ class BackupRepository:
         return decode_manifest(self.blobs.get(keys[-1])) if keys else None
 
     def put_copy(self, key: str, body: bytes) -> None:
-        """Store a copy of a store's blob under its own key below `!backup/blobs`."""
+        """Store a copy of a blob. Its key is the blob's key below `!backup/blobs`."""
         self._count(len(body))
         self.blobs.put(f"{COPIES}/{key}", body)
 

@@ -1,4 +1,4 @@
-"""A backup as a read-only store: its index and blobs behind the ports."""
+"""A backup as a read-only store: ports that read the items and blobs of a backup."""
 
 from __future__ import annotations
 
