@@ -91,7 +91,7 @@ def _function(text: str) -> Callable[..., Any]:
     except (ImportError, AttributeError) as exc:
         raise click.BadParameter(f"{text!r} cannot be loaded: {exc}") from exc
     finally:
-        # The module may have put a folder before this one.
+        # The module may have inserted other folders before this folder.
         if here in sys.path:
             sys.path.remove(here)
     if not callable(function):

@@ -86,7 +86,7 @@ def _version_row(version: Version) -> list[str]:
 
 
 def _mutations(mutations: tuple[Applied, ...]) -> str:
-    """Return the first mutation of a version as text, and if there are more mutations their number."""
+    """Return the first mutation of a version as text. If the version has more mutations, add their number."""
     if not mutations:
         return dim("maintenance")
     first = f"{mutations[0].client}#{mutations[0].id} {mutations[0].name}"
