@@ -48,7 +48,7 @@ class AnnouncementsContract(ABC):
         _announce_until_heard(ends[1], ("acme", "back"), [heard[0]])
 
     def test_a_process_does_not_hear_its_own_hints(self) -> None:
-        """A hint of another process, sent after the own hint was heard there, shows that the own hint does not come."""
+        """The other process sends its hint after it heard the own hint. So a missing own hint is not merely late."""
         ends = self.make(2)
         heard = [_hints_of(end) for end in ends]
         _announce_until_heard(ends[0], ("acme", "own"), [heard[1]])
@@ -112,7 +112,7 @@ def _hints_of(announcements: Announcements) -> SimpleQueue[Name]:
 
 
 def _announce_until_heard(sender: Announcements, name: Name, listeners: Sequence[SimpleQueue[Name]]) -> list[Name]:
-    """Announce until every listener has heard the name. Return all that they heard meanwhile."""
+    """Announce until every listener has heard the name. Return all hints that they heard meanwhile."""
     waiting, heard = list(listeners), []
     for _ in range(TRIES_MAX):
         sender.announce(*name)

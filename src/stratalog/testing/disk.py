@@ -251,14 +251,14 @@ class SimulatedMachine:
         return True
 
     def write_fault(self) -> None:
-        """Raise a full disk or a write error, at the weather's rates."""
+        """Raise FullError or IOError as simulated faults, at the weather's rates."""
         if self.meets("disk full", self._weather.full):
             raise apsw.FullError("simulated")
         if self.meets("write error", self._weather.write_error):
             raise apsw.IOError("simulated write error")
 
     def sync_fault(self) -> None:
-        """Raise a sync error, at the weather's rate."""
+        """Raise IOError as a simulated fault of a sync, at the weather's rate."""
         if self.meets("sync error", self._weather.sync_error):
             raise apsw.IOError("simulated sync error")
 

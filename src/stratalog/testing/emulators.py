@@ -81,7 +81,7 @@ class Command(msgspec.Struct, frozen=True):
 def ministack(folder: Path) -> Iterator[Emulator]:
     """Run ministack, which emulates DynamoDB, SQS and S3 in memory, until the end of the block.
 
-    Its output goes to ``folder``. Raises RuntimeError if ministack is not installed or does not start.
+    The output goes to ``folder``. Raises RuntimeError if ministack is not installed or does not start.
     """
 
     def command(ports: Sequence[int]) -> Command:
