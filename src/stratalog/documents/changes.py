@@ -1,6 +1,7 @@
 """The changes since a version: the keys, clients and rejections between that version and a newer state.
 
-Changes in memory cost no read. Other changes are read from the entries, or from the trees if there are many entries.
+`changes_since` reads nothing if the changes are in memory. Otherwise it reads the entries, or compares the trees if
+there are many entries.
 """
 
 from __future__ import annotations

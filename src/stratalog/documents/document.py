@@ -196,13 +196,13 @@ class Document:
     def apply_merge(self, mutations: Sequence[Mutation], approve: Approve, *, author: str = "") -> list[Outcome]:
         """Apply a batch of a merge as `apply` does, if ``approve`` accepts its run on the state.
 
-        If ``approve`` refuses an outdated state, the batch runs on a fresh one. Raises its errors: nothing is written.
+        A refusal on an old state repeats the run on a fresh state. Raises ``approve``'s errors: nothing is written.
         """
         batch = [check_mutation(mutation) for mutation in mutations]
         return self._commit(MutationBatch(batch, self.rules.mutators, author=author, approve=approve))
 
     def collect_clients(self, clients: Sequence[str], groups: Sequence[str] = ()) -> Entry:
-        """Forget clients, in one entry. Each of ``groups`` leaves a tombstone, so its late mutations have no effect.
+        """Forget clients, in one entry. Leave a tombstone for each of ``groups``: its late mutations have no effect.
 
         A client without a group leaves no tombstone: its first mutation, if sent again, is applied again. Raises
         Invalid.
@@ -259,7 +259,7 @@ class Document:
     # Reading
 
     def at(self, version: int | None = None) -> View:
-        """Return the whole state at a version (the newest, if None). A value is read from storage only when used.
+        """Return the whole state at a version (the newest, if None). The view reads a value from storage only on use.
 
         Raises NotFound, VersionForgotten.
         """
@@ -345,7 +345,7 @@ class Document:
         return self._snapshots.take(version)
 
     def archive(self, upto: int | None = None) -> int:
-        """Move sealed segments up to ``upto`` to blobs; return their number. Their entries stay readable."""
+        """Move sealed segments that end at or below ``upto`` to blobs; return their number. Versions stay readable."""
         return archive_segments(self.log, upto)
 
     def forget_below(self, version: int, *, progress: Callable[[int], None] | None = None) -> int:

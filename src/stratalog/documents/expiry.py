@@ -1,8 +1,8 @@
 """The choice of clients to forget: clients that a caller names, and clients of groups that have long been idle.
 
 A group is forgotten as a whole and leaves a tombstone. Mutations of its clients that arrive later have no effect, so
-none is applied twice. A client of an active group is kept. A client without a group is kept too: it would leave no
-tombstone, and its first mutation, sent again, would be applied again.
+none is applied twice. A client of an active group is kept. A client without a group is kept too. It would leave no
+tombstone, so its first mutation, if sent again, would be applied again.
 """
 
 from __future__ import annotations

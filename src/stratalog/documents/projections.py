@@ -16,7 +16,7 @@ __all__ = ["Projection"]
 
 
 class Projection:
-    """Follows one log. ``project(entry)`` returns the writes for one entry. One commit makes them and moves the
+    """Follows one log. ``project(entry)`` returns the writes for one entry. One commit makes these writes and moves the
     checkpoint.
 
     For a target outside the index, ``project`` writes to the target itself and returns no writes. In this case

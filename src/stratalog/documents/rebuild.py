@@ -57,7 +57,8 @@ class Verified(msgspec.Struct, frozen=True):
 
 
 def verify(document: _Document, upto: int | None = None, *, progress: Callable[[int], None] | None = None) -> Verified:
-    """Rebuild from the first kept version up to ``upto`` (the head, if None), comparing with every snapshot on the way.
+    """Rebuild from the first kept version up to ``upto`` (the head, if None), and compare with every snapshot on the
+    way.
 
     Reads every entry and writes nothing: the rebuilt chunks go to a temporary file. Each chunk of a compared snapshot
     must be stored. After a redacted entry the rebuild resumes from the next snapshot, and reads all chunks of it.
@@ -238,7 +239,7 @@ class Rebuild:
 
 
 def _start(log: Log, chunks: Chunks) -> State:
-    """Return the state that a rebuild begins with: the base at the floor, the state at the fork point, or no state."""
+    """Return the first state of a rebuild: at the floor, at the fork point, or the empty state at version 0."""
     first = max(log.floor(), log.first)
     if not first:
         return State.at_snapshot(chunks, 0, log.hash_at(0), EMPTY_ROOTS)

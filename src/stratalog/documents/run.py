@@ -124,7 +124,8 @@ class _Running:
     def _refusal(self, mutation: Mutation, last: ClientState | Ran | None, number: int, args: bytes) -> Outcome | None:
         """Return the outcome that refuses a mutation, or None.
 
-        After any status but `seen` and `mismatch`, the later mutations of the client in the batch get the same status.
+        After a refusal with another status than `seen` and `mismatch`, the client's later mutations in the batch get
+        the same status.
         """
         client = mutation.client
         if client in self._refused:

@@ -85,7 +85,8 @@ class SnapshotSchedule:
         return base
 
     def begin_if_due(self) -> None:
-        """Start the snapshot of the held state in the background, if one is due. Call it after a commit.
+        """Start the snapshot of the held state in the background, if a snapshot is due. Call this method after a
+        commit.
 
         This method reads nothing and does not wait. If a snapshot is under way, or the store runs too many background
         tasks, a later commit starts the snapshot.
@@ -162,5 +163,5 @@ class SnapshotSchedule:
 
 
 def _is_made(taken: State) -> bool:
-    """Return whether the snapshot exists. If its base was gone, `take_snapshot` returned the state on that base."""
+    """Return whether the snapshot exists. If its base was gone, `take_snapshot` made none and returned its argument."""
     return taken.snapshot_version == taken.version

@@ -57,7 +57,7 @@ class ClientState(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Layer:
-    """One tree, and changes that cover the tree. Adding changes makes another layer and leaves this layer unchanged.
+    """One tree and later changes. Adding changes makes another layer and leaves this layer unchanged.
 
     The changes are stored in runs, the newest run first. Each run has the changes of consecutive versions. A run is at
     least `RUN_GROWTH` times as large as the run before it. So runs are few, and each change is copied a bounded number
@@ -86,11 +86,11 @@ class Layer:
         return Layer(self._root, _with_run(self._runs, changes), self._known, self._near)
 
     def over(self, root: Root, after: int) -> Layer:
-        """Return the layer over another tree, with only the changes by versions above ``after``."""
+        """Return a layer of another tree, with only the changes by versions above ``after``."""
         return Layer(root).changed(self.changes(after))
 
     def changes(self, after: int = 0) -> dict[str, Slot]:
-        """Return the changes over the tree by versions above ``after``. A deleted key has the value `GONE`."""
+        """Return the changes by versions above ``after``. A deleted key has the value `GONE`."""
         changes: dict[str, Slot] = {}
         for run in reversed(self._runs):
             changes.update(run.slots)
@@ -124,7 +124,7 @@ class Layer:
         return total
 
     def _in_tree(self, chunks: Chunks, key: str) -> Slot | None:
-        """Return the tree's slot of ``key``. All layers over the tree remember it, since reads often repeat a key."""
+        """Return the tree's slot of ``key``. All layers of the tree remember it, since reads often repeat a key."""
         known = self._known.get(key, _UNKNOWN)
         if known is not _UNKNOWN:
             return known
