@@ -192,7 +192,7 @@ def put_through(
 
 
 def _put_jointly(environment: Environment, puts: list[_Put]) -> None:
-    """Commit the first put of each record jointly, as many at a time as fit into a commit; leave the rest open."""
+    """Commit the first put of each record jointly, in groups that fit into one commit. Leave all other puts open."""
     # A dict keeps the last value of each key. So the reversed order keeps the first put of each record. The loop below
     # reverses the order again.
     firsts = {put.id: put for put in reversed(puts) if put.error is None}
@@ -241,7 +241,7 @@ def _blobs(group: list[_Put]) -> dict[str, bytes]:
 
 
 def _put_at_once(pool: Executor, puts: list[_Put]) -> Iterator[Stored]:
-    """Run each record's puts one after another, and different records in parallel; yield the results in order."""
+    """Run puts of one record one after another, and of different records in parallel; yield the results in order."""
     rows: dict[str, list[_Put]] = {}
     for put in puts:
         rows.setdefault(put.id, []).append(put)
@@ -282,7 +282,7 @@ def _decide(call: RecordCall, body: NewBody, given: dict[str, Attribute], conten
 
 
 def _next_batch(rest: Iterator[NewBody]) -> list[NewBody]:
-    """Return the next bodies, at most `BATCH_BODIES`, ending after the body that passes `BATCH_BYTES`."""
+    """Return at most `BATCH_BODIES` next bodies. Stop after the body with which they exceed `BATCH_BYTES`."""
     batch: list[NewBody] = []
     size = 0
     for body in islice(rest, BATCH_BODIES):

@@ -114,8 +114,8 @@ def count_failure(environment: Environment, name: Name, failure: CountedFailure,
 def resolve_failures(environment: Environment, name: Name) -> None:
     """Forget a record's failures and remove the record from the list.
 
-    Raises NotFound if the record has no failures. Raises ContentionError or Unavailable: the failures are unchanged by
-    this call. Raises OutcomeUnknown if they may be forgotten.
+    Raises NotFound if the record has no failures. Raises ContentionError or Unavailable: this call has changed nothing.
+    Raises OutcomeUnknown if they may be forgotten.
     """
     retry = environment.retry()
     while True:

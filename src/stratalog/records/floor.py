@@ -51,7 +51,7 @@ class Floor(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_floor(index: Index, name: Name) -> Floor:
-    """Read the floor, consistently."""
+    """Read the floor with a consistent read."""
     return floor_from_item(index.get(name.partition, FLOOR_SORT))
 
 

@@ -2,8 +2,8 @@
 
 Marking raises the floor by one conditional write, and readers obey the new floor at once. Freeing deletes the items
 below the floor, at the earliest `OBSERVATION_SECONDS_MAX` and a grace after the mark. A put that read a freed position
-as empty may commit into it even later. This put then detects that its commit came too late. The latest version is never
-marked and never freed.
+as empty may commit into this position even later. The put then detects that its commit came too late. The latest
+version is never marked and never freed.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def prune_versions(
     before_ms: int | None = None,
     dry_run: bool = False,
 ) -> int:
-    """Forget all but the newest ``retain`` versions, or all versions superseded before ``before_ms``.
+    """Forget all but the newest ``retain`` versions, or all versions that were superseded before ``before_ms``.
 
     Return the oldest version kept. The function first reads the bodies of that version and of the latest version back
     from storage. If one of these bodies is damaged, it raises Corrupt and forgets nothing, since an older version may
@@ -189,9 +189,9 @@ def _marked(floor: Floor, version: int, now_ms: int) -> Floor:
 def _on_base(index: Index, name: Name, floor: Floor) -> Floor:
     """Return ``floor`` with its origin and the hash of the version before it.
 
-    Raises Conflict if a version is missing since the stored floor has changed, Corrupt if it is missing otherwise.
-    While the stored floor is unchanged, all items from the stored floor on exist. `store_floor` writes the new floor
-    only on this condition.
+    Raises Conflict if a version is missing because the stored floor has changed, and Corrupt if it is missing for
+    another reason. While the stored floor is unchanged, all items from the stored floor on exist. `store_floor` writes
+    the new floor only on this condition.
     """
     before = index.get(name.partition, number(floor.version - 1))
     first = None if floor.origin else index.get(name.partition, number(1))

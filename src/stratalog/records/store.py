@@ -135,10 +135,10 @@ class Records:
         """Store ``body`` as the next version, or return the version that already has it.
 
         ``expected`` is the version that the new version must follow (0: the record must be new). If a put is repeated
-        with the same ``expected`` or ``write_id``, it returns the version that the first put wrote. No version is made
-        if the latest version has the same bytes (or ``equal(stored, body)`` returns true), and the same metadata and
-        source time, if they are given. ``size``, if given, must be the size of ``body`` in bytes. An iterable is read
-        once.
+        with the same ``expected`` or ``write_id``, it returns the version that the first put wrote. The put makes no
+        version if the latest version has the same bytes, or if ``equal(stored, body)`` returns true. Metadata and
+        source time, if given, must also be the same. ``size``, if given, must be the size of ``body`` in bytes. An
+        iterable is read once.
 
         Raises VersionConflict with ``expected`` and ``actual``; ContentionError.
         """
@@ -250,7 +250,7 @@ class Records:
         return prune_versions(self.environment, self._name(id), retain=retain, before_ms=before_ms)
 
     def free(self, id: str) -> int:
-        """Delete versions forgotten long enough ago, and blobs without references; return the number of versions."""
+        """Delete versions that were forgotten long enough ago, and unreferenced blobs. Return the count of versions."""
         name = self._name(id)
         freed = free_versions(self.environment, name)
         collect_blobs(self.environment, name)

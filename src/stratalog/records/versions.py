@@ -56,7 +56,7 @@ class Name(msgspec.Struct, frozen=True):
 
 
 class RecordVersion(msgspec.Struct, frozen=True, kw_only=True):
-    """One version of a record without its body. ``created_ms`` never decreases along a record."""
+    """One version of a record without its body. ``created_ms`` never decreases from a version to the next."""
 
     id: str
     version: int
