@@ -211,7 +211,7 @@ class _Collection:
         self._next = next(self._listing, None)
 
     def _settle(self) -> None:
-        """Mark and delete within the listed blobs. An owner whose references cannot be read is skipped."""
+        """Mark the listed blobs and delete the unmarked ones. Skip an owner whose references cannot be read."""
         work = self._work
         try:
             if not work.is_marked:

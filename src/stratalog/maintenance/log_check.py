@@ -267,7 +267,7 @@ class LogCheck:
         self._damages.first = self._damages.last = 0
 
     def _compare_archived(self, segment: Segment, archived: dict[str, Item]) -> None:
-        """Compare the entries that wait to be freed with their archive."""
+        """Compare the entries that are archived but not freed yet with their archive."""
         if segment.freed:
             return
         for item in self._index.query(entries_partition(self.record.prefix, segment.first)):

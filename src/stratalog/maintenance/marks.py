@@ -1,9 +1,9 @@
 """Marking: find every blob that a family of logs refers to, by reading in the order in which references move.
 
 When history is forgotten, a reference moves from a log to its forks, from entries to snapshots, or from a snapshot to a
-newer one (decision 0004). A marking reads these places in the same order. If a reference has left a place before the
-marking reads that place, the reference is in a place that the marking reads later. So a marking finds every reference,
-and may be interrupted and resumed after any time.
+newer snapshot (decision 0004). A marking reads these places in the same order. If a reference has left a place before
+the marking reads that place, the reference is in a place that the marking reads later. So a marking finds every
+reference, and may be interrupted and resumed after any time.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Mirroring: copy items and blobs of one store to another store, unchanged, except those that the target already has.
 
-All backends have the same items, so a mirror copies items without decoding them. The copy of a blob also verifies the
-blob, because its key ends in its hash.
+An item has the same form on all backends, so a mirror copies items without decoding them. The copy of a blob also
+verifies the blob, because its key ends in its hash.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ class RetentionPolicy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     """The retention of a log's history. A segment is kept if `retain_segments` or `retain_days` keeps it."""
 
     retain_segments: Count | None = None
-    """The number of newest segments to keep, including the current one. Older segments are forgotten."""
+    """The number of newest segments to keep, including the current segment. Older segments are forgotten."""
 
     retain_days: Days | None = None
     """Segments that ended at least this many days ago are forgotten."""

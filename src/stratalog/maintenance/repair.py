@@ -88,7 +88,7 @@ def repair_history(store: Store, history: HistoryName, *, dry_run: bool = False)
 
 
 def repair_histories(store: Store, histories: Iterable[HistoryName], *, dry_run: bool = False) -> RepairReport:
-    """Repair several histories, then again those that still have damage.
+    """Repair several histories. Then repair again the histories that still have damage.
 
     The repair of one log can make it possible to repair another log of the same family.
     """
@@ -235,7 +235,10 @@ class _Repair:
         return None
 
     def _line(self, name: str) -> list[Write] | None:
-        """Return the writes of the directory line of a log of the family. Inspections may miss a log without a line."""
+        """Return the writes that restore the directory line of a log of the family.
+
+        Inspections may not find a log without this line.
+        """
         log = read_name(self._index, self._history.organisation, name)
         if log is None or log.deleted_ms:
             return None

@@ -1,7 +1,7 @@
 """The scrub: read and hash every blob within a number of days. Each maintenance pass reads some of the blobs.
 
 The scrub reads the blobs in the order of their keys and saves its position in the index. A damaged blob is a failure in
-the report of the pass that reads it. The scrub cannot notice a missing blob; `stratalog verify` does.
+the report of the pass that reads it. The scrub cannot notice a missing blob. `stratalog verify` notices it.
 """
 
 from __future__ import annotations

@@ -295,7 +295,7 @@ class _Copy:
         for segment in self._target.query(segments_partition(log.prefix)) if log.head is not None else ():
             ours = known.get(segment.sort)
             if ours is None and segment.sort < log.segments[-1].sort:
-                continue  # forgotten in the source since
+                continue  # the source has forgotten this segment since
             if ours is None or not (_revision(ours) > _revision(segment) or ours == segment):
                 raise _other("log", log.organisation, log.name)
             partition = entries_partition(log.prefix, parse_number(segment.sort))

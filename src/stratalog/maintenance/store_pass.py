@@ -278,7 +278,7 @@ class _Pass:
         return position.is_collecting or age_ms >= self._policy.collect_hours * HOUR_MS
 
     def _collect(self, stop: Stop) -> bool:
-        """Collect the organisations after the position. Return False if the time ended before the last of them."""
+        """Collect the organisations after the position. Return False if the time ended before the last one."""
         position = self._position
         if not position.is_collecting:
             position.is_collecting, position.collected, position.collected_ms = True, "", self._clock.wall_ms()
