@@ -108,7 +108,7 @@ class BackupBlobs:
 def store_over(
     index: Index, repository: BackupRepository, manifest: BackupManifest, settings: LogSettings | None = None
 ) -> Store:
-    """Return the backup as a read-only store. ``index`` is a `BackupIndex`, or a view of one."""
+    """Return the backup as a read-only store. ``index`` is a `BackupIndex`, or a view of a `BackupIndex`."""
     blobs = BackupBlobs(repository, BackupIndex(repository, manifest.root))
     return Store(Environment(index, blobs, repository.clock, settings), _no_queue)
 

@@ -168,5 +168,5 @@ class BackupWriter:
 
 
 def packed(items: Iterable[Item]) -> bytes:
-    """Return the row that the items would have. Nothing is put."""
+    """Return the row of the items, but put nothing."""
     return pack_rows(items, lambda body: BodyRef(sha256(body), len(body)))
