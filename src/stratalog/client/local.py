@@ -40,7 +40,7 @@ class MutationFailure(msgspec.Struct, frozen=True):
 
     ``status`` is one of
 
-    - "rejected": the mutation was committed without effect, or the server accepts it in no form;
+    - "rejected": the mutation was committed without effect, or the server never accepts it;
     - "unknown": the mutation may have been applied. Either its answer was lost and the client had to change the client
       id, or the mutation was committed and no pull shows whether it was rejected;
     - "lost": the mutation was confirmed, but the server has since gone back to an older backup or another copy.
@@ -74,8 +74,8 @@ class Local:
             if self._fact("client") is None:
                 _set(connection, "document", document)
                 self._become_new(connection)
-            # Send queued mutations again: after a restart the client does not know how long they were queued, and the
-            # queue may have lost them.
+            # Send queued mutations again: the file does not record when they were queued, and the queue may have lost
+            # them.
             connection.execute("UPDATE pending SET answer = '' WHERE answer = 'queued'")
         if self._fact("document") != document:
             raise Invalid("the file belongs to another document", document=self._fact("document"), asked=document)
@@ -201,7 +201,7 @@ class Local:
             connection.execute("UPDATE pending SET answer = '' WHERE answer = 'queued'")
 
     def refuse(self, waiting: Waiting, reason: str) -> list[SettledMutation]:
-        """Settle a mutation that the server accepts in no form as rejected, and continue as another client.
+        """Settle a mutation that the server never accepts as rejected, and continue as another client.
 
         The server never commits this mutation's number, so the later mutations need new numbers, as after `reset`.
         """
