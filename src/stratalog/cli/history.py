@@ -20,8 +20,8 @@ KEYS_MAX = 3
 
 @command("log", example="stratalog log acme/budget --limit 5")
 @click.argument("document", metavar="ORGANISATION/DOCUMENT")
-@click.option("--after", metavar="VERSION|TIME", help="Only versions after this one.")
-@click.option("--upto", metavar="VERSION|TIME", help="Only versions up to this one.")
+@click.option("--after", metavar="VERSION|TIME", help="Only versions after this version.")
+@click.option("--upto", metavar="VERSION|TIME", help="Only versions up to this version.")
 @click.option(
     "--limit",
     type=click.IntRange(min=0),

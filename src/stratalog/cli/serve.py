@@ -38,11 +38,11 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def of_every_server(function: F) -> F:
-    """Add the options ``--host``, ``--port`` and ``--processes`` to a command, which does not receive the last."""
+    """Add ``--host``, ``--port`` and ``--processes`` to a command. The command gets arguments for the first two."""
     host = click.option("--host", default=HOST_DEFAULT, show_default=True, help="The address to listen on.")
     ports = click.IntRange(0, 65535)
     port = click.option(
-        "--port", type=ports, default=PORT_DEFAULT, show_default=True, help="The port; 0 for any free one."
+        "--port", type=ports, default=PORT_DEFAULT, show_default=True, help="The port; 0 for any free port."
     )
     processes = click.option(
         "--processes",
