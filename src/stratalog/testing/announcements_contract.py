@@ -48,7 +48,7 @@ class AnnouncementsContract(ABC):
         _announce_until_heard(ends[1], ("acme", "back"), [heard[0]])
 
     def test_a_process_does_not_hear_its_own_hints(self) -> None:
-        """The other process sends its hint after it heard the own hint. So a missing own hint is not merely late."""
+        """After its own hint, the first process hears a later hint of the second process, but not its own hint."""
         ends = self.make(2)
         heard = [_hints_of(end) for end in ends]
         _announce_until_heard(ends[0], ("acme", "own"), [heard[1]])

@@ -43,7 +43,7 @@ def run_with_services(
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-        print(f"{names} have ended, and what they held is gone", file=sys.stderr)
+        print(f"{names} have ended, and their data is deleted", file=sys.stderr)
 
 
 def _run(command: Sequence[str], environment: Mapping[str, str]) -> int:
