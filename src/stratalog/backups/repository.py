@@ -1,4 +1,4 @@
-"""The repository of backups: a folder or bucket. It reads and writes only objects under `!backup/`.
+"""The repository of backups: a folder or bucket. The repository uses only objects under `!backup/`.
 
 The manifest of a backup is written last. Only `prune_backups` removes objects that no manifest needs.
 """
@@ -122,7 +122,7 @@ class BackupRepository:
         before: str | None = None,
         reverse: bool = False,
     ) -> Iterator[Item]:
-        """Yield the items of a row with ``after`` < sort < ``before``. Reads only packs that may contain such items."""
+        """Yield the items of a row with ``after`` < sort < ``before``. Reads only packs that may contain them."""
         decoded = decode_row(row)
         if decoded.items is not None:
             yield from _within(inline_items(partition, decoded), after, before, reverse)

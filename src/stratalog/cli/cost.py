@@ -65,7 +65,7 @@ def cost(
     cold_ms: float,
     x86: bool,
 ) -> None:
-    """Show what each operation would cost on AWS, and what an idle deployment costs.
+    """Show the cost of each operation on AWS, and the cost of an idle deployment.
 
     Each operation runs on a temporary store in memory and is counted by AWS's published rules. With --run, the command
     calls your function with an empty store and counts the function's requests instead.

@@ -89,8 +89,8 @@ def serve(
 ) -> None:
     """Serve the store over HTTP; a missing store is created.
 
-    APPLICATION is the short name of an installed application, or MODULE:NAME. It has its own mutators and rules.
-    Without APPLICATION the server has the built-in mutators and serves this machine only.
+    APPLICATION is the short name of an installed application, or MODULE:NAME. The application has its own mutators and
+    rules. Without APPLICATION the server has the built-in mutators and serves this machine only.
     """
     loaded = load_application(application)
     if queued:

@@ -172,7 +172,7 @@ def checkpoint_key(session: Session, name: str, file: Path) -> None:
 def _refuse(options: Mapping[str, object], why: str) -> None:
     """Raise UsageError for a given option that the command would ignore.
 
-    Otherwise a user would believe that the option had an effect.
+    An ignored option would mislead the user.
     """
     for name, value in options.items():
         if value is not None:

@@ -1,4 +1,4 @@
-"""The SQLite file of a client. One process at a time uses the file, and its transactions are durable."""
+"""The SQLite file of a client. One process at a time uses the file. A transaction is durable after its commit."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ PUSH_BYTES_TARGET = 1024 * 1024
 QUEUED_SECONDS_MAX = 30
 SETBACKS_MAX = 4
 
-# A push that raises one of these has certainly committed nothing: see `Transport.push`.
+# A push that raises one of these errors has certainly committed nothing: see `Transport.push`.
 NOTHING_COMMITTED = (Forbidden, Invalid, LimitExceeded, NotFound, Unreached)
 
 
@@ -142,8 +142,8 @@ class SyncCycle:
     def _catch_up(self, batch: Sequence[Waiting], decision: PushDecision, *, again: bool) -> None:
         """Handle a server that has lost mutations that it had confirmed.
 
-        First the client pulls, because a pull raises the server's numbers. ``again`` means that the push after such a
-        pull got the same answer: then the client continues under another id.
+        First the client pulls, because a pull raises the server's numbers. ``again`` means that the push after this
+        pull got the same answer. In this case the client continues under another id.
         """
         if again:
             self._replica.settle(lambda local: local.reset(decision.uncommitted))

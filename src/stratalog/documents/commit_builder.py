@@ -1,4 +1,4 @@
-"""Build the entry of a run: store large values and arguments as blobs, and encode the rest as one event."""
+"""Build the entry of a run: store large values and arguments as blobs, and encode all other data as one event."""
 
 from __future__ import annotations
 

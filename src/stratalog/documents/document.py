@@ -159,8 +159,8 @@ class Document:
         A mutator that raises `Rejected` makes a rejected outcome, which is committed with its reason.
 
         Raises Invalid for a mutator that the document's rules do not have, and for wrong argument names of a built-in
-        mutator; ReservedName for a client that only the store itself may use: nothing is written. Also raises the
-        errors of `apply`.
+        mutator. Raises ReservedName for a client that only the store itself may use. In both cases nothing is written.
+        Raises the errors of `apply`.
         """
         self._check_callable(name, args)
         mutation = check_unreserved(Mutation(client=client, name=name, args=args, id=id))
@@ -351,9 +351,9 @@ class Document:
     def forget_below(self, version: int, *, progress: Callable[[int], None] | None = None) -> int:
         """Forget the versions below ``version`` and return the new floor. The floor never rises above a pinned version.
 
-        The snapshot of the floor replaces those versions. Before the floor rises, this method makes that snapshot,
-        compares it with the state computed from the log, and reads back its chunks and its values, except the recently
-        scrubbed values. ``progress`` is called with the number of entries read since its last call.
+        The snapshot of the floor replaces those versions. Before the floor rises, this method makes that snapshot, and
+        compares it with the state computed from the log. The method reads back the chunks, and all values that no
+        recent scrub has read. ``progress`` is called with the number of entries read since its last call.
 
         Raises NotFound for a version beyond the head, Corrupt if the snapshot or its log is damaged, Unavailable,
         ContentionError: the floor is unchanged. Raises OutcomeUnknown: the floor is unchanged or rose, and the next

@@ -1,8 +1,8 @@
 """The choice of clients to forget: clients that a caller names, and clients of groups that have long been idle.
 
 A group is forgotten as a whole and leaves a tombstone. Mutations of its clients that arrive later have no effect, so
-none is applied twice. A client of an active group is kept. A client without a group is kept too. It would leave no
-tombstone, so its first mutation, if sent again, would be applied again.
+none is applied twice. A client of an active group is kept. A client without a group is kept too: without a tombstone,
+its first mutation, if sent again, would be applied again.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def _idle_members(
     """Return the first ``limit`` clients of an idle group with their rows; [] if a client was active after ``version``.
 
     Reads all rows, also beyond ``limit``, since any client may be the active one. If an earlier entry collected a part
-    of the group, the rest counts as idle.
+    of the group, the other clients count as idle.
     """
     idle: list[tuple[str, str]] = []
     is_collected = state.group_collected(group)

@@ -91,7 +91,7 @@ class Fold:
     def _resume(self, data: list[Any], version: int) -> None:
         """Raise clients to the numbers that a lost branch reported to them.
 
-        The payload of such a number is unknown, so it counts as equal to any payload (`UNSTORABLE`).
+        The payload of a reported number is unknown, so it counts as equal to any payload (`UNSTORABLE`).
         """
         group, owner, clients, lead = data
         if lead != self.orders[0]:
@@ -115,7 +115,7 @@ class Fold:
             self._bookkeeping[GROUP + group] = Slot(NOTHING, version)
 
     def _raise_floor(self, data: int, version: int) -> None:
-        """Raise the floor. No read needs a tombstone at or below the floor. The next snapshot drops such tombstones."""
+        """Raise the floor. No read needs a tombstone at or below it, so the next snapshot drops these tombstones."""
         self.floor = max(self.floor, data)
 
 

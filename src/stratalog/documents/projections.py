@@ -56,7 +56,7 @@ class Projection:
                 return max(checkpoint, upto)
 
     def _project_up_to(self, checkpoint: int, upto: int, head: Head) -> bool:
-        """Project the entries after ``checkpoint``. Return False if another follower committed one of them first."""
+        """Project the entries after ``checkpoint``. Return False if another follower committed an entry first."""
         for entry in self._log.read(checkpoint, upto, head=head):
             if not self._advance(checkpoint, entry):
                 return False

@@ -67,9 +67,9 @@ def read_state_back(
     """Read all chunks of the three trees, and all values that they name, from ``start`` on.
 
     Reads in order of the keys. The memory is bounded: one path of a tree, one part of a value, and at most
-    `VALUES_REMEMBERED_MAX` references. If several keys have one value, it is read once as long as its reference is
-    remembered. ``chunks`` and ``values`` belong to the log's owner. ``seen`` are chunks that were read earlier with all
-    chunks below them; see `read_tree_back`. Raises Unavailable.
+    `VALUES_REMEMBERED_MAX` references. If several keys have the same value, the value is read once, as long as its
+    reference is remembered. ``chunks`` and ``values`` belong to the log's owner. ``seen`` are chunks that were read
+    earlier with all chunks below them; see `read_tree_back`. Raises Unavailable.
     """
     position = start or StatePosition()
     trees = (roots.content, roots.clients, roots.tombstones)

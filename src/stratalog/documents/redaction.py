@@ -30,9 +30,9 @@ def redact(document: Document, version: int) -> list[int]:
     `Document.at` raises Redacted. `Document.history` raises Redacted at the version. `Document.versions` yields the
     version without mutations.
 
-    Raises RedactionRefused: the entry is unchanged, and the message says what to do. Raises NotFound, VersionForgotten.
-    Raises Corrupt if the log or the new snapshot is damaged: the entry is unchanged. Raises ContentionError,
-    Unavailable or OutcomeUnknown: snapshots may be deleted already, and the next call resumes.
+    Raises RedactionRefused: the entry is unchanged, and the message names the remedy. Raises NotFound,
+    VersionForgotten. Raises Corrupt if the log or the new snapshot is damaged: the entry is unchanged. Raises
+    ContentionError, Unavailable or OutcomeUnknown: snapshots may be deleted already, and the next call resumes.
     """
     log = document.log
     log.check_redactable(version)

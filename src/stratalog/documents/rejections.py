@@ -1,8 +1,8 @@
 """Dead letters of mutations: rejections caused by a fault and not by a rule of the application.
 
 A letter is written when a mutator raises an unexpected exception, and when a worker rejects a mutation after its last
-attempt. The letter is an index item. It is written before the entry that commits the rejection, so no crash loses a
-letter. A letter whose mutation ended with another outcome stays unused.
+attempt. The letter is an index item, written before the entry that commits the rejection. So no crash loses a letter. A
+letter whose mutation ended with another outcome stays unused.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def is_shortage(exc: Exception) -> bool:
 def is_unexpected(exc: Exception) -> bool:
     """Return whether a mutator's exception is a fault: neither `Rejected` nor a StratalogError, as a draft raises.
 
-    A RecursionError counts as a fault of the mutation. It usually follows from the arguments, so a retry would not
+    A RecursionError counts as a fault of the mutation. Usually the arguments cause this error, so a retry would not
     help.
     """
     return not isinstance(exc, Rejected | StratalogError)

@@ -1,8 +1,9 @@
 """Replay: run a fork's own mutations again on another base, and report the differences.
 
-A merge is a replay that commits. It commits the mutations under one client per fork, numbered in the fork's order and
-with their origin. So a merge that is repeated, or resumed after a crash, applies nothing twice. The target records the
-progress of the merge. A later merge compares this record with the fork, and detects a fork that lost merged mutations.
+A merge is a replay that commits. The merge commits the mutations under one client per fork, numbered in the fork's
+order and with their origin. So a merge that is repeated, or resumed after a crash, applies nothing twice. The target
+records the progress of the merge. A later merge compares this record with the fork, and detects a fork that lost merged
+mutations.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Resumption: raise the mutation numbers of clients of a lost branch, after a restore from an older backup or a move to
 another copy.
 
-The lost branch reported mutation numbers to such a client, and this history has no mutations with these numbers. The
+The lost branch reported mutation numbers to these clients, and this history has no mutations with these numbers. A
 client keeps its id: messages under that id may be in flight, and under a new id some mutations would be applied twice.
 An entry raises the client's number in this history to the reported number. The mutations in between are lost with the
 branch. `formats/sync.md` has the rules, which were chosen after a simulation of several sets of rules.
@@ -71,7 +71,7 @@ def _lead(state: State, order: int, now_ms: int) -> int:
     New orders begin at the current time in microseconds. No branch commits a version per microsecond, so no branch has
     reached these orders. The lead changes once per lost branch: other cookies of that branch have orders below the
     first order under the new lead. A cookie whose order is more than `COOKIE_ORDER_AHEAD_SECONDS_MAX` ahead of the time
-    is ignored, so that it cannot move other clients' orders.
+    is ignored. So this cookie cannot move other clients' orders.
     """
     lead, first = state.orders
     newest = now_ms * ORDERS_PER_MS

@@ -361,7 +361,7 @@ class State:
         return after
 
     def onto(self, snapshot_version: int, roots: Roots) -> State:
-        """Return the same state over a newer snapshot. It keeps only the changes after that snapshot."""
+        """Return the same state over a newer snapshot, with only the changes after that snapshot."""
         # The trees of a later version would show content that this state does not have.
         assert snapshot_version <= self.version, "a state's snapshot is never newer than the state"
         layers = tuple(

@@ -1,8 +1,8 @@
 """Values as a document stores them: a small value as its canonical bytes, a large value as a reference to a blob.
 
 A reference is a MessagePack extension. No canonical value is an extension, so the first byte identifies a reference. If
-an argument is also a value in the patch, the entry stores the argument as an extension of another type, which names the
-value's row.
+an argument is also a value in the patch, the entry stores the argument as an extension of another type. This extension
+names the value's row.
 """
 
 from __future__ import annotations

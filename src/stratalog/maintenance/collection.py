@@ -5,7 +5,7 @@ The order of the steps makes a collection safe while writers run:
 1. List the candidates, each with the stamp of its generation. Only a blob that is older than any commit in flight is a
    candidate. A writer that refers to a blob puts it again, which makes the blob young and changes its stamp.
 2. Read the references (`marks.py`) and remove every referenced blob from the candidates.
-3. Stat each remaining candidate again, and delete it only if its stamp is still the listed one.
+3. Stat each remaining candidate again, and delete it only if its stamp is unchanged.
 
 A collection saves its progress in the index (`progress.py`): the candidates with their stamps, and the position of the
 marking. An interrupted collection may resume at any later time, because a blob that was put since has another stamp.
@@ -66,7 +66,7 @@ class MaintenanceFailure(msgspec.Struct, frozen=True):
 
 
 class CollectionReport(msgspec.Struct, frozen=True):
-    """The result of one run of a collection, as numbers of blobs. A dry run reports what a run would do."""
+    """The result of one run of a collection, as numbers of blobs. In a dry run, the result that a run would have."""
 
     scope: str
     retained: int
@@ -211,7 +211,7 @@ class _Collection:
         self._next = next(self._listing, None)
 
     def _settle(self) -> None:
-        """Mark the listed blobs and delete the unmarked ones. Skip an owner whose references cannot be read."""
+        """Mark the listed blobs and delete the unmarked blobs. Skip an owner whose references cannot be read."""
         work = self._work
         try:
             if not work.is_marked:
@@ -287,7 +287,7 @@ class _Collection:
         return record is not None and (record.incarnation != own or bool(record.deleted_ms))
 
     def _mark_younger(self, work: CollectionProgress, seconds: float) -> None:
-        """Mark the blobs younger than ``seconds``. Their references cannot be found, or are not written yet."""
+        """Mark the blobs younger than ``seconds``, since their references cannot be found or are not written yet."""
         now_ms = self._environment.clock.wall_ms()
         for key, candidate in list(work.candidates.items()):
             if now_ms - candidate.modified_ms <= seconds * 1000:

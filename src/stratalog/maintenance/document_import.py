@@ -198,7 +198,7 @@ def _first_ms(file: BinaryIO, default: int) -> int:
 
 
 class _Import:
-    """One import. It first writes a fork's ancestors as logs under temporary names, and deletes these at the end."""
+    """One import. First writes a fork's ancestors as logs under temporary names, and deletes these logs at the end."""
 
     def __init__(
         self,

@@ -234,7 +234,7 @@ class LogCheck:
         item_partition = entries_partition(self.record.prefix, segment.first)
         key = item_key(item_partition, number(following.first))
         if seal is None or seal.attributes.get("k") != SEAL:
-            # The segment may have been marked and freed since its record was read. Then it needs no seal.
+            # The segment may have been marked and freed since its record was read. A freed segment needs no seal.
             if segment_holding(self._index, self.record.prefix, segment.first) != segment:
                 return
             last = next(self._index.query(item_partition, reverse=True, limit=1), None)

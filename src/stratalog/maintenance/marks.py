@@ -50,9 +50,9 @@ class Reached(msgspec.Struct, array_like=True):
 class Marking:
     """Calls ``mark`` with the key, relative to the owner, of each blob that a log of the family refers to.
 
-    ``reached`` is the progress. ``seen`` is the set of chunks whose whole subtrees were walked. Both are updated only
-    after the work that they record, so another marking can resume from them at any moment. ``step`` is called between
-    reads. It may raise an error to interrupt the marking.
+    ``reached`` is the progress. ``seen`` is the set of chunks whose whole subtrees were walked. ``reached`` and
+    ``seen`` change only after the work that they record, so another marking can resume from them at any moment.
+    ``step`` is called between reads, and may raise an error to interrupt the marking.
     """
 
     def __init__(

@@ -135,7 +135,7 @@ class Mirror:
         self._report(puts)
 
     def _commit(self, writes: Sequence[Write]) -> None:
-        """Commit writes. They have no conditions, so they are repeated after a lost answer."""
+        """Commit writes. The writes have no conditions, so a lost answer leads to a repetition."""
         commit_once(self.target, writes, lambda: False)
 
 
@@ -145,7 +145,7 @@ def last_item(index: Index, partition: str, before: str | None = None) -> Item |
 
 
 def _differences(partition: str, wanted: Iterable[Item], standing: Iterator[Item]) -> Iterator[Write]:
-    """Yield the writes that turn ``standing`` into ``wanted``. Both are in order."""
+    """Yield the writes that turn ``standing`` into ``wanted``. Both inputs are in order."""
     there = next(standing, None)
     for item in wanted:
         while there is not None and there.sort < item.sort:
@@ -177,7 +177,7 @@ def _batches(writes: Iterator[Write]) -> Iterator[list[Write]]:
 
 
 def _missing(ours: Iterator[str], theirs: Iterator[str]) -> Iterator[str]:
-    """Yield the keys in ``ours`` that are not in ``theirs``. Both are in order."""
+    """Yield the keys in ``ours`` that are not in ``theirs``. Both inputs are in order."""
     there = next(theirs, None)
     for key in ours:
         while there is not None and there < key:

@@ -1,6 +1,6 @@
-"""Repair: restore damaged objects from intact objects. It deletes nothing and may be run again.
+"""Repair: restore damaged objects from intact objects. Repair deletes nothing and may run again.
 
-Repair writes a damaged chunk, value or archive again. It takes the bytes from the state that an inspection rebuilt,
+Repair writes a damaged chunk, value or archive again. Repair takes the bytes from the state that an inspection rebuilt,
 from another folder of the family, or from entries that are not freed yet. Repair restores a damaged item from other
 items that contain the same facts.
 """

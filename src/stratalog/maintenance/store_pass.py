@@ -1,10 +1,10 @@
 """A maintenance pass does all maintenance work that is due in a store.
 
-A pass first scrubs a part of the blobs. Then it measures usage and collects blobs, if these two are due. It maintains
-each log and record in the order of the directory, sweeps deleted logs and abandoned uploads, and runs the application's
-own steps. A pass stops when its time is over, and the next pass continues after the last log or record. Maintenance and
-collection each save their position. When both are due, each gets about half of the time. The pass reports a failure and
-continues.
+A pass first scrubs a part of the blobs. Then the pass measures usage and collects blobs, if these two steps are due.
+The pass maintains each log and record in the order of the directory, sweeps deleted logs and abandoned uploads, and
+runs the application's own steps. A pass stops when its time is over, and the next pass continues after the last log or
+record. Maintenance and collection each save their position. When both are due, each gets about half of the time. The
+pass reports a failure and continues.
 
 A process may crash during a pass, and several passes may run at once. The saved position only saves work, and each step
 is safe alone.

@@ -1,7 +1,8 @@
 """Measurement of the documents, records, clients and bytes that an organisation stores.
 
-A measurement reads every index item of the organisation and lists its blobs. It saves its progress in the index, so an
-interrupted measurement resumes. It is not a snapshot of one moment: it may or may not count items written meanwhile.
+A measurement reads every index item of the organisation and lists its blobs. The measurement saves its progress in the
+index, so that it resumes after an interruption. The result is not a snapshot of one moment: items written meanwhile may
+or may not be counted.
 """
 
 from __future__ import annotations

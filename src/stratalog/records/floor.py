@@ -24,7 +24,7 @@ FLOOR_SORT = "!floor"
 
 
 class Mark(msgspec.Struct, frozen=True, array_like=True):
-    """The versions below ``version`` were forgotten at ``marked_ms``. They are freed later, by the observation rule."""
+    """The versions below ``version`` were forgotten at ``marked_ms``, and are freed later by the observation rule."""
 
     version: int
     marked_ms: int

@@ -34,7 +34,7 @@ def item_of(environment: Environment, name: Name, version: int | None) -> Item:
 def item_at(environment: Environment, name: Name, version: int) -> Item | None:
     """Return the item stored under ``version``, or None. Raises VersionForgotten.
 
-    The order of the two reads matters: a late write can put an item at a freed position, but only after the floor rose
+    The order of the two reads matters. A late write can put an item at a freed position, but only after the floor rose
     above this position.
     """
     item = environment.index.get(name.partition, number(version))

@@ -366,8 +366,8 @@ class RecordAppend(ConditionalAppend[RecordHead, Planned]):
     def _landed(self, version: int) -> Item | OutcomeUnknown | None:
         """Return our item if it is stored as ``version``; OutcomeUnknown if it may have been stored and then freed.
 
-        None means that our item is not stored, or arrived after its position was freed. `free_versions` deletes such a
-        late item, which is no version. If the position is empty, the write may still arrive, so it stays in doubt.
+        None means that our item is not stored, or arrived after its position was freed. `free_versions` deletes a late
+        item, which is no version. If the position is empty, the write may still arrive, so it stays in doubt.
         """
         item = self._environment.index.get(self._name.partition, number(version))
         floor = read_floor(self._environment.index, self._name)

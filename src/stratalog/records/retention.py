@@ -44,8 +44,8 @@ def prune_versions(
     """Forget all but the newest ``retain`` versions, or all versions that were superseded before ``before_ms``.
 
     Return the oldest version kept. The function first reads the bodies of that version and of the latest version back
-    from storage. If one of these bodies is damaged, it raises Corrupt and forgets nothing, since an older version may
-    be the last good copy. A dry run reads back no body and returns the version that would be the oldest kept.
+    from storage. If one of these bodies is damaged, the function raises Corrupt and forgets nothing: an older version
+    may be the last good copy. A dry run reads back no body and returns the version that would be the oldest kept.
 
     Raises NotFound, Invalid, ContentionError, Unavailable, OutcomeUnknown, Corrupt.
     """

@@ -46,7 +46,7 @@ READ_ATTEMPTS_MAX = 10
 
 
 class Declined(Exception):
-    """Raised by the function given to `Records.update` to leave the record as it is. It propagates to the caller."""
+    """Raised by the function given to `Records.update` to leave the record as it is. Propagates to the caller."""
 
 
 class Records:

@@ -20,9 +20,9 @@ __all__ = ["is_uploading", "pin_put", "pins_of", "sweep_pins", "unpin"]
 SWEEP_SECONDS = 2 * RECORD_UPLOAD_SECONDS_MAX
 """The age at which a sweep deletes a pin.
 
-It is twice the time that a pin is valid, so that the collector normally finds an expired pin before the sweep deletes
-it. The pin shows the collector that a record has blobs but no version, and the collector deletes these blobs without a
-delay.
+This age is twice the time that a pin is valid, so that the collector normally finds an expired pin before the sweep
+deletes it. The pin shows the collector that a record has blobs but no version, and the collector deletes these blobs
+without a delay.
 """
 
 

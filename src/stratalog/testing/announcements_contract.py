@@ -27,7 +27,8 @@ class AnnouncementsContract(ABC):
     def make(self, processes: int) -> Sequence[Announcements]:
         """Return the announcements of several processes of one new store. Every test calls `make` once.
 
-        They may be in one process of the operating system. The tests may close some of them, or none.
+        These processes may be one process of the operating system. The tests may close some of the announcements, or
+        none.
         """
 
     def test_a_hint_reaches_all_other_processes(self) -> None:

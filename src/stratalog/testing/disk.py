@@ -89,7 +89,7 @@ class Disk:
                     self.sync_file(os.path.join(path, name))
 
     def sync_file(self, path: str) -> None:
-        """Make the content and time of a file durable. Its name becomes durable by a sync of its folder."""
+        """Make the content and time of a file durable. A sync of its folder makes its name durable."""
         status = os.stat(path)
         self._link(path, status.st_ino)
         self._files[status.st_ino] = Synced(Path(path).read_bytes(), status.st_mtime_ns)
