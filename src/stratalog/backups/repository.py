@@ -79,7 +79,7 @@ class BackupRepository:
         # this manifest or this check sees that the base is gone.
         if manifest.base and not list(self.blobs.list(f"{MANIFESTS}/{manifest.base}/")):
             self.remove(key)
-            raise Conflict("the backup that this one builds on was pruned meanwhile; run it again", base=manifest.base)
+            raise Conflict("the base of this backup was pruned meanwhile; run the backup again", base=manifest.base)
         self._drop_unfinished()
 
     def note_unfinished(self, manifest: BackupManifest) -> None:

@@ -233,7 +233,7 @@ def listening_at(host: str, port: int) -> Iterator[socket.socket]:
         )
     except OSError as exc:
         reason = os.strerror(exc.errno) if exc.errno and exc.errno > 0 else str(exc)
-        hint = "; --port 0 takes any free one" if port else ""
+        hint = "; --port 0 takes any free port" if port else ""
         raise click.ClickException(f"cannot listen on {host} port {port}: {reason}{hint}") from exc
     with listening:
         # Each connection inherits the option. asyncio sets the option only on sockets with a named protocol, and this

@@ -313,7 +313,7 @@ def _commit(state: State, entry: _Entry, values: Values, blob_batch: BlobBatch) 
     commit = commit_of(state, _run_of(state, entry), values, blob_batch, _merged(entry))
     ours = [(change.key, change.before, change.by) for change in commit.patch]
     if ours != [(change.key, change.before, change.by) for change in entry.patch]:
-        raise Corrupt("a version of an export does not follow from those before it", version=entry.version)
+        raise Corrupt("a version of an export does not follow from the versions before it", version=entry.version)
     return commit
 
 

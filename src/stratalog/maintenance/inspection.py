@@ -160,7 +160,7 @@ def _inspect(
         listed = (listing.id for listing in list_directory(environment.index, history.organisation, LOGS))
         if history.name in listed:
             key = item_key(name_partition(history.organisation, history.name), NAME_SORT)
-            damages.add("name record", key, "missing", "a listed log has no name record, or a deleted one")
+            damages.add("name record", key, "missing", "a listed log has no name record, or a deleted name record")
         raise
     check = LogCheck(environment, log, damages, upto)
     if log.record.kind != "document":

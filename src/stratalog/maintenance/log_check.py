@@ -152,12 +152,12 @@ class LogCheck:
             self._damages.add("segment record", missing, "missing", "the name record names a segment without a record")
             self._doubt_name("the segment that it names has no record")
         elif segments[-1].first != record.segment and not self._rolled_over():
-            self._doubt_name("the segment that it names is not the last one")
+            self._doubt_name("the segment that it names is not the last segment")
         if bool(record.floor) != bool(record.floor_hash):
             self._doubt_name("it has a floor without its hash, or a hash without the floor")
         known = self.hashes.get(record.segment - 1)
         if known and known != record.hash and record.segment > own:
-            self._doubt_name("its hash differs from that of the version it names")
+            self._doubt_name("its hash differs from that of the version that it names")
         if record.lineage and record.segment == own and record.hash != record.lineage[-1].hash:
             self._doubt_name("its hash differs from that of the fork point")
         for parent in record.lineage:
@@ -181,7 +181,7 @@ class LogCheck:
         if self._index.get(partition, sort) is None:
             reason = "an ancestor has no pin of its fork"
             self._damages.add("pin", item_key(partition, sort), "missing", reason, derivable=True)
-            self._doubt_name("an ancestor that it names has no pin of it")
+            self._doubt_name("an ancestor that it names has no pin of this log")
 
     def _check_segments(self, segments: list[Segment]) -> None:
         floor = max(self.log.first, self.record.floor)
@@ -243,7 +243,7 @@ class LogCheck:
             else:
                 self._damages.add("seal", key, "missing", "a segment ends without a seal", derivable=True)
         elif seal.attributes["c"] != following.created_ms:
-            self._damages.add("seal", key, "contradicts", "its time is not the next segment's", derivable=True)
+            self._damages.add("seal", key, "contradicts", "its time is not the next segment's time", derivable=True)
             self._doubt_begin(item_key(segments_partition(self.record.prefix), number(following.first)))
 
     def _check_archive(self, segment: Segment) -> None:
@@ -286,7 +286,7 @@ class LogCheck:
         if line is None:
             self._damages.add("directory line", key, "missing", "a live log is not listed", derivable=True)
         elif (line.attributes["k"], line.attributes["c"]) != (record.kind, record.created_ms):
-            self._damages.add("directory line", key, "contradicts", "its kind or time is not the name record's")
+            self._damages.add("directory line", key, "contradicts", "its kind or time differs from the name record")
             self._doubt_name("its kind or time differs from that of the directory")
         name_line = self._index.get(names_partition(record.name), record.organisation)
         key = item_key(names_partition(record.name), record.organisation)
@@ -373,7 +373,7 @@ class LogCheck:
             known = self.hashes.get(projected)
             if (known and known != item.attributes["h"]) or (self._upto is None and projected > version):
                 key = item_key(item.partition, item.sort)
-                self._damages.add("projection checkpoint", key, "contradicts", "its hash or version fits no entry")
+                self._damages.add("projection checkpoint", key, "contradicts", "no entry has its version and hash")
 
 
 def _is_sound(snapshot: Snapshot) -> bool:
