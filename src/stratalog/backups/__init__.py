@@ -13,5 +13,5 @@ cut            a backup as of a version or a time
 verification   the verification of a backup
 prune          the removal of old backups
 restore        the restoration of a backup into an empty store
-restored_log   the restoration of one log next to others
+restored_log   the restoration of one log into a store with other logs
 """

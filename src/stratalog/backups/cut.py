@@ -116,7 +116,7 @@ class CutIndex:
         return [] if int(part) > parse_number(cut.segment.sort) else None
 
     def _unpacked(self, prefix: str, cut: _LogCut) -> list[Item]:
-        """Return the entries of an archived segment that is the current one after the cut, up to the last version."""
+        """Return the entries of the cut's last segment up to the cut's last version, from the segment's archive."""
         items = open_archive(self._environment, prefix, cut.record.owner, segment_from_item(cut.segment))
         return [item for item in items if parse_number(item.sort) <= cut.version]
 
@@ -206,7 +206,7 @@ class CutIndex:
         return latest > 0
 
     def _cut_log(self, prefix: str) -> _LogCut | None:
-        """Return the end of a log; None for a deleted log and for a log that is not cut. Both end as in the backup."""
+        """Return the end of a log; None for a deleted log and for a log that is not cut: it ends as in the backup."""
         organisation, name = split_prefix(prefix)
         record = read_name(self._inner, organisation, name)
         if record is None or record.prefix != prefix or record.deleted_ms:

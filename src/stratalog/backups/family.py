@@ -202,7 +202,7 @@ class FamilyBackup:
             raise _Moved
 
     def _is_archived(self, owner: str, prefix: str, item: Item) -> bool:
-        """Return whether the backup uses the segment's archive. If not, the entries are read from the index.
+        """Return whether the backup uses the segment's archive. If not, the backup reads the entries from the index.
 
         A damaged archive whose entries are freed is a failure of the backup, since the index has no copy of them.
         """

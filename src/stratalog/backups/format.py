@@ -44,8 +44,9 @@ ITEMS_ROW = "i/"
 """The prefix of a row with the items of an index partition."""
 
 BLOBS_ROW = "b/"
-"""The prefix of a row that lists the blobs of an owner. Each item has no attributes; its sort key is a blob's key
-without the owner."""
+"""The prefix of a row that lists the blobs of an owner. The items have no attributes. The sort key of an item is a
+blob's key without the owner.
+"""
 
 HISTORY_ROW = "h/"
 """The prefix of a row with the checkpoint line of a log or record, by kind, organisation and name."""

@@ -108,7 +108,7 @@ class RecordsBackup:
         return self._catalogue.base.row(f"{ITEMS_ROW}{partition}") is not None
 
     def _copy_blobs(self, key: RecordKey) -> None:
-        """Copy the blobs of a record with a failure. List the base's blobs too, since the record may keep its items."""
+        """Copy the blobs of a record with a failure. List the base's blobs too, since the base's items may stay."""
         owner = record_owner(self._organisation, key)
         self._catalogue.put(f"{BLOBS_ROW}{owner}", self._catalogue.copy_blobs(owner, with_base=True))
 
@@ -150,7 +150,7 @@ class _Versions:
             yield item
 
     def is_gapless(self, latest: Item) -> bool:
-        """Return whether every version from the oldest retained to ``latest`` was yielded. Call this after the last."""
+        """Return whether every version from the oldest retained to ``latest`` was yielded. Call it after the items."""
         return not self._gap and self._next == parse_number(latest.sort) + 1
 
     def _note(self, item: Item) -> None:

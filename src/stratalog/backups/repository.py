@@ -1,4 +1,4 @@
-"""The repository of backups: a folder or bucket. All its objects are under `!backup/`; no other object is touched.
+"""The repository of backups: a folder or bucket. The repository uses only objects under `!backup/`.
 
 The manifest of a backup is written last. Only `prune_backups` removes objects that no manifest needs.
 """
@@ -63,7 +63,7 @@ class BackupRepository:
         return [decode_manifest(self.blobs.get(stat.key)) for stat in self.blobs.list(f"{MANIFESTS}/")]
 
     def manifest(self, id: str | None = None) -> BackupManifest:
-        """Return the manifest of a backup, by default of the newest. Raises NotFound."""
+        """Return the manifest of a backup, by default of the newest backup. Raises NotFound."""
         keys = [stat.key for stat in self.blobs.list(f"{MANIFESTS}/{id}/" if id else f"{MANIFESTS}/")]
         if not keys:
             raise NotFound("backup not found" if id else "the repository has no backup", id=id or "")
@@ -79,7 +79,7 @@ class BackupRepository:
         # this manifest or this check sees that the base is gone.
         if manifest.base and not list(self.blobs.list(f"{MANIFESTS}/{manifest.base}/")):
             self.remove(key)
-            raise Conflict("the backup that this one builds on was pruned meanwhile; run it again", base=manifest.base)
+            raise Conflict("the base of this backup was pruned meanwhile; run the backup again", base=manifest.base)
         self._drop_unfinished()
 
     def note_unfinished(self, manifest: BackupManifest) -> None:
@@ -100,7 +100,7 @@ class BackupRepository:
         return decode_manifest(self.blobs.get(keys[-1])) if keys else None
 
     def put_copy(self, key: str, body: bytes) -> None:
-        """Store a copy of a store's blob under its own key below `!backup/blobs`."""
+        """Store a copy of a blob. Its key is the blob's key below `!backup/blobs`."""
         self._count(len(body))
         self.blobs.put(f"{COPIES}/{key}", body)
 
@@ -122,7 +122,7 @@ class BackupRepository:
         before: str | None = None,
         reverse: bool = False,
     ) -> Iterator[Item]:
-        """Yield the items of a row with ``after`` < sort < ``before``. Reads only packs that may contain such items."""
+        """Yield the items of a row with ``after`` < sort < ``before``. Reads only packs that may contain them."""
         decoded = decode_row(row)
         if decoded.items is not None:
             yield from _within(inline_items(partition, decoded), after, before, reverse)

@@ -1,6 +1,6 @@
 """The restoration of one log into a store with other logs.
 
-The restored log has a new name and incarnation, and its old origin and hashes.
+The restored log has a new name and incarnation, but its old origin and hashes.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ class _Restoration:
         return msgspec.structs.replace(parent, incarnation=self._incarnations[parent.prefix])
 
     def _put_deleted(self, owner: str, lineage: tuple[Parent, ...], prefix: str) -> None:
-        """Put an ancestor's line among the deleted logs. Maintenance sweeps an ancestor that no fork pins any more."""
+        """List an ancestor as a deleted log. Maintenance sweeps an ancestor that no fork pins any more."""
         ancestors = " ".join(f"{parent.prefix} {parent.version}" for parent in lineage)
         gone: dict[str, Attribute] = {"m": self._mirror.target.clock.wall_ms(), "o": owner, "l": ancestors}
         self._put(Item(deleted_partition(self._record.organisation), prefix, gone))

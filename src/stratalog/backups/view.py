@@ -1,4 +1,4 @@
-"""A backup as a read-only store: its index and blobs behind the ports."""
+"""A backup as a read-only store: ports that read the items and blobs of a backup."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ class BackupBlobs:
 def store_over(
     index: Index, repository: BackupRepository, manifest: BackupManifest, settings: LogSettings | None = None
 ) -> Store:
-    """Return the backup as a read-only store. ``index`` is a `BackupIndex`, or a view of one."""
+    """Return the backup as a read-only store. ``index`` is a `BackupIndex`, or a view of a `BackupIndex`."""
     blobs = BackupBlobs(repository, BackupIndex(repository, manifest.root))
     return Store(Environment(index, blobs, repository.clock, settings), _no_queue)
 

@@ -57,7 +57,7 @@ class BackupWriter:
         """The failures by the part that could not be read. A part that was read several times has one failure."""
 
         self.is_base_complete = True
-        """Whether the base has no failures. If it has none, the blobs of unchanged items need not be listed again."""
+        """Whether the base has no failures. In this case the blobs of unchanged items need not be listed again."""
         self.blobs = 0
         self._source = source
         self._report = report
@@ -146,7 +146,7 @@ class BackupWriter:
         try:
             body = self._source.get(key)
         except NotFound:
-            return False  # a collector deleted the listed blob; the caller reads a history again that changed meanwhile
+            return False  # a collector deleted the blob after the listing; the caller reads changed histories again
         except Corrupt as exc:
             self.fail(key, exc.code, exc.message)
             return False
@@ -168,5 +168,5 @@ class BackupWriter:
 
 
 def packed(items: Iterable[Item]) -> bytes:
-    """Return the row that the items would have. Nothing is put."""
+    """Return the row of the items, but put nothing."""
     return pack_rows(items, lambda body: BodyRef(sha256(body), len(body)))

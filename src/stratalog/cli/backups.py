@@ -52,8 +52,8 @@ def backup() -> None:
 def make(session: Session, to: str, anew: bool) -> None:
     """Back up the whole store to a folder or to s3://BUCKET/PREFIX. The word `make` may be left out.
 
-    The backup does not block writers. It writes no object that the last backup in that place contains. An interrupted
-    backup resumes. The backup contains no queued pushes.
+    The backup does not block writers. The command writes no object that the last backup in this place contains. An
+    interrupted backup resumes. The backup contains no queued pushes.
     """
     with _repository(to, create=True) as repository, progress(f"backing up to {to}", None) as step:
         report = back_up(session.open(), repository, step, anew=anew)

@@ -41,7 +41,7 @@ def fork(session: Session, document: str, name: str, at: str | None) -> None:
 @command("replay", example="stratalog replay acme/budget-copy acme/budget")
 @click.argument("fork", metavar="FORK")
 @click.argument("target", metavar="TARGET")
-@click.option("--after", metavar="VERSION", type=int, help="Only the fork's mutations after it.")
+@click.option("--after", metavar="VERSION", type=int, help="Only the fork's mutations after this version.")
 def replay(session: Session, fork: str, target: str, after: int | None) -> None:
     """Run a fork's own mutations on another document, write nothing, and show which results would differ."""
     _print_report(session, replay_fork(session.document(fork), session.document(target), after=after))
@@ -61,7 +61,7 @@ def merge(session: Session, fork: str, target: str) -> None:
 @click.argument("source")
 @click.argument("target")
 def copy(session: Session, source: str, target: str) -> None:
-    """Copy a whole store to another URL, a folder to AWS or back. A missing target is created.
+    """Copy a whole store to another URL, for example a folder to AWS. A missing target is created.
 
     An interrupted copy resumes, and a repeated copy writes only new data. At its end the command compares samples of
     every document, log and record in both stores. Write to only one of the two stores afterwards. Queued pushes are not

@@ -65,7 +65,7 @@ def cost(
     cold_ms: float,
     x86: bool,
 ) -> None:
-    """Show what each operation would cost on AWS, and what an idle deployment costs.
+    """Show the cost of each operation on AWS, and the cost of an idle deployment.
 
     Each operation runs on a temporary store in memory and is counted by AWS's published rules. With --run, the command
     calls your function with an empty store and counts the function's requests instead.
@@ -91,7 +91,7 @@ def _function(text: str) -> Callable[..., Any]:
     except (ImportError, AttributeError) as exc:
         raise click.BadParameter(f"{text!r} cannot be loaded: {exc}") from exc
     finally:
-        # The module may have put a folder before this one.
+        # The module may have inserted other folders before this folder.
         if here in sys.path:
             sys.path.remove(here)
     if not callable(function):

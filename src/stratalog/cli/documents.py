@@ -76,7 +76,7 @@ def mutate(
     "--limit", type=click.IntRange(min=0), help=f"How many keys to show; 0 for all.  [default: {ROWS_MAX}, JSON: all]"
 )
 def show(session: Session, document: str, key: str | None, at: str | None, limit: int | None) -> None:
-    """Show a document, one value, or, if KEY ends in a slash, the keys that start with it."""
+    """Show a document, or one value. If KEY ends in a slash, show the keys that start with KEY."""
     opened = session.document(document)
     view = opened.at(version_of(opened, at))
     if key and not key.endswith("/"):

@@ -28,7 +28,7 @@ _NOT_REPLACEABLE = frozenset({errno.EACCES, errno.EPERM, errno.EROFS, errno.EBUS
 def output_file(path: str | Path) -> Iterator[BinaryIO]:
     """Yield a file for the content of ``path``. The content replaces an existing file once the block ends.
 
-    After an error of the block an existing file is unchanged, and a missing one stays missing. A symbolic link stays a
+    After an error of the block an existing file is unchanged, and a missing file stays missing. A symbolic link stays a
     link. A device, a pipe or an open descriptor such as ``/dev/stdout`` is written directly. Raises Invalid if ``path``
     is an existing file that cannot be replaced in its folder, else OSError, which names ``path``.
     """

@@ -20,8 +20,8 @@ KEYS_MAX = 3
 
 @command("log", example="stratalog log acme/budget --limit 5")
 @click.argument("document", metavar="ORGANISATION/DOCUMENT")
-@click.option("--after", metavar="VERSION|TIME", help="Only versions after this one.")
-@click.option("--upto", metavar="VERSION|TIME", help="Only versions up to this one.")
+@click.option("--after", metavar="VERSION|TIME", help="Only versions after this version.")
+@click.option("--upto", metavar="VERSION|TIME", help="Only versions up to this version.")
 @click.option(
     "--limit",
     type=click.IntRange(min=0),
@@ -86,7 +86,7 @@ def _version_row(version: Version) -> list[str]:
 
 
 def _mutations(mutations: tuple[Applied, ...]) -> str:
-    """Return the first mutation of a version as text, and if there are more mutations their number."""
+    """Return the first mutation of a version as text. If the version has more mutations, add their number."""
     if not mutations:
         return dim("maintenance")
     first = f"{mutations[0].client}#{mutations[0].id} {mutations[0].name}"

@@ -110,7 +110,7 @@ until_option = click.option(
 @dry_run_option
 @until_option
 def collect(session: Session, organisation: str | None, dry_run: bool, until: float | None) -> None:
-    """Delete the unreferenced blobs of an organisation or of all; a dry run lists exactly those."""
+    """Delete the unreferenced blobs of an organisation or of all organisations. A dry run lists these blobs."""
     store = session.open()
     stop = _after(store, until)
     reports: list[CollectionReport] = []
@@ -162,7 +162,7 @@ def maintain(
 
 
 def _opened(session: Session, application: str | None) -> tuple[Store, Sequence[Step], bool]:
-    """Open the store for an application. Return it, the application's maintenance steps, and whether it has quotas."""
+    """Open the store for an application. Return the store, the maintenance steps, and whether quotas are set."""
     is_given = bool(session.settings.quotas)
     if application is None:
         return session.open(), (), is_given

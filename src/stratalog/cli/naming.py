@@ -37,7 +37,7 @@ def split_name(name: str) -> tuple[str, str]:
 
 
 def version_of(document: Document | Log, text: str | None) -> int | None:
-    """Return the version that a text gives: its number, or an ISO time at which it was the newest; None for None.
+    """Return the version with the number ``text``, or the newest version at the ISO time ``text``; None for None.
 
     Raises NotFound for a time before the first version.
     """

@@ -26,7 +26,7 @@ def print_json(value: Any) -> None:
 
 
 def print_table(rows: Sequence[Sequence[str]], right: Sequence[int] = ()) -> None:
-    """Print rows in columns. A column is as wide as its widest cell without colour codes. The last has no padding."""
+    """Print rows in columns, each as wide as its widest cell without colour codes. The last column has no padding."""
     widths = [max(len(click.unstyle(cell)) for cell in column) for column in zip(*rows, strict=True)]
     for row in rows:
         cells = [

@@ -101,7 +101,7 @@ class Program(click.Group):
             details = dict(exc.details)
             code = _report("--json" in arguments, _code(exc), exc.code, str(exc), details, exc.message)
         except OSError as exc:
-            # The library turns such an error of the store into its own errors, so this one is of a file of the user.
+            # The library turns an OSError of the store into its own errors, so this error concerns a file of the user.
             text = f"{exc.filename}: {exc.strerror}" if exc.filename else exc.strerror or str(exc)
             code = _report("--json" in arguments, USAGE, "usage", text, {})
         sys.exit(code if isinstance(code, int) else 0)

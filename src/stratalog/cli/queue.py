@@ -39,13 +39,13 @@ THREADS_ASIDE = RECEIVE_MESSAGES_MAX
     "--visibility",
     type=FiniteRange(0.1, VISIBILITY_SECONDS_MAX),
     metavar="SECONDS",
-    help="How long the messages of a worker that died stay hidden from others.  [default: 30]",
+    help="How long messages stay hidden from other workers after their worker has crashed.  [default: 30]",
 )
 @click.option(
     "--metrics-port",
     type=click.IntRange(0, 65535),
     metavar="PORT",
-    help="Serve the worker's metrics for Prometheus on this port of the loopback interface. 0 chooses a free one.",
+    help="Serve the worker's metrics for Prometheus on this port of the loopback interface. 0 chooses a free port.",
 )
 def work(
     session: Session, application: str | None, drain: bool, visibility: float | None, metrics_port: int | None
@@ -79,7 +79,7 @@ def dead_letters() -> None:
 
 
 @command("list", example="stratalog dead-letters list")
-@click.option("--after", metavar="LETTER", default="", help="Only letters after this one.")
+@click.option("--after", metavar="LETTER", default="", help="Only letters after this letter.")
 def list_(session: Session, after: str) -> None:
     """List dead letters, oldest first, with the reasons."""
     listed = _module("stratalog.worker.dead_letters").list_letters(session.open(), after=after)
@@ -92,7 +92,7 @@ def list_(session: Session, after: str) -> None:
 @click.argument("letters", metavar="[LETTER]...", nargs=-1)
 @click.option("--all", "every", is_flag=True, help="Redrive all dead letters, oldest first.")
 @click.option(
-    "--args", metavar="JSON", help="New arguments for the one mutation: writes a new letter and redrives that."
+    "--args", metavar="JSON", help="New arguments for the letter's mutation. Writes and redrives a new letter."
 )
 @click.option("--application", metavar="NAME", help="The application with the mutators: a short name, or MODULE:NAME.")
 def redrive(session: Session, letters: tuple[str, ...], every: bool, args: str | None, application: str | None) -> None:
@@ -130,7 +130,7 @@ def _module(name: str) -> Any:
 
 
 def _opened(session: Session, application: str | None) -> Store:
-    """Open the store with the mutators of the application. Create it if it is missing."""
+    """Open the store with the mutators of the application. Create the store if it is missing."""
     if not application:
         return session.open(create=True)
     loaded = load_application(application)

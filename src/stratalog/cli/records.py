@@ -21,7 +21,9 @@ __all__ = ["COMMANDS"]
 
 NAME = "ORGANISATION/RECORD"
 PREVIEW_BYTES = 60
-_write_id = click.option("--write-id", metavar="ID", help="Your own id of this write; a repeat finds what it stored.")
+_write_id = click.option(
+    "--write-id", metavar="ID", help="Your own id of this write. A repetition with this id stores nothing."
+)
 
 
 @click.group("records", epilog="Example: stratalog records put acme/report report.pdf")
@@ -40,7 +42,7 @@ def records() -> None:
     metavar="VERSION",
     help="Store only if this is the latest version; 0: only if the record is new.",
 )
-@click.option("--source-time", metavar="TIME", help="The ISO time at which the source last changed it.")
+@click.option("--source-time", metavar="TIME", help="The ISO time at which the source last changed the value.")
 @_write_id
 def put(
     session: Session,
@@ -93,9 +95,9 @@ def get(session: Session, record: str, at: int | None, output: str | None) -> No
 
 @command("list", example="stratalog records list acme")
 @click.argument("organisation")
-@click.option("--after", metavar="RECORD", default="", help="Only records after this one.")
+@click.option("--after", metavar="RECORD", default="", help="Only records after this record.")
 def list_(session: Session, organisation: str, after: str) -> None:
-    """List an organisation's records, including deleted ones."""
+    """List an organisation's records, including deleted records."""
     handle = session.open().records(organisation)
     latest = ((f"{organisation}/{listing.id}", handle.stat(listing.id)) for listing in handle.list(after))
     rows = ((_plain(name, version), [name, *_row(version)]) for name, version in latest)

@@ -38,11 +38,11 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def of_every_server(function: F) -> F:
-    """Add the options ``--host``, ``--port`` and ``--processes`` to a command. The command does not get the last."""
+    """Add ``--host``, ``--port`` and ``--processes`` to a command. The command gets arguments for the first two."""
     host = click.option("--host", default=HOST_DEFAULT, show_default=True, help="The address to listen on.")
     ports = click.IntRange(0, 65535)
     port = click.option(
-        "--port", type=ports, default=PORT_DEFAULT, show_default=True, help="The port; 0 for any free one."
+        "--port", type=ports, default=PORT_DEFAULT, show_default=True, help="The port; 0 for any free port."
     )
     processes = click.option(
         "--processes",
@@ -89,8 +89,8 @@ def serve(
 ) -> None:
     """Serve the store over HTTP; a missing store is created.
 
-    APPLICATION has mutators and rules of its own: the short name of an installed application, or MODULE:NAME. Without
-    APPLICATION the server has the built-in mutators and serves this machine only.
+    APPLICATION is the short name of an installed application, or MODULE:NAME. The application has its own mutators and
+    rules. Without APPLICATION the server has the built-in mutators and serves this machine only.
     """
     loaded = load_application(application)
     if queued:
@@ -148,10 +148,10 @@ def serve_application(
 def _supervise(
     session: Session, server: _Modules, host: str, port: int, page: str, processes: int, application: Application
 ) -> None:
-    """Serve by several processes until a signal. Each runs this command again, with the sockets of `Membership`."""
+    """Serve by several processes until a signal. Each process runs this command, with the sockets of `Membership`."""
     if not hasattr(socket, "AF_UNIX"):
         raise click.UsageError("--processes needs an operating system with Unix sockets")
-    # Create the store once, and report here what keeps it from being opened.
+    # Create the store once. If it cannot be opened, only this process reports the error.
     session.open(create=True, settings=application.settings).close()
     with listening_at(host, port) as listening:
         bound = listening.getsockname()[1]
@@ -233,11 +233,11 @@ def listening_at(host: str, port: int) -> Iterator[socket.socket]:
         )
     except OSError as exc:
         reason = os.strerror(exc.errno) if exc.errno and exc.errno > 0 else str(exc)
-        hint = "; --port 0 takes any free one" if port else ""
+        hint = "; --port 0 takes any free port" if port else ""
         raise click.ClickException(f"cannot listen on {host} port {port}: {reason}{hint}") from exc
     with listening:
         # Each connection inherits the option. asyncio sets the option only on sockets with a named protocol, and this
-        # socket names none. Without the option a response in two writes waits 40 ms for the client's delayed
+        # socket has no named protocol. Without the option a response in two writes waits 40 ms for the client's delayed
         # acknowledgement.
         listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         yield listening

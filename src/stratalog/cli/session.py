@@ -99,7 +99,7 @@ def of_every_command(function: F, *, reads_environment: bool = False) -> F:
         envvar=SETTINGS if reads_environment else None,
         expose_value=False,
         callback=_set_settings,
-        help=f"Settings: a JSON object, or a file that holds one.  [default: ${SETTINGS}]",
+        help=f"Settings: a JSON object, or a file that contains this object.  [default: ${SETTINGS}]",
     )
     as_json = click.option(
         "--json", is_flag=True, expose_value=False, callback=_set_json, help="Print JSON; lists as JSON lines."

@@ -35,7 +35,7 @@ def init(session: Session, url: str | None) -> None:
 @click.argument("organisation", required=False)
 @click.option("--named", metavar="NAME", help="Only documents and logs of this name, in any organisation.")
 def list_(session: Session, organisation: str | None, named: str | None) -> None:
-    """List the documents and logs of an organisation, or of all."""
+    """List the documents and logs of an organisation, or of all organisations."""
     store = session.open()
     if named is not None:
         rows = _named_rows(store, named, organisation)

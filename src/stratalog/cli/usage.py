@@ -24,7 +24,7 @@ HEAD = ("organisation", "measured", "stored", "documents", "records", "clients",
     "--measure", is_flag=True, help="Measure now; this may take as long as reading everything that is stored."
 )
 def usage(session: Session, organisation: str | None, measure: bool) -> None:
-    """Show the last measurement of what an organisation stores, or of every organisation."""
+    """Show the last measurement of the amounts that an organisation stores; by default of every organisation."""
     store = session.open()
     names = [organisation] if organisation else list(store.organisations())
     measured = [(name, _measured(store, name, measure)) for name in names]

@@ -65,7 +65,7 @@ record_option = click.option(
     "--resume",
     type=click.Path(dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="A file of finished histories: they are skipped, and new ones are appended.",
+    help="A file of finished histories. The command skips them, and appends each history that it finishes.",
 )
 def verify(
     session: Session,
@@ -122,7 +122,7 @@ def verify(
 @record_option
 @click.option("--dry-run", is_flag=True, help="Write nothing; report what would be repaired.")
 def repair(session: Session, names: tuple[str, ...], records: tuple[str, ...], dry_run: bool) -> None:
-    """Restore damaged objects from intact ones, and name the rest. Nothing is deleted.
+    """Restore damaged objects from intact objects, and print the damage that remains. Nothing is deleted.
 
     The command makes snapshots and their chunks from entries, and archives from entries that are not freed yet. It
     restores values from other copies of the same bytes, and lists of names from name records. You may repeat the
@@ -172,7 +172,7 @@ def checkpoint_key(session: Session, name: str, file: Path) -> None:
 def _refuse(options: Mapping[str, object], why: str) -> None:
     """Raise UsageError for a given option that the command would ignore.
 
-    Otherwise a user would believe that the option had an effect.
+    An ignored option would mislead the user.
     """
     for name, value in options.items():
         if value is not None:

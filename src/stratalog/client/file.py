@@ -1,4 +1,4 @@
-"""The SQLite file of a client. One process at a time uses the file, and its transactions are durable."""
+"""The SQLite file of a client. One process at a time uses the file. A transaction is durable after its commit."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class ClientFile:
             yield from self._connection.execute(statement, parameters)
 
     def first(self, statement: str, *parameters: Any) -> Any:
-        """Return the first column of the first row, or None without a row. Raises as `read` does."""
+        """Return the first column of the first row, or None without a row. Raises the errors of `read`."""
         return next(self.read(statement, *parameters), (None,))[0]
 
     @contextmanager

@@ -63,8 +63,8 @@ class PokeListener:
                 with suppress(OSError, WebSocketException, TimeoutError, msgspec.DecodeError):
                     self._connect()
             except Exception:  # noqa: BLE001 - an error of the application must not end the thread
-                # Without this thread the client would hear no more pokes. The application's ``token`` may fail once and
-                # later succeed.
+                # Without this thread the client would receive no more pokes. The application's ``token`` may fail once
+                # and later succeed.
                 _log.exception("a live connection failed")
             self._stopped.wait(self._retry.next_seconds())
 

@@ -40,9 +40,9 @@ class MutationFailure(msgspec.Struct, frozen=True):
 
     ``status`` is one of
 
-    - "rejected": the mutation was committed without effect, or the server accepts it in no form;
-    - "unknown": the mutation may have been applied. Its answer was lost and the client had to change its id, or it
-      was committed and no pull shows whether it was rejected;
+    - "rejected": the mutation was committed without effect, or the server never accepts it;
+    - "unknown": the mutation may have been applied. Either its answer was lost and the client had to change the client
+      id, or the mutation was committed and no pull shows whether it was rejected;
     - "lost": the mutation was confirmed, but the server has since gone back to an older backup or another copy.
     """
 
@@ -74,8 +74,8 @@ class Local:
             if self._fact("client") is None:
                 _set(connection, "document", document)
                 self._become_new(connection)
-            # Send queued mutations again: after a restart the client does not know how long they were queued, and the
-            # queue may have lost them.
+            # Send queued mutations again: the file does not record when they were queued, and the queue may have lost
+            # them.
             connection.execute("UPDATE pending SET answer = '' WHERE answer = 'queued'")
         if self._fact("document") != document:
             raise Invalid("the file belongs to another document", document=self._fact("document"), asked=document)
@@ -174,7 +174,7 @@ class Local:
     def note_committed(self, committed: Sequence[tuple[int, str, str | None]]) -> None:
         """Store the server's answers: (sequence, status, reason) of each mutation.
 
-        The mutations stay pending until a pull brings their effect.
+        The mutations stay pending until a pull contains their effect.
         """
         if committed:
             with self._file.transaction() as connection:
@@ -201,7 +201,7 @@ class Local:
             connection.execute("UPDATE pending SET answer = '' WHERE answer = 'queued'")
 
     def refuse(self, waiting: Waiting, reason: str) -> list[SettledMutation]:
-        """Settle a mutation that the server accepts in no form as rejected, and continue as another client.
+        """Settle a mutation that the server never accepts as rejected, and continue as another client.
 
         The server never commits this mutation's number, so the later mutations need new numbers, as after `reset`.
         """
@@ -212,11 +212,11 @@ class Local:
     def reset(self, uncommitted: Container[int]) -> list[SettledMutation]:
         """Continue under a new client id and group, since the server refuses the current id or group.
 
-        The pending mutations that are certainly not committed get the numbers 1, 2, 3 … under the new id. Certainly not
-        committed are the mutations that were never sent, those whose pushes all committed nothing, and those whose
-        sequence is in ``uncommitted``. This method settles the mutations that were answered as committed. All other
-        mutations may be committed: the client does not send them again, and this method settles them as unknown.
-        Returns the settled mutations.
+        The pending mutations that are certainly not committed get the numbers 1, 2, 3 … under the new id. A mutation is
+        certainly not committed if it was never sent, if all its pushes committed nothing, or if its sequence is in
+        ``uncommitted``. This method settles the mutations that were answered as committed. All other mutations may be
+        committed: the client does not send them again, and this method settles them as unknown. Returns the settled
+        mutations.
         """
         with self._file.transaction() as connection:
             return self._reset(connection, uncommitted)

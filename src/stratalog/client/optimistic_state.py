@@ -66,7 +66,7 @@ class OptimisticState:
 
     def changed_since(self, before: dict[str, bytes | None]) -> Sequence[str]:
         """Return the keys whose values differ from ``before``, a result of `values_before`."""
-        # If only the new draft changes a key, the patch does not contain this key. So the canonical state still has the
-        # key's old value.
+        # ``before`` lacks the keys that only the new draft changes. The patch did not change these keys, so the
+        # canonical state still has their old values.
         was = {key: self._local.load(key) for key in self._draft.changes.keys() - before.keys()} | before
         return [key for key, value in was.items() if self._draft.encoded(key) != value]

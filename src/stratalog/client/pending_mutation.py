@@ -19,7 +19,7 @@ class PendingMutation:
     ``status`` is "pending", then possibly "queued" (a worker will apply the mutation), and finally one of
 
     - "applied": the mutation is part of the document, and the state that includes it is shown;
-    - "rejected": the mutation has no effect, and ``reason`` says why;
+    - "rejected": the mutation has no effect, for the reason in ``reason``;
     - "unknown": the mutation may have been applied; see `MutationFailure`.
 
     An "applied" mutation becomes "lost" if the server goes back to a history without it, as after a restore.

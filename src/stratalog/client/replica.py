@@ -75,7 +75,7 @@ class Replica:
             return key in self._draft
 
     def mutate(self, name: str, args: Any = None) -> PendingMutation:
-        """Run a mutation on the shown state and store it for the server. The mutation is durable on return.
+        """Run a mutation on the optimistic state and store it for the server. The mutation is durable on return.
 
         Raises the mutator's exception (above all `Rejected`), LimitExceeded, and Invalid for an unknown mutator or
         invalid arguments. After an exception, nothing is changed or stored.
@@ -138,7 +138,7 @@ class Replica:
             yield self._local
 
     def note_queued(self, batch: Sequence[Waiting]) -> None:
-        """Note that the server has queued these mutations, in the file and in their handles."""
+        """Note in the file and in the handles that the server has queued these mutations."""
         with self._changed:
             self._local.note_queued(batch)
             for waiting in batch:

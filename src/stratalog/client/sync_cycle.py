@@ -23,7 +23,7 @@ PUSH_BYTES_TARGET = 1024 * 1024
 QUEUED_SECONDS_MAX = 30
 SETBACKS_MAX = 4
 
-# A push that raises one of these has certainly committed nothing: see `Transport.push`.
+# A push that raises one of these errors has certainly committed nothing: see `Transport.push`.
 NOTHING_COMMITTED = (Forbidden, Invalid, LimitExceeded, NotFound, Unreached)
 
 
@@ -54,7 +54,7 @@ class SyncCycle:
         if self._turn_of == threading.get_ident():
             raise Invalid("a subscriber may not synchronise: a sync cycle is calling it")
         with self._turn:
-            self._turn_of = threading.get_ident()  # a second cycle on this thread would wait for ever
+            self._turn_of = threading.get_ident()  # so a nested call raises Invalid instead of waiting for ever
             try:
                 yield
             finally:
@@ -140,10 +140,10 @@ class SyncCycle:
             self._replica.settle(lambda local: local.reset(decision.uncommitted))
 
     def _catch_up(self, batch: Sequence[Waiting], decision: PushDecision, *, again: bool) -> None:
-        """Handle a server that has lost mutations it had confirmed.
+        """Handle a server that has lost mutations that it had confirmed.
 
-        First the client pulls, because a pull raises the server's numbers. ``again`` means that the push after such a
-        pull got the same answer: then the client continues under another id.
+        First the client pulls, because a pull raises the server's numbers. ``again`` means that the push after this
+        pull got the same answer. In this case the client continues under another id.
         """
         if again:
             self._replica.settle(lambda local: local.reset(decision.uncommitted))
@@ -168,9 +168,9 @@ class SyncCycle:
     def _leave_group(self, forbidden: Forbidden) -> None:
         """After a forbidden pull, continue with a new group if another principal owns this group.
 
-        Then the server names the group in the error, and will accept no push of this group. Without the name, the
-        caller may only lack a right for a while. So the client keeps the group if mutations are pending: in a new group
-        it could not send a mutation again whose answer was lost.
+        In this case the error names the group, and the server will accept no push of this group. If the error does not
+        name the group, the principal may lack a right only for some time. The client then keeps the group while
+        mutations are pending. In a new group it could not repeat a mutation whose answer was lost.
         """
         with self._replica.held() as local:
             leaves = forbidden.details.get("value") == local.group or local.count() == 0

@@ -1,4 +1,4 @@
-"""Transport: the narrow interface between a client and a server."""
+"""Transport: the interface between a client and a server."""
 
 from __future__ import annotations
 

@@ -8,24 +8,24 @@ view               a state at one version, read like a mapping
 state              a snapshot's trees with later changes
 fold               the changes that a run of entries makes to a state
 base               proof of the snapshot that history begins with
-read_back          reading a state from storage, past every cache
+read_back          reading a state from storage without any cache
 state_cache        the newest state, shared by the threads of a process
 rejections         dead letters of mutations rejected for a fault
 run                execution of a batch of mutations on a state
-commit_builder     the entry made from a run
+commit_builder     the entry built from the result of a run
 commits            the content of an entry
-scrubbed_values    large values that a scrub has read, which a proof only looks up
+scrubbed_values    large values that a scrub has read, so that a proof only checks their existence
 values             small values inline, large values by reference
 snapshots          a version's trees as chunks and roots
-snapshot_schedule  a rule for snapshots that are due, and the thread that takes them
+snapshot_schedule  a rule that decides when a snapshot is due, and the thread that takes it
 history            versions, the changes of one key, differences
 changes            keys and clients changed by a range of versions
 replay             a fork's mutations on another base
 expiry             the choice of clients to forget
-projections        a second model of the same log, with a checkpoint
+projections        models derived from a log, each with a checkpoint
 resumption         new numbers for clients of a lost branch
 redaction          erasure of a version's content that no state needs
-named_chunks       the chunks that snapshots name, and a search for lost chunks among them
+named_chunks       chunks named by snapshots, and a search for lost chunks
 rebuild            verification of snapshots by rebuilding from the log
 """
 

@@ -1,4 +1,4 @@
-"""Proof of a document's base, the snapshot that history begins with once the versions below it are forgotten."""
+"""Proof of a document's base. The base is the snapshot that replaces the forgotten versions below it."""
 
 from __future__ import annotations
 
@@ -33,9 +33,10 @@ class _Document(Protocol):
 
 
 def prove_base(document: _Document, base: Snapshot, progress: Callable[[int], None] | None) -> None:
-    """Compare a snapshot with the state that its log gives, then read the snapshot back. Raises Corrupt.
+    """Compare a snapshot with the state computed from its log, then read the snapshot back. Raises Corrupt.
 
-    The order matters: the comparison puts the rebuilt chunks, and the reading then proves that storage has them.
+    The order matters: the comparison writes the rebuilt chunks. The reading after it proves that storage has these
+    chunks.
     """
     verify_and_put(document, base.version, progress)
     _require_state(document, base)
@@ -50,11 +51,11 @@ def require_base(document: _Document) -> None:
         except Corrupt:
             if document.log.floor() == floor:
                 raise
-            # Another process raised the floor after this read of it, and deleted the old base. Read the new base.
+            # Another process raised the floor after this loop read it, and deleted the old base. Read the new base.
 
 
 def _require_state(document: _Document, base: Snapshot) -> None:
-    """Read back all chunks, and the values that no recent scrub has read; other values must exist. Raises Corrupt."""
+    """Read back all chunks, and all values that no recent scrub has read. Other values must exist. Raises Corrupt."""
     environment = document.log.environment
     before_ms = scrubbed_before_ms(environment)
     require_scrubbed_state(document.chunks, document.values, roots_of(base), environment.blobs, before_ms)

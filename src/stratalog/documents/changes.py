@@ -1,6 +1,7 @@
 """The changes since a version: the keys, clients and rejections between that version and a newer state.
 
-Changes in memory cost no read. Other changes are read from the entries, or from the trees if there are many entries.
+`changes_since` reads nothing if the changes are in memory. Otherwise it reads the entries, or compares the trees if
+there are many entries.
 """
 
 from __future__ import annotations
@@ -95,7 +96,7 @@ def _by_trees(old: State, new: State) -> Changes:
 def _newer(keys: set[str], old: Layer, new: Layer, chunks: Chunks, version: int) -> set[str]:
     """Return the keys that versions above ``version`` touched, or that ``new`` does not have.
 
-    The function tests ``keys``, in which the two trees differ, and the keys that a layer changed since its tree.
+    The function tests ``keys``, which differ between the two trees, and the keys that a layer changed over its tree.
     """
     candidates = keys.union(old.changes(), new.changes())
     return {key for key in candidates if (slot := new.get(chunks, key)) is None or slot.version > version}

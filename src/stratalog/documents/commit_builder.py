@@ -1,4 +1,4 @@
-"""Build the entry of a run: store large values and arguments as blobs, and encode the rest as one event."""
+"""Build the entry of a run: store large values and arguments as blobs, and encode all other data as one event."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ END_BYTES = 32
 
 
 def commit_of(state: State, run: Run, values: Values, blob_batch: BlobBatch, merged: Merged | None = None) -> Commit:
-    """Return the commit that follows ``state``. On return its large values and arguments are in ``blob_batch``."""
+    """Return the commit that follows ``state``. Adds its large values and arguments to ``blob_batch``."""
     touched = _touched(run.ran)
     placed = _Placed()
     patch: list[PatchRow] = []
@@ -58,7 +58,7 @@ def arguments_size(recorded: Recorded, patch: Sequence[PatchRow]) -> int:
 
 
 class _Placed:
-    """The positions of a patch's large values, by size and last bytes: a hash of the value would take 0.7 µs per KB."""
+    """The positions of a patch's large values, by size and last bytes, since a hash would take 0.7 µs per KB."""
 
     def __init__(self) -> None:
         self._positions: dict[tuple[int, bytes], list[tuple[bytes, int]]] = {}

@@ -1,4 +1,4 @@
-"""Document: the handle through which people and programs change one document and read any of its versions."""
+"""Document: the handle with which a program changes one document and reads any of its versions."""
 
 from __future__ import annotations
 
@@ -97,8 +97,8 @@ class Document:
     def origin(self) -> str:
         """The history that the document's clients belong to: the log's origin, or a fork's hash at its fork point.
 
-        Copies, exports and imports keep this value, so the clients of a restored document continue with it. A fork
-        begins without clients, but may have effects of its parent's clients. So these clients need another origin.
+        Copies, exports and imports keep this value, so the clients of a restored document continue with it. A fork has
+        effects of its parent's clients, but begins without clients. So its origin differs from its parent's.
         """
         record = self.log.record
         return record.lineage[-1].hash.hex() if record.lineage else record.origin
@@ -159,8 +159,8 @@ class Document:
         A mutator that raises `Rejected` makes a rejected outcome, which is committed with its reason.
 
         Raises Invalid for a mutator that the document's rules do not have, and for wrong argument names of a built-in
-        mutator; ReservedName for a client that only the store itself may use. Nothing is written. Raises the
-        errors of `apply`.
+        mutator. Raises ReservedName for a client that only the store itself may use. In both cases nothing is written.
+        Raises the errors of `apply`.
         """
         self._check_callable(name, args)
         mutation = check_unreserved(Mutation(client=client, name=name, args=args, id=id))
@@ -196,13 +196,13 @@ class Document:
     def apply_merge(self, mutations: Sequence[Mutation], approve: Approve, *, author: str = "") -> list[Outcome]:
         """Apply a batch of a merge as `apply` does, if ``approve`` accepts its run on the state.
 
-        After a refusal on an outdated state, it runs on a fresh state. Raises ``approve``'s errors: nothing is written.
+        A refusal on an old state repeats the run on a fresh state. Raises ``approve``'s errors: nothing is written.
         """
         batch = [check_mutation(mutation) for mutation in mutations]
         return self._commit(MutationBatch(batch, self.rules.mutators, author=author, approve=approve))
 
     def collect_clients(self, clients: Sequence[str], groups: Sequence[str] = ()) -> Entry:
-        """Forget clients, in one entry. Each of ``groups`` leaves a tombstone: the group's late mutations do nothing.
+        """Forget clients, in one entry. Leave a tombstone for each of ``groups``: its late mutations have no effect.
 
         A client without a group leaves no tombstone: its first mutation, if sent again, is applied again. Raises
         Invalid.
@@ -259,7 +259,7 @@ class Document:
     # Reading
 
     def at(self, version: int | None = None) -> View:
-        """Return the whole state at a version (the newest, if None). A value is read from storage only when used.
+        """Return the whole state at a version (the newest, if None). The view reads a value from storage only on use.
 
         Raises NotFound, VersionForgotten.
         """
@@ -340,20 +340,20 @@ class Document:
     def snapshot(self, version: int | None = None) -> int:
         """Make the snapshot of a version (the newest, if None) unless it exists; return the version.
 
-        Commits of other threads continue meanwhile. Other snapshots by this handle wait: at most one is in memory.
+        Commits of other threads continue meanwhile. Other snapshots of this handle wait: only one is in memory.
         """
         return self._snapshots.take(version)
 
     def archive(self, upto: int | None = None) -> int:
-        """Move sealed segments that end at or below ``upto`` to blobs, still readable; return their number."""
+        """Move sealed segments that end at or below ``upto`` to blobs; return their number. Versions stay readable."""
         return archive_segments(self.log, upto)
 
     def forget_below(self, version: int, *, progress: Callable[[int], None] | None = None) -> int:
         """Forget the versions below ``version`` and return the new floor. The floor never rises above a pinned version.
 
-        The snapshot of the floor replaces those versions. Before the floor rises, this method makes that snapshot,
-        compares it with the state that the log gives, and reads back its chunks and the not recently scrubbed values.
-        ``progress`` is called with the number of entries read since its last call.
+        The snapshot of the floor replaces those versions. Before the floor rises, this method makes that snapshot, and
+        compares it with the state computed from the log. The method reads back the chunks, and all values that no
+        recent scrub has read. ``progress`` is called with the number of entries read since its last call.
 
         Raises NotFound for a version beyond the head, Corrupt if the snapshot or its log is damaged, Unavailable,
         ContentionError: the floor is unchanged. Raises OutcomeUnknown: the floor is unchanged or rose, and the next
@@ -370,15 +370,15 @@ class Document:
         return floor
 
     def free_segments(self, stop: Stop = never) -> int:
-        """Delete entries that were archived or forgotten long enough ago; return the segments' number. Restartable.
+        """Delete entries that were archived or forgotten long enough ago; return the number of segments. Restartable.
 
-        First reads back the archive, or the snapshot that history begins with. Makes a damaged archive anew. Raises
+        First reads back the archive, or the snapshot that history begins with. Writes a damaged archive again. Raises
         Corrupt for other damage, and frees nothing more. ``stop`` is called before each segment. Raises Unavailable.
         """
         return free_segments_below(self.log, lambda: require_base(self), stop)
 
     def _check_callable(self, name: str, args: Any) -> None:
-        """Refuse a call that could only become a rejection: a caller in this process can correct it at once."""
+        """Raise Invalid for a call that could only be rejected: a caller in this process can correct it at once."""
         mutator = self.rules.mutators.get(name)
         if mutator is None:
             known = ", ".join(sorted(self.rules.mutators))
@@ -388,7 +388,7 @@ class Document:
             raise Invalid(reason, mutator=name)
 
     def _prove_base(self, floor: int, progress: Callable[[int], None] | None) -> Snapshot:
-        """Make and prove the base snapshot, and record its digest in an entry: the hash chain then covers it."""
+        """Make and prove the base snapshot. Record its digest in an entry, so that the hash chain covers it."""
         base = self._snapshots.take_base(floor)
         prove_base(self, base, progress)
         self._writer.append(Event(BASE, [floor, base_digest(tree_roots(self._states.load(floor)))]))

@@ -1,8 +1,8 @@
 """The choice of clients to forget: clients that a caller names, and clients of groups that have long been idle.
 
 A group is forgotten as a whole and leaves a tombstone. Mutations of its clients that arrive later have no effect, so
-none is applied twice. A client of an active group is kept. A client without a group is kept too: it would leave no
-tombstone, and its first mutation, sent again, would be applied again.
+none is applied twice. A client of an active group is kept. A client without a group is kept too: without a tombstone,
+its first mutation, if sent again, would be applied again.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ class IdleClients(msgspec.Struct, frozen=True):
 def collection_of_clients(state: State, clients: Sequence[str], groups: Sequence[str]) -> Event:
     """Return the event that forgets ``clients``, each with its group in ``state``, and puts tombstones of ``groups``.
 
-    The event is valid only as the version after ``state``. An entry in between could bind one of the clients to a
-    group; the row of this client would then stay in the group.
+    Commit the event only as the version directly after ``state``. An entry in between could bind one of the clients to
+    a group, and the row of this client would then stay in the group.
     """
     bindings = [(client, state.binding(client)) for client in clients]
     return Event(COLLECT, [[[client, bound[0] if bound else ""] for client, bound in bindings], list(groups)])
@@ -53,7 +53,8 @@ def idle_clients(
 ) -> IdleClients | None:
     """Return up to ``limit`` clients of groups that committed nothing after ``version``; None without such clients.
 
-    ``after`` is the position where the previous search ended. The result is valid only as the version after ``state``.
+    ``after`` is the position where the previous search ended. Commit the result only as the version directly after
+    ``state``.
     """
     clients: list[list[str]] = []
     groups: list[str] = []
@@ -82,7 +83,7 @@ def _idle_members(
     """Return the first ``limit`` clients of an idle group with their rows; [] if a client was active after ``version``.
 
     Reads all rows, also beyond ``limit``, since any client may be the active one. If an earlier entry collected a part
-    of the group, the rest counts as idle.
+    of the group, the other clients count as idle.
     """
     idle: list[tuple[str, str]] = []
     is_collected = state.group_collected(group)

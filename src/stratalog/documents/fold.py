@@ -25,7 +25,10 @@ NOTHING = encode(None)
 
 
 class Fold:
-    """Collects the changes of entries. It uses plain lists and dictionaries: it runs once for every entry loaded."""
+    """Collects the changes of entries.
+
+    It uses plain lists and dictionaries for speed, since it runs for each loaded entry.
+    """
 
     def __init__(self, version: int, hash: bytes, fields_bytes: int, floor: int, orders: tuple[int, int]) -> None:
         self.version = version
@@ -88,7 +91,7 @@ class Fold:
     def _resume(self, data: list[Any], version: int) -> None:
         """Raise clients to the numbers that a lost branch reported to them.
 
-        The payload of such a number is unknown, so it counts as equal to any payload (`UNSTORABLE`).
+        The payload of a reported number is unknown, so it counts as equal to any payload (`UNSTORABLE`).
         """
         group, owner, clients, lead = data
         if lead != self.orders[0]:
@@ -102,7 +105,7 @@ class Fold:
         """Remove the rows of collected clients, and write a tombstone for each group."""
         clients, groups = data
         for client, group in clients:
-            # `client_slots` writes ``_newest`` after the rows below, and would bring the client back.
+            # `client_slots` later writes the clients in ``_newest`` over the rows below, and would restore this client.
             self._newest.pop(client, None)
             for key in (client, BINDING + client, RESUMED + client):
                 self._bookkeeping[key] = Slot(GONE, version)
@@ -112,7 +115,7 @@ class Fold:
             self._bookkeeping[GROUP + group] = Slot(NOTHING, version)
 
     def _raise_floor(self, data: int, version: int) -> None:
-        """Raise the floor. No read needs a tombstone at or below the floor. The next snapshot drops such tombstones."""
+        """Raise the floor. No read needs a tombstone at or below it, so the next snapshot drops these tombstones."""
         self.floor = max(self.floor, data)
 
 

@@ -1,4 +1,4 @@
-"""Queries of the past: versions, changes of a key, differences of two versions, the version that has a mutation."""
+"""Queries of the history: versions, changes of a key, differences of two versions, the version that has a mutation."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Version(msgspec.Struct, frozen=True):
 
 
 class KeyChange(msgspec.Struct, frozen=True):
-    """One change of one key: the value after it, and the mutations that made it."""
+    """One change of one key: the value after the change, and the mutations that made the change."""
 
     key: str
     version: int
@@ -81,7 +81,7 @@ class Difference(msgspec.Struct, frozen=True):
 
 
 class Unread(msgspec.Struct, Generic[T], frozen=True):
-    """A row found and not yet read. ``position`` is its version or key. ``load`` reads ``size`` bytes."""
+    """A row found but not yet loaded. ``position`` is its version or key. ``load`` reads ``size`` bytes."""
 
     position: Any
     size: int
@@ -163,7 +163,7 @@ def applied_in(log: Log, newest: State, client: str, id: int) -> int | None:
     if not _reached(newest, client, id):
         return None
     low, high = max(log.first, log.floor()), newest.version
-    # If the oldest state has the mutation, it was applied at or below the floor, and these entries may be gone.
+    # If the oldest state has the mutation, an entry at or below the floor applied it, and that entry may be gone.
     if low > log.first and _reached(load_state(log, newest.chunks, low), client, id):
         raise VersionForgotten("the mutation was applied in a version that is no longer kept", client=client, id=id)
     while high - low > log.environment.settings.snapshot_entries_interval:
@@ -171,7 +171,7 @@ def applied_in(log: Log, newest: State, client: str, id: int) -> int | None:
         try:
             reached = _reached(load_state(log, newest.chunks, middle), client, id)
         except Redacted:
-            break  # ``middle`` has no state: read each remaining entry
+            break  # the version ``middle`` has no state: read each remaining entry
         if reached:
             high = middle
         else:

@@ -1,4 +1,4 @@
-"""The chunks that the snapshots of a verification name, and a search for lost chunks among them."""
+"""The chunks named by the snapshots that a verification compares, and a search for lost chunks."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ __all__ = ["NamedChunks", "names_chunk"]
 
 
 class NamedChunks:
-    """Addresses of chunks, each stored once, in a temporary file that SQLite deletes."""
+    """A set of chunk addresses, in a temporary file that SQLite deletes."""
 
     def __init__(self) -> None:
-        import sqlite3  # only a verification needs it, and it slows the cold start of a function
+        import sqlite3  # only a verification uses SQLite, and its import slows the cold start of a serverless function
 
         self._database = sqlite3.connect("")
         self._database.execute("CREATE TABLE named(address BLOB PRIMARY KEY) WITHOUT ROWID")
@@ -45,5 +45,5 @@ class NamedChunks:
 
 
 def names_chunk(chunks: Chunks, roots: Roots, address: bytes) -> bool:
-    """Return whether a tree has the chunk. Reads the inner chunks on the way."""
+    """Return whether one of the three trees has the chunk. Reads inner chunks until the chunk is found."""
     return any(address in addresses(chunks, root) for root in (roots.content, roots.clients, roots.tombstones))

@@ -1,4 +1,4 @@
-"""Projections: a second model of the same log, with a checkpoint that only moves forward."""
+"""Projections: models derived from a log's entries, each with a checkpoint that only moves forward."""
 
 from __future__ import annotations
 
@@ -16,11 +16,12 @@ __all__ = ["Projection"]
 
 
 class Projection:
-    """Follows one log. ``project(entry)`` returns an entry's writes, which are committed once, with the checkpoint.
+    """Follows one log. ``project(entry)`` returns the writes for one entry. One commit makes these writes and moves the
+    checkpoint.
 
     For a target outside the index, ``project`` writes to the target itself and returns no writes. In this case
     ``project`` is called at least once per entry, and the entry's hash serves as the idempotency key. If the target has
-    a hash that the log does not have at that version, the target was filled from a lost branch.
+    another hash for a version than the log, the target was filled from a lost branch.
     """
 
     def __init__(self, log: Log, name: str, project: Callable[[Entry], Sequence[Write]]) -> None:
@@ -39,10 +40,10 @@ class Projection:
     def catch_up(self, version_min: int | None = None) -> int:
         """Project new entries up to the head, or only up to ``version_min``; return the checkpoint.
 
-        A query that needs only ``version_min`` passes it, and so waits no longer than necessary. Several followers may
-        run: for each entry only the first commit takes effect. The next call projects the entries that are appended
-        meanwhile. Raises HistoryChanged if the checkpoint belongs to another history than the log's: rebuild the
-        projection.
+        A query that needs only the entries up to ``version_min`` passes this version, so that it waits no longer than
+        necessary. Several processes may follow one log: for each entry only the first commit takes effect. Entries that
+        are appended during this call are left to the next call. Raises HistoryChanged if the checkpoint belongs to
+        another history than the log's history. Then rebuild the projection.
         """
         head = self._log.head()
         upto = head.version if version_min is None else min(version_min, head.version)
@@ -55,7 +56,7 @@ class Projection:
                 return max(checkpoint, upto)
 
     def _project_up_to(self, checkpoint: int, upto: int, head: Head) -> bool:
-        """Project the entries after ``checkpoint``. Return False if another follower committed one of them first."""
+        """Project the entries after ``checkpoint``. Return False if another follower committed an entry first."""
         for entry in self._log.read(checkpoint, upto, head=head):
             if not self._advance(checkpoint, entry):
                 return False
@@ -63,7 +64,7 @@ class Projection:
         return True
 
     def tail(self, version_min: int) -> Iterator[Entry]:
-        """Return the entries between the checkpoint and ``version_min``, for a query that folds them itself."""
+        """Return the entries between the checkpoint and ``version_min``, for a query that applies them itself."""
         checkpoint = self.checkpoint()
         return self._log.read(checkpoint, max(version_min, checkpoint))
 

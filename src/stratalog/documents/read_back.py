@@ -1,4 +1,4 @@
-"""Reading a state back from storage, past every cache: every chunk of its three trees and every value in them.
+"""Reading a state back from storage without any cache: each chunk of its three trees, and each value in the trees.
 
 This module only reads, and leaves the reaction to damage to its callers. Code that forgets history stops at the first
 damage; verification lists each damage and continues.
@@ -33,7 +33,7 @@ class _Values(Protocol):
 
 
 class StatePosition(msgspec.Struct, frozen=True, array_like=True):
-    """The progress of a reading: everything at or before ``key`` in the tree of number ``tree`` was read."""
+    """The progress of a reading: the trees before number ``tree`` are read, and this tree is read up to ``key``."""
 
     tree: int = 0
     """0 content, 1 clients, 2 tombstones."""
@@ -66,10 +66,10 @@ def read_state_back(
 ) -> Iterator[StateReading]:
     """Read all chunks of the three trees, and all values that they name, from ``start`` on.
 
-    Reads in order and in bounded memory: one path of a tree, one part of a value, and at most `VALUES_REMEMBERED_MAX`
-    references. A value under many keys is read once while its reference is kept. ``chunks``
-    and ``values`` belong to the log's owner. ``seen`` are chunks that were read earlier with all chunks below them; see
-    `read_tree_back`. Raises Unavailable.
+    Reads in order of the keys. The memory is bounded: one path of a tree, one part of a value, and at most
+    `VALUES_REMEMBERED_MAX` references. If several keys have the same value, the value is read once, as long as its
+    reference is remembered. ``chunks`` and ``values`` belong to the log's owner. ``seen`` are chunks that were read
+    earlier with all chunks below them; see `read_tree_back`. Raises Unavailable.
     """
     position = start or StatePosition()
     trees = (roots.content, roots.clients, roots.tombstones)

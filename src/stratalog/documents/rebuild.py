@@ -50,11 +50,15 @@ class Verified(msgspec.Struct, frozen=True):
     """The hash of the history up to the version."""
 
     redacted: tuple[int, ...] = ()
-    """Versions whose bodies were erased. Until the next snapshot no state exists, so only the chain was verified."""
+    """Versions whose bodies were erased.
+
+    From each to the next snapshot no state exists, so only the chain was verified.
+    """
 
 
 def verify(document: _Document, upto: int | None = None, *, progress: Callable[[int], None] | None = None) -> Verified:
-    """Rebuild from the first kept version up to ``upto`` (the head, if None), comparing with every snapshot on the way.
+    """Rebuild from the first kept version up to ``upto`` (the head, if None), and compare with every snapshot on the
+    way.
 
     Reads every entry and writes nothing: the rebuilt chunks go to a temporary file. Each chunk of a compared snapshot
     must be stored. After a redacted entry the rebuild resumes from the next snapshot, and reads all chunks of it.
@@ -77,7 +81,7 @@ def verify_and_put(document: _Document, upto: int, progress: Callable[[int], Non
     """Verify up to ``upto``, and put the rebuilt chunks into the store, which restores lost chunks.
 
     Does not check whether the store had the chunks: the caller reads back the snapshot that it needs. Raises the errors
-    of `verify`, and NotFound if a chunk is missing that no entry above the first state restores.
+    of `verify`, and NotFound if a chunk of the first state is missing.
     """
     return _verified(document.log, Rebuild(document.log, _uncached(document), progress), upto, lambda roots: None)
 
@@ -190,9 +194,9 @@ class Rebuild:
                 self._progress(self.version - before)
 
     def compare(self, snapshot: Snapshot) -> None:
-        """Compare with a snapshot of the current version, and continue from it.
+        """Compare the state with a snapshot of the current version, and continue from that snapshot.
 
-        Where no state was computed, every chunk of the snapshot is read instead. Raises Corrupt.
+        If no state was computed, read every chunk of the snapshot instead. Raises Corrupt.
         """
         _compare_hash(snapshot.version, self.hash, snapshot.hash)
         if self.state is None:
@@ -235,7 +239,7 @@ class Rebuild:
 
 
 def _start(log: Log, chunks: Chunks) -> State:
-    """Return the state that a rebuild begins with: the base at the floor, the state at the fork point, or no keys."""
+    """Return the first state of a rebuild: at the floor, at the fork point, or the empty state at version 0."""
     first = max(log.floor(), log.first)
     if not first:
         return State.at_snapshot(chunks, 0, log.hash_at(0), EMPTY_ROOTS)

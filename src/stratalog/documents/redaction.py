@@ -25,13 +25,14 @@ def redact(document: Document, version: int) -> list[int]:
     """Erase the mutations and values of a version for good; return the versions whose snapshots were deleted.
 
     The version's time, author and hash stay. The newest state must no longer hold a value of the version, and no fork
-    may hold the version. The function first makes a snapshot of the newest version and proves it. Then it deletes the
-    snapshots that hold a value of the version. From the version to the next snapshot `Document.at` raises Redacted.
-    `Document.history` raises Redacted at the version. `Document.versions` yields the version without mutations.
+    may hold the version. The function first makes a snapshot of the newest version, and compares it with the log and
+    with storage. Then it deletes the snapshots that hold a value of the version. From the version to the next snapshot
+    `Document.at` raises Redacted. `Document.history` raises Redacted at the version. `Document.versions` yields the
+    version without mutations.
 
-    Raises RedactionRefused: the entry is unchanged, and the message says what to do. Raises NotFound, VersionForgotten.
-    Raises Corrupt if the log or the new snapshot is damaged: the entry is unchanged. Raises ContentionError,
-    Unavailable or OutcomeUnknown: snapshots may be deleted already, and the next call resumes.
+    Raises RedactionRefused: the entry is unchanged, and the message names the remedy. Raises NotFound,
+    VersionForgotten. Raises Corrupt if the log or the new snapshot is damaged: the entry is unchanged. Raises
+    ContentionError, Unavailable or OutcomeUnknown: snapshots may be deleted already, and the next call resumes.
     """
     log = document.log
     log.check_redactable(version)
@@ -49,15 +50,16 @@ def redact(document: Document, version: int) -> list[int]:
         check_unpinned(log.environment, record, version)
         base = _proven_base(document, version, keys)
         holding = _holding(document, version, keys, base.version)
-        # Delete the snapshots before the entry is erased: a call after a crash in between finds the others and resumes.
-        # The deletion is conditional on the name record, since a snapshot may meanwhile have become the base of a floor
-        # or of a fork.
+        # Delete the snapshots before the entry is erased: after a crash in between, the next call finds the remaining
+        # snapshots and resumes. The deletion is conditional on the name record, since a snapshot may meanwhile have
+        # become the base of a floor or of a fork.
         check = Check(snapshots_partition(log.record.prefix), number(base.version), Equals("w", base.id))
         try:
             retire_snapshots(log.environment, record, holding, retired)
             erase_entry(log.environment, log.record, version, [check])
         except ConditionFailed as exc:
-            # A try proves a state, which can take longer than the time budget of a write. So the tries are counted.
+            # A try proves a state, which can take longer than the time budget of a write. So count the tries, not the
+            # time.
             wait_seconds = retry.next_seconds()
             if retry.attempts == ATTEMPTS_MAX:
                 raise ContentionError("the document's snapshots kept changing", document=document.name) from exc
@@ -86,7 +88,7 @@ def _proven_base(document: Document, version: int, keys: list[str]) -> Snapshot:
     base = newest_snapshot(document.log.environment.index, document.log.record.prefix, at)
     if base is None or base.version < version:
         raise Unavailable("the snapshot that replaces the version could not be made", version=at)
-    # Bypass the caches of the handle: they may hold chunks that storage no longer has.
+    # Bypass the caches of the handle, which may hold chunks that storage no longer has.
     chunks = Chunks(document.log.environment.blobs, document.log.record.owner)
     require_state(chunks, document.values, roots_of(base))
     if any(_holds(load_state(document.log, chunks, base.version), key, version) for key in keys):

@@ -1,8 +1,8 @@
 """Dead letters of mutations: rejections caused by a fault and not by a rule of the application.
 
 A letter is written when a mutator raises an unexpected exception, and when a worker rejects a mutation after its last
-attempt. The letter is an index item. It is written before the entry that commits the rejection, so no crash loses a
-letter. A letter whose mutation ended with another outcome stays unused.
+attempt. The letter is an index item, written before the entry that commits the rejection. So no crash loses a letter. A
+letter whose mutation ended with another outcome stays unused.
 """
 
 from __future__ import annotations
@@ -63,18 +63,18 @@ class RejectedMutation(msgspec.Struct, frozen=True):
     redriven_ms: int = 0
     args: bytes = b""
     digest: bytes = b""
-    """The digest of the letter's key and of all fields but ``redriven_ms``. `write_rejection` computes it."""
+    """The digest of the letter's key and of all other fields except ``redriven_ms``. `write_rejection` computes it."""
 
 
 def is_shortage(exc: Exception) -> bool:
-    """Return whether the process is short of memory or files. A shortage is no fault of the mutation."""
+    """Return whether ``exc`` means that the process lacks memory or file descriptors. The mutation is not the cause."""
     return isinstance(exc, MemoryError) or (isinstance(exc, OSError) and exc.errno in SHORTAGES)
 
 
 def is_unexpected(exc: Exception) -> bool:
-    """Return whether a mutator's exception is a fault: neither `Rejected` nor an error of a draft.
+    """Return whether a mutator's exception is a fault: neither `Rejected` nor a StratalogError, as a draft raises.
 
-    A RecursionError counts as a fault of the mutation. It usually follows from the arguments, so a retry would not
+    A RecursionError counts as a fault of the mutation. Usually the arguments cause this error, so a retry would not
     help.
     """
     return not isinstance(exc, Rejected | StratalogError)
@@ -83,7 +83,7 @@ def is_unexpected(exc: Exception) -> bool:
 def write_letters(environment: Environment, record: NameRecord, failed: Sequence[tuple[str, int, str]]) -> None:
     """Write the letters of mutations, each (client, id, reason), before their rejections are committed.
 
-    A mutation has the same letter at each write. Raises Unavailable, OutcomeUnknown: write them again.
+    Each call uses the same letter for a mutation. Raises Unavailable, OutcomeUnknown: call the function again.
     """
     now_ms = environment.clock.wall_ms()
     writes: list[Write] = []
@@ -92,7 +92,8 @@ def write_letters(environment: Environment, record: NameRecord, failed: Sequence
         letter = f"{sha256(encode([record.prefix, client])).digest()[:LETTER_BYTES].hex()}/{id}"
         writes.append(_put(letter, RejectedMutation(*names, reason, 0, now_ms)))
     for start in range(0, len(writes), COMMIT_WRITES_MAX):
-        # No condition: a second write replaces the letters with equal letters, so a lost answer needs no check.
+        # The writes have no condition: a second write replaces each letter under its key, so a lost answer needs no
+        # check.
         commit_once(environment, writes[start : start + COMMIT_WRITES_MAX], lambda: False)
 
 

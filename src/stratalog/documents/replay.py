@@ -1,8 +1,9 @@
-"""Replay: a fork's own mutations run again on another base, with a report of the differences.
+"""Replay: run a fork's own mutations again on another base, and report the differences.
 
-A merge is a replay that commits. It commits the mutations under one client per fork, numbered in the fork's order and
-with their origin. So a merge that is repeated, or resumed after a crash, applies nothing twice. The target records the
-progress of the merge. A later merge compares this record with the fork, and detects a fork that lost merged mutations.
+A merge is a replay that commits. The merge commits the mutations under one client per fork, numbered in the fork's
+order and with their origin. So a merge that is repeated, or resumed after a crash, applies nothing twice. The target
+records the progress of the merge. A later merge compares this record with the fork, and detects a fork that lost merged
+mutations.
 """
 
 from __future__ import annotations
@@ -66,7 +67,7 @@ class ReplayReport(msgspec.Struct, frozen=True):
 
     @property
     def different(self) -> int:
-        """The number of mutations with other values than in the fork, or rejected only in the fork or on the target."""
+        """The number of mutations whose values differ from the fork's, or that only the fork or the target rejects."""
         return sum(not replayed.same for replayed in self.mutations)
 
     def __iter__(self) -> Iterator[Replayed]:
@@ -79,8 +80,8 @@ class ReplayReport(msgspec.Struct, frozen=True):
 def replay(fork: Document, target: Document, *, after: int | None = None) -> ReplayReport:
     """Run the fork's own mutations on the target's newest state and report the results. Commits nothing.
 
-    The mutations of the fork's versions up to ``after`` are left out. Raises MergeConflict for a fork that lost merged
-    mutations.
+    The replay leaves out the mutations of the fork's versions up to ``after``. Raises MergeConflict for a fork that
+    lost merged mutations.
     """
     state = target.state()
     own = list(_own_mutations(fork))
@@ -92,13 +93,13 @@ def replay(fork: Document, target: Document, *, after: int | None = None) -> Rep
 def merge(fork: Document, target: Document) -> ReplayReport:
     """Run the fork's own mutations on the target and commit them to the target; return a report as `replay` does.
 
-    The merge first runs all mutations on one state of the target. Each mutation must be applied, or be rejected as in
-    the fork, or have been merged before.
+    The merge first runs all mutations on one state of the target. This run must apply each mutation, or reject it as
+    the fork did, or find that it was merged before.
 
     Raises MergeConflict if a mutation fails this condition: nothing more is written. A merge of more than
-    `BATCH_MUTATIONS` mutations takes several entries. If another writer commits between two of them, the remaining
-    mutations are checked again on one state, and the earlier entries stay in any case. Raises the errors of
-    `Document.apply`: merge again, and the merge resumes.
+    `BATCH_MUTATIONS` mutations takes several entries. If another writer commits between two of these entries, the merge
+    checks the remaining mutations again on one state. If this check fails, the entries written so far stay. Also raises
+    the errors of `Document.apply`: call `merge` again, which resumes the merge.
     """
     return _Merge(fork, target).run()
 
@@ -106,8 +107,8 @@ def merge(fork: Document, target: Document) -> ReplayReport:
 def merge_client(fork: Document) -> str:
     """Return the client that commits a fork's merge: ``replay/<branch>/<fork point>``.
 
-    Exports, imports and copies of the fork keep this client. The branch identifies the fork by its first own entry. The
-    origin would not suffice: forks of one document at one version share it.
+    Exports, imports and copies of the fork keep this client. The branch is the hash of the fork's first own entry. The
+    origin would not identify the fork: all forks of one document at one version have the same origin.
     """
     try:
         branch = fork.log.entry(fork.log.first + 1).hash.hex()
@@ -141,7 +142,7 @@ class _Own(msgspec.Struct, frozen=True):
 
 
 class _Merge:
-    """One merge: batch after batch, each checked on the state that its entry follows."""
+    """One merge, committed in batches. Each batch is checked on the state that its entry follows."""
 
     def __init__(self, fork: Document, target: Document) -> None:
         self._target = target
@@ -234,7 +235,7 @@ def _effects(fork: Document, commit: Commit, position: int) -> dict[str, Any]:
 
 
 def _reports(batch: list[_Own], state: State, target: Document) -> list[Replayed]:
-    """Run a batch on a state of the target, without its already merged mutations, and compare the results."""
+    """Run the mutations of a batch that are not merged yet on a state of the target, and compare the results."""
     newest = state.client(batch[0].mutation.client) if batch else None
     waiting = [change.mutation for change in batch if newest is None or change.mutation.id > newest.id]
     # The mutations run without numbers: the numbers of a replay that starts later in the fork would have a gap.

@@ -1,9 +1,10 @@
-"""Resumption: raise clients of a lost branch, after a restore from an older backup or a move to another copy.
+"""Resumption: raise the mutation numbers of clients of a lost branch, after a restore from an older backup or a move to
+another copy.
 
-The lost branch reported numbers to such a client that this history does not have. The client keeps its id: messages
-under that id may be in flight, and under a new id some mutations would be applied twice. An entry raises the client's
-number in this history to the reported number. The mutations in between are lost with the branch. `formats/sync.md` has
-the rules, which were chosen after a simulation of several sets of rules.
+The lost branch reported mutation numbers to these clients, and this history has no mutations with these numbers. A
+client keeps its id: messages under that id may be in flight, and under a new id some mutations would be applied twice.
+An entry raises the client's number in this history to the reported number. The mutations in between are lost with the
+branch. `formats/sync.md` has the rules, which were chosen after a simulation of several sets of rules.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ ORDERS_PER_MS = 1000
 def resumption_of(
     state: State, group: str, owner: str, reported: Mapping[str, int], order: int | None, now_ms: int
 ) -> Resume | None:
-    """Return the event data to commit after ``state`` for a group to which ``reported`` numbers were sent.
+    """Return the data of an event that raises clients of a group to the numbers ``reported`` to them. Commit it after
+    ``state``.
 
     Return None if neither a number nor the order changes.
 
@@ -67,9 +69,9 @@ def _lead(state: State, order: int, now_ms: int) -> int:
     """Return the lead for new cookies. With this lead no new order equals an order that another branch gave out.
 
     New orders begin at the current time in microseconds. No branch commits a version per microsecond, so no branch has
-    reached these orders. The lead moves once per lost branch: later cookies of that branch have orders below the first
-    order under the new lead. A cookie whose order is more than `COOKIE_ORDER_AHEAD_SECONDS_MAX` ahead of the time is
-    ignored, so that it cannot move other clients' orders.
+    reached these orders. The lead changes once per lost branch: other cookies of that branch have orders below the
+    first order under the new lead. A cookie whose order is more than `COOKIE_ORDER_AHEAD_SECONDS_MAX` ahead of the time
+    is ignored. So this cookie cannot move other clients' orders.
     """
     lead, first = state.orders
     newest = now_ms * ORDERS_PER_MS

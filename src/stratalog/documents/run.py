@@ -64,7 +64,7 @@ class Run(msgspec.Struct, frozen=True, gc=False):
     """For each key that the run read, the key's slot in the state; None if the state lacks the key."""
 
     failed: Sequence[Ran] = ()
-    """The members of ``ran`` whose mutator raised an unexpected exception. Each becomes a dead letter."""
+    """The mutations of ``ran`` whose mutator raised an unexpected exception. Each becomes a dead letter."""
 
 
 def run_batch(
@@ -124,7 +124,8 @@ class _Running:
     def _refusal(self, mutation: Mutation, last: ClientState | Ran | None, number: int, args: bytes) -> Outcome | None:
         """Return the outcome that refuses a mutation, or None.
 
-        After any status but `seen` and `mismatch`, the later mutations of the client in the batch get the same status.
+        After a refusal with another status than `seen` and `mismatch`, the client's later mutations in the batch get
+        the same status.
         """
         client = mutation.client
         if client in self._refused:
@@ -153,7 +154,7 @@ class _Running:
             return "gap"
         known = last.payload if ahead == 0 else self._payload_in_batch(mutation.client, number)
         if known is None:
-            return "seen"  # the state lacks the payload of an older number: `seen` does not promise an effect
+            return "seen"  # the state has only the newest payload, so an older payload cannot be compared
         return "seen" if same_payload(known, payload_hash(mutation.name, args)) else "mismatch"
 
     def _payload_in_batch(self, client: str, number: int) -> bytes | None:
@@ -210,7 +211,8 @@ class _Running:
         """Return the size of the fields after ``changes``, in bytes.
 
         Raises LimitExceeded for a mutation whose patch no entry could hold, or after which the fields would be too
-        large. The caller turns the error into a rejection. Otherwise the mutation would block its client for ever.
+        large. The caller turns the error into a rejection. Without a rejection, the mutation would block its client for
+        ever.
         """
         size, fields_bytes = PATCH_ROW_BYTES * len(changes), self.fields_bytes
         for key, value in changes.items():

@@ -1,4 +1,4 @@
-"""Values that a scrub has read: a proof looks them up instead of reading them again.
+"""Values that a scrub has read: a proof checks that they exist, and does not read them again.
 
 Chunks are small, and a proof always reads them. The values of a state may have many gigabytes together. The entries
 below the floor name the same blobs as the state, so they could not restore a damaged value. A read of the values before
@@ -22,9 +22,9 @@ __all__ = ["ScrubbedValues"]
 class ScrubbedValues:
     """Replaces `Values` while a state is read back. Call `read_rest` after the last chunk, then `close`.
 
-    `read_back` notes a value of one blob in a temporary file, by the blob's key. `read_rest` lists the folders in order
-    of keys, which is cheaper than a request for each value. Then it reads each value that no scrub has read, or that is
-    missing from the list.
+    `read_back` notes a value that has one blob in a temporary file, under the blob's key. `read_rest` lists the folders
+    in order of keys, which is cheaper than a request for each value. `read_rest` then reads each value that no scrub
+    has read, or whose blob is missing from the list.
     """
 
     def __init__(self, values: Values, blobs: Blobs, before_ms: int) -> None:
@@ -40,7 +40,7 @@ class ScrubbedValues:
         )
 
     def read_back(self, stored: bytes) -> Iterator[BlobReading]:
-        """Note a large value of one blob for `read_rest`; look up or read a larger value now. Raises Unavailable."""
+        """Note a value of one blob for `read_rest`; look up or read a value of more blobs now. Raises Unavailable."""
         reference = as_reference(stored)
         if reference is None:
             return

@@ -1,4 +1,4 @@
-"""SnapshotSchedule: decides whether a document's snapshot is due, lets one thread take it, and handles failures."""
+"""SnapshotSchedule decides whether a document's snapshot is due, takes it in one thread, and handles failures."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ class SnapshotSchedule:
     """Takes the snapshots of one handle: snapshots that are due, and snapshots that a caller requests.
 
     A commit that finds a snapshot due starts it in a background task of the store and returns at once. So neither that
-    commit nor a later commit waits for the blob store. Whether a snapshot is due is computed from versions and never
-    stored, so a snapshot that failed, or was lost with its process, is due again.
+    commit nor a later commit waits for the blob store. The class computes from the versions whether a snapshot is due,
+    and stores nothing. So a snapshot that failed, or that a crash interrupted, is due again.
 
-    After a failure no commit of the handle starts a snapshot for the back-off of `BACKOFF`. Meanwhile states are loaded
-    from the last snapshot and the entries after it. Maintenance makes the snapshot of a document that receives no more
-    commits.
+    After a failure no commit of the handle starts a snapshot until the back-off of `BACKOFF` ends. Meanwhile states are
+    loaded from the last snapshot and the entries after it. Maintenance makes the snapshot of a document that receives
+    no more commits.
 
     ``_lock`` lets one thread of the handle take a snapshot at a time, so that at most one is in memory. A caller of
     `take` waits for the lock. A commit does not wait: it leaves the snapshot to a later commit. Commits do not need the
@@ -85,7 +85,8 @@ class SnapshotSchedule:
         return base
 
     def begin_if_due(self) -> None:
-        """Start the snapshot of the held state in the background, if one is due. Call it after a commit.
+        """Start the snapshot of the held state in the background, if a snapshot is due. Call this method after a
+        commit.
 
         This method reads nothing and does not wait. If a snapshot is under way, or the store runs too many background
         tasks, a later commit starts the snapshot.
@@ -104,7 +105,7 @@ class SnapshotSchedule:
             raise
 
     def _run(self) -> None:
-        """Run the background task. If two tasks were started, or a caller takes a snapshot now, only one takes it."""
+        """Run the background task. If another task or a caller takes a snapshot now, do nothing."""
         try:
             if self._lock.acquire(blocking=False):
                 try:
@@ -115,7 +116,10 @@ class SnapshotSchedule:
             self._is_begun = False
 
     def _take_if_due(self) -> None:
-        """Take a snapshot if it is still due. Errors of the storage are counted and not raised: no caller waits."""
+        """Take a snapshot if it is still due.
+
+        Count errors of the storage but do not raise them: no caller could handle them.
+        """
         state = self._states.cached
         if state is None:
             return
@@ -151,7 +155,7 @@ class SnapshotSchedule:
         return pause is not None and pause[0].age_seconds() < pause[1]
 
     def _follow(self, taken: State) -> None:
-        """Move the held state onto the snapshot. Without a snapshot the base is gone: drop a state over that base."""
+        """Move the held state onto the snapshot. If none was made, its base is gone: drop a held state on that base."""
         if not _is_made(taken):
             self._states.drop_base(taken.snapshot_version)
             return
@@ -159,5 +163,5 @@ class SnapshotSchedule:
 
 
 def _is_made(taken: State) -> bool:
-    """Return whether the snapshot exists. If its base was gone, `take_snapshot` returned the state on that base."""
+    """Return whether the snapshot exists. If its base was gone, `take_snapshot` made none and returned its argument."""
     return taken.snapshot_version == taken.version

@@ -34,7 +34,7 @@ def load_state(log: Log, chunks: Chunks, at: int, head: Head | None = None) -> S
     state = State.at_snapshot(chunks, version, hash, roots_in(log, snapshot))
     head = head or log.known_head() or log.head()
     if state.version < min(at, log.first):
-        # Up to the fork point the clients are the ancestor's, and a fork begins without clients.
+        # Up to the fork point the clients belong to the ancestor. A fork begins without clients.
         state = state.after(log.read(state.version, min(at, log.first), head=head), clients=False)
     return state.after(log.read(state.version, at, head=head)) if state.version < at else state
 
@@ -45,9 +45,9 @@ def take_snapshot(log: Log, state: State, pause: Callable[[], None] = no_pause) 
     The chunks are durable no later than the snapshot's record. The base is the snapshot whose chunks the new snapshot
     shares. The record is committed only while the base exists and the floor is not above ``state``. Otherwise the
     collector could delete chunks or values that the snapshot names. If the base is gone or the version is forgotten, no
-    snapshot is made and ``state`` is returned unchanged. Then load the next state from a snapshot that exists. On
-    OutcomeUnknown the record may exist, so old chunks are put again as after a commit. ``pause`` is called after each
-    rewritten chunk.
+    snapshot is made and ``state`` is returned unchanged. The caller then loads the next state from a snapshot that
+    exists. On OutcomeUnknown the record may exist, so old chunks are put again as after a commit. ``pause`` is called
+    after each rewritten chunk.
     """
     base = log.snapshot_at(state.snapshot_version) if state.snapshot_version else None
     if (base.version if base else 0) != state.snapshot_version:

@@ -57,11 +57,12 @@ class ClientState(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Layer:
-    """One tree with changes over it. Adding changes makes another layer and leaves this layer unchanged.
+    """One tree and later changes. Adding changes makes another layer and leaves this layer unchanged.
 
-    The changes are stored in runs, newest first. A run is at least `RUN_GROWTH` times as large as the run before it. So
-    runs are few, and each change is copied a bounded number of times per run. A commit costs the same after a million
-    changes as after a hundred: a late snapshot delays no commit.
+    The changes are stored in runs, the newest run first. Each run has the changes of consecutive versions. A run is at
+    least `RUN_GROWTH` times as large as the run before it. So runs are few, and each change is copied a bounded number
+    of times per run. A commit costs the same after a million changes as after a hundred: a late snapshot delays no
+    commit.
     """
 
     __slots__ = ("_known", "_near", "_root", "_runs")
@@ -85,11 +86,11 @@ class Layer:
         return Layer(self._root, _with_run(self._runs, changes), self._known, self._near)
 
     def over(self, root: Root, after: int) -> Layer:
-        """Return the layer over another tree, with only the changes by versions above ``after``."""
+        """Return a layer of another tree, with only the changes by versions above ``after``."""
         return Layer(root).changed(self.changes(after))
 
     def changes(self, after: int = 0) -> dict[str, Slot]:
-        """Return the changes over the tree by versions above ``after``. A deleted key has the value `GONE`."""
+        """Return the changes by versions above ``after``. A deleted key has the value `GONE`."""
         changes: dict[str, Slot] = {}
         for run in reversed(self._runs):
             changes.update(run.slots)
@@ -123,7 +124,7 @@ class Layer:
         return total
 
     def _in_tree(self, chunks: Chunks, key: str) -> Slot | None:
-        """Return the tree's slot, remembered for all layers over the tree: readers ask for a key repeatedly."""
+        """Return the tree's slot of ``key``. All layers of the tree remember it, since reads often repeat a key."""
         known = self._known.get(key, _UNKNOWN)
         if known is not _UNKNOWN:
             return known
@@ -229,7 +230,7 @@ class State:
         self.floor: int = roots.floor
         self.orders: tuple[int, int] = roots.orders
         self.stale: bool = False
-        """Whether a chunk of its snapshot was found missing. A cache then drops the state."""
+        """Whether a read found a chunk of the state's snapshot missing. A cache then drops the state."""
 
     @classmethod
     def at_snapshot(cls, chunks: Chunks, version: int, hash: bytes, roots: Roots) -> State:
@@ -239,7 +240,7 @@ class State:
 
     @property
     def order(self) -> int:
-        """The order of a cookie of this version. It grows with each version and exceeds all orders of lost branches."""
+        """The order of a cookie of this version. It grows with each version, above all orders of lost branches."""
         return self.version + self.orders[0]
 
     def slot(self, key: str) -> Slot | None:
@@ -266,7 +267,7 @@ class State:
     def changed_in(self, key: str, slot: Slot | None = _UNKNOWN) -> int:
         """Return the version that changed ``key`` last; negative if it deleted the key; 0 if no such version is known.
 
-        ``slot`` is the key's slot, if the caller has it; that saves the lookup.
+        A caller that has read the key's slot passes it as ``slot``, which saves a lookup.
         """
         if slot is _UNKNOWN:
             slot = self.slot(key)
@@ -360,7 +361,7 @@ class State:
         return after
 
     def onto(self, snapshot_version: int, roots: Roots) -> State:
-        """Return the same state over a newer snapshot. It keeps only the changes after that snapshot."""
+        """Return the same state over a newer snapshot, with only the changes after that snapshot."""
         # The trees of a later version would show content that this state does not have.
         assert snapshot_version <= self.version, "a state's snapshot is never newer than the state"
         layers = tuple(

@@ -54,8 +54,8 @@ class StateCache:
     def fresh(self) -> State:
         """Return the state at the head, read now, or a newer state that another thread has made meanwhile.
 
-        Readers call it during a commit and do not wait for the commit. Raises NotFound; Unavailable if history was
-        repeatedly forgotten before this method could read it.
+        A reader may call this method during a commit, and does not wait for the commit. Raises NotFound; Unavailable if
+        history was repeatedly forgotten before this method could read it.
         """
         for _ in range(LOOKS_MAX):
             head = self.log.head()

@@ -1,7 +1,8 @@
 """Values as a document stores them: a small value as its canonical bytes, a large value as a reference to a blob.
 
-A reference is a MessagePack extension. No canonical value is an extension, so the first byte identifies a reference. An
-argument that is also a value of the patch is an extension of another type, which names that value's row.
+A reference is a MessagePack extension. No canonical value is an extension, so the first byte identifies a reference. If
+an argument is also a value in the patch, the entry stores the argument as an extension of another type. This extension
+names the value's row.
 """
 
 from __future__ import annotations
@@ -78,13 +79,13 @@ class Values:
         return reference.metadata if reference else self._metadata(stored)
 
     def store(self, key: str, encoded: bytes, blob_batch: BlobBatch) -> bytes:
-        """Return the bytes to store in the slot of ``key``. A large value is in ``blob_batch`` on return."""
+        """Return the bytes to store in the slot of ``key``. Adds a large value to ``blob_batch``."""
         if len(encoded) <= VALUE_INLINE_BYTES_MAX:
             return encoded
         return self._store(_folder(collection_of(key)), encoded, blob_batch)
 
     def store_argument(self, encoded: bytes, blob_batch: BlobBatch) -> bytes:
-        """Return the bytes to store for a large argument that is no item's value. Its blob is in ``blob_batch``."""
+        """Return the bytes to store for a large argument that is no item's value. Adds its blob to ``blob_batch``."""
         return self._store(ARGUMENTS, encoded, blob_batch)
 
     def _store(self, folder: str, encoded: bytes, blob_batch: BlobBatch) -> bytes:
@@ -93,7 +94,7 @@ class Values:
         return encode(msgspec.msgpack.Ext(EXTENSION, encode(reference)))
 
     def _metadata(self, encoded: bytes) -> dict[str, Value]:
-        """Return the declared fields, in order, as far as they fit in `METADATA_BYTES_MAX`."""
+        """Return the declared fields, in order. Skip a field that would make them larger than `METADATA_BYTES_MAX`."""
         fields: dict[str, Any] = {}
         if encoded[0] & MAP_MASK != MAP_HEAD and encoded[0] not in LARGE_MAP_HEADS:
             return fields
@@ -113,7 +114,7 @@ def as_reference(stored: bytes) -> ValueReference | None:
 
 
 def patch_argument(position: int) -> msgspec.msgpack.Ext:
-    """Return the argument for the value at ``position`` of the entry's patch. Only the patch holds the reference."""
+    """Return an argument that refers to the value at ``position`` in the entry's patch and does not repeat it."""
     return msgspec.msgpack.Ext(PATCH_EXTENSION, encode(position))
 
 

@@ -1,4 +1,4 @@
-"""View: a document's state at one version, a mapping from keys to values. Bodies are read only when they are used."""
+"""View: a document's state at one version, a mapping from keys to values. It reads a body when a value is used."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ class View(Mapping[str, Any]):
         return self._state.collection_version(collection)
 
     def content_digest(self) -> str:
-        """Return the hash of keys and values, without their history: replicas compare this hash. Writes nothing."""
+        """Return a hash of the keys and values but not of their history. Replicas compare this hash. Writes nothing."""
         return unwritten_roots(self._state).content.digest.hex()
 
 

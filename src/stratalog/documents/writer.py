@@ -1,4 +1,4 @@
-"""Writing to a document, from many threads: batches run on a state, and events decided on a state."""
+"""Writing to a document from many threads: batches that run on a state, and events that depend on a state."""
 
 from __future__ import annotations
 
@@ -66,8 +66,9 @@ class Writer:
         self._log = log
         self._states = states
         self._values = values
-        # One thread of a handle commits at a time, so that threads do not lose races to each other. The lock is no
-        # fence: the conditional put stops a commit on an old version. Readers need no lock, see `StateCache`.
+        # One thread of a handle commits at a time, so that threads do not lose races to each other. The lock does not
+        # exclude other processes: the conditional put stops a commit on an old version. Readers need no lock, see
+        # `StateCache`.
         self._lock = threading.Lock()
         close_in_child(self, "_lock")
 
@@ -114,7 +115,7 @@ class Writer:
     def _commit(self, batch: MutationBatch, attempt: _Attempt) -> list[Outcome]:
         """Run the batch on a state and append it; repeat on a fresh state while other writers commit first.
 
-        The time budget begins with the first lost race.
+        The time budget for repetitions begins with the first lost race.
         """
         retry: Retry | None = None
         lost: VersionConflict | None = None
@@ -159,19 +160,20 @@ class Writer:
                     try:
                         entry = self._append(state, run, batch, merged, attempt.blob_batch)
                     except OutcomeUnknown:
-                        self._report(run)  # the entry may be committed, and then a repeated push runs nothing
+                        self._report(run)  # if the entry is committed, a repeated push reports nothing
                         raise
                 self._states.offer(state.after([entry]))
         except Unavailable:
-            # Any port may have failed. Keep the state unless a chunk beneath it is missing. To load it again takes all
-            # entries since the last snapshot, and these are many if the blob store has been unreachable for long.
+            # Any port may have failed. Keep the state unless a chunk of its snapshot is missing. Another load would
+            # read all entries since the last snapshot. These are many entries if the blob store has been unreachable
+            # for long.
             if state.stale:
                 self._states.drop(state)
             raise
         return run
 
     def _reserve(self, state: State, run: Run, batch: MutationBatch, attempt: _Attempt) -> Reservation:
-        """Reserve quota for the run's new clients. Raises QuotaExceeded, or an error if the principal is too fast."""
+        """Reserve quota for new clients. Raises QuotaExceeded, or an error if the principal creates them too fast."""
         if batch.admitted or not run.bindings:
             return UNBOUND
         newcomers = Amounts(clients=len(run.bindings))

@@ -10,9 +10,9 @@ marks            the blobs that a family of logs refers to
 progress         the saved progress of a collection
 usage            measurement of an organisation's stored bytes
 store_copy       the copy of a whole store into another store
-mirror           equal items and blobs in two stores
+mirror           copying of items and blobs between two stores
 verification     recomputation of the hash chains of logs and records
-scrub            reading of every blob, a part in each pass
+scrub            reading of every blob, some of them in each pass
 inspection       reading and comparison of everything that a history refers to
 repair           restoration of damaged objects from intact ones
 damage           the report of one damaged object; the kinds and shapes of items

@@ -1,4 +1,4 @@
-"""Checkpoints: a history's version and hash, kept outside the store, and the proof that the store descends from it.
+"""Checkpoints: a history's version and hash, kept outside the store to prove later that the store kept this history.
 
 `formats/checkpoint.md` describes the texts. A checkpoint of a whole store is the root of a Merkle tree (hashed as in
 RFC 6962) over one line for each history.

@@ -5,7 +5,7 @@ The order of the steps makes a collection safe while writers run:
 1. List the candidates, each with the stamp of its generation. Only a blob that is older than any commit in flight is a
    candidate. A writer that refers to a blob puts it again, which makes the blob young and changes its stamp.
 2. Read the references (`marks.py`) and remove every referenced blob from the candidates.
-3. Stat each remaining candidate again, and delete it only if its stamp is still the listed one.
+3. Stat each remaining candidate again, and delete it only if its stamp is unchanged.
 
 A collection saves its progress in the index (`progress.py`): the candidates with their stamps, and the position of the
 marking. An interrupted collection may resume at any later time, because a blob that was put since has another stamp.
@@ -66,7 +66,7 @@ class MaintenanceFailure(msgspec.Struct, frozen=True):
 
 
 class CollectionReport(msgspec.Struct, frozen=True):
-    """The result of one run of a collection, as numbers of blobs. A dry run reports what a run would do."""
+    """The result of one run of a collection, as numbers of blobs. In a dry run, the result that a run would have."""
 
     scope: str
     retained: int
@@ -211,7 +211,7 @@ class _Collection:
         self._next = next(self._listing, None)
 
     def _settle(self) -> None:
-        """Mark and delete within the listed blobs. An owner whose references cannot be read is skipped."""
+        """Mark the listed blobs and delete the unmarked blobs. Skip an owner whose references cannot be read."""
         work = self._work
         try:
             if not work.is_marked:
@@ -229,7 +229,7 @@ class _Collection:
             self._work = CollectionProgress(after=work.upto)
 
     def _fail(self, work: CollectionProgress, error: StratalogError) -> None:
-        """Save the progress and raise the error. After `FAILURES_MAX` failures in all runs, skip the owner instead."""
+        """Save the progress and raise the error. After `FAILURES_MAX` failures over all runs, skip the owner."""
         work.failures += 1
         if work.failures >= FAILURES_MAX:
             self._pass_over(work.owner, error)
@@ -267,7 +267,7 @@ class _Collection:
             Marking(self._environment, work.owner, work.mark, work.reached, work.seen, self._step).run()
 
     def _mark_record(self, work: CollectionProgress, parts: list[str]) -> None:
-        # A long id cannot be recovered from its key. The functions called here use the key alone, so the id is unused.
+        # A long id cannot be recovered from its key. The functions called here use only the key, so any id will do.
         name = Name(unescape(parts[0]), parts[2], RecordKey(parts[2]))
         if not is_known(self._environment, name):
             self._mark_younger(work, UNKNOWN_OWNER_SECONDS_MAX)
@@ -287,7 +287,7 @@ class _Collection:
         return record is not None and (record.incarnation != own or bool(record.deleted_ms))
 
     def _mark_younger(self, work: CollectionProgress, seconds: float) -> None:
-        """Mark the blobs younger than ``seconds``. Their references cannot be found, or are not written yet."""
+        """Mark the blobs younger than ``seconds``, since their references cannot be found or are not written yet."""
         now_ms = self._environment.clock.wall_ms()
         for key, candidate in list(work.candidates.items()):
             if now_ms - candidate.modified_ms <= seconds * 1000:

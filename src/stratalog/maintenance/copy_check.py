@@ -24,9 +24,9 @@ MOVED = "the source was written to during the copy; stop its writers, and copy a
 def check_copy(source: Environment, target: Environment, organisations: Sequence[str]) -> tuple[int, int]:
     """Compare every log and record by samples and return the numbers of logs and records. Writes nothing.
 
-    * Of a document it compares the content digests at the head, at the oldest version and at a few versions between.
-    * Of any other log it compares the entries at these versions.
-    * Of a record it compares the latest version, with the hash of its body, and the failures. The target must have the
+    * For a document it compares the content digests at the head, at the oldest version and at a few versions between.
+    * For any other log it compares the entries at these versions.
+    * For a record it compares the latest version, with the hash of its body, and the failures. The target must have the
       blobs of the latest version and of the failures.
 
     `stratalog verify` reads every version.

@@ -106,7 +106,7 @@ def item_key(partition: str, sort: str) -> str:
 
 
 def entry_key(index: Index, record: NameRecord, version: int) -> str:
-    """Return the key of the item of a log's entry. A fork's older entries lie in the logs that it was forked from."""
+    """Return the key of the item of a log's entry. A fork's older entries belong to the logs above the fork."""
     owners = (parent.prefix for parent in record.lineage if version <= parent.version)
     prefix = next(owners, record.prefix)
     segment = segment_holding(index, prefix, version)

@@ -44,7 +44,7 @@ class DocumentCheck:
         """The root and the digest of the last version's content, in hex; empty until it is rebuilt."""
 
     def visit(self, entry: Entry) -> None:
-        """Read back the large values and arguments that an entry refers to, but not those that were read recently."""
+        """Read back the large values and arguments that an entry refers to, except recently read values."""
         for stored in stored_values(entry):
             reference = as_reference(stored)
             if reference is None or (blob := reference.folder.encode() + reference.body.address) in self._read:

@@ -198,7 +198,7 @@ def _first_ms(file: BinaryIO, default: int) -> int:
 
 
 class _Import:
-    """One import. It first writes a fork's ancestors as logs under temporary names, and deletes these at the end."""
+    """One import. First writes a fork's ancestors as logs under temporary names, and deletes these logs at the end."""
 
     def __init__(
         self,
@@ -313,7 +313,7 @@ def _commit(state: State, entry: _Entry, values: Values, blob_batch: BlobBatch) 
     commit = commit_of(state, _run_of(state, entry), values, blob_batch, _merged(entry))
     ours = [(change.key, change.before, change.by) for change in commit.patch]
     if ours != [(change.key, change.before, change.by) for change in entry.patch]:
-        raise Corrupt("a version of an export does not follow from those before it", version=entry.version)
+        raise Corrupt("a version of an export does not follow from the versions before it", version=entry.version)
     return commit
 
 

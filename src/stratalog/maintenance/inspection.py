@@ -1,7 +1,7 @@
 """Inspection: read from storage every object that a history refers to, hash it, and compare objects that must agree.
 
 An inspection writes nothing. Writers may continue meanwhile, so a history with damage is read again. Only damage that
-both readings find is reported. Damage in one reading alone comes from a concurrent write.
+both readings find is reported. Damage that only one reading finds comes from a concurrent write.
 """
 
 from __future__ import annotations
@@ -160,7 +160,7 @@ def _inspect(
         listed = (listing.id for listing in list_directory(environment.index, history.organisation, LOGS))
         if history.name in listed:
             key = item_key(name_partition(history.organisation, history.name), NAME_SORT)
-            damages.add("name record", key, "missing", "a listed log has no name record, or a deleted one")
+            damages.add("name record", key, "missing", "a listed log has no name record, or a deleted name record")
         raise
     check = LogCheck(environment, log, damages, upto)
     if log.record.kind != "document":

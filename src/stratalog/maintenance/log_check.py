@@ -61,7 +61,10 @@ class LogCheck:
     def run(
         self, progress: Callable[[int], None] | None, visit: Callable[[Entry], None] = lambda entry: None
     ) -> ChainReport:
-        """Check all but snapshot bodies and document state. ``visit`` gets each entry. Raises NotFound, Unavailable."""
+        """Check all but snapshot bodies and document state. Call ``visit`` with each entry.
+
+        Raises NotFound, Unavailable.
+        """
         self.hashes = dict.fromkeys(self._named_versions(), b"")
         report = verify_log(self.log, self._upto, progress=progress, visit=self._visitor(visit))
         self._damages.first = self._damages.last = 0
@@ -149,12 +152,12 @@ class LogCheck:
             self._damages.add("segment record", missing, "missing", "the name record names a segment without a record")
             self._doubt_name("the segment that it names has no record")
         elif segments[-1].first != record.segment and not self._rolled_over():
-            self._doubt_name("the segment that it names is not the last one")
+            self._doubt_name("the segment that it names is not the last segment")
         if bool(record.floor) != bool(record.floor_hash):
             self._doubt_name("it has a floor without its hash, or a hash without the floor")
         known = self.hashes.get(record.segment - 1)
         if known and known != record.hash and record.segment > own:
-            self._doubt_name("its hash differs from that of the version it names")
+            self._doubt_name("its hash differs from that of the version that it names")
         if record.lineage and record.segment == own and record.hash != record.lineage[-1].hash:
             self._doubt_name("its hash differs from that of the fork point")
         for parent in record.lineage:
@@ -178,7 +181,7 @@ class LogCheck:
         if self._index.get(partition, sort) is None:
             reason = "an ancestor has no pin of its fork"
             self._damages.add("pin", item_key(partition, sort), "missing", reason, derivable=True)
-            self._doubt_name("an ancestor that it names has no pin of it")
+            self._doubt_name("an ancestor that it names has no pin of this log")
 
     def _check_segments(self, segments: list[Segment]) -> None:
         floor = max(self.log.first, self.record.floor)
@@ -210,7 +213,7 @@ class LogCheck:
         self._damages.add("segment record", key, "missing", "a segment has no record")
 
     def _check_begin(self, segment: Segment, key: str, is_first: bool) -> None:
-        """Check that a segment's record is as old as its first entry. The first record may be as old as the log."""
+        """Check that a segment's record has the time of its first entry. The first record may have the log's time."""
         entry = self._item(segment, segment.first)
         entry_ms = entry.attributes["c"] if entry is not None else 0
         times = (entry_ms, self.record.created_ms if is_first else entry_ms)
@@ -231,7 +234,7 @@ class LogCheck:
         item_partition = entries_partition(self.record.prefix, segment.first)
         key = item_key(item_partition, number(following.first))
         if seal is None or seal.attributes.get("k") != SEAL:
-            # The segment may have been marked and freed since its record was read. Then it needs no seal.
+            # The segment may have been marked and freed since its record was read. A freed segment needs no seal.
             if segment_holding(self._index, self.record.prefix, segment.first) != segment:
                 return
             last = next(self._index.query(item_partition, reverse=True, limit=1), None)
@@ -240,7 +243,7 @@ class LogCheck:
             else:
                 self._damages.add("seal", key, "missing", "a segment ends without a seal", derivable=True)
         elif seal.attributes["c"] != following.created_ms:
-            self._damages.add("seal", key, "contradicts", "its time is not the next segment's", derivable=True)
+            self._damages.add("seal", key, "contradicts", "its time is not the next segment's time", derivable=True)
             self._doubt_begin(item_key(segments_partition(self.record.prefix), number(following.first)))
 
     def _check_archive(self, segment: Segment) -> None:
@@ -264,7 +267,7 @@ class LogCheck:
         self._damages.first = self._damages.last = 0
 
     def _compare_archived(self, segment: Segment, archived: dict[str, Item]) -> None:
-        """Compare the entries that wait to be freed with their archive."""
+        """Compare the entries that are archived but not freed yet with their archive."""
         if segment.freed:
             return
         for item in self._index.query(entries_partition(self.record.prefix, segment.first)):
@@ -276,14 +279,14 @@ class LogCheck:
                     self._damages.add("entry", key, "contradicts", "it differs from the entry in the archive")
 
     def _check_directory(self) -> None:
-        """Compare the name record's kind and time with the directory line's, and its kind with the name line's."""
+        """Compare the name record with the directory line (kind and time) and with the name line (kind)."""
         record = self.record
         line = self._index.get(directory_partition(record.organisation, LOGS, 0), record.name)
         key = item_key(directory_partition(record.organisation, LOGS, 0), record.name)
         if line is None:
             self._damages.add("directory line", key, "missing", "a live log is not listed", derivable=True)
         elif (line.attributes["k"], line.attributes["c"]) != (record.kind, record.created_ms):
-            self._damages.add("directory line", key, "contradicts", "its kind or time is not the name record's")
+            self._damages.add("directory line", key, "contradicts", "its kind or time differs from the name record")
             self._doubt_name("its kind or time differs from that of the directory")
         name_line = self._index.get(names_partition(record.name), record.organisation)
         key = item_key(names_partition(record.name), record.organisation)
@@ -370,7 +373,7 @@ class LogCheck:
             known = self.hashes.get(projected)
             if (known and known != item.attributes["h"]) or (self._upto is None and projected > version):
                 key = item_key(item.partition, item.sort)
-                self._damages.add("projection checkpoint", key, "contradicts", "its hash or version fits no entry")
+                self._damages.add("projection checkpoint", key, "contradicts", "no entry has its version and hash")
 
 
 def _is_sound(snapshot: Snapshot) -> bool:

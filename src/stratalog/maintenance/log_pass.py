@@ -36,7 +36,7 @@ def maintain_log(
     """Do the due maintenance of a log and return the number of times each step was done, by its name.
 
     The names are fields of `MaintenanceReport`. A dry run counts the steps that a run would do. ``stop`` is called
-    between the steps. Raises the errors of the operations; the steps before a failed one are done.
+    between the steps. Raises the errors of the operations; the steps before the failed step stay done.
     """
     done: Counter[str] = Counter()
     document = Document(log, rules) if log.record.kind == "document" else None
@@ -66,8 +66,8 @@ def maintain_log(
 def floor_bound(log: Log, segments: Sequence[Segment], retention: RetentionPolicy) -> int:
     """Return the version that the floor may rise to; 0 if the floor stays.
 
-    The policy's bound is the end of a segment, because only whole segments are forgotten. Two things lower the bound:
-    a pin, and in a log with app snapshots the newest snapshot at or below the bound.
+    The policy's bound is the end of a segment, because only whole segments are forgotten. A pin may lower the bound. In
+    a log with app snapshots the bound falls to the newest app snapshot at or below it.
     """
     bounds = []
     if retention.retain_segments is not None:
@@ -90,7 +90,7 @@ def archive_bound(clock: Clock, segments: Sequence[Segment], retention: Retentio
 
 
 def _ended_before(clock: Clock, segments: Sequence[Segment], days: float) -> int:
-    """Return how many segments ended at least ``days`` ago. A segment ends when the next one is created."""
+    """Return how many segments ended at least ``days`` ago. A segment ends when the next segment is created."""
     ended = [segment.created_ms <= clock.wall_ms() - days * DAY_MS for segment in segments[1:]]
     return ended.index(False) if False in ended else len(ended)
 
@@ -109,14 +109,14 @@ def _provable(log: Log, floor: int) -> int:
 
 
 def _is_snapshot_due(log: Log) -> bool:
-    """Return whether a snapshot is overdue because the writer that should have taken it failed or crashed."""
+    """Return whether a snapshot is due. A writer takes a due snapshot, but may fail or crash before."""
     head = log.head()
     newest = log.snapshot_at(head.version)
     return is_snapshot_due(log, head.version, newest.version if newest else 0)
 
 
 def _raise(log: Log, document: Document | None, floor: int) -> None:
-    """Raise the floor. Raises Corrupt if the base that replaces the forgotten versions does not read back."""
+    """Raise the floor. Raises Corrupt if the base that replaces the forgotten versions is damaged."""
     if document is None:
         raise_floor(log, floor)
     else:

@@ -1,9 +1,9 @@
 """Marking: find every blob that a family of logs refers to, by reading in the order in which references move.
 
 When history is forgotten, a reference moves from a log to its forks, from entries to snapshots, or from a snapshot to a
-newer one (decision 0004). A marking reads these places in the same order. If a reference has left a place before the
-marking reads that place, the reference is in a place that the marking reads later. So a marking finds every reference,
-and may be interrupted and resumed after any time.
+newer snapshot (decision 0004). A marking reads these places in the same order. If a reference has left a place before
+the marking reads that place, the reference is in a place that the marking reads later. So a marking finds every
+reference, and may be interrupted and resumed after any time.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ __all__ = ["Marking", "Reached"]
 
 
 class Reached(msgspec.Struct, array_like=True):
-    """The progress of a marking: the logs that are done, and the position in the current one."""
+    """The progress of a marking: the logs that are done, and the position in the current log."""
 
     done: list[str] = []
     log: str = ""
@@ -50,9 +50,9 @@ class Reached(msgspec.Struct, array_like=True):
 class Marking:
     """Calls ``mark`` with the key, relative to the owner, of each blob that a log of the family refers to.
 
-    ``reached`` is the progress. ``seen`` is the set of chunks whose whole subtrees were walked. Both are updated only
-    after the work that they record, so another marking can resume from them at any moment. ``step`` is called between
-    reads. It may raise an error to interrupt the marking.
+    ``reached`` is the progress. ``seen`` is the set of chunks whose whole subtrees were walked. ``reached`` and
+    ``seen`` change only after the work that they record, so another marking can resume from them at any moment.
+    ``step`` is called between reads, and may raise an error to interrupt the marking.
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class Marking:
                 self._mark_log(prefix)
 
     def _unread(self) -> list[str]:
-        """Return the logs of the family still to be read: the current one, then parents before their forks.
+        """Return the family's logs that are not read yet: the current log first, then parents before their forks.
 
         `run` calls this method until no log is left: a new fork may have taken over references that its parent has
         dropped.

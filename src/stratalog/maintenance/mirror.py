@@ -1,7 +1,7 @@
-"""Mirroring: copy items and blobs of one store to another, unchanged, and skip those that the target already has.
+"""Mirroring: copy items and blobs of one store to another store, unchanged, except those that the target already has.
 
-Items mean the same on every backend, so a mirror copies them without decoding them. The copy of a blob also verifies
-the blob, because its key ends in its hash.
+An item has the same form on all backends, so a mirror copies items without decoding them. The copy of a blob also
+verifies the blob, because its key ends in its hash.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class Mirror:
             self._write(writes)
 
     def item(self, partition: str, sort: str) -> None:
-        """Mirror one item, or its absence."""
+        """Copy one item. If the source lacks it, delete it in the target."""
         self.put(partition, sort, self.source.index.get(partition, sort))
 
     def put(self, partition: str, sort: str, item: Item | None) -> None:
@@ -119,7 +119,9 @@ class Mirror:
                     raise
 
     def _write(self, writes: Sequence[Write]) -> None:
-        """Commit the writes jointly if a joint commit costs no more; else in parallel, and then the last write."""
+        """Commit the writes jointly if the index has joint commits; otherwise in parallel, but the last write at the
+        end.
+        """
         if self.target.index.joint_commits:
             self._commit(writes)
         else:
@@ -133,7 +135,7 @@ class Mirror:
         self._report(puts)
 
     def _commit(self, writes: Sequence[Write]) -> None:
-        """Commit writes. They have no conditions, so they are repeated after a lost answer."""
+        """Commit writes. The writes have no conditions, so a lost answer leads to a repetition."""
         commit_once(self.target, writes, lambda: False)
 
 
@@ -143,7 +145,7 @@ def last_item(index: Index, partition: str, before: str | None = None) -> Item |
 
 
 def _differences(partition: str, wanted: Iterable[Item], standing: Iterator[Item]) -> Iterator[Write]:
-    """Yield the writes that turn ``standing`` into ``wanted``. Both are in order."""
+    """Yield the writes that turn ``standing`` into ``wanted``. Both inputs are in order."""
     there = next(standing, None)
     for item in wanted:
         while there is not None and there.sort < item.sort:
@@ -175,7 +177,7 @@ def _batches(writes: Iterator[Write]) -> Iterator[list[Write]]:
 
 
 def _missing(ours: Iterator[str], theirs: Iterator[str]) -> Iterator[str]:
-    """Yield the keys in ``ours`` that are not in ``theirs``. Both are in order."""
+    """Yield the keys in ``ours`` that are not in ``theirs``. Both inputs are in order."""
     there = next(theirs, None)
     for key in ours:
         while there is not None and there < key:

@@ -1,4 +1,4 @@
-"""The policy of a maintenance pass: which data the pass keeps and removes. By default it removes only garbage."""
+"""The policy of a maintenance pass decides which data the pass removes. By default the pass removes only garbage."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class RetentionPolicy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     """The retention of a log's history. A segment is kept if `retain_segments` or `retain_days` keeps it."""
 
     retain_segments: Count | None = None
-    """The number of newest segments to keep, including the current one. Older segments are forgotten."""
+    """The number of newest segments to keep, including the current segment. Older segments are forgotten."""
 
     retain_days: Days | None = None
     """Segments that ended at least this many days ago are forgotten."""
@@ -50,8 +50,9 @@ class MaintenancePolicy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknow
     """The number of newest versions of each record to keep."""
 
     retain_record_days: Days | None = None
-    """Keep the versions of records that were the latest within this many days. Not allowed together with
-    `retain_record_versions`."""
+    """Keep each version that was its record's latest version at any time within this many days. Not allowed together
+    with `retain_record_versions`.
+    """
 
     expire_clients_days: Annotated[float, msgspec.Meta(ge=CLIENT_IDLE_DAYS_MIN)] | None = None
     """Forget the clients of documents whose groups committed nothing for this many days. None forgets no client.

@@ -1,8 +1,9 @@
 """The saved progress of a collection. Another run or another process resumes from it.
 
 One item of the index holds the whole progress, or names a blob that holds it. So a reader never mixes two states. The
-item only saves work and is never a fence: two runs may overwrite each other's progress. If the progress is too large
-for the item, it is a blob of the owner being collected. The blob is garbage when no item names it any more.
+item only saves work, and does not exclude a second run: two runs may overwrite each other's progress. If the progress
+is too large for the item, it is a blob of the owner being collected. The blob is garbage when no item names it any
+more.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ class CollectionProgress(msgspec.Struct):
     seen: set[bytes] = set()
 
     def mark(self, key: str) -> None:
-        """Retain the blob of a key relative to the owner."""
+        """Retain the blob with this key, which is relative to the owner."""
         self.candidates.pop(key, None)
 
 

@@ -20,7 +20,7 @@ __all__ = ["RecordingBlobs", "RecordingIndex", "ScratchFirst"]
 
 
 class RecordingIndex:
-    """Reads ``index``. Records an item as damaged, and omits it, if it does not decode or lacks its kind's shape."""
+    """Reads ``index``. Records an item as damaged, and omits it, if the item does not decode or has a `shape_fault`."""
 
     joint_commits = False
     blob_bytes_max = 0
@@ -84,7 +84,7 @@ class RecordingIndex:
 
 
 class RecordingBlobs(ScratchBlobs):
-    """Reads ``blobs``. Records a damaged or missing blob, and returns its bytes if they exist elsewhere."""
+    """Reads ``blobs``. Records a damaged or missing blob, and returns its bytes if `derive` finds them."""
 
     def __init__(self, blobs: Blobs, scratch: Scratch, damages: DamageList) -> None:
         super().__init__(blobs, scratch)

@@ -1,8 +1,8 @@
-"""Repair: restore damaged objects from intact objects. It deletes nothing and may be run again.
+"""Repair: restore damaged objects from intact objects. Repair deletes nothing and may run again.
 
-Repair puts a damaged chunk, value or archive again. It takes the bytes from the state that an inspection rebuilt, from
-another folder of the family, or from entries that wait to be freed. Repair puts a damaged item again from other items
-that contain the same facts.
+Repair writes a damaged chunk, value or archive again. Repair takes the bytes from the state that an inspection rebuilt,
+from another folder of the family, or from entries that are not freed yet. Repair restores a damaged item from other
+items that contain the same facts.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def repair_history(store: Store, history: HistoryName, *, dry_run: bool = False)
 
 
 def repair_histories(store: Store, histories: Iterable[HistoryName], *, dry_run: bool = False) -> RepairReport:
-    """Repair several histories, then again those that still have damage.
+    """Repair several histories. Then repair again the histories that still have damage.
 
     The repair of one log can make it possible to repair another log of the same family.
     """
@@ -158,7 +158,7 @@ class _Repair:
         return lambda: self._ports.blobs.put(key, body)
 
     def _archive(self, key: str) -> Fix | None:
-        """Write an archive again from entries that wait to be freed, if the new archive has the same bytes."""
+        """Write an archive again from entries that are not freed yet, if the new archive has the same bytes."""
         if self._log is None:
             return None
         record = self._log.record
@@ -235,7 +235,10 @@ class _Repair:
         return None
 
     def _line(self, name: str) -> list[Write] | None:
-        """Return the writes of the directory line of a log of the family. Inspections may miss a log without a line."""
+        """Return the writes that restore the directory line of a log of the family.
+
+        Inspections may not find a log without this line.
+        """
         log = read_name(self._index, self._history.organisation, name)
         if log is None or log.deleted_ms:
             return None

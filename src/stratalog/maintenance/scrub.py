@@ -1,7 +1,7 @@
 """The scrub: read and hash every blob within a number of days. Each maintenance pass reads some of the blobs.
 
 The scrub reads the blobs in the order of their keys and saves its position in the index. A damaged blob is a failure in
-the report of the pass that reads it. The scrub cannot notice a missing blob; `stratalog verify` does.
+the report of the pass that reads it. The scrub cannot notice a missing blob. `stratalog verify` notices it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,10 @@ __all__ = ["ScrubReport", "last_scrub_ms", "scrub"]
 
 DAY_MS = 86_400_000
 SHARE = 0.8
-"""A round is planned for this share of its days. So late or failing passes do not make the round exceed its days."""
+"""A round reads every blob once, and is planned for this share of its days.
+
+So late or failing passes do not make the round exceed its days.
+"""
 
 
 class ScrubReport(msgspec.Struct, frozen=True):
@@ -35,8 +38,9 @@ def scrub(environment: Environment, days: float, *, dry_run: bool = False, stop:
     """Read the due share of the blobs, so that every blob is read within ``days``. Raises Unavailable.
 
     A new round starts when a fifth of ``days`` (``1 - SHARE``) has passed since the last finished round began. Until
-    then nothing is read. A pass reads at least `SCRUB_PASS_BYTES_MIN` bytes, if the round has as many left.
-    ``stop`` is called before each blob. A dry run reads the blobs that the next run would and saves no position.
+    then the scrub reads nothing. A pass reads at least `SCRUB_PASS_BYTES_MIN` bytes, if so many bytes of the round are
+    left. ``stop`` is called before each blob. A dry run reads the blobs that the next run would read, and saves no
+    position.
     """
     position, now_ms = load_scrub_record(environment), environment.clock.wall_ms()
     if not position.after:
@@ -83,7 +87,8 @@ def last_scrub_ms(environment: Environment) -> int:
 def _budget(position: ScrubRecord, now_ms: int, days: float) -> int:
     """Return the bytes that this pass must read.
 
-    The share of the last round's bytes equals the share of a round's planned duration that passed since the last pass.
+    If one percent of a round's planned duration passed since the last pass, the result is one percent of the last
+    round's bytes.
     """
     elapsed_ms = max(0, now_ms - position.passed_ms)
     # `SHARE` squared: a round may start only after `1 - SHARE` of the days, and is planned for `SHARE` of the rest.

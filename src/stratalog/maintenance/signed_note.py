@@ -132,7 +132,7 @@ def _is_signed(text: str, line: str, key: VerifierKey) -> bool:
 
 def _key_parts(text: str) -> tuple[str, bytes, bytes]:
     """Split a key's text form into name, hash and key bytes. Raises Invalid."""
-    # Split at the first two plus signs only: Base64 may contain more of them.
+    # Split at the first two plus signs only: Base64 may contain plus signs, too.
     name, _, rest = text.partition("+")
     hash, _, encoded = rest.partition("+")
     key = _decoded(encoded)

@@ -133,7 +133,7 @@ def _check_line(environment: Environment, gone: Item, damages: DamageList) -> No
     elif not record.deleted_ms:
         partition = directory_partition(record.organisation, LOGS, 0)
         if environment.index.get(partition, record.name) is None:
-            damages.add("name record", name_key, "contradicts", "it is of a live log, which no directory line lists")
+            damages.add("name record", name_key, "contradicts", "its log is live, but no directory line lists the log")
     family = family_partition(str(attributes["o"]))
     if environment.index.get(family, gone.sort) is None:
         damages.add("deleted incarnation", key, "contradicts", "its family does not list it")
@@ -142,17 +142,17 @@ def _check_line(environment: Environment, gone: Item, damages: DamageList) -> No
         )
     ancestors = str(attributes["l"]).split()
     if len(ancestors) % 2 or not all(map(is_decimal, ancestors[1::2])):
-        damages.add("deleted incarnation", key, "damaged", "an ancestor in it has no version")
+        damages.add("deleted incarnation", key, "damaged", "it names an ancestor without a version")
         return
     for ancestor, version in zip(ancestors[::2], ancestors[1::2], strict=True):
         pin = Pin(parse_number(version), gone.sort)
         if environment.index.get(forks_partition(ancestor), pin.sort) is None:
-            damages.add("deleted incarnation", key, "contradicts", "an ancestor that it names has no pin of it")
+            damages.add("deleted incarnation", key, "contradicts", "an ancestor that it names has no pin of this log")
 
 
 def check_queue(environment: Environment, queue: Queue, damages: DamageList) -> None:
     """Check attempt records, rejected mutations and dead letters. Queued messages can only be received, not read."""
-    # Reading is the check: the recording index notes every item that does not decode or lacks its kind's shape.
+    # The query is the check: the recording index records every item that does not decode or has a wrong shape.
     for _ in environment.index.query(QUEUE_ATTEMPTS_PARTITION):
         pass
     for item in environment.index.query(REJECTED_PARTITION):

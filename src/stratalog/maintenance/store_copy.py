@@ -1,8 +1,8 @@
 """Copy of a whole store to another store on any backend: the same logs, records and names, unchanged.
 
 Items and blobs are copied as they are. Incarnations, write ids, forks, floors, archives and snapshots stay the same, so
-clients, forks and merges continue in the copy. A copy is a move: afterwards only one of the two stores may be written
-to. Queued messages are not copied; the workers of the source process them.
+clients, forks and merges continue in the copy. A copy is a move: after the copy, only one of the two stores may be
+written to. Queued messages are not copied; the workers of the source process them.
 
 A log's name is written to the target after everything that the log refers to, so every name in the target leads to a
 complete log. The position of an unfinished copy is saved in the target.
@@ -76,7 +76,7 @@ def copy_store(source: Store, target: Store, progress: Progress | None = None) -
     meanwhile, and none to the source during the last run. ``progress`` is called with the number of items or blobs
     written since its last call.
 
-    Raises Conflict if the target holds an object that is not the source's: no item of that object is overwritten.
+    Raises Conflict if the target holds an object that the source does not have: no item of that object is overwritten.
     Raises Conflict if the source was written to meanwhile: run the copy again. Raises Corrupt if the comparison fails,
     and the errors of the ports.
     """
@@ -265,7 +265,7 @@ class _Copy:
             raise _other("record", organisation, id)
 
     def _refuse_others(self, organisations: list[str]) -> None:
-        """Raise Conflict if the target has an organisation, log or record that is not the source's."""
+        """Raise Conflict if the target has an organisation, log or record that the source does not have."""
         for organisation in list_organisations(self._target):
             if organisation not in organisations:
                 raise _other("organisation", organisation, organisation)
@@ -276,7 +276,8 @@ class _Copy:
                         raise _other(what, organisation, line.id)
 
     def _is_ours(self, organisation: str, name: str) -> bool:
-        """Return whether the target's log of that name, if it has one, is or was the source's.
+        """Return whether the target's log of this name is or was a log of the source; True if the target has no such
+        log.
 
         The source keeps the name record of a deleted log until the name is used again. The source also lists the
         deleted log until the log is swept.
@@ -294,7 +295,7 @@ class _Copy:
         for segment in self._target.query(segments_partition(log.prefix)) if log.head is not None else ():
             ours = known.get(segment.sort)
             if ours is None and segment.sort < log.segments[-1].sort:
-                continue  # forgotten in the source since
+                continue  # the source has forgotten this segment since
             if ours is None or not (_revision(ours) > _revision(segment) or ours == segment):
                 raise _other("log", log.organisation, log.name)
             partition = entries_partition(log.prefix, parse_number(segment.sort))

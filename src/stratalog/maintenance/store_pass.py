@@ -1,12 +1,13 @@
-"""A maintenance pass: everything that is due in a store.
+"""A maintenance pass does all maintenance work that is due in a store.
 
-A pass first scrubs a part of the blobs. Then it measures usage and collects blobs, if these two are due. It maintains
-each log and record in the order of the directory, sweeps deleted logs and abandoned uploads, and runs the application's
-own steps. A pass stops when its time is over, and the next pass continues after the last log or record. Maintenance and
-collection each save their position. When both are due, each gets about half of the time. The pass reports a failure and
-continues.
+A pass first scrubs a part of the blobs. Then the pass measures usage and collects blobs, if these two steps are due.
+The pass maintains each log and record in the order of the directory, sweeps deleted logs and abandoned uploads, and
+runs the application's own steps. A pass stops when its time is over, and the next pass continues after the last log or
+record. Maintenance and collection each save their position. When both are due, each gets about half of the time. The
+pass reports a failure and continues.
 
-A pass may be killed, and several may run at once: the position only saves work, and each step is safe on its own.
+A process may crash during a pass, and several passes may run at once. The saved position only saves work, and each step
+is safe alone.
 """
 
 from __future__ import annotations
@@ -113,7 +114,8 @@ def maintain(
     ``report`` is called with the name of each log, record or other part before its maintenance.
 
     ``steps`` are the application's own steps. Each step is called once a pass, after the logs and records, but not in
-    a dry run. With ``measures`` the pass measures, for quotas, the organisations that are due by ``measure_hours``.
+    a dry run. With ``measures`` the pass measures the usage of organisations, which quotas need, every
+    ``measure_hours``.
 
     Raises Closed, and Unavailable if the store cannot be reached. Other errors are among the failures of the report.
     """
@@ -174,7 +176,7 @@ class _Pass:
         return lambda: self._started.age_seconds() >= seconds * share
 
     def _maintain(self, stop: Stop) -> bool:
-        """Maintain all logs and records after the position. Return False if the time ended before the last of them."""
+        """Maintain all logs and records after the position. Return False if the time ended before the last one."""
         for at, what, act in self._stations(stop):
             if stop():
                 return False
@@ -217,7 +219,7 @@ class _Pass:
             act()
         except Closed:
             raise
-        except Exception as exc:  # one damaged document or failing application step must not stop the others
+        except Exception as exc:  # one damaged document or failing application step must not stop the other parts
             self._failures.append(MaintenanceFailure.of(what, exc))
             self._outages = self._outages + 1 if isinstance(exc, Unavailable) else 0
             if self._outages >= OUTAGES_IN_A_ROW_MAX:
@@ -276,7 +278,7 @@ class _Pass:
         return position.is_collecting or age_ms >= self._policy.collect_hours * HOUR_MS
 
     def _collect(self, stop: Stop) -> bool:
-        """Collect the organisations after the position. Return False if the time ended before the last of them."""
+        """Collect the organisations after the position. Return False if the time ended before the last one."""
         position = self._position
         if not position.is_collecting:
             position.is_collecting, position.collected, position.collected_ms = True, "", self._clock.wall_ms()
@@ -331,7 +333,7 @@ class _Pass:
         self._counts.update(blobs_scrubbed=report.blobs, blob_bytes_scrubbed=report.bytes_read)
 
     def _load(self) -> _Position:
-        """Return the saved position; the beginning if none is saved or it cannot be read."""
+        """Return the saved position; the beginning if no readable position is saved."""
         item = self._index.get(MAINTENANCE_PARTITION, POSITION_SORT)
         if item is None or item.attributes.get("f") != FORMAT:
             return _Position()

@@ -1,7 +1,8 @@
 """Measurement of the documents, records, clients and bytes that an organisation stores.
 
-A measurement reads every index item of the organisation and lists its blobs. It saves its progress in the index, so an
-interrupted measurement resumes. It is not a snapshot of one moment: it may or may not count items written meanwhile.
+A measurement reads every index item of the organisation and lists its blobs. The measurement saves its progress in the
+index, so that it resumes after an interruption. The result is not a snapshot of one moment: items written meanwhile may
+or may not be counted.
 """
 
 from __future__ import annotations
@@ -68,7 +69,10 @@ class _Progress(msgspec.Struct, array_like=True):
     log_bytes: int = 0
 
     def begin(self, prefix: str) -> None:
-        """Begin a log, or resume it. The bytes of another, unfinished log do not count: that log was deleted."""
+        """Begin the count of a log, or resume it.
+
+        The bytes of another, unfinished log do not count: that log was deleted.
+        """
         if self.log != prefix:
             self.log, self.segment, self.log_bytes = prefix, 0, 0
 
@@ -102,7 +106,8 @@ class _Measuring:
         progress = self._progress
         stages: list[Callable[[], Iterator[None]]] = [self._logs, self._deleted, self._records, self._rest, self._blobs]
         while progress.stage < len(stages):
-            # A stage yields only when the progress includes everything counted so far, so each yield may save it.
+            # A stage yields only when the progress includes everything counted so far, so the progress may be saved
+            # now.
             for _ in stages[progress.stage]():
                 if self._stop():
                     self._save()

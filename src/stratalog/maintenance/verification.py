@@ -93,7 +93,7 @@ def _verify_record(store: Store, history: HistoryName, progress: Progress | None
 def _verify_document(
     store: Store, history: HistoryName, log: Log, upto: int | None, progress: Progress | None
 ) -> HistoryReport:
-    """Rebuild a document. This also verifies its chain. If the rebuild fails, a second pass finds each fault."""
+    """Rebuild a document, which also verifies its chain. If the rebuild fails, a second pass finds each fault."""
     document = Document(log, store.rules)
     try:
         rebuilt = verify(document, upto, progress=progress)

@@ -1,7 +1,6 @@
 """Putting many bodies: puts of different records share a commit if the index has joint commits.
 
-A joint commit is only a shortcut. If a joint commit fails or its answer is lost, each of its puts is settled alone,
-under the same write id.
+If a joint commit fails or its answer is lost, each of its puts is tried again alone, under the same write id.
 """
 
 from __future__ import annotations
@@ -193,7 +192,7 @@ def put_through(
 
 
 def _put_jointly(environment: Environment, puts: list[_Put]) -> None:
-    """Commit the first put of each record jointly, as many at a time as fit into a commit; leave the rest open."""
+    """Commit the first put of each record jointly, in groups that fit into one commit. Leave all other puts open."""
     # A dict keeps the last value of each key. So the reversed order keeps the first put of each record. The loop below
     # reverses the order again.
     firsts = {put.id: put for put in reversed(puts) if put.error is None}
@@ -242,7 +241,7 @@ def _blobs(group: list[_Put]) -> dict[str, bytes]:
 
 
 def _put_at_once(pool: Executor, puts: list[_Put]) -> Iterator[Stored]:
-    """Run each record's puts one after another, and different records in parallel; yield the results in order."""
+    """Run puts of one record one after another, and of different records in parallel; yield the results in order."""
     rows: dict[str, list[_Put]] = {}
     for put in puts:
         rows.setdefault(put.id, []).append(put)
@@ -283,7 +282,7 @@ def _decide(call: RecordCall, body: NewBody, given: dict[str, Attribute], conten
 
 
 def _next_batch(rest: Iterator[NewBody]) -> list[NewBody]:
-    """Return the next bodies, at most `BATCH_BODIES`, ending after the body that passes `BATCH_BYTES`."""
+    """Return at most `BATCH_BODIES` next bodies. Stop after the body with which they exceed `BATCH_BYTES`."""
     batch: list[NewBody] = []
     size = 0
     for body in islice(rest, BATCH_BODIES):

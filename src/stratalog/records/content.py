@@ -1,11 +1,11 @@
 """The body of a put while it is stored, and of a version while it is read.
 
-A small body is stored in the item. A body that the index accepts with a commit is committed with the item. A larger
-body is uploaded before the item that points to it, and only once for all tries of the put. Until the item exists, two
-rules protect the body from the collector:
+A small body is stored in the item. If the index accepts blobs in a commit, a blob of limited size is committed with the
+item. A larger body is uploaded before the item that points to it. All tries of the put share one upload. Until the item
+exists, two rules protect the body from the collector:
 
-- A body of one blob is held in memory. `RecordBody` puts the blob again if the last put is more than half a grace ago
-  (docs/concepts/collecting.md).
+- A body of one blob is held in memory. `RecordBody` puts the blob again if the last put is more than half of the grace
+  period ago (docs/concepts/collecting.md).
 - The upload of a body of several blobs may take hours. A *pin* (`uploads.py`) marks this upload as running. The commit
   that stores the pointer deletes the pin, on condition that the pin still exists.
 """
@@ -84,11 +84,11 @@ class RecordBody:
     def attributes(self) -> dict[str, Attribute]:
         """Return the item's attributes for the body. Raises Unavailable.
 
-        If the last put of a single blob is more than half a grace ago, put the blob again first.
+        If the body is one blob, and its last put is more than half of the grace period ago, put the blob again first.
         """
         if not self._attributes.keys() & {PLAIN.tag, ZSTD.tag, "x"} and self.bytes is not None:
             self._inline_or_upload(self.bytes)
-        # An upload may take so long that the blob is too old again after it.
+        # After a long upload, the blob may already be too old again.
         for _ in range(UPLOADS_MAX):
             if not self._ages():
                 return self._attributes
@@ -114,7 +114,7 @@ class RecordBody:
             self._upload(self.bytes)
 
     def restore(self, item: Item) -> None:
-        """Restore the body of ``item``, the result of the put, if the stored body is damaged or lost.
+        """Restore the body of ``item``, which is the result of the put, if the stored body is damaged or lost.
 
         If this put has uploaded the body itself, there is nothing to restore. Otherwise the stored body is read back,
         once per observation window. Raises Unavailable.
@@ -129,7 +129,7 @@ class RecordBody:
         self._pin = ""
 
     def release(self) -> None:
-        """Delete the pin, since no item will point to the body: the collector need not wait until the pin expires."""
+        """Delete the pin, since no item will point to the body. The collector need not wait until the pin expires."""
         if self._pin:
             with suppress(StratalogError):
                 self._environment.index.commit(self.guards())
@@ -220,7 +220,7 @@ def stream_item(environment: Environment, name: Name, item: Item) -> Iterator[by
     except Corrupt as exc:
         if item.partition != name.partition:
             _require_failure(environment, name, item, exc)
-            raise  # the item is a failure and no version: the floor does not apply
+            raise  # the item is a failure, not a version: the floor does not apply
         # Read the floor only after the read of the body has failed: the floor may have risen during that read.
         floor = read_floor(environment.index, name).version
         if item.sort < number(floor):
@@ -242,7 +242,10 @@ def _require_failure(environment: Environment, name: Name, item: Item, cause: Co
 
 
 def _counted(pieces: Iterator[bytes], size: int | None) -> Iterator[bytes]:
-    """Yield ``pieces`` and check their size: no more bytes than announced or allowed, and no fewer at the end."""
+    """Yield ``pieces``.
+
+    Raise an error if they have more bytes than announced or allowed, or at the end fewer than announced.
+    """
     count = 0
     for piece in pieces:
         count += len(piece)

@@ -1,4 +1,4 @@
-"""Decisions about the next version of a record, given the latest version: one for each kind of change.
+"""Decisions about the next version of a record, given the latest version. Each kind of change has its own decision.
 
 A decision returns a draft of the next version, or raises an error. If there is nothing to write, the decision returns
 an existing item, which is the result of the call.
@@ -51,7 +51,7 @@ class RecordCall(msgspec.Struct, frozen=True):
         content: RecordBody,
         equal: Callable[[bytes, bytes], bool] | None = None,
     ) -> RecordCall:
-        """Return the same call with the content of a put in its request."""
+        """Return the same call, whose request also has the content of a put."""
 
         def as_good(item: Item) -> bool:
             return equal is not None and equal(_body(self, item), content.bytes or b"")
@@ -121,9 +121,9 @@ def next_put(call: RecordCall, wanted: Wanted, expected: int | None) -> Decide:
 def next_newer(
     call: RecordCall, given: dict[str, Attribute], content: RecordBody, source_time_ms: int, changed_only: bool = False
 ) -> Decide:
-    """Decide a put that must be newer: keep a latest version whose source time is the same or later.
+    """Decide a put that must be newer: store the body, unless the latest version's source time is the same or later.
 
-    ``changed_only`` also keeps a latest version with the same bytes.
+    With ``changed_only`` the decision also returns a latest version that has the same bytes.
     """
 
     def decide(latest: Item | None) -> RecordDraft | Item:
@@ -139,7 +139,7 @@ def next_newer(
 
 
 def next_update(call: RecordCall, function: Callable[[bytes], bytes], create: bytes | None, made: Contents) -> Decide:
-    """Decide an update: store ``function`` of the latest body, or ``create`` if the record has no body.
+    """Decide an update: store the result of ``function`` for the latest body, or ``create`` if the record has no body.
 
     The decision appends each content that it makes to ``made``.
     """

@@ -114,8 +114,8 @@ def count_failure(environment: Environment, name: Name, failure: CountedFailure,
 def resolve_failures(environment: Environment, name: Name) -> None:
     """Forget a record's failures and remove the record from the list.
 
-    Raises NotFound if the record has no failures. Raises ContentionError or Unavailable: the failures are unchanged by
-    this call. Raises OutcomeUnknown if they may be forgotten.
+    Raises NotFound if the record has no failures. Raises ContentionError or Unavailable: this call has changed nothing.
+    Raises OutcomeUnknown if they may be forgotten.
     """
     retry = environment.retry()
     while True:
@@ -165,7 +165,7 @@ def _next(environment: Environment, name: Name, known: Item | None, failure: Cou
     count = before["q"] + 1
     attributes: dict[str, Attribute] = {
         "q": count,
-        # A dead letter stays one until it is resolved, also where another process allows more failures.
+        # A record stays a dead letter until it is resolved, even if another process allows more failures.
         "d": int(before["d"] or count >= failures_max),
         "y": failure.reason,
         "f": before["f"],
@@ -194,9 +194,9 @@ def _counted(environment: Environment, name: Name, failure: CountedFailure) -> b
 
 
 def _forgotten(environment: Environment, name: Name, known: Item) -> bool:
-    """Return whether the failures of ``known`` are forgotten; failures that were counted anew since then may be stored.
+    """Return whether the failures of ``known`` are forgotten. The item may now store failures of a new count.
 
-    Until it is forgotten, a count keeps the time of its first failure and only grows.
+    Until a count is forgotten, it keeps the time of its first failure, and its number only grows.
     """
     item = failure_item(environment, name)
     if item is None:

@@ -1,7 +1,7 @@
 """The floor of a record: the oldest version kept, and the progress of freeing the older versions.
 
-One item holds the floor, so one conditional write marks any number of versions. A late write may put an item at the key
-of a freed version. Readers ignore this item, because its version is below the floor.
+One item holds the floor, so one conditional write marks any number of versions as forgotten. A late write may put an
+item at the key of a freed version. Readers ignore this item, because its version is below the floor.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ FLOOR_SORT = "!floor"
 
 
 class Mark(msgspec.Struct, frozen=True, array_like=True):
-    """The versions below ``version`` were forgotten at ``marked_ms``. They are freed later, by the observation rule."""
+    """The versions below ``version`` were forgotten at ``marked_ms``, and are freed later by the observation rule."""
 
     version: int
     marked_ms: int
@@ -47,11 +47,11 @@ class Floor(msgspec.Struct, frozen=True, kw_only=True):
     """The hash of the last forgotten version, from which the chain continues. Empty if no version is forgotten."""
 
     origin: str = ""
-    """The origin of the history, which version 1 contained before it was forgotten."""
+    """The origin of the history. Version 1 contained the origin before version 1 was forgotten."""
 
 
 def read_floor(index: Index, name: Name) -> Floor:
-    """Read the floor, consistently."""
+    """Read the floor with a consistent read."""
     return floor_from_item(index.get(name.partition, FLOOR_SORT))
 
 

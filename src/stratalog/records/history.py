@@ -1,4 +1,4 @@
-"""Reading a record's versions: one, the latest, or all in order. Forgotten versions raise an error or are skipped."""
+"""Reading a record's versions: one, the latest, or all in order. A forgotten version raises an error or is skipped."""
 
 from __future__ import annotations
 
@@ -34,7 +34,8 @@ def item_of(environment: Environment, name: Name, version: int | None) -> Item:
 def item_at(environment: Environment, name: Name, version: int) -> Item | None:
     """Return the item stored under ``version``, or None. Raises VersionForgotten.
 
-    The floor is read after the item. A late write can reuse a position only after the floor was raised above it.
+    The order of the two reads matters. A late write can put an item at a freed position, but only after the floor rose
+    above this position.
     """
     item = environment.index.get(name.partition, number(version))
     floor = read_floor(environment.index, name)
@@ -46,7 +47,7 @@ def item_at(environment: Environment, name: Name, version: int) -> Item | None:
 def items_in_order(
     environment: Environment, name: Name, *, reverse: bool = False, before: int | None = None
 ) -> Iterator[Item]:
-    """Yield the items of all kept versions below ``before``, up to the version that is now the latest. Reads no body.
+    """Yield the items of all kept versions below ``before``, up to the version that is the latest now. Reads no body.
 
     Versions that are forgotten during the iteration are skipped. Raises NotFound, and Corrupt for a gap.
     """
@@ -74,7 +75,7 @@ def items_in_order(
 
 
 def _missing(environment: Environment, name: Name, version: int) -> Item:
-    """Return the item of a version that the first read did not find: a writer may have put the version since.
+    """Read a version again that a first read did not find, since a writer may have put it meanwhile. Return its item.
 
     Raises NotFound if the version does not exist yet, Corrupt if it is missing although a later version exists.
     """

@@ -1,7 +1,7 @@
 """Putting versions of a record, by the same conditional append as logs.
 
-:func:`plan_put` is pure and plans the writes; :class:`RecordAppend` commits them. `RecordAppend` calls the caller's
-`Decide` for the next version, again for each latest version that it reads.
+:func:`plan_put` is pure and plans the writes; :class:`RecordAppend` commits them. For each latest version that it
+reads, `RecordAppend` calls the caller's `Decide` to get the next version.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class RecordDraft(msgspec.Struct, frozen=True):
 
 
 Decide = Callable[[Item | None], RecordDraft | Item]
-"""Returns a draft of the version after the latest. If there is nothing to write, returns an existing item instead.
+"""Returns a draft of the version after the latest version. If nothing is to be written, returns an existing item.
 
 An error or an existing item is final only if the append has just read the latest version from the index.
 """
@@ -114,7 +114,7 @@ def plan_put(
     """Return the put of the version that follows ``latest``, and all writes of its commit.
 
     The first version also puts the record's directory item, and begins its history with ``origin``. ``entering`` puts
-    the organisation's directory item, if that is still missing. The times of a record's versions never decrease.
+    the organisation's directory item, if this item is missing. The times of a record's versions never decrease.
     """
     version = parse_number(latest.sort) + 1 if latest else 1
     created_ms = max(now_ms, int(latest.attributes["c"])) if latest else now_ms
@@ -176,7 +176,7 @@ class RecordAppend(ConditionalAppend[RecordHead, Planned]):
         principal: str = "",
         fresh: bool = False,
     ) -> None:
-        """With ``fresh`` the append reads the head before the first decision. ``principal`` makes the request."""
+        """With ``fresh`` the append reads the head before the first decision. ``principal`` requests the put."""
         super().__init__(environment)
         self._principal = principal
         self._reserved: Reservation | None = None
@@ -223,7 +223,7 @@ class RecordAppend(ConditionalAppend[RecordHead, Planned]):
         return planned
 
     def landed(self, planned: Planned, sent: Observation) -> Item | None:
-        """Settle a commit that succeeded; return the version, or None if the answer came late: `write` must check it.
+        """Settle a commit that succeeded; return the version, or None if the answer came too late; then call `write`.
 
         ``sent`` was taken before the commit was sent. Raises Unavailable if the body cannot be put again.
         """
@@ -233,7 +233,7 @@ class RecordAppend(ConditionalAppend[RecordHead, Planned]):
         return self._answer if isinstance(self._answer, Item) else None
 
     def mark_in_doubt(self, planned: Planned) -> None:
-        """Note that the commit may exist or may still arrive; `write` resolves it."""
+        """Note that the commit may exist or may still arrive. `write` finds out."""
         self._note(planned)
         self._doubts.add(planned.version)
 
@@ -364,10 +364,10 @@ class RecordAppend(ConditionalAppend[RecordHead, Planned]):
                 return
 
     def _landed(self, version: int) -> Item | OutcomeUnknown | None:
-        """Return our item if it is stored as ``version``; OutcomeUnknown if it may have been stored and freed since.
+        """Return our item if it is stored as ``version``; OutcomeUnknown if it may have been stored and then freed.
 
-        None means that our item is not stored, or arrived after its position was freed. Such a late item is no version,
-        and `free_versions` deletes it. If the position is empty, the write may still arrive, so it stays in doubt.
+        None means that our item is not stored, or arrived after its position was freed. `free_versions` deletes a late
+        item, which is no version. If the position is empty, the write may still arrive, so it stays in doubt.
         """
         item = self._environment.index.get(self._name.partition, number(version))
         floor = read_floor(self._environment.index, self._name)

@@ -16,7 +16,7 @@ __all__ = ["redact_item"]
 
 
 def redact_item(environment: Environment, name: Name, version: int) -> Item:
-    """Erase the body of a version, on condition that its item is unchanged; return the resulting item.
+    """Erase the body of a version, on condition that the version's item is unchanged; return the resulting item.
 
     A deleted or redacted version is left as it is. Raises NotFound, VersionForgotten, Unavailable.
     """
@@ -43,7 +43,10 @@ def redact_item(environment: Environment, name: Name, version: int) -> Item:
 
 
 def _erased(item: Item) -> Item:
-    """Return the item without body, size, body hash and salt: a reader could check guesses of the body by its hash."""
+    """Return the item without body, size, body hash and salt.
+
+    With the hash or the salt, a reader could confirm a guessed body.
+    """
     attributes: Any = item.attributes
     digest = body_digest(attributes["s"], attributes["h"])
     left = {name: value for name, value in attributes.items() if name not in ("s", "b", "z", "x")}

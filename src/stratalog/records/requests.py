@@ -1,4 +1,4 @@
-"""The request of a caller about a record. A write id is bound to the request, not to a body derived from it."""
+"""A caller's request to change a record. A write id is bound to the request, not to the resulting body."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from stratalog.records.versions import TOMBSTONE
 __all__ = ["Operation", "RecordRequest", "same_request"]
 
 Operation = Literal["put", "newer", "update", "delete", "undelete"]
-"""``put`` is `Records.put`, ``newer`` is `Records.put_if_newer`; `Records.put_many` does one or the other."""
+"""``put`` is `Records.put`, ``newer`` is `Records.put_if_newer`; `Records.put_many` uses one of these two."""
 
 # A put, the most common operation, has no attribute. A deletion is recognised by its tombstone.
 _STORED_AS: Mapping[Operation, dict[str, Attribute]] = {
@@ -30,7 +30,7 @@ _ASKED_WITH_CONTENT = ("put", "newer")
 class RecordRequest(msgspec.Struct, frozen=True):
     """One call as requested: the operation, and for a put its body, metadata and source time.
 
-    An update or an undeletion derives its body from the version before, so a retry may compute another body.
+    An update or an undeletion derives its body from the previous version, so a retry may produce another body.
     """
 
     operation: Operation
@@ -42,7 +42,7 @@ class RecordRequest(msgspec.Struct, frozen=True):
     """The id of the principal that makes the request."""
 
     as_good: Callable[[Item], bool] | None = None
-    """Returns whether the caller's comparison accepts an existing version's body; None if there is no comparison."""
+    """Returns whether the caller's comparison accepts the body of an existing version; None without a comparison."""
 
     def attributes(self) -> dict[str, Attribute]:
         """Return the attribute that records the operation, at most one."""

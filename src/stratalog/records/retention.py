@@ -2,8 +2,8 @@
 
 Marking raises the floor by one conditional write, and readers obey the new floor at once. Freeing deletes the items
 below the floor, at the earliest `OBSERVATION_SECONDS_MAX` and a grace after the mark. A put that read a freed position
-as empty may commit into it even later. This put then detects that its commit came too late. The latest version is never
-marked and never freed.
+as empty may commit into this position even later. The put then detects that its commit came too late. The latest
+version is never marked and never freed.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ def prune_versions(
     before_ms: int | None = None,
     dry_run: bool = False,
 ) -> int:
-    """Forget all but the newest ``retain`` versions, or all versions superseded before ``before_ms``.
+    """Forget all but the newest ``retain`` versions, or all versions that were superseded before ``before_ms``.
 
     Return the oldest version kept. The function first reads the bodies of that version and of the latest version back
-    from storage. If one of these bodies is damaged, it raises Corrupt and forgets nothing, since an older version may
-    be the last good copy. A dry run reads back no body and returns the version that would be the oldest kept.
+    from storage. If one of these bodies is damaged, the function raises Corrupt and forgets nothing: an older version
+    may be the last good copy. A dry run reads back no body and returns the version that would be the oldest kept.
 
     Raises NotFound, Invalid, ContentionError, Unavailable, OutcomeUnknown, Corrupt.
     """
@@ -95,7 +95,7 @@ def free_versions(environment: Environment, name: Name, *, dry_run: bool = False
 
 
 def remove_waiting_mark(environment: Environment, name: Name) -> bool:
-    """Delete the waiting mark of a writer that once kept losing races; return whether there was a mark.
+    """Delete the waiting mark of a writer that has lost many races; return whether there was a mark.
 
     The mark is a hint: a writer that still waits writes another mark. So an eventually consistent read is enough, at
     half the cost.
@@ -104,7 +104,7 @@ def remove_waiting_mark(environment: Environment, name: Name) -> bool:
     mark = environment.index.get(partition, MARK_SORT, consistent=False)
     if mark is None:
         return False
-    with suppress(ConditionFailed):  # a newer mark: its writer may have begun to wait just now
+    with suppress(ConditionFailed):  # another writer has replaced the mark just now
         environment.index.commit([Delete(partition, MARK_SORT, Equals("i", mark.attributes["i"]))])
         environment.counters["removed waiting mark"] += 1
     return True
@@ -113,7 +113,7 @@ def remove_waiting_mark(environment: Environment, name: Name) -> bool:
 def collect_blobs(environment: Environment, name: Name) -> int:
     """Delete the record's blobs that have no reference; return the number of blobs. Restartable.
 
-    Only a blob older than the grace is deleted, and only if it is still the generation that was listed. The versions
+    Deletes a blob only if it is older than the grace period, and was not put again since it was listed. The versions
     are read in ascending order. If a version is freed meanwhile, a later version that was made from it is still read.
     """
     old = [stat for stat in environment.blobs.list(f"{body_prefix(name)}/") if _older_than_grace(environment, stat)]
@@ -176,7 +176,7 @@ def _current_at(environment: Environment, name: Name, time_ms: int) -> int:
 
 
 def _marked(floor: Floor, version: int, now_ms: int) -> Floor:
-    """Return ``floor`` raised to ``version``. With `RECORD_MARKS_MAX` marks the new mark replaces the last mark.
+    """Return ``floor`` raised to ``version``. If it has `RECORD_MARKS_MAX` marks, the new mark replaces the last mark.
 
     The new mark has the latest time of all marks, so nothing is freed too early.
     """
@@ -189,9 +189,9 @@ def _marked(floor: Floor, version: int, now_ms: int) -> Floor:
 def _on_base(index: Index, name: Name, floor: Floor) -> Floor:
     """Return ``floor`` with its origin and the hash of the version before it.
 
-    Raises Conflict if a version is missing since the stored floor has changed, Corrupt if it is missing otherwise.
-    While the stored floor is unchanged, all items from the stored floor on exist. `store_floor` writes the new floor
-    only on this condition.
+    Raises Conflict if a version is missing because the stored floor has changed, and Corrupt if it is missing for
+    another reason. While the stored floor is unchanged, all items from the stored floor on exist. `store_floor` writes
+    the new floor only on this condition.
     """
     before = index.get(name.partition, number(floor.version - 1))
     first = None if floor.origin else index.get(name.partition, number(1))
@@ -204,7 +204,7 @@ def _on_base(index: Index, name: Name, floor: Floor) -> Floor:
 
 
 def _begin_freeing(environment: Environment, name: Name) -> Floor:
-    """Record, before the first item is deleted, the version below which items may be gone."""
+    """Record the version below which items may be missing. Call this function before the first item is deleted."""
     retry = environment.retry()
     while True:
         floor = read_floor(environment.index, name)
@@ -223,7 +223,7 @@ def _due(environment: Environment, floor: Floor) -> list[int]:
 
 
 def _settle_freed(environment: Environment, name: Name, freed: int) -> None:
-    """Record, after the last item was deleted, the version below which any item is a late write."""
+    """Record the version below which any item is a late write. Call this function after the last item was deleted."""
     retry = environment.retry()
     while (floor := read_floor(environment.index, name)).freed < freed:
         try:

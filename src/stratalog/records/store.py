@@ -46,7 +46,7 @@ READ_ATTEMPTS_MAX = 10
 
 
 class Declined(Exception):
-    """Raised by the function given to `Records.update` to leave the record as it is. It propagates to the caller."""
+    """Raised by the function given to `Records.update` to leave the record as it is. Propagates to the caller."""
 
 
 class Records:
@@ -94,16 +94,22 @@ class Records:
         raise Unavailable("other writers kept superseding the latest version", record=id)
 
     def open(self, id: str, version: int | None = None) -> Iterator[bytes]:
-        """Return the body of a version in parts, each verified. Raises as `get` does, partly during iteration."""
+        """Return the body of a version in verified parts.
+
+        Raises the errors of `get`, some of them during the iteration.
+        """
         return self._open(id, version)[1]
 
     def stat(self, id: str, version: int | None = None) -> RecordVersion:
-        """Return a version without reading its body, the latest by default, also a deletion. Raises as `get` does."""
+        """Return a version, by default the latest, without reading its body; also a deletion.
+
+        Raises the errors of `get`.
+        """
         name = self._name(id)
         return version_from_item(name, item_of(self.environment, name, version))
 
     def versions(self, id: str, *, reverse: bool = False, before: int | None = None) -> Iterator[RecordVersion]:
-        """Yield all kept versions up to the version that is now the latest, or below ``before``, in order.
+        """Yield all kept versions below ``before``, or by default up to the version that is now the latest, in order.
 
         The versions are yielded without their bodies.
 
@@ -129,10 +135,10 @@ class Records:
         """Store ``body`` as the next version, or return the version that already has it.
 
         ``expected`` is the version that the new version must follow (0: the record must be new). If a put is repeated
-        with the same ``expected`` or ``write_id``, it returns the version that the first put wrote. No version is made
-        if the latest version has the same bytes (or ``equal(stored, body)`` returns true), and the same metadata and
-        source time, if they are given. ``size``, if given, must be the size of ``body`` in bytes. An iterable is read
-        once.
+        with the same ``expected`` or ``write_id``, it returns the version that the first put wrote. The put makes no
+        version if the latest version has the same bytes, or if ``equal(stored, body)`` returns true. Metadata and
+        source time, if given, must also be the same. ``size``, if given, must be the size of ``body`` in bytes. An
+        iterable is read once.
 
         Raises VersionConflict with ``expected`` and ``actual``; ContentionError.
         """
@@ -164,12 +170,13 @@ class Records:
         return stored if stored.write_id == call.write_id else None
 
     def put_many(self, bodies: Iterable[NewBody], *, threads: int = PUT_THREADS) -> Iterator[Stored]:
-        """Store many bodies, each as `put` or `put_if_newer` would; yield the results in order, as they are settled.
+        """Store many bodies, each by the rules of `put` or `put_if_newer`. Yield the results in the order of the
+        bodies.
 
-        If the index has joint commits, puts of different records share commits, which makes each put far cheaper.
-        Otherwise ``threads`` puts run in parallel. The call is no transaction: each put succeeds or fails alone. The
-        error of a put is part of its result, and is not raised. The call reads at most some hundred bodies ahead.
-        Bodies of one record keep their order.
+        If the index has joint commits, puts of different records share commits, which makes a put cheaper. Otherwise
+        ``threads`` puts run in parallel. The call is no transaction: each put succeeds or fails alone. The error of a
+        put is part of its result, and is not raised. The call reads at most some hundred bodies ahead. Bodies of one
+        record keep their order.
         """
         return put_many(self.environment, self.organisation, self._heads, bodies, threads)
 
@@ -209,7 +216,7 @@ class Records:
         write_id: str | None = None,
         principal: str = "",
     ) -> RecordVersion:
-        """Store a deletion as the next version; earlier versions stay readable. A deleted record is left as it is.
+        """Store a deletion as the next version; earlier versions stay readable. Do nothing if the record is deleted.
 
         The deletion has the given source time, or the source time of the previous version. Raises NotFound,
         VersionConflict.
@@ -218,7 +225,7 @@ class Records:
         return self._run(call, next_deletion(call, check_source_time(source_time_ms), expected), [])
 
     def undelete(self, id: str, *, write_id: str | None = None, principal: str = "") -> RecordVersion:
-        """Store the version before the deletion again, as a new version; a record that is not deleted is left as it is.
+        """Store the version before the deletion again, as a new version. Do nothing if the record is not deleted.
 
         Raises NotFound, Redacted, and VersionForgotten if the version before the deletion was pruned.
         """
@@ -243,7 +250,7 @@ class Records:
         return prune_versions(self.environment, self._name(id), retain=retain, before_ms=before_ms)
 
     def free(self, id: str) -> int:
-        """Delete versions forgotten long enough ago, and blobs without references; return the number of versions."""
+        """Delete versions that were forgotten long enough ago, and unreferenced blobs. Return the count of versions."""
         name = self._name(id)
         freed = free_versions(self.environment, name)
         collect_blobs(self.environment, name)
@@ -274,7 +281,7 @@ class Records:
                 content.release()
 
     def failure(self, id: str) -> DeadLetter | None:
-        """Return the failures of a record, also if it is no dead letter yet; None if it has no failures. One read."""
+        """Return the failures of a record, even if it is no dead letter yet; None without failures. Costs one read."""
         item = failure_item(self.environment, self._name(id))
         return None if item is None else letter_from_item(id, item)
 

@@ -1,4 +1,5 @@
-"""Pins: a pin is an item that marks the upload of a body of several blobs. The collector then keeps the record's blobs.
+"""Pins: a pin is an item that marks the upload of a body of several blobs. While a pin is valid, the collector keeps
+the record's blobs.
 
 Pins are stored apart from versions, so permission to delete pins does not imply permission to delete versions. All pins
 of an organisation are in one partition, so a sweep finds the pins of crashed uploads without reading each record.
@@ -19,8 +20,9 @@ __all__ = ["is_uploading", "pin_put", "pins_of", "sweep_pins", "unpin"]
 SWEEP_SECONDS = 2 * RECORD_UPLOAD_SECONDS_MAX
 """The age at which a sweep deletes a pin.
 
-It is twice the time that a pin is valid, so that the collector normally meets an expired pin before the sweep does. The
-pin shows the collector that a record has blobs but no version, and the collector deletes these blobs without a delay.
+This age is twice the time that a pin is valid, so that the collector normally finds an expired pin before the sweep
+deletes it. The pin shows the collector that a record has blobs but no version, and the collector deletes these blobs
+without a delay.
 """
 
 
@@ -54,7 +56,7 @@ def is_uploading(environment: Environment, name: Name, *, dry_run: bool = False)
 
 
 def sweep_pins(environment: Environment, organisation: str) -> None:
-    """Delete expired pins that the collector did not meet because their uploads left no blob."""
+    """Delete expired pins that the collector did not find because their uploads left no blob."""
     for item in environment.index.query(uploads_partition(organisation)):
         if _age_seconds(environment, item) > SWEEP_SECONDS:
             environment.index.commit([Delete(item.partition, item.sort)])

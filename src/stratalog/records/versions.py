@@ -39,7 +39,10 @@ class Name(msgspec.Struct, frozen=True):
     organisation: str
     id: str
     known_key: RecordKey | None = None
-    """The key, for a record whose id is unknown; ``id`` is then unused. The collector finds such records by blobs."""
+    """The key, for a record whose id is unknown; ``id`` is then unused.
+
+    The collector finds such records by their blobs.
+    """
 
     @property
     def key(self) -> RecordKey:
@@ -53,7 +56,7 @@ class Name(msgspec.Struct, frozen=True):
 
 
 class RecordVersion(msgspec.Struct, frozen=True, kw_only=True):
-    """One version of a record without its body. ``created_ms`` never decreases along a record."""
+    """One version of a record without its body. ``created_ms`` never decreases from a version to the next."""
 
     id: str
     version: int
@@ -64,7 +67,7 @@ class RecordVersion(msgspec.Struct, frozen=True, kw_only=True):
     """The SHA-256 of the whole body; empty for a deletion."""
 
     source_time_ms: int | None = None
-    """The time of the value's last change, as the source gives it."""
+    """The time of the value's last change, given by the source."""
 
     metadata: Mapping[str, Value] = {}
     deleted: bool = False

@@ -27,7 +27,8 @@ class AnnouncementsContract(ABC):
     def make(self, processes: int) -> Sequence[Announcements]:
         """Return the announcements of several processes of one new store. Every test calls `make` once.
 
-        They may be in one process of the operating system. The tests may close some of them, or none.
+        These processes may be one process of the operating system. The tests may close some of the announcements, or
+        none.
         """
 
     def test_a_hint_reaches_all_other_processes(self) -> None:
@@ -48,7 +49,7 @@ class AnnouncementsContract(ABC):
         _announce_until_heard(ends[1], ("acme", "back"), [heard[0]])
 
     def test_a_process_does_not_hear_its_own_hints(self) -> None:
-        """A hint of another process, sent after the own hint was heard there, shows that the own hint does not come."""
+        """After its own hint, the first process hears a later hint of the second process, but not its own hint."""
         ends = self.make(2)
         heard = [_hints_of(end) for end in ends]
         _announce_until_heard(ends[0], ("acme", "own"), [heard[1]])
@@ -112,7 +113,7 @@ def _hints_of(announcements: Announcements) -> SimpleQueue[Name]:
 
 
 def _announce_until_heard(sender: Announcements, name: Name, listeners: Sequence[SimpleQueue[Name]]) -> list[Name]:
-    """Announce until every listener has heard the name. Return all that they heard meanwhile."""
+    """Announce until every listener has heard the name. Return all hints that they heard meanwhile."""
     waiting, heard = list(listeners), []
     for _ in range(TRIES_MAX):
         sender.announce(*name)

@@ -89,7 +89,7 @@ class Disk:
                     self.sync_file(os.path.join(path, name))
 
     def sync_file(self, path: str) -> None:
-        """Make the content and time of a file durable. Its name becomes durable by a sync of its folder."""
+        """Make the content and time of a file durable. A sync of its folder makes its name durable."""
         status = os.stat(path)
         self._link(path, status.st_ino)
         self._files[status.st_ino] = Synced(Path(path).read_bytes(), status.st_mtime_ns)
@@ -251,14 +251,14 @@ class SimulatedMachine:
         return True
 
     def write_fault(self) -> None:
-        """Raise a full disk or a write error, at the weather's rates."""
+        """Raise FullError or IOError as simulated faults, at the weather's rates."""
         if self.meets("disk full", self._weather.full):
             raise apsw.FullError("simulated")
         if self.meets("write error", self._weather.write_error):
             raise apsw.IOError("simulated write error")
 
     def sync_fault(self) -> None:
-        """Raise a sync error, at the weather's rate."""
+        """Raise IOError as a simulated fault of a sync, at the weather's rate."""
         if self.meets("sync error", self._weather.sync_error):
             raise apsw.IOError("simulated sync error")
 

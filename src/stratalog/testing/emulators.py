@@ -81,7 +81,7 @@ class Command(msgspec.Struct, frozen=True):
 def ministack(folder: Path) -> Iterator[Emulator]:
     """Run ministack, which emulates DynamoDB, SQS and S3 in memory, until the end of the block.
 
-    Its output goes to ``folder``. Raises RuntimeError if ministack is not installed or does not start.
+    The output goes to ``folder``. Raises RuntimeError if ministack is not installed or does not start.
     """
 
     def command(ports: Sequence[int]) -> Command:
@@ -122,7 +122,7 @@ def seaweed(folder: Path) -> Iterator[Emulator]:
 
 @contextmanager
 def dynamodb_local(home: Path, folder: Path) -> Iterator[Emulator]:
-    """Run Amazon's own emulator until the end of the block. Its output goes to ``folder``.
+    """Run Amazon's own emulator until the end of the block. The output goes to ``folder``.
 
     The user must have downloaded the emulator to ``home``, and so have accepted its licence. The emulator needs Java.
     Raises RuntimeError if the emulator or Java is missing, or if the emulator does not start.
@@ -131,7 +131,7 @@ def dynamodb_local(home: Path, folder: Path) -> Iterator[Emulator]:
     def command(ports: Sequence[int]) -> Command:
         library, jar = f"-Djava.library.path={home / 'DynamoDBLocal_lib'}", str(home / "DynamoDBLocal.jar")
         options = ["-inMemory", "-disableTelemetry", "-port", str(ports[0])]
-        # DynamoDB Local has no health page. It is ready once it refuses a request without a signature.
+        # DynamoDB Local has no health page. The emulator is ready once it refuses a request without a signature.
         return Command([program("java"), library, "-jar", jar, *options], {}, "/", ready=400)
 
     if not (home / "DynamoDBLocal.jar").is_file():

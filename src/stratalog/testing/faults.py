@@ -290,7 +290,7 @@ class FaultyIndex:
             raise
 
     def turn(self, partition: str) -> AbstractContextManager[bool]:
-        """Return a turn that holds no writer off, with a varying value: correctness must not depend on a turn."""
+        """Return a turn that excludes no writer. Its value varies, since correctness must not depend on a turn."""
         return nullcontext(self._line.scheduler.steps % 2 == 0)
 
     def close(self) -> None:

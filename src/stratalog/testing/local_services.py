@@ -26,8 +26,9 @@ def run_with_services(
 ) -> int:
     """Run ``services`` and, with their variables, the command in ``arguments``. Return its exit code.
 
-    Messages call the services ``names``. The command gets ``store`` as ``STRATALOG_STORE``, and does not get the
-    variables in ``without``. By default, ``arguments`` are the arguments of this process, which runs ``module``.
+    ``names`` is the text for the services in messages. The command gets ``store`` as ``STRATALOG_STORE``, and does not
+    get the variables in ``without``. By default, ``arguments`` are the arguments of this process, which runs
+    ``module``.
     """
     command = sys.argv[1:] if arguments is None else arguments
     if not command:
@@ -42,7 +43,7 @@ def run_with_services(
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-        print(f"{names} have ended, and what they held is gone", file=sys.stderr)
+        print(f"{names} have ended, and their data is deleted", file=sys.stderr)
 
 
 def _run(command: Sequence[str], environment: Mapping[str, str]) -> int:

@@ -21,7 +21,7 @@ STORE = "postgresql:///postgres"
 
 @contextmanager
 def postgres_local() -> Iterator[dict[str, str]]:
-    """Run a server until the end of the block, and yield the variables for clients. Raises like `postgres_server`."""
+    """Run a server until the end of the block; yield the variables for clients. Raises `postgres_server`'s errors."""
     with postgres_server() as server:
         yield server.environment
 

@@ -36,7 +36,7 @@ class PostgresServer:
         return self.url_with()
 
     def url_with(self, *others: PostgresServer) -> str:
-        """Return a URL that names this server and others, of which libpq takes the one that accepts writes."""
+        """Return a URL that names this server and ``others``. libpq connects to the server that accepts writes."""
         hosts = ",".join(quote(str(server._folder), safe="") for server in (self, *others))
         return f"postgresql://{USER}@/postgres?host={hosts}"
 
@@ -58,7 +58,7 @@ class PostgresServer:
     def create(self, primary: PostgresServer | None = None) -> None:
         """Create the empty database. With ``primary``, copy that running server and follow it as a standby.
 
-        Data that the server has from before is deleted.
+        Deletes the data of an earlier run.
         """
         if self._user:
             shutil.chown(self._folder, self._user)
@@ -99,7 +99,7 @@ class PostgresServer:
 
 @contextmanager
 def postgres_server(options: Sequence[str] = (), primary: PostgresServer | None = None) -> Iterator[PostgresServer]:
-    """Run a server with a new, empty database until the end of the block. With ``primary``, run a standby of it.
+    """Run a server with a new, empty database until the end of the block. With ``primary``, run its standby.
 
     ``options`` are arguments of the server, such as ``-c fsync=off``. Raises RuntimeError if PostgreSQL is not
     installed or does not start.

@@ -1,7 +1,7 @@
 """A deterministic scheduler of many actors in one thread. A seed decides which actor runs after each port call.
 
-An actor is plain synchronous code on a greenlet. Its code between two calls of :meth:`Scheduler.switch` is one atomic
-step. So code under simulation must do its I/O only through the simulated ports, and must not start threads.
+An actor is plain synchronous code on a greenlet. An actor's code between two calls of :meth:`Scheduler.switch` is one
+atomic step. So code under simulation must do its I/O only through the simulated ports, and must not start threads.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Crash(BaseException):
 
 
 class Interrupt(BaseException):
-    """Raised in the actor ``victim``, like KeyboardInterrupt in a thread. It must never reach another actor."""
+    """Raised in the actor ``victim``, like KeyboardInterrupt in a thread. Must never reach another actor."""
 
     def __init__(self, victim: Actor) -> None:
         super().__init__(f"{victim.name} is interrupted")
@@ -153,7 +153,7 @@ class Scheduler:
             self._go(actor)
 
     def interrupt(self, actor: Actor) -> None:
-        """Raise an Interrupt in an actor at its next step. This wakes a parked actor, but no sleeping actor."""
+        """Raise an Interrupt in an actor at its next step. The call wakes a parked actor, but no sleeping actor."""
         actor.interrupt = Interrupt(actor)
         if actor.parked:
             self.wake(actor)
@@ -300,7 +300,7 @@ class Scheduler:
     def _stay(self) -> Actor:
         """Run one actor for many steps, then another actor.
 
-        This finds faults that need many steps of other actors between two steps of one actor.
+        This strategy finds faults that need many steps of other actors between two steps of one actor.
         """
         actor = self.current
         if actor is not None and self._draw() < self._stay_rate and actor in self._ready:
@@ -308,7 +308,10 @@ class Scheduler:
         return self._uniform()
 
     def _lockstep(self) -> Actor:
-        """Run all actors in turn. This finds faults that need all actors to take the same step at the same time."""
+        """Run all actors in turn.
+
+        The strategy finds faults that need all actors to take the same step at the same time.
+        """
         self._ready.append(self._ready.pop(0))
         return self._ready[-1]
 

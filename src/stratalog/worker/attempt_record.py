@@ -29,7 +29,7 @@ class AttemptRecord(msgspec.Struct, frozen=True):
 
 
 def read_attempts(index: Index, message_id: str) -> AttemptRecord:
-    """Return the record of a message; an empty one if there is none. Raises Corrupt, Unavailable."""
+    """Return the record of a message; an empty record if none is stored. Raises Corrupt, Unavailable."""
     item = index.get(QUEUE_ATTEMPTS_PARTITION, message_id)
     return AttemptRecord() if item is None else _read(item)
 

@@ -4,7 +4,7 @@ Each push must have the same outcome in the batch as alone. So a batch fulfils t
 
 - All pushes have the same document, origin, client group and principal.
 - The numbers of each client continue without a gap, or repeat earlier numbers of the batch. If there is a gap between a
-  client's last number in the document and its first number in the batch, the batch does not fill it. Each of the
+  client's last number in the document and its first number in the batch, the batch does not fill this gap. Each of the
   client's mutations then has the outcome gap, as it would have alone.
 - No message was delivered before, since a message that failed is handled alone.
 """
@@ -71,7 +71,7 @@ def _batch_key(opened: Opened) -> tuple[str, ...]:
 
 
 def _run_on(reached: dict[str, tuple[int, int]], mutations: Sequence[Carried]) -> bool:
-    """Return whether each client's numbers continue or repeat its numbers in ``reached``. Add them to ``reached``."""
+    """Return whether each client's numbers continue or repeat its numbers in ``reached``. Update ``reached``."""
     for mutation in mutations:
         first, last = reached.get(mutation.client, (mutation.id, mutation.id - 1))
         if not first <= mutation.id <= last + 1:

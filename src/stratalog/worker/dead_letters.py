@@ -85,7 +85,7 @@ def redrive(store: Store, letter: str, author: str = OPERATOR) -> list[Outcome]:
 
 
 def edit_letter(store: Store, letter: str, args: Any) -> str:
-    """Make a letter of a rejected mutation with other arguments; return its id. The mutation runs when it is redriven.
+    """Make a letter that runs a rejected mutation with other arguments; return its id. A redrive of the letter runs it.
 
     The same arguments make the same letter, and the mutation's original arguments give the original letter. Raises
     NotFound and Corrupt as `redrive` does, Invalid for a message of many mutations and for invalid arguments, and

@@ -47,7 +47,7 @@ WORKER_REJECTION = "rejected after the last attempt"
 
 
 class NotRun(Exception):  # not a StratalogError, since it never leaves the worker
-    """Raised on a message's last delivery for mutations that were not run: no further delivery could follow a crash."""
+    """A mutation was not run on the last delivery of its message, since no delivery would follow a crash."""
 
 
 def apply(document: Document, queued: QueuedPush, mutations: Sequence[Carried] | None = None) -> list[Outcome]:
@@ -149,7 +149,7 @@ class _Trial:
         try:
             outcome = _reject(self._document, self._queued, carried, carried.name, reason)
         except OutcomeUnknown:
-            # The rejection may be committed, and then the next delivery only finds it.
+            # Report now: if the rejection is committed, the next delivery does not report it.
             report(client=carried.client, id=carried.id, letter=letter)
             raise
         if outcome.status == "rejected":

@@ -1,7 +1,7 @@
 """Queued pushes: the content of a queue message, in bytes that later versions still read.
 
 A push that is too large for a message is first put into blobs. The message then contains a reference to these blobs (a
-*claim check*). No other message refers to them, so the worker deletes them once the message is settled.
+*claim check*). No other message refers to these blobs, so the worker deletes them once the message is settled.
 `formats/queue.md` describes the bytes.
 """
 

@@ -1,4 +1,4 @@
-"""Queued pushes: put pushes into the queue, and limit how many pushes of a document wait in it.
+"""Queued pushes: put pushes into the queue, and limit how many pushes of a document wait in the queue.
 
 No queue reports the length of one of its groups. So each process remembers the pushes it sent, and reads the worker's
 progress from the document. Messages of a group are settled in order. So an applied message proves that all messages
@@ -92,7 +92,7 @@ class QueuedPushes:
         return Pushed([], queued=True)
 
     def _reserve(self, organisation: str, state: State, request: Push, owner: str) -> Reservation:
-        """Reserve quota for the clients that the push adds. A push that was acknowledged is not refused by a quota."""
+        """Reserve quota for the clients that the push adds. No quota refuses an acknowledged push."""
         firsts = {mutation.client for mutation in request.mutations if mutation.id == 1}
         newcomers = sum(state.client(client) is None for client in firsts)
         if not newcomers:

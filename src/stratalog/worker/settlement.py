@@ -169,7 +169,8 @@ class Settler:
 def _require_application(document: Document, pushes: Sequence[QueuedPush]) -> None:
     """Raise Unsupported if the queueing process had a mutator that this worker lacks.
 
-    This worker would commit a rejection for good, although a worker with the application would apply the mutation.
+    Otherwise this worker would commit a rejection for good, and a worker with the application could not apply the
+    mutation.
     """
     for queued in pushes:
         for name in queued.known:

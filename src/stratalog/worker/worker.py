@@ -9,7 +9,7 @@ The worker's handling of a message, by the result:
     the end of the process               delivered again when its visibility timeout ends
     ===================================  ========================================================
 
-The queue is no fence: two workers may receive the same message, and the log stays correct.
+The queue may deliver a message to two workers. The log stays correct in this case, too.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True):
     """The time for which a message is hidden from other workers. The worker's heartbeats extend this time."""
 
     receives_max: int = QUEUE_RECEIVES_MAX
-    """The number of the delivery that the worker treats as a message's last: at most the queue's own limit."""
+    """The worker treats the delivery with this number as a message's last delivery. At most the queue's own limit."""
 
     messages_max: int = WORKER_MESSAGES_MAX
     """The maximum number of received, unsettled messages. Messages for an unreachable document count too."""
@@ -101,7 +101,8 @@ class Worker:
         """Work until `stop` is called; with ``drain`` until the queue delivers no message. Raises Closed."""
         idle = 0
         while not self._stopping:
-            # Read the list before `step`: until a message is acknowledged, the queue may not deliver its group's rest.
+            # Read the list before `step`: until a message is acknowledged, the queue may hold back the rest of its
+            # group.
             finishing = self._unfinished()
             if self.step():
                 idle = 0
