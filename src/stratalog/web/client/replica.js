@@ -30,7 +30,7 @@ export class Pending {
     return [...this.effect.after.keys()];
   }
 
-  /** Why the mutation's last run here had no effect; null if it had an effect. The server decides independently. */
+  /** The reason why the mutation's last run in this page had no effect, or null. The server decides independently. */
   get predictedRejection() {
     return this.effect.reason;
   }
@@ -56,7 +56,7 @@ export class Replica {
     this.#show();
   }
 
-  /** The frozen value of `key`; `fallback` if the key is missing. */
+  /** The frozen value of `key`, or `fallback` if the key is missing. */
   get(key, fallback = null) {
     return this.#draft.get(key, fallback);
   }
@@ -98,7 +98,7 @@ export class Replica {
     return Promise.all(steps.map(([name, args]) => this.mutate(name, args)));
   }
 
-  /** The handles of the mutations that the server has not confirmed, in order, also from before a reload. */
+  /** The handles of the unconfirmed mutations, in order. Mutations from before a reload are included. */
   pending() {
     return this.local.pending.map((waiting) => this.#handle(waiting));
   }
@@ -183,7 +183,8 @@ export class Replica {
     return new Map([...keys].map((key) => [key, this.#draft.value(key)]));
   }
 
-  // For a key that only the new draft changes, the canonical state still has the old optimistic value.
+  // `was` lacks a key that only the new draft changes. Neither the patch nor the old draft changed this key, so its old
+  // optimistic value equals its canonical value.
   #changedSince(was) {
     for (const key of this.#draft.changes.keys()) {
       if (!was.has(key)) was.set(key, this.local.state.value(key));
