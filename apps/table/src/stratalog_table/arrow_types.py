@@ -67,7 +67,7 @@ _KEY_SOURCES = {
     "float": pa.types.is_floating,
     "double": pa.types.is_floating,
 }
-"""By kind of key column, the pyarrow types that it accepts. A numeric column does not accept text."""
+"""For each kind of key column, the pyarrow types that it accepts. A numeric column does not accept text."""
 
 
 def type_of(kind: pa.DataType) -> ColumnType:

@@ -43,7 +43,7 @@ of_retention_days = click.option(
 
 
 def module(name: str) -> Any:
-    """Import a module of this application. A command imports it only on use, because importing pyarrow is slow."""
+    """Import a module of this application. Commands import modules only on use, because importing pyarrow is slow."""
     return import_module(f"stratalog_table.{name}")
 
 
@@ -90,7 +90,7 @@ def seconds(text: str) -> float:
 
 
 def typed_key(kind: str, text: str) -> Any:
-    """Parse a key of the type ``kind`` from the command line. A key of bytes is in hexadecimal there."""
+    """Parse a key of the type ``kind`` from the command line. A user types a key of bytes in hexadecimal."""
     try:
         return module("row_order").parse_key(kind, text)
     except Invalid as exc:

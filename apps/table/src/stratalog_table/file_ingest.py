@@ -80,8 +80,8 @@ def ingest_files(
     """Add the rows of Parquet files, ``rows_per_file`` at a time, and call ``step`` after each part.
 
     With a ``source``, the call skips a file that is in the table, and resumes a file of which the table has a part.
-    Raises SourceConflict, with nothing added, if the source brought other content under a file's name before. Unless
-    ``repeat`` is True, it also raises SourceConflict for content that the source brought under another name.
+    Raises SourceConflict, with nothing added, if the source had other content under a file's name before. Unless
+    ``repeat`` is True, the call also raises SourceConflict for content that the source had under another name.
 
     Raises Invalid for a file that is not Parquet, Invalid or LimitExceeded for rows that do not fit the table, and
     Conflict for a file that changes during the ingest. After these errors, the table has the earlier files and the

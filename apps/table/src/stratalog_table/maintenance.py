@@ -87,9 +87,9 @@ def split_large(table: Table, data_files: DataFiles, rows_max: int, faults: Main
 
 
 def push_down(table: Table, data_files: DataFiles, faults: MaintenanceFaults | None = None) -> int:
-    """Move references from split partitions to the leaves below and return the number moved.
+    """Move references from split partitions to the leaves below and return the number of moved references.
 
-    The rows of each file are counted per leaf. References of a job and of damaged files stay.
+    The function counts the rows of each file on each leaf. References of a job and of damaged files stay.
     """
     damaged = _damaged(table)
     moved = 0
@@ -109,7 +109,7 @@ def compact(
     files_min: int,
     lease_ms: int = 0,
 ) -> int:
-    """Plan merge jobs, do every job that no other worker has claimed, and return the number done.
+    """Plan merge jobs, do every job that no other worker has claimed, and return the number of finished jobs.
 
     A claimed job stays with its worker until ``lease_ms`` have passed without a renewal of the claim.
     """
@@ -126,7 +126,7 @@ def compact(
 
 
 def retry_damaged(table: Table, data_files: DataFiles) -> int:
-    """Read each file that was set aside, release the readable ones, and return how many were released."""
+    """Read each file that was set aside, release the readable files, and return the number of released files."""
     files = data_files.with_columns(table.at().columns())
     released = 0
     for damage in list(table.at().damaged()):
@@ -189,8 +189,8 @@ def _push_reference(table: Table, data_files: DataFiles, reference: FileReferenc
     try:
         rows = data_files.keys(reference.filename, source.region)
     except FileNotFoundError as exc:
-        # Read a new view: if the reference is gone, another process moved or merged it and its file was collected.
-        # A missing file with a reference is damage.
+        # Read a new view. If the reference is gone, another process moved or merged it, and the file was collected. A
+        # missing file with a reference is damage.
         if table.at().reference(source.id, reference.filename) is None:
             return False
         raise DataFileDamaged("a data file is missing", filename=reference.filename) from exc

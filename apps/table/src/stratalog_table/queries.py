@@ -108,7 +108,7 @@ class TableView:
         return None if row is None else reference_from(partition, filename, row)
 
     def file_references(self) -> list[FileReference]:
-        """Return all references. The list grows with the table. `in_range` and `on_partition` return a part."""
+        """Return all references. The list is as long as the table is large: `in_range` returns only a part of it."""
         return sorted(self._references(), key=lambda reference: (reference.filename, reference.partition))
 
     def file_references_without_job(self) -> list[FileReference]:
@@ -200,7 +200,7 @@ class TableView:
         return next((row.version for row in rows if row.key == self._layout.job(job, partition)), None)
 
     def claim(self, job: str, partition: str) -> tuple[JobClaim, int] | None:
-        """Return the claim of a job and the version that wrote it, or None if no worker has claimed the job."""
+        """Return the claim of a job and the version that wrote the claim, or None if no worker has claimed the job."""
         key = self._layout.claim(job, partition)
         version = next((row.version for row in self._view.list(key) if row.key == key), None)
         return None if version is None else (msgspec.convert(self._view.get(key), JobClaim), version)
@@ -235,7 +235,8 @@ class TableView:
     def in_range(self, region: Region) -> list[Held]:
         """Return the leaves that overlap a region, in order, then the partitions with references above these leaves.
 
-        The query reads few other rows, because leaves are stored in order, each followed by its references.
+        The leaves are stored in order, and the references of each leaf follow the leaf. So the query reads few other
+        rows.
         """
         leaves = list(self._leaves_by_descent(region) if self.meta.crossed else self._leaves_in_order(region))
         return leaves + self._above(leaves, region)
