@@ -23,7 +23,7 @@ def preview(
     progress: Callable[[int], None] = lambda count: None,
     allow_deletions: bool = False,
 ) -> IngestCounts:
-    """Return the counts that `take` would return for a step. Nothing is written, not even a dead letter.
+    """Return the counts that `take` would return for a step. The function writes nothing, not even a dead letter.
 
     Each record is compared with the present state of the store. So if a step has two copies of a record, both count in
     the same way. Raises Unavailable.

@@ -108,7 +108,8 @@ def _all_pages(source: Source, client: httpx.Client, first: FeedPage) -> Iterato
 def fetch(client: httpx.Client, url: str, headers: dict[str, str]) -> FeedPage:
     """GET a URL and return the answer.
 
-    Raises Unavailable if a retry may succeed, Invalid if no retry will, and LimitExceeded for a body that is too large.
+    Raises Unavailable if a retry may succeed, Invalid if no retry can succeed, and LimitExceeded for a body that is too
+    large.
     """
     import httpx
 

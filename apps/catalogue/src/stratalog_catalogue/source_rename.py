@@ -98,7 +98,7 @@ def _move_records(records: Records, name: str, other: str, progress: Callable[[i
 
 
 def _copy(records: Records, source_id: str, target_id: str, name: str) -> int:
-    """Copy the versions of a record that are not copied yet to another id, and return the number of these versions."""
+    """Copy the remaining versions of a record to another id, and return the number of copied versions."""
     newest = _newest(records, target_id)
     latest, copied = (newest.version, _copied(newest, name)) if newest else (0, 0)
     count = 0

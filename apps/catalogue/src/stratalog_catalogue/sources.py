@@ -33,7 +33,7 @@ Format = Literal["json", "jsonl", "xml", "csv", "rfc822", "file"]
 
 
 class Source(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A source system, or a part of one, with the settings for reading it."""
+    """A source system, or a part of a source system, with the settings for reading its records."""
 
     name: str
     adapter: Literal["folder", "http", "oai"]
@@ -108,7 +108,7 @@ class Source(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     @property
     def scope(self) -> str:
-        """The location and selection that a checkpoint belongs to. If they change, the whole source is read again."""
+        """The location and selection of a checkpoint. After a change of scope, a poll reads the whole source again."""
         if self.adapter != "oai":
             return self.location
         selected = (self.metadata_prefix, self.set, self.since, self.until)

@@ -98,7 +98,7 @@ def create(
     "name",
     default="",
     metavar="NAME",
-    help="The name of the only file at its source.  [default: its path]",
+    help="The file's name at its source, for a single file.  [default: its path]",
 )
 @click.option("--repeat", is_flag=True, help="Ingest content again that the source already had under another name.")
 @click.option("--add-columns", is_flag=True, help="Add the columns that the table lacks.")
