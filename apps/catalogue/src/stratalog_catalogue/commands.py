@@ -84,7 +84,9 @@ def catalogue() -> None:
 @click.option("--set", "part", default="", metavar="NAME", help="OAI-PMH: only this set.")
 @click.option("--since", default="", metavar="DATE", help="OAI-PMH: only records changed at this date or later.")
 @click.option("--until", default="", metavar="DATE", help="OAI-PMH: only records changed at this date or earlier.")
-@click.option("--due", default=3600.0, show_default=True, metavar="SECONDS", help="The time until the next poll is due.")
+@click.option(
+    "--due", default=3600.0, show_default=True, metavar="SECONDS", help="The time until the next poll is due."
+)
 def add(session: Session, source: str, location: str, adapter: str, form: str, transformer: str, **more: Any) -> None:
     """Add a source, or change an existing source. If the store does not exist, create it."""
     app = _module("sources")
