@@ -109,7 +109,7 @@ class Listeners:
     def leave(self, id: str) -> None:
         """Remove a connection. If it showed a state, send the other listeners the states that remain.
 
-        Raises the errors of ports.
+        Raises the errors of the index.
         """
         name = self.name_of(id)
         if name is None:
@@ -188,7 +188,7 @@ class Listeners:
             self._send(name, _shown(left), left, begun)
 
     def _send_to(self, name: Name, message: FromServer, begun: Observation, listener: GatewayListener) -> bool:
-        """Send a message to one listener. If its connection is closed, remove it and return False."""
+        """Send a message to one listener. If the connection is closed, remove the listener and return False."""
         if _is_over(begun):
             return True
         try:
@@ -205,7 +205,7 @@ class Listeners:
         return [listener for listener in listeners if listener.expires_ms > now_ms]
 
     def _end_expired(self, name: Name, listeners: list[GatewayListener], begun: Observation) -> None:
-        """Close expired connections until the time is over. The next call closes the other expired connections."""
+        """Close expired connections until the time since ``begun`` is over. The next call closes the others."""
         now_ms = self._clock.wall_ms()
         for listener in listeners:
             if listener.expires_ms <= now_ms and not _is_over(begun):

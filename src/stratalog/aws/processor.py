@@ -103,7 +103,7 @@ class Processor:
     def _settle(self, messages: Sequence[Message], remaining: Remaining) -> int:
         """Settle the first message, possibly with messages after it, and return the number of settled messages.
 
-        After an error of a port, try again while there is time. A redelivery would count towards the limit of receives.
+        After a temporary error, try again while there is time. A redelivery would count towards the limit of receives.
         """
         retry = Retry(self._clock, self._retry_policy)
         while True:

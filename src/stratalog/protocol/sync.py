@@ -34,7 +34,7 @@ class Cookie(msgspec.Struct, frozen=True):
     """The position of a client's canonical state: a version of a history."""
 
     order: int
-    """Grows with each response that changes the cookie, even after a restore or for another document."""
+    """A number that grows with each response that changes the cookie, even after a restore or for another document."""
 
     origin: str
     """The origin of the document's history. Clients' numbers are valid within one origin. A fork has a new origin."""

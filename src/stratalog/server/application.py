@@ -92,13 +92,14 @@ class ServerLimits(msgspec.Struct, frozen=True, kw_only=True):
     request_decoded_bytes_max: int = REQUEST_DECODED_BYTES_MAX
     body_bytes_in_flight_max: int = BODY_BYTES_IN_FLIGHT_MAX
     body_bytes_of_principal_max: int = BODY_BYTES_OF_PRINCIPAL_MAX
-    """The limits on the memory of request bodies: of one process, and of one principal. A body counts from its arrival
-    to the end of its request."""
+    """The memory limits for request bodies: one limit for the process, and one limit for each principal. A body counts
+    from its arrival to the end of its request."""
 
     decoded_bytes_in_flight_max: int = DECODED_BYTES_IN_FLIGHT_MAX
     decoded_bytes_of_principal_max: int = DECODED_BYTES_OF_PRINCIPAL_MAX
-    """The limits on memory for decoding and applying bodies: of one process, and of one principal. The server refuses a
-    body that needs more than either limit. A push may need more, because the server decodes a large push in parts."""
+    """The memory limits for decoding and applying bodies: one limit for the process, and one limit for each principal.
+    The server refuses a body that needs more than either limit. A push may need more, because the server decodes a
+    large push in parts."""
 
     decoded_wait_seconds_max: float = DECODED_WAIT_SECONDS_MAX
     """The longest wait of a body for decoding memory. After this wait the server refuses the body, and the caller may

@@ -101,7 +101,7 @@ class Audit:
 
 
 def note_refusal(scope: Scope, error: StratalogError, status: int, event: AuditEvent | None = None) -> None:
-    """Store a refusal in ``scope``. `Audit.note` logs it as a security event when the request or connection ends.
+    """Store a refusal in ``scope``. When the request or connection ends, `Audit.note` logs the refusal.
 
     Without ``event`` the status determines the event. If the status has no security event, nothing is stored.
     """

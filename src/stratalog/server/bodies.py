@@ -1,6 +1,6 @@
 """Request and response bodies: JSON for every client, MessagePack for clients that need bytes and speed.
 
-JSON and MessagePack can express the same values. JSON writes bytes as ``{"$bytes": base64}``;
+JSON and MessagePack can express the same values. In JSON, bytes are ``{"$bytes": base64}``.
 `stratalog.protocol.readable` describes this lossless mapping.
 """
 

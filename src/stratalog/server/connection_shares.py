@@ -129,7 +129,7 @@ class CallerConnection:
 
 
 def connection_of(scope: Scope) -> CallerConnection | None:
-    """Return the connection of a request; None if no middleware opened a connection."""
+    """Return the connection of a request, or None if no middleware opened a connection."""
     data: Any = scope
     connection: CallerConnection | None = data.get(_KEY)
     return connection

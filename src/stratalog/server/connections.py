@@ -98,7 +98,7 @@ class Connection:
         self.allocation = allocation
         self.descriptor: int = transport.get_extra_info("socket").fileno()
         self.head_began: float | None = now
-        """The time in seconds, on the event loop's clock, since when the server waits for a request's head, or None."""
+        """The time at which the wait for a request's head began, in seconds of the event loop's clock, or None."""
         self._connections = connections
         self._transport = transport
         self._written_bytes = 0

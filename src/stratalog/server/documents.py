@@ -57,7 +57,7 @@ class Fork(msgspec.Struct, frozen=True):
 
 
 class Target(msgspec.Struct, frozen=True):
-    """The document on which the server runs a fork's mutations. It is in the organisation of the fork."""
+    """The document on which the server runs a fork's mutations. Both are in the same organisation."""
 
     document: str
 

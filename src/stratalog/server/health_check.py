@@ -1,4 +1,4 @@
-"""The check whether the store can be read. The route of the server's health answers with its result."""
+"""The check whether the store can be read. The health route returns the result of this check."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ class HealthCheck:
     """A check whether the store can be read. All callers share one check at a time, which runs on a thread of its own.
 
     A result answers all callers for `HEALTH_REPEATED_SECONDS_MAX`, because anyone may request a check, and a check
-    costs a read. A caller waits for the current check for `HEALTH_ANSWER_SECONDS_MAX`. If the check takes longer, as
-    under load, the caller gets the result of the previous check, if that result is younger than
+    costs a read. A caller waits for the current check for `HEALTH_ANSWER_SECONDS_MAX`. The check may take longer, for
+    example under load. Then the caller gets the previous result, if this result is younger than
     `HEALTH_AGE_SECONDS_MAX`. If the previous result is older, the caller waits for the current check, until
     `HEALTH_AGE_SECONDS_MAX` after the check began.
     """

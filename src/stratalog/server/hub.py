@@ -1,9 +1,9 @@
 """Hub: the listeners of each document in this process, and the messages that report news to them.
 
-A commit of this process pokes the listeners at once. The hub finds commits of other processes by polling: it reads the
-head of each document that has listeners, with one small read for each document. If the store has announcements, another
-process sends a hint with the document's name after a commit. The hub reads the head of this document at once. At most
-one message of each kind waits for a listener: a newer message replaces an older message.
+A commit of this process pokes the listeners at once. The hub finds commits of other processes by polling. A poll reads
+the head of each document that has listeners, with one small read for each document. If the store has announcements,
+another process sends a hint with the document's name after a commit. After a hint, the hub reads the head of the
+document at once. At most one message of each kind waits for a listener: a newer message replaces an older message.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class Listener:
 
         Returns a heartbeat if no message arrives in time, and an empty list after `end`.
 
-        ``seconds`` limits the wait; the default is the interval of heartbeats.
+        ``seconds`` limits the wait. The default is the interval of heartbeats.
         """
         with anyio.move_on_after(self._heartbeat_seconds if seconds is None else seconds):
             await self._wake.wait()
@@ -97,9 +97,9 @@ class Listener:
         return [] if self._ended else frames or [Frame(Heartbeat())]
 
     def show(self, state: Value) -> None:
-        """Show ``state`` of this client to the document's other listeners. If it is None, withdraw the client's state.
+        """Show ``state`` of this client to the document's other listeners.
 
-        Raises LimitExceeded.
+        A ``state`` of None withdraws the client's state. Raises LimitExceeded.
         """
         self._hub.show(self, state)
 
@@ -187,9 +187,9 @@ class Hub:
                 del self._rooms[name]
 
     def show(self, listener: Listener, state: Value) -> None:
-        """Show ``state`` of a listener to its document's other listeners. If it is None, withdraw the listener's state.
+        """Show ``state`` of a listener to its document's other listeners.
 
-        Raises LimitExceeded.
+        A ``state`` of None withdraws the listener's state. Raises LimitExceeded.
         """
         room = listener._room
         if room.presence.show(listener.id, listener.principal, state):

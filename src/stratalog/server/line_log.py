@@ -81,7 +81,7 @@ class LineLog:
         self._file.close()
 
     def _next(self) -> list[bytes] | None:
-        """Return the next line in a list; an empty list if no line comes within `WAKE_SECONDS`; None after `close`."""
+        """Return the next line in a list, an empty list if none comes within `WAKE_SECONDS`, or None after `close`."""
         try:
             line = self._lines.get(timeout=WAKE_SECONDS)
         except queue.Empty:

@@ -51,7 +51,7 @@ class Fact(msgspec.Struct, frozen=True):
 
 
 class AppendRequest(msgspec.Struct, frozen=True):
-    """Events to commit as one entry. With ``expected`` the append fails unless the log is at that version.
+    """Events to commit as one entry. With ``expected`` the append fails unless the log is at the version ``expected``.
 
     An append repeated with the same ``write_id`` and ``expected`` returns the entry that the first append wrote.
     """

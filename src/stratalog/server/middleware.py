@@ -104,8 +104,8 @@ class Middleware:
     async def _admit(self, scope: Scope, receive: Receive, passing: _Passing, connection: CallerConnection) -> Receive:
         """Check the request and return the function that receives its body. Raises Refused.
 
-        A WebSocket counts for its address here. The handler counts its principal and organisation after the check of
-        its token.
+        A WebSocket counts for its address here. After the check of the token, the WebSocket's handler counts the
+        principal and the organisation.
         """
         passing.check_source()
         # Route by the escaped path, so that an escaped slash stays within its name. `decoded_names` unescapes the names

@@ -34,7 +34,7 @@ From `LOADED_SHARE_MIN` on, the process is loaded: the remaining time is too lit
 CALLS_AVERAGED = 8
 """The expected computing time of a call is a moving average over about this many calls of the caller."""
 
-# A bucket does not fall further below zero. Even at the smallest share it returns to zero within
+# No bucket falls further than this below zero. Even at the smallest share, a bucket returns to zero within
 # CALLER_PAUSE_SECONDS_MAX.
 DEBT_SECONDS_MAX = CALLER_PAUSE_SECONDS_MAX * CALLER_COMPUTED_SHARE_MIN
 
@@ -101,7 +101,7 @@ class Paces:
         return before - self._change(caller, -account.expected, now).left
 
     def end(self, caller: Holder, taken: float, seconds: float, now: float) -> None:
-        """Correct the bucket after a call: ``seconds`` is its computing time, ``taken`` the result of `begin`."""
+        """Correct the bucket after a call of ``seconds`` of computing time. ``taken`` is the result of `begin`."""
         if caller[0] != "principal":
             return
         account = self._change(caller, taken - seconds, now)

@@ -179,7 +179,7 @@ class Supervisor:
                 self._flush(member)
 
     def _flush(self, member: _Member) -> None:
-        """Send the bytes that a process accepts now. Kill a process with too many unsent bytes: it is started again."""
+        """Send the bytes that a process accepts now. Kill a process with too many unsent bytes, so that it restarts."""
         assert member.stream is not None
         with suppress(OSError):  # if the process has ended, the next read finds the end of its stream
             del member.unsent[: member.stream.send(member.unsent)]
@@ -210,7 +210,7 @@ class Supervisor:
         return status
 
     def _seconds_to_next_step(self) -> float | None:
-        """Return the seconds until a process must be started or may have ended, or None if no process is ending."""
+        """Return the seconds until a process must be started or may have ended, or None while all processes run."""
         pauses = [self._seconds_to_start(member) for member in self._members if member.process is None]
         ending = [REAP_SECONDS for member in self._members if member.process is not None and member.stream is None]
         return max(0.0, min(pauses + ending)) if pauses or ending else None

@@ -25,7 +25,7 @@ PARTS = "parts"
 
 
 class RawArguments:
-    """A mutation's arguments, still encoded. ``decoded_bytes`` bounds the memory that they take when decoded."""
+    """A mutation's arguments, still encoded. ``decoded_bytes`` bounds the memory of the decoded arguments."""
 
     __slots__ = ("_decode", "_raw", "decoded_bytes")
 

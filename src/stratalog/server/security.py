@@ -32,7 +32,7 @@ __all__ = [
 ]
 
 Action = Literal["list", "read", "write", "create", "delete", "read-record", "write-record", "usage", "metrics"]
-"""The actions that `authorize` decides. Documents and logs have the first five actions. The next two are of records.
+"""The actions that `authorize` decides. The first five apply to documents and logs, the next two to records.
 
 ``usage`` reads the stored amounts of an organisation and its quotas."""
 

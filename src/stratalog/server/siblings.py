@@ -40,7 +40,7 @@ class Started(msgspec.Struct, frozen=True, tag="started"):
 
 
 class Ended(msgspec.Struct, frozen=True, tag="ended"):
-    """The supervisor reports that a process has ended, and with it the presence of its connections."""
+    """The supervisor reports that a process has ended. The presence of the process's connections ends too."""
 
     process: int
 

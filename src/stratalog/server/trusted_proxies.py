@@ -1,7 +1,7 @@
 """Trusted proxies: the peers whose `X-Forwarded-For` names the caller. The server ignores this header of other peers.
 
 Each proxy appends its caller's address at the right of the header. So the server reads the list from the right, as long
-as the address that added an entry is trusted. The server does not read `Forwarded` (RFC 7239): a proxy that writes one
+as the address that added an entry is trusted. The server does not read `Forwarded` (RFC 7239). A proxy that writes one
 of the two headers forwards the other header as its caller wrote it. See `docs/decisions/0047-*`.
 """
 

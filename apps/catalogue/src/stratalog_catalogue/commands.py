@@ -69,7 +69,7 @@ def catalogue() -> None:
 )
 @click.option("--next", "next_page", default="", metavar="FIELD", help="The field in which a page names the next page.")
 @click.option(
-    "--complete", is_flag=True, help="Each file or response is the complete state: missing records are deleted."
+    "--complete", is_flag=True, help="Each file or response is the complete state. A poll deletes missing records."
 )
 @click.option("--encoding", default="", help="The encoding of text that is not UTF-8 and declares no encoding.")
 @click.option(
@@ -184,7 +184,7 @@ def ingest(session: Session, source: str, files: tuple[str, ...], dry_run: bool)
 @command("reprocess", example="stratalog catalogue reprocess acme --processes 2")
 @of_organisation
 @of_sources
-@click.option("--changed", is_flag=True, help="Only works that are out of date.")
+@click.option("--changed", is_flag=True, help="Make only works that are out of date.")
 @click.option("--processes", default=1, show_default=True, type=click.IntRange(1, 64), help="The number of processes.")
 @click.option("--anew", is_flag=True, help="Start from the beginning, even if an earlier run was interrupted.")
 def reprocess(
@@ -211,7 +211,7 @@ def reprocess(
 @of_organisation
 @of_sources
 def redrive(session: Session, organisation: str, sources: tuple[str, ...]) -> None:
-    """Retry dead letters. The exit code is 1 if some remain."""
+    """Retry dead letters. The exit code is 1 if dead letters remain."""
     letters = list(_module("redrive").redrive(session.open(), organisation, _connect, sources=sources))
     rows = ((letter, [letter.id, "resolved" if letter.resolved else "dead", letter.reason]) for letter in letters)
     session.answer_list(rows, "no dead letters")
@@ -222,7 +222,7 @@ def redrive(session: Session, organisation: str, sources: tuple[str, ...]) -> No
 @command("stats", example="stratalog catalogue stats acme")
 @of_organisation
 def stats(session: Session, organisation: str) -> None:
-    """Count records by source, format and kind, as of the last scan, and the present dead letters."""
+    """Count the records of the last scan by source, format and kind. Also count the present dead letters."""
     catalogue_stats = _module("summary").read_stats(session.open().records(organisation))
     if session.json:
         session.answer(catalogue_stats, "")

@@ -222,7 +222,7 @@ def _validators(answer: FeedPage) -> Checkpoint:
 def _time_of(answer: FeedPage) -> int:
     """Return the feed's time: its Last-Modified, else its Date. Raises Invalid if neither is valid.
 
-    Without a time it is unknown whether the feed's records are newer than the stored records.
+    Without a time the ingest cannot decide whether the feed's records are newer than the stored records.
     """
     refused: Invalid | None = None
     for header in ("last-modified", "date"):

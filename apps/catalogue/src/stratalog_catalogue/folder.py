@@ -109,7 +109,7 @@ def _mirror(
     unchanged: dict[str, Remembered],
     looked_ms: int,
 ) -> Iterator[Step]:
-    """Yield a folder in which each file is a record, as one complete state: a missing file is a deleted record.
+    """Yield one complete state of a folder in which each file is a record. A missing file is a deleted record.
 
     The ingest ignores a deletion that is older than its record. So the time of a state with missing files is later than
     the times of the last state and of the missing files. A file that returns with its old time gets a time after its

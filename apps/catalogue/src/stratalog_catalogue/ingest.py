@@ -1,4 +1,4 @@
-"""Ingest of records. It stores newer records, discards stale or equal records, and makes failures dead letters."""
+"""Ingest of records: store newer records, discard stale or equal records, and make dead letters of failures."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class IngestFailure(msgspec.Struct, frozen=True, kw_only=True):
     time_ms: int = 0
     changed_only: bool = False
     version: int = 0
-    """In the letter of a work: the version of the source's record that could not become a work."""
+    """In the dead letter of a work, the version of the record from which no work could be made."""
 
     transformer: str = ""
     document: bool = False

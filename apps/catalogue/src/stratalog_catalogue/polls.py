@@ -110,9 +110,9 @@ def poll_source(
 ) -> Polled:
     """Poll a source and return the outcome.
 
-    If a step fails because the source or the store is unavailable, the poll is retried from the newest checkpoint, with
-    at most `CATALOGUE_POLL_TRIES_MAX` tries from one checkpoint. Raises Unavailable if the store is unavailable when
-    the poll counts the failure.
+    If the source or the store is unavailable, the function tries again from the newest checkpoint. It makes at most
+    `CATALOGUE_POLL_TRIES_MAX` tries from one checkpoint. Raises Unavailable if the store is unavailable when the poll
+    counts the failure.
 
     If a complete state lacks too many records, the poll deletes no record unless ``allow_deletions`` is True, and the
     next poll reads the state again. A failed poll counts as a failure of the source. Repeated failures make the source

@@ -1,4 +1,4 @@
-"""Redrive of dead letters. A record is read from its letter, a work is made again, or a source is polled again."""
+"""Redrive of dead letters. A redrive reads a record from its letter, makes a work again, or polls a source again."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Redriven(msgspec.Struct, frozen=True):
 def redrive(store: Store, organisation: str, connect: Connect, *, sources: tuple[str, ...] = ()) -> Iterator[Redriven]:
     """Retry each dead letter of these sources, or of all sources, and yield each outcome.
 
-    Letters of other programs in the organisation are left out.
+    The function skips letters of other programs in the organisation.
     """
     records = store.records(organisation)
     polled: set[str] = set()

@@ -1,4 +1,4 @@
-"""The command that serves a catalogue to browsers. It imports the packages of the server extra only when it runs."""
+"""The command that serves a catalogue to browsers. Only a run of the command imports packages of the server extra."""
 
 from __future__ import annotations
 

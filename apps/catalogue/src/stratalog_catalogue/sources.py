@@ -63,7 +63,7 @@ class Source(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """In JSON and XML, the field with the next page's URL. By default, the answer's `Link` header has the URL."""
 
     complete: bool = False
-    """Whether each file or answer is the source's complete state. Records that the state lacks are then deleted."""
+    """Whether each file or answer is the source's complete state. If so, a poll deletes records that a state lacks."""
 
     encoding: str = ""
     """The encoding of text that is not UTF-8, if neither a byte order mark nor the document names the encoding."""
@@ -74,13 +74,13 @@ class Source(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     metadata_prefix: str = "oai_dc"
     set: str = ""
     since: str = ""
-    """For OAI-PMH: harvest only records changed at this time or later.
+    """A harvest of OAI-PMH gets only records changed at this time or later.
 
     The time is a UTC day or second in the protocol's format.
     """
 
     until: str = ""
-    """For OAI-PMH: harvest only records changed at this time or earlier."""
+    """A harvest of OAI-PMH gets only records changed at this time or earlier."""
 
     every_seconds: float = 3600.0
     paused: bool = False

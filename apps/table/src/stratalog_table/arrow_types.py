@@ -149,7 +149,7 @@ def columns_of(schema: Schema, rows: pa.Schema) -> tuple[ValueColumn, ...]:
 def fitted(rows: pa.Table, wanted: pa.Schema) -> pa.Table:
     """Return rows with exactly the columns and types of ``wanted``. No value changes. A missing column becomes nulls.
 
-    Raises Invalid for a column with values that the wanted type cannot hold.
+    Raises Invalid for a column with values that the wanted type cannot represent.
     """
     arrays = []
     for field in wanted:

@@ -36,13 +36,13 @@ class Verdict(Enum):
     """Remove only the name from the table: another table deletes the file, or the name does not name a data file."""
 
     RETAIN = "retain"
-    """Keep name and file and decide again later: a relative may need the file, or the owner of the file is unknown."""
+    """Keep the name and the file: a relative may need the file, or the file's owner is unknown. Decide again later."""
 
 
 class FileRights:
     """The rights of one table to delete data files. The constructor reads the views of the table's relatives once.
 
-    Creating the rights enters the table in the folder's register. Raises DataFolderTaken if the files belong to the
+    The constructor also enters the table in the folder's register. Raises DataFolderTaken if the files belong to the
     table in another store.
     """
 

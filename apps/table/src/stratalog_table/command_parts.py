@@ -72,7 +72,7 @@ def value_column(text: str) -> Any:
 
 
 def _typed(text: str, read: Any, types: str) -> tuple[str, Any]:
-    """Parse NAME:TYPE. The name and the type may contain colons: the last colon before a valid type separates them."""
+    """Parse NAME:TYPE. Both parts may contain colons. The last colon that a valid type follows separates them."""
     parts = text.split(":")
     for position in range(len(parts) - 1, 0, -1):
         with suppress(Invalid):

@@ -102,7 +102,7 @@ def create(
 )
 @click.option("--repeat", is_flag=True, help="Ingest content again that the source already had under another name.")
 @click.option("--add-columns", is_flag=True, help="Add the columns that the table lacks.")
-@click.option("--widen", is_flag=True, help="Widen columns to types that also hold the files' values.")
+@click.option("--widen", is_flag=True, help="Widen columns to types that can also represent the files' values.")
 def ingest(
     session: Session,
     table: str,
@@ -142,7 +142,7 @@ def ingest(
 
 @command("scan", example="stratalog table scan acme/events --from 100 --to 200 --output found.parquet")
 @of_table
-@click.option("--from", "low", metavar="KEY", help="The first key of the first column.")
+@click.option("--from", "low", metavar="KEY", help="The first key of the range, in the first key column.")
 @click.option("--to", "high", metavar="KEY", help="The first key after the range.")
 @click.option("--at", type=int, metavar="VERSION", help="The version to read.  [default: the newest]")
 @click.option(
@@ -187,7 +187,7 @@ def scan(
 @command("show", example="stratalog table show acme/events")
 @of_table
 def show(session: Session, table: str) -> None:
-    """List the leaves in order, then the split partitions that still hold references, with their files and rows."""
+    """List the leaves in order, then the split partitions that still have references, with their files and rows."""
     opened = opened_table(session, table)
     view = opened.at()
     schema = view.meta.schema

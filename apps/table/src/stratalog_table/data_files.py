@@ -59,7 +59,7 @@ class DataFiles:
         self.schema = schema
         self.folder = folder
         self.rows_schema = None if columns is None else arrow_schema(schema, columns)
-        """The columns of the table's rows. None if the table declares no columns, so that each file has its own."""
+        """The columns of the table's rows. None if the table declares no columns and each file has its own."""
 
         self._require_owner = require_owner
         self._is_owner = False

@@ -118,7 +118,7 @@ class DataFolder:
         return all(self.is_vacant(info.path) for info in infos)
 
     def remove_empty(self, below: str) -> None:
-        """Remove the subfolder ``below`` (the folder itself for "") and the folders in it, as far as they are empty.
+        """Remove each empty folder in the subfolder ``below``, and ``below`` itself. "" is the folder itself.
 
         On an object store, do nothing.
         """

@@ -170,8 +170,8 @@ def _sample(data_files: DataFiles, held: Held, filename: str, dimension: int) ->
 def _median(data_files: DataFiles, held: Held, dimension: int, sample: list[tuple[str, int]]) -> Key | None:
     """Return the first usable key at or above the median of a sorted sample, weighted by rows, or None.
 
-    A key is usable if it is short enough for an edge, and if a sampled key is below it: a split at the lowest key would
-    make an empty leaf.
+    A usable key is short enough for an edge, and is above the lowest sampled key. A split at the lowest key would make
+    an empty leaf.
     """
     left = sum(weight for _, weight in sample) / 2
     low = held.region[dimension][0]
@@ -214,7 +214,7 @@ def _lies_in(held: Held, region: Region, id: str) -> bool:
 
 
 def _is_committed(act: Callable[[], object]) -> bool:
-    """Run a transaction and return whether it was committed. When it is refused, another process did the work first."""
+    """Run a transaction and return whether it was committed. After a refusal, another process did the work first."""
     try:
         act()
     except TransactionRefused:

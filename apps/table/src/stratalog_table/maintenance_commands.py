@@ -94,7 +94,7 @@ def maintain(
 @of_table
 @click.option("--retry", is_flag=True, help="Read the files again, and release the readable files.")
 def damaged(session: Session, table: str, retry: bool) -> None:
-    """List the data files that maintenance could not read and has set aside. They stay in the table."""
+    """List the data files that maintenance could not read and has set aside. These files stay in the table."""
     opened = opened_table(session, table)
     if retry:
         count = module("maintenance").retry_damaged(opened, module("rows").data_files_of(opened))
@@ -120,7 +120,7 @@ def jobs(session: Session, table: str) -> None:
 @click.argument("job")
 @click.option("--partition", required=True, metavar="ID", help="The job's partition, as `table jobs` shows it.")
 def cancel(session: Session, table: str, job: str, partition: str) -> None:
-    """Cancel a merge job, so that another job can merge its files. The commit of the job's worker is then refused."""
+    """Cancel a merge job, so that another job can merge its files. The table refuses the commit of the job's worker."""
     opened = opened_table(session, table)
     version = opened.cancel_job(job, partition)
     session.answer({"table": table, "job": job, "version": version}, f"cancelled {job}, version {version}")

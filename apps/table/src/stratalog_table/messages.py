@@ -1,6 +1,6 @@
 """The failures of transactions: the exact texts, and the kind by which a program distinguishes them.
 
-The docstring of each function states the cause of the failure, and in brackets the transactions that can fail so.
+The docstring of each function states the cause of a failure, and in brackets the transactions that can fail with it.
 """
 
 from __future__ import annotations

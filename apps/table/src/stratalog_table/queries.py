@@ -108,7 +108,7 @@ class TableView:
         return None if row is None else reference_from(partition, filename, row)
 
     def file_references(self) -> list[FileReference]:
-        """Return all references. The list is as long as the table is large: `in_range` returns only a part of it."""
+        """Return all references. The list grows with the table. `in_range` returns those of a range of keys."""
         return sorted(self._references(), key=lambda reference: (reference.filename, reference.partition))
 
     def file_references_without_job(self) -> list[FileReference]:
@@ -147,12 +147,12 @@ class TableView:
                 yield _after_slash(row.key)
 
     def source_file(self, source: str, name: str) -> SourceFile | None:
-        """Return a file that a source brought, or None."""
+        """Return a file of a source by its name, or None if the table has no rows of the file."""
         row = self._view.get(source_key(self.meta, source, name))
         return None if row is None else msgspec.convert(row, SourceFile)
 
     def content_name(self, source: str, content: str) -> str | None:
-        """Return the name under which a source first brought the content of this hash, or None."""
+        """Return the name of the source's first file with the content of this hash, or None."""
         name: str | None = self._view.get(content_key(self.meta, source, content))
         return name
 

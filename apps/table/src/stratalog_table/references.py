@@ -1,7 +1,7 @@
-"""Transactions on files and their references, as mutators: a transaction takes effect whole or is rejected whole.
+"""Transactions on files and their references, as mutators. A transaction takes full effect or is rejected.
 
-Within a transaction each request sees the effects of the requests before it. So a transaction that assigns a reference
-to two jobs, splits a reference twice, or adds a file twice fails the same checks as two such transactions.
+Within a transaction each request sees the effects of the earlier requests. So a transaction that assigns a reference
+twice, splits a reference twice or adds a file twice fails the same checks as two transactions.
 """
 
 from __future__ import annotations

@@ -154,7 +154,7 @@ class Table:
         return self._commit("add_files", AddFiles(tuple(new), job=job, **details), weight) if new else None
 
     def assign_job_ids(self, requests: Sequence[Assignment]) -> int | None:
-        """Assign references to jobs: all of them, or none."""
+        """Assign either all these references to jobs, or none of them."""
         wanted = tuple(request for request in requests if request.filenames)
         weight = sum(len(request.filenames) for request in wanted)
         return self._commit("assign_job_ids", AssignJobIds(wanted), weight) if wanted else None
@@ -168,17 +168,17 @@ class Table:
         return self._each(requests) if requests else None
 
     def split_file_references(self, requests: Sequence[Split]) -> int | None:
-        """Move references to partitions below: all of them, or none."""
+        """Move either all these references to partitions below, or none of them."""
         weight = sum(1 + len(request.references) for request in requests)
         wanted = SplitFileReferences(tuple(requests))
         return self._commit("split_file_references", wanted, weight) if requests else None
 
     def delete_files(self, filenames: Sequence[str]) -> int | None:
-        """Stop tracking files without references: all of them, or none."""
+        """Stop tracking either all these files, which have no references, or none of them."""
         return self._commit("delete_files", Filenames(tuple(filenames)), len(filenames)) if filenames else None
 
     def collect_files(self, filenames: Sequence[str]) -> int | None:
-        """Declare untracked files to be garbage, before they are deleted: all of them, or none."""
+        """Declare either all these untracked files to be garbage, or none of them. The caller then deletes them."""
         return self._commit("collect_files", Filenames(tuple(filenames)), len(filenames)) if filenames else None
 
     def clear_files(self) -> int:

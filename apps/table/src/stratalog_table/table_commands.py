@@ -24,7 +24,7 @@ __all__ = ["adopt", "alter", "clear", "columns", "delete"]
 @of_table
 @click.option("--add", multiple=True, metavar="NAME:TYPE", help="A new column, which is empty in existing rows.")
 @click.option(
-    "--widen", multiple=True, metavar="NAME:TYPE", help="A column and its wider type, which holds all present values."
+    "--widen", multiple=True, metavar="NAME:TYPE", help="A column and its wider type, which fits all present values."
 )
 @of_retention_days
 def alter(

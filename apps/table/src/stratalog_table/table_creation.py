@@ -91,7 +91,7 @@ def is_unfinished(document: Document) -> bool:
 
 
 def delete_unfinished(table: Table, urls: Iterable[str] = ()) -> None:
-    """Delete the log of an unfinished creation, and its entries in the registers of its folders of data files.
+    """Delete the log of an unfinished creation, and the table's entries in the registers of data folders.
 
     The log names the folder only if a transaction was rejected. ``urls`` are other folders that may have an entry. The
     log is deleted last, so an interrupted deletion can be repeated. Raises Conflict if the log has other content.

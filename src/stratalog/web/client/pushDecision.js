@@ -27,7 +27,8 @@ const REFUSALS = new Set(["collected", "wrong-group"]);
  *
  * `committed` has pairs of mutation and outcome, and is empty if the server `queued` the push. At most one of these
  * three properties is set:
- * - `resendFrom`: the server has no mutation from this id on. The client sends its mutations again from this id on.
+ * - `resendFrom`: the server lacks the mutation with this id and all later mutations. The client sends these mutations
+ *   again.
  * - `isBehind`: the server has fewer mutations than it had confirmed, as after a restore, or is another server. The
  *   client pulls, which raises the server's numbers, and pushes again. If the server is then still behind, the client
  *   continues under another id.

@@ -10,8 +10,8 @@ import { canonical, compare, same } from "./values.js";
 const SETTLED_HANDLES_MAX = 1000;
 
 /**
- * The handle of one mutation. `status` is pending or queued, and then applied, rejected or unknown. Applied becomes
- * lost if the server goes back to a history without the mutation, as after a restore.
+ * The handle of one mutation. `status` is pending or queued, and then applied, rejected or unknown. The status applied
+ * becomes lost if the server goes back to a history without the mutation, for example after a restore.
  */
 export class Pending {
   status = "pending";
@@ -176,7 +176,8 @@ export class Replica {
     if (this.#applied.size > SETTLED_HANDLES_MAX) this.#applied.delete(this.#applied.keys().next().value);
   }
 
-  // The optimistic values of the keys whose canonical value may change, or that a pending mutation has changed.
+  // Return the optimistic values of the keys whose canonical value may change, and of the keys that a pending mutation
+  // has changed.
   #optimisticValues(patch) {
     const touched = patch.flatMap(({ op, key }) => (op === "clear" ? this.local.state.keys() : [key]));
     const keys = new Set([...touched, ...this.#draft.changes.keys()]);

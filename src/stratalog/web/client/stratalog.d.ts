@@ -14,7 +14,7 @@ export interface Draft {
   keys(prefix?: string): string[];
 }
 
-/** Depends only on its arguments: it uses no clock, no random numbers and no network. */
+/** A mutator depends only on its arguments: it uses no clock, no random numbers and no network. */
 export type Mutator = (draft: Draft, args: any) => void;
 export type Mutators = Readonly<Record<string, Mutator>>;
 
@@ -86,7 +86,7 @@ export interface Options {
 export function connect(url: string | URL, options?: Options): Promise<Client>;
 
 export interface Client {
-  /** The current client id, as in the history. The id changes when the client has to continue under another id. */
+  /** The client id in the document's history. The id changes when the client has to continue under another id. */
   readonly id: string;
   /** The version of the canonical state, or 0 before the first pull. */
   readonly version: number;

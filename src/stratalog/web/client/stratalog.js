@@ -85,7 +85,7 @@ export class Client extends Replica {
     return this.#running;
   }
 
-  /** The client id, as in the document's history. The id changes when the client must continue under another id. */
+  /** The client id in the document's history. The id changes when the client must continue under another id. */
   get id() {
     return this.local.client;
   }
