@@ -1,4 +1,4 @@
-"""Handlers for AWS Lambda functions that share a store. Each cold start imports these modules, which must import fast.
+"""Handlers for AWS Lambda functions that share a store. Each cold start imports these modules, so they must load fast.
 
 Modules
 -------

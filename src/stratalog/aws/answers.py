@@ -1,8 +1,8 @@
 """Responses in the form that Lambda passes to a gateway: one JSON object of at most 6 MB with the body in base64.
 
-A body that would be too large is compressed if the client accepts zstd or gzip. Every other body is sent uncompressed,
-as the server sends all bodies. If a body contains a secret and also text that an attacker chose, the compressed length
-of the body can reveal the secret.
+The handler compresses a body that would be too large, if the client accepts zstd or gzip. The handler sends every other
+body uncompressed, like the server. If a body contains a secret and also text that an attacker chose, the compressed
+length of the body can reveal the secret.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from stratalog.server.pages import OWN_CONNECTIONS
 
 __all__ = ["GatewayAnswer", "packing_of"]
 
-TOO_LARGE = "the response is too large for a function: request less at once, by a range or a limit, or use a server"
+TOO_LARGE = "the response is too large for a function: request a smaller range or a lower limit, or use a server"
 TOO_LARGE_PLAIN = f"{TOO_LARGE}; or accept zstd or gzip"
 GZIP_WINDOW = 31  # makes zlib write the gzip format
 # The headers that describe the body. An error that replaces the body must not keep them.
@@ -50,7 +50,7 @@ class GatewayAnswer:
         self._packer: Any = None
 
     def add(self, piece: bytes) -> None:
-        """Append a piece of the body. Raises LimitExceeded: call `refuse`."""
+        """Append a piece of the body. After LimitExceeded, call `refuse`."""
         self._size += len(piece)
         self._body += piece if self._packer is None else self._packer.compress(piece)
         if (
@@ -64,7 +64,7 @@ class GatewayAnswer:
         self._check()
 
     def end(self) -> None:
-        """Finish the body after its last piece. Raises LimitExceeded: call `refuse`."""
+        """Finish the body after its last piece. After LimitExceeded, call `refuse`."""
         if self._packer is None:
             return
         self._body += self._packer.flush()

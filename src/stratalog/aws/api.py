@@ -1,7 +1,7 @@
 """The handler of an HTTP API: it passes each event, in payload format 2.0, as a request to the server's application.
 
-The application runs without its lifespan, which would start a watch over live connections: a function has no live
-connections. A function returns a response in one piece (`answers.py`), so event streams are refused.
+A function has no live connections. So the application runs without its lifespan, which would start a watch over live
+connections. A function returns a response in one piece (`answers.py`), so the handler refuses event streams.
 
 “AWS Lambda proxy integrations for HTTP APIs” in the Amazon API Gateway Developer Guide describes the event's fields.
 """
@@ -142,8 +142,9 @@ def _raw_path(event: Mapping[str, Any], headers: Mapping[str, str]) -> str:
     """Return the escaped path as the client sent it.
 
     An HTTP API unescapes the path, so an escaped slash in a name becomes a separator. A client may therefore repeat its
-    escaped path in a header. The function uses the header only if it unescapes to the gateway's path. So the header can
-    only change how the path is split into names. The header cannot lead to a path that the gateway did not authorise.
+    escaped path in a header. The function uses the header only if the unescaped header equals the gateway's path. So
+    the header can only change how the path is split into names. The header cannot lead to a path that the gateway did
+    not authorise.
     """
     path: str = event["rawPath"]
     stage = f"/{event['requestContext'].get('stage', '')}"

@@ -1,7 +1,8 @@
 """The container: the store and application that a Lambda execution environment opens once and keeps between calls.
 
 Lambda may freeze the process for hours between two calls, so no code here relies on timers. The observation rule limits
-how long an earlier read is trusted. A network connection that was closed meanwhile counts as a lost answer.
+how long the process trusts an earlier read. If a network connection was closed meanwhile, the next request on this
+connection has an unknown outcome.
 """
 
 from __future__ import annotations
@@ -34,9 +35,9 @@ class Container:
     MODULE:NAME. Without an application the function serves the built-in mutators, and only to callers on the machine
     itself. If ``STRATALOG_QUEUED`` is not empty, every push goes through the queue. ``STRATALOG_SOCKETS`` is the URL of
     the WebSocket API's stage, ``https://…``. ``STRATALOG_LIVE`` is the address to which clients connect, ``wss://…``,
-    if it differs from that stage's address.
-    ``STRATALOG_ORIGINS`` lists web origins, separated by spaces, that may call in addition to the application's own.
-    ``STRATALOG_SETTINGS`` contains settings of the log, the server, the worker and quotas, as JSON.
+    if it differs from the stage's address. ``STRATALOG_ORIGINS`` lists web origins, separated by spaces, in addition to
+    the application's own origins. ``STRATALOG_SETTINGS`` contains settings of the log, the server, the worker and
+    quotas, as JSON.
 
     Raises Invalid if a variable is missing or invalid, and the errors of `open_store`.
     """
@@ -66,7 +67,7 @@ class Container:
         self.sockets: str = environment.get("STRATALOG_SOCKETS", "").rstrip("/")
         own = "ws" + self.sockets.removeprefix("http") if self.sockets else ""
         self.live_address: str = environment.get("STRATALOG_LIVE", "") or own
-        """The address where clients connect for live hints; empty without a WebSocket API."""
+        """The address where clients connect for live hints, or an empty text without a WebSocket API."""
 
         self._news: dict[tuple[str, str], int] = {}
 

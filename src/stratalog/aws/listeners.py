@@ -92,9 +92,9 @@ class Listeners:
         self._clock = environment.clock
 
     def join(self, id: str, organisation: str, name: str, expires_ms: int | None) -> None:
-        """Add a connection to the listeners of a document until it expires. Raises Forbidden if it was added before.
+        """Add a connection to the listeners of a document. Raises Forbidden if the connection was added before.
 
-        ``expires_ms`` is the expiry time of the connection's principal, or None. The connection expires at that time,
+        ``expires_ms`` is the expiry time of the connection's principal, or None. The connection expires at this time,
         but at the latest after `GATEWAY_CONNECTION_SECONDS_MAX`.
         """
         latest_ms = self._clock.wall_ms() + GATEWAY_CONNECTION_SECONDS_MAX * 1000
@@ -109,7 +109,7 @@ class Listeners:
     def leave(self, id: str) -> None:
         """Remove a connection. If it showed a state, send the other listeners the states that remain.
 
-        Raises the errors of ports.
+        Raises the errors of the index.
         """
         name = self.name_of(id)
         if name is None:
@@ -120,7 +120,7 @@ class Listeners:
             self._send_shown(name)
 
     def show(self, id: str, state: Value) -> None:
-        """Show a connection's state to the other listeners; None shows no state. Raises LimitExceeded, Forbidden."""
+        """Show a connection's state to the other listeners, or no state for None. Raises LimitExceeded, Forbidden."""
         size = len(encode(state))
         if size > PRESENCE_BYTES_MAX:
             raise LimitExceeded("the presence of a client is too large", value=size, limit=PRESENCE_BYTES_MAX)
@@ -148,12 +148,14 @@ class Listeners:
         return None if item is None else (str(item.attributes["o"]), str(item.attributes["d"]))
 
     def announce(self, organisation: str, name: str, message: FromServer, begun: Observation | None = None) -> None:
-        """Send a message to all listeners in reach, and remove the closed listeners. Raises no StratalogError.
+        """Send a message to all reachable listeners, and remove the closed listeners. Raises no StratalogError.
 
-        A caller that makes several announcements gives all of them its ``begun``, so that they share the time of one.
+        A caller of several announcements passes the same ``begun`` to all calls. So together the calls take at most the
+        time of one announcement.
         """
         try:
-            # An eventually consistent read costs half as much. A listener that it misses has just joined, and pulls.
+            # An eventually consistent read costs half as much. It may miss a listener that has just joined, and that
+            # pulls anyway.
             self._notify((organisation, name), message, begun or Observation(self._clock), consistent=False)
         except StratalogError as exc:
             _log.warning("the listeners of %s/%s were not notified: %s", organisation, name, exc)
@@ -164,7 +166,7 @@ class Listeners:
     def _notify(self, name: Name, message: FromServer | None, begun: Observation, *, consistent: bool) -> None:
         """Send a message to the listeners, or for None the states that they show. Then close expired connections.
 
-        All this begins nothing new once `ANNOUNCE_SECONDS_MAX` have passed since ``begun``.
+        The method begins no request later than `ANNOUNCE_SECONDS_MAX` after ``begun``.
         """
         if _is_over(begun):
             return
@@ -174,7 +176,7 @@ class Listeners:
         self._end_expired(name, listeners, begun)
 
     def _send(self, name: Name, message: FromServer, living: list[GatewayListener], begun: Observation) -> None:
-        """Send a message to the listeners. If a closed listener showed a state, send the others the new states."""
+        """Send a message to the listeners. If a closed listener showed a state, send the new states to the others."""
         send = partial(self._send_to, name, message, begun)
         if len(living) < 2:
             stays = [send(listener) for listener in living]
@@ -186,7 +188,7 @@ class Listeners:
             self._send(name, _shown(left), left, begun)
 
     def _send_to(self, name: Name, message: FromServer, begun: Observation, listener: GatewayListener) -> bool:
-        """Send a message to one listener. If its connection is closed, remove it and return False."""
+        """Send a message to one listener. If the connection is closed, remove the listener and return False."""
         if _is_over(begun):
             return True
         try:
@@ -203,7 +205,7 @@ class Listeners:
         return [listener for listener in listeners if listener.expires_ms > now_ms]
 
     def _end_expired(self, name: Name, listeners: list[GatewayListener], begun: Observation) -> None:
-        """Close expired connections until the time is over. The next call closes the other expired connections."""
+        """Close expired connections until the time since ``begun`` is over. The next call closes the others."""
         now_ms = self._clock.wall_ms()
         for listener in listeners:
             if listener.expires_ms <= now_ms and not _is_over(begun):

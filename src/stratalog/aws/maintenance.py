@@ -25,7 +25,7 @@ def handler(event: object, context: Any) -> dict[str, Any]:
     """Run one maintenance pass: the entry point for Lambda.
 
     ``STRATALOG_POLICY`` is the policy as JSON. Without a policy, the pass deletes only unreachable data. Raises
-    Unavailable after the pass if any part of it failed, so that the function's alarm goes off.
+    Unavailable after the pass if a part of the pass failed, so that the function's alarm goes off.
     """
     policy = read_policy(os.environ.get("STRATALOG_POLICY") or "{}")
     seconds = max(0.0, context.get_remaining_time_in_millis() / 1000 - END_SECONDS)

@@ -61,7 +61,7 @@ class Processor:
 
     @cached_property
     def _queue(self) -> SqsQueue:
-        """The queue, opened at the first use: opening takes two requests, and longer than settling a message."""
+        """The queue, opened at the first use. Opening takes two requests, and more time than settling a message."""
         queue = self._container.store.queue
         if not isinstance(queue, SqsQueue):
             raise Invalid("the handler of SQS events needs a store on AWS")
@@ -101,9 +101,9 @@ class Processor:
         return ()
 
     def _settle(self, messages: Sequence[Message], remaining: Remaining) -> int:
-        """Settle the first message, possibly with messages after it, and return how many were settled.
+        """Settle the first message, possibly with messages after it, and return the number of settled messages.
 
-        After an error of a port, try again while there is time. A redelivery would count towards the limit of receives.
+        After a temporary error, try again while there is time. A redelivery would count towards the limit of receives.
         """
         retry = Retry(self._clock, self._retry_policy)
         while True:
@@ -137,7 +137,7 @@ class Processor:
         return again_seconds(message, self._settings.failure_seconds_max)
 
     def _give_back(self, messages: Sequence[Message], after_seconds: float) -> Sequence[Message]:
-        """Release and return the messages, the last first, so that no message is redelivered before an earlier one."""
+        """Release the messages in reverse order, so that no message overtakes an earlier message. Return them."""
         for message in reversed(messages):
             with suppress(StratalogError):
                 self._queue.release(message, after_seconds=after_seconds)

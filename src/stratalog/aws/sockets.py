@@ -46,7 +46,7 @@ def _sockets() -> Sockets:
 
 
 class Sockets:
-    """The WebSocket side of one container. Lambda passes one event at a time."""
+    """The WebSocket connections of one container. Lambda passes one event at a time."""
 
     def __init__(self, opened: Container) -> None:
         self._container = opened
@@ -75,7 +75,7 @@ class Sockets:
         try:
             self._hear(id, event.get("body") or "")
         except StratalogError:
-            # The gateway closes with its own code, so the reason cannot be sent to the client.
+            # The gateway closes the connection with its own code, so the client does not get the reason.
             self._container.listeners.connections.close(id)
         return ANSWERED
 
@@ -118,7 +118,7 @@ class Sockets:
         log = self._container.store.log(organisation, name)
         listeners = self._container.listeners
         listeners.join(id, organisation, name, expires_ms)
-        # Read the head after the join, so that a commit in between is either in the head or announced.
+        # Read the head after the join. So a concurrent commit is in the head, or its announcement finds this listener.
         if not listeners.connections.post(id, Ready(id, log.head().version, SILENCE_SECONDS)):
             # The client has disconnected, and its DISCONNECT event may have been handled before the join.
             listeners.leave(id)
@@ -128,7 +128,7 @@ class Sockets:
             listeners.connections.post(id, here)
 
     async def _admit(self, token: str, organisation: str, name: str) -> int | None:
-        """Check the token and the right to read; return the principal's expiry, or None. Raises Refused, Forbidden."""
+        """Check the token and the right to read. Return the principal's expiry, or None. Raises Refused, Forbidden."""
         application = self._container.application
         principal = await identify(application.authenticate, lambda: token, self._identity)
         await permit(application.authorize, principal, "read", organisation, name, self._identity)

@@ -36,7 +36,7 @@ class Draft:
         self._holds = holds
         self._below = below
         self.changes: dict[str, bytes | None] = {}
-        """The encoded value of each changed key; None if the key was deleted."""
+        """The encoded value of each changed key, or None if the key was deleted."""
 
     def get(self, key: str, default: Value = None) -> Value:
         """Return the value of ``key``, or ``default``."""

@@ -33,5 +33,5 @@ def check_key(key: str) -> str:
 
 
 def collection_of(key: str) -> str:
-    """Return the text before the first slash; empty for a field."""
+    """Return the text before the first slash, or an empty text for a field."""
     return key[: max(key.find("/"), 0)]

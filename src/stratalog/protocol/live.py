@@ -28,7 +28,7 @@ __all__ = [
 ]
 
 ADDRESS_HEADER = "stratalog-live"
-"""The response header with the address for live connections. A server sends it only if this address is not
+"""The response header with the address for live connections. A server sends this header only if the address is not
 ``…/live`` below the document's own path."""
 
 SILENCE_SECONDS_MAX = 60
@@ -39,8 +39,8 @@ SUBPROTOCOL = "stratalog.live.1"
 subprotocol."""
 
 SUBPROTOCOLS = ("stratalog.live.2", SUBPROTOCOL)
-"""The subprotocols that a server supports, newest first. With the newest subprotocol, a server sends `HereChanged`. It
-sends `Here` only to a client that is new or missed a message of presence."""
+"""The subprotocols that a server supports, newest first. With the newest subprotocol, a server sends `HereChanged`. The
+server then sends `Here` only to a client that is new or missed a message of presence."""
 
 
 class Hello(msgspec.Struct, frozen=True, tag="hello", omit_defaults=True):
@@ -74,7 +74,7 @@ class Ready(msgspec.Struct, frozen=True, tag="ready", omit_defaults=True):
 
 
 class Poke(msgspec.Struct, frozen=True, tag="poke"):
-    """A hint that there is a new version; ``version`` is the newest version that the server has read."""
+    """A hint that there is a new version. ``version`` is the newest version that the server has read."""
 
     version: int
 

@@ -30,8 +30,8 @@ RESERVED_CLIENTS = ("replay/", "redrive/")
 """The prefixes of the clients that the store itself uses, for merges and for redriven dead letters."""
 
 UNSTORABLE = "(not storable)"
-"""The name under which the server commits a mutation that no entry can hold. The server commits it as a rejection,
-without its arguments."""
+"""The name under which the server commits a mutation that cannot be stored in an entry. The server commits the mutation
+as a rejection, without its arguments."""
 
 Status = Literal["applied", "rejected", "seen", "gap", "mismatch", "unknown-client", "wrong-group", "collected"]
 
@@ -46,7 +46,7 @@ class Mutation(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     args: Any = None
     id: int = 0
-    """The number 1, 2, 3 … within a client. A mutation with 0 gets the client's next number when it is applied."""
+    """The number 1, 2, 3 … within a client. A mutation with the number 0 gets the next number when it is applied."""
 
     origin: tuple[str, int] | None = None
     """The client and id of the original mutation, if this mutation replays it."""
@@ -55,13 +55,13 @@ class Mutation(msgspec.Struct, frozen=True, kw_only=True):
 class Outcome(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The outcome of one mutation.
 
-    applied, rejected: the mutation is committed as part of ``version``; a rejection has its ``reason``.
+    applied, rejected: the mutation is committed as part of ``version``. A rejection has its ``reason``.
     seen: a mutation with this number was committed before.
     mismatch: a mutation with this number but another payload was committed before.
-    gap: the client's next number is ``expected``; this mutation and the client's later mutations were not committed.
+    gap: the client's next number is ``expected``. This mutation and the client's later mutations were not committed.
     unknown-client: the number is above 1 and the client is unknown, or the push names another origin.
     wrong-group: the client is bound to another group or owner, or the group has another owner.
-    collected: the group's clients were collected; nothing was committed.
+    collected: the group's clients were collected, so nothing was committed.
     """
 
     client: str

@@ -1,4 +1,4 @@
-"""Mutators: deterministic functions that apply a mutation to a draft. The built-in mutators need no code of yours."""
+"""Mutators: deterministic functions that apply a mutation to a draft. Every application has the built-in mutators."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Mutator = Callable[[Draft, Any], None]
 Mutators = Mapping[str, Mutator]
 
 
-class Rejected(Exception):  # not a StratalogError: it becomes an outcome, and no caller sees it
+class Rejected(Exception):  # not a StratalogError, because the error becomes an outcome and reaches no caller
     """Raised by a mutator: the mutation has no effect, and is committed as a rejection with the reason."""
 
     def __init__(self, reason: str) -> None:
@@ -28,7 +28,7 @@ class Rejected(Exception):  # not a StratalogError: it becomes an outcome, and n
 
 
 class Arguments(msgspec.Struct, frozen=True):
-    """The argument names of a built-in mutator; ``optional`` arguments have defaults."""
+    """The argument names of a built-in mutator. ``optional`` arguments have defaults."""
 
     required: tuple[str, ...]
     optional: Mapping[str, Value] = {}
@@ -44,7 +44,7 @@ class Arguments(msgspec.Struct, frozen=True):
         return tuple(values)
 
     def fault(self, args: Any) -> str | None:
-        """Return why ``args`` are wrong for the mutator; None if they are right."""
+        """Return the reason why ``args`` are wrong for the mutator, or None if they are right."""
         if not isinstance(args, dict):
             return "arguments must be an object"
         if args.keys() == {*self.required}:
@@ -82,7 +82,7 @@ def patch(draft: Draft, args: Any) -> None:
 
 
 def inc(draft: Draft, args: Any) -> None:
-    """``{key, by=1}``: add a number to the key's number; a missing key counts as 0."""
+    """``{key, by=1}``: add a number to the key's number. A missing key counts as 0."""
     key, by = INC.read(args)
     present = draft.get(key, 0)
     if not (_is_number(present) and _is_number(by)):
@@ -91,7 +91,7 @@ def inc(draft: Draft, args: Any) -> None:
 
 
 def append(draft: Draft, args: Any) -> None:
-    """``{key, item}``: add the item to the end of the key's list; a missing key counts as an empty list."""
+    """``{key, item}``: add the item to the end of the key's list. A missing key counts as an empty list."""
     key, item = APPEND.read(args)
     present = draft.get(key, [])
     if not isinstance(present, list):
@@ -108,7 +108,7 @@ _ARGUMENTS: Mapping[Mutator, Arguments] = MappingProxyType(
 
 
 def wrong_arguments(mutator: Mutator, args: Any) -> str | None:
-    """Return why ``args`` are wrong for a built-in mutator; None if they are right, and for any other mutator."""
+    """Return the reason why ``args`` are wrong for a built-in mutator, or None. Return None for any other mutator."""
     arguments = _ARGUMENTS.get(mutator)
     return None if arguments is None else arguments.fault(args)
 

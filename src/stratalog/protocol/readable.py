@@ -1,7 +1,7 @@
 """Values as JSON that people can read, and back without loss.
 
-JSON has no type for bytes: bytes are written as ``{"$bytes": "<base64>"}``. An object whose only name starts with ``$``
-is written with one more ``$``, so that reading restores the original.
+JSON has no type for bytes, so bytes become ``{"$bytes": "<base64>"}``. If an object has only one name, and this name
+starts with ``$``, the name gets one more ``$``. So reading restores the original object.
 """
 
 from __future__ import annotations

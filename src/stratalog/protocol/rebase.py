@@ -1,7 +1,7 @@
 """Rebase: run pending mutations on top of the canonical state, for a client's optimistic state.
 
-The optimistic state is always *canonical state, then the pending mutations in order*. When the canonical state changes,
-the draft is dropped and the mutations run again on a new draft.
+The optimistic state is always the result of running the pending mutations, in order, on the canonical state. When the
+canonical state changes, the client drops the draft and runs the mutations again on a new draft.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Intent(msgspec.Struct, frozen=True):
 class Effect(msgspec.Struct, frozen=True):
     """The effect of a mutation's last run: the encoded values of the changed keys. None means that the key is absent.
 
-    ``reason`` says why the mutation had no effect here. On the server it may have an effect.
+    ``reason`` is the reason why the mutation had no effect here. On the server the mutation may have an effect.
     """
 
     before: dict[str, bytes | None] = {}
@@ -62,7 +62,7 @@ def _attempt(draft: Draft, mutators: Mutators, intent: Intent) -> Effect:
     except Rejected as exc:
         return Effect(reason=exc.reason)
     except MemoryError:
-        raise  # the machine's fault, not the mutation's
+        raise  # the machine failed, not the mutation
     except Exception as exc:  # noqa: BLE001 - the server rejects the mutation after any exception of its mutator
         # See docs/design.md#a-rejected-mutation-is-a-committed-outcome
         return Effect(reason=f"{type(exc).__name__}: {exc}")

@@ -34,10 +34,10 @@ class Cookie(msgspec.Struct, frozen=True):
     """The position of a client's canonical state: a version of a history."""
 
     order: int
-    """Grows with each response that changes the cookie, even after a restore or for another document."""
+    """A number that grows with each response that changes the cookie, even after a restore or for another document."""
 
     origin: str
-    """The origin of the document's history. Clients' numbers are valid within one origin; a fork has a new origin."""
+    """The origin of the document's history. Clients' numbers are valid within one origin. A fork has a new origin."""
 
     version: int
     hash: str = ""
@@ -47,7 +47,7 @@ class Cookie(msgspec.Struct, frozen=True):
     """The group that received this cookie."""
 
     last: dict[str, int] = {}
-    """The last numbers reported for the group's clients, at most `COOKIE_CLIENTS_MAX`.
+    """The last mutation numbers that the server reported, for at most `COOKIE_CLIENTS_MAX` clients of the group.
 
     A restored server may have lower numbers. The server raises its numbers to the numbers in the cookie.
     """
@@ -76,7 +76,7 @@ Operation = PutKey | DeleteKey | Clear
 class Push(msgspec.Struct, frozen=True):
     """Mutations of one group's clients, in order of id for each client.
 
-    A client repeats them until a pull confirms them.
+    A client repeats the mutations until a pull confirms them.
     """
 
     group: str
@@ -95,7 +95,7 @@ class Pushed(msgspec.Struct, frozen=True):
 
 
 class Pull(msgspec.Struct, frozen=True):
-    """A group's request for the changes since ``cookie``; None requests everything."""
+    """A group's request for the changes since ``cookie``. A cookie of None requests the full state."""
 
     group: str
     cookie: Cookie | None = None
@@ -112,8 +112,9 @@ class Rejection(msgspec.Struct, frozen=True):
 class Pulled(msgspec.Struct, frozen=True):
     """The state and the last mutation ids at one version, as changes since the cookie.
 
-    ``last`` contains the clients of the group whose last mutation id increased. A mutation at or below that id was
-    applied, if it is neither in ``rejected`` nor rejected too long ago for ``rejected``.
+    ``last`` contains the clients of the group whose last mutation id increased. Each mutation at or below this id was
+    applied or rejected. ``rejected`` has the rejections since the cookie. ``rejected`` is empty if ``patch`` has the
+    full state, or if more than `REJECTIONS_SHOWN_VERSIONS` versions were committed since the cookie.
     """
 
     cookie: Cookie
@@ -121,4 +122,4 @@ class Pulled(msgspec.Struct, frozen=True):
     patch: list[Operation]
     rejected: list[Rejection] = []
     lost: dict[str, list[tuple[int, int]]] = {}
-    """Client → ranges (above, up to) of the mutations that were confirmed on a branch that the server has lost."""
+    """For each client, ranges (above, up to) of mutations that were confirmed on a branch that the server has lost."""

@@ -19,7 +19,7 @@ log_throttle    a limit of one log line a second for each kind
 request_bodies  request bodies, unpacked within limits
 request_headers  the headers of a request, decoded once
 packed_bodies   gzip and zstd, unpacked piece by piece
-decoded_sizes   the memory that a body may take once decoded
+decoded_sizes   an upper bound of the memory for a decoded body
 byte_budgets    limits on the memory and temporary files of requests
 budget_queue    the queue of requests that wait for memory or disk space
 push_parts      a large push, decoded and applied some mutations at a time
@@ -28,9 +28,9 @@ bodies          JSON and MessagePack
 row_pages       responses with rows, page by page
 patch_streams   large responses to a pull, sent as they are read
 parameters      parameters of a path or a query
-errors          one shape for every error, and its status
+errors          the body and the status of error responses
 error_responses  responses to errors by Litestar
-body_spool      a file for bodies while they are sent
+body_spool      a temporary file for bodies that the server sends
 temporary_files  a file for one body, and refusals for errors of the temporary folder
 ranges          entity tags, ranges and caching of immutable bodies
 security        principals and their rights
@@ -127,8 +127,8 @@ __all__ = [
     "serve_files",
 ]
 
-# Names are imported at their first use. A Lambda function that only needs an Application then imports no routes and no
-# cryptography: its cold start takes 220 instead of 290 ms of CPU time.
+# Python imports each public name at its first use. So a Lambda function that needs only an Application imports no
+# routes and no cryptography. Its cold start takes 220 ms of CPU time instead of 290 ms.
 _HOMES = {
     "app": ("create_app",),
     "application": (

@@ -33,8 +33,8 @@ class Acceptor:
 
     The system queues connections in their order of arrival. Accepting a connection is quick, but setting up its
     transport and its protocol is slow. So the loop accepts many connections at a time, and the addresses take turns for
-    the set-up. Every second set-up is for the address with the fewest recent set-ups. A caller with hundreds of new
-    connections, from one address or from many, then does not delay the first connection of another caller.
+    the set-up. Every second set-up is for the address with the fewest recent set-ups. So a caller with hundreds of new
+    connections, from one address or from many, does not delay the first connection of another caller.
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class Acceptor:
                 _close(*waiting)
 
     async def _accept_some(self) -> None:
-        """Accept pending connections, and begin the set-up of a few.
+        """Accept pending connections, and begin the set-up of up to `SETUPS_PER_TURN_MAX` connections.
 
         If no connection waits for set-up, first wait for a new connection.
         """
@@ -87,14 +87,14 @@ class Acceptor:
             except ConnectionAbortedError:
                 continue
             except OSError:
-                # Usually no connection is pending. If there is another error, `sock_accept` raises it again later.
+                # Usually this error means that no connection is pending. `sock_accept` raises any other error again.
                 break
             connection.setblocking(False)
             refused += not self._count(connection, address)
         for number in range(SETUPS_PER_TURN_MAX):
             if number % 2:
-                # A turn accepts about this many connections, so the search includes every address that is new in this
-                # turn.
+                # A turn accepts at most about `ACCEPTS_PER_TURN_MAX` connections. So the search includes every address
+                # that is new in this turn.
                 waiting = self._waiting.take_cheapest(self._served_lately, among=ACCEPTS_PER_TURN_MAX)
             else:
                 waiting = self._waiting.take()
@@ -107,7 +107,7 @@ class Acceptor:
         return sum(map(self._connections.turns.served.count, holders))
 
     def _count(self, connection: socket.socket, address: Any) -> bool:
-        """Count the connection and let it wait for its set-up, or refuse it and return False."""
+        """Count the connection and queue it for its set-up. If a limit is reached, refuse it and return False."""
         holders = self._holders(address)
         try:
             allocation = self._connections.budget.take(*holders)

@@ -17,9 +17,9 @@ ARENAS_MAX = 2
 def give_memory_back() -> bool:
     """Set the C library to return large blocks to the system as soon as they are freed.
 
-    Returns whether the library accepted all settings. By default glibc stops returning large blocks after the first one
-    is freed, and keeps up to eight heaps for each core. A heap shrinks only from its end. So a process that handled
-    bodies of 16 MiB on a few threads would never return their memory.
+    Returns whether the library accepted all settings. By default glibc stops returning large blocks after the first
+    large block is freed, and keeps up to eight heaps for each core. A heap shrinks only from its end. So a process that
+    handled bodies of 16 MiB on a few threads would never return their memory.
     """
     try:
         mallopt = ctypes.CDLL(None).mallopt

@@ -75,8 +75,10 @@ def create_app(
 ) -> Litestar:
     """Return the ASGI application that serves a store. The caller closes the store.
 
-    The mutators of ``application`` become those of the store's documents, and its quotas apply to every write through
-    ``store``. ``push`` handles pushes that are not queued. The server calls ``poked`` for each commit of this process.
+    The documents of ``store`` get the mutators of ``application``. The quotas of ``application`` apply to every write
+    through ``store``. ``push`` handles pushes that are not queued. The server calls ``poked`` for each commit of this
+    process.
+
     ``audit`` has the access log and the security log, which the caller closes. Without ``audit``, the server writes
     neither log. ``siblings`` are the other processes of the same server, if there are any.
     """
@@ -102,8 +104,8 @@ def create_app(
         request_max_body_size=application.limits.request_bytes_max,
         response_class=Answer,
     )
-    # Count bodies and responses inside the middleware. The middleware authenticates, so the holders of a budget are
-    # known there.
+    # Count bodies and responses inside the middleware. The middleware authenticates the caller first, so the holders of
+    # a budget are known.
     app.state.service = service
     app.asgi_handler = Middleware(
         bounded(app.asgi_handler, service.byte_budgets),

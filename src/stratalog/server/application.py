@@ -66,7 +66,7 @@ __all__ = ["Application", "ServerLimits"]
 
 
 class ServerLimits(msgspec.Struct, frozen=True, kw_only=True):
-    """Limits of one server process. Each limit may be lowered. `limits.py` has most of the defaults."""
+    """Limits of one server process. An application may lower each limit. `limits.py` has most of the defaults."""
 
     threads: int = 16
     """The number of threads in each of three pools: reads, writes, and an application's own routes."""
@@ -75,7 +75,7 @@ class ServerLimits(msgspec.Struct, frozen=True, kw_only=True):
     """The longest wait of a call for a thread."""
 
     live_poll_seconds: float = 0.03
-    """The pause between two polls of the heads of documents with listeners. The polls find commits of other
+    """The pause between two polls. A poll reads the heads of documents with listeners, and so finds commits of other
     processes."""
 
     live_heartbeat_seconds: float = 20.0
@@ -92,12 +92,14 @@ class ServerLimits(msgspec.Struct, frozen=True, kw_only=True):
     request_decoded_bytes_max: int = REQUEST_DECODED_BYTES_MAX
     body_bytes_in_flight_max: int = BODY_BYTES_IN_FLIGHT_MAX
     body_bytes_of_principal_max: int = BODY_BYTES_OF_PRINCIPAL_MAX
-    """The memory of request bodies, from their arrival to the end of their requests."""
+    """The memory limits for request bodies: one limit for the process, and one limit for each principal. A body counts
+    from its arrival to the end of its request."""
 
     decoded_bytes_in_flight_max: int = DECODED_BYTES_IN_FLIGHT_MAX
     decoded_bytes_of_principal_max: int = DECODED_BYTES_OF_PRINCIPAL_MAX
-    """The memory of bodies while they are decoded and applied. The server refuses a body that needs more than either
-    limit. A push may need more, because the server decodes a large push in parts."""
+    """The memory limits for decoding and applying bodies: one limit for the process, and one limit for each principal.
+    The server refuses a body that needs more than either limit. A push may need more, because the server decodes a
+    large push in parts."""
 
     decoded_wait_seconds_max: float = DECODED_WAIT_SECONDS_MAX
     """The longest wait of a body for decoding memory. After this wait the server refuses the body, and the caller may
@@ -168,8 +170,8 @@ class Application(msgspec.Struct, frozen=True, kw_only=True):
     server's own origin."""
 
     hosts: tuple[str, ...] = ()
-    """The host names that a request may have in its Host header. If there are none, a server with authentication
-    accepts every name. A server without authentication accepts the loopback names too."""
+    """The host names that a request may have in its Host header. If this tuple is empty, a server with authentication
+    accepts every name. A server without authentication accepts these names and the loopback names."""
 
     trusted_proxies: tuple[str, ...] = ()
     """Addresses and networks, such as ``10.0.0.0/8``, of proxies whose `X-Forwarded-For` names the caller. The server
@@ -177,24 +179,25 @@ class Application(msgspec.Struct, frozen=True, kw_only=True):
 
     pages: Mapping[str, str | Path] = {}
     """Folders of web pages, by their names below `/web/`. The files in these folders are public. The browser client is
-    `/web/client/stratalog.js`; the colours, type and dark scheme of the server's own pages are in `/web/theme/`."""
+    `/web/client/stratalog.js`. `/web/theme/` has the colours, type and dark scheme of the server's own pages."""
 
     routes: Sequence[ControllerRouterHandler] = ()
-    """Handlers of the application, in addition to the server's. Requests to these handlers pass the same middleware. A
-    caller needs the right to the ``action`` in the handler's ``opt``. A handler may take the ``service`` as a
-    parameter."""
+    """Handlers of the application, in addition to the server's handlers. Requests to these handlers pass the same
+    middleware. A caller needs the right to the ``action`` in the handler's ``opt``. A handler may take the ``service``
+    as a parameter."""
 
     maintenance: Sequence[Callable[[Store], None]] = ()
-    """The application's own steps of maintenance, for example snapshots of another model. Each pass runs each step
-    once. A step may be interrupted, and may run concurrently with itself in another process."""
+    """The application's own steps of maintenance, for example snapshots of another model. Each maintenance pass runs
+    each step once. A step may be interrupted. Two processes may run the same step at the same time."""
 
     running: Sequence[Callable[[Store], AbstractContextManager[None]]] = ()
-    """Functions that return context managers, for work that the application runs with the server. A server calls each
-    with its store and enters the context when it starts, and leaves the context when it ends. AWS Lambda calls none of
-    these functions."""
+    """Functions that return context managers, for work that the application runs with the server. When a server starts,
+    it calls each function with its store and enters the returned context. When the server ends, it leaves the context.
+    AWS Lambda calls none of these functions."""
 
     queued: Callable[[str, str], bool] | None = None
-    """Given a document's organisation and id, returns whether its pushes wait in the queue for `stratalog work`."""
+    """A function of a document's organisation and id. The function returns whether pushes to the document wait in the
+    queue for `stratalog work`."""
 
     limits: ServerLimits = ServerLimits()
 
@@ -228,8 +231,8 @@ class Application(msgspec.Struct, frozen=True, kw_only=True):
     def including(self, other: Application) -> Application:
         """Return this application with the routes, pages, maintenance steps and running contexts of ``other`` added.
 
-        All other fields keep this application's values. Where both applications have pages of the same name, this
-        application's pages remain.
+        All other fields keep this application's values. If both applications have pages of the same name, the result
+        has this application's pages.
         """
         return msgspec.structs.replace(
             self,

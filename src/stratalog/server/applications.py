@@ -40,7 +40,8 @@ def find_application(text: str, folder: str) -> Application:
 
 def _installed() -> dict[str, str]:
     """Return the installed applications as MODULE:NAME, by their short names."""
-    from importlib.metadata import entry_points  # slow to import, and a function on AWS Lambda has MODULE:NAME
+    # This import is slow. A function on AWS Lambda has MODULE:NAME and never needs this import.
+    from importlib.metadata import entry_points
 
     return {point.name: point.value for point in entry_points(group=GROUP)}
 

@@ -1,9 +1,9 @@
 """Audit: an access log and a security log, as JSON lines. Neither log contains a token, a query or a body.
 
-The access log has one line for each response, except responses to CORS preflights and to requests with two lengths. The
-security log has the events that an operator needs after an attack:
-sign-ins, invalid tokens, forbidden actions, refused hosts and origins, exhausted shares and quotas, and live
-connections that ended because a right was withdrawn.
+The access log has one line for each response. Responses to CORS preflights, and to requests with both Content-Length
+and Transfer-Encoding, have no line. The security log has the events that an operator needs after an attack: sign-ins,
+invalid tokens, forbidden actions, refused hosts and origins, exhausted shares and quotas, and live connections that
+ended because a right was withdrawn.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _KEY = "stratalog.refusal"
 
 
 class AccessLine(msgspec.Struct, frozen=True, tag="request", tag_field="event"):
-    """A line of the access log. ``path`` has no query; ``status`` is 101 for a WebSocket that was accepted."""
+    """A line of the access log. ``path`` has no query. ``status`` is 101 for a WebSocket that was accepted."""
 
     time_ms: int
     address: str
@@ -101,9 +101,9 @@ class Audit:
 
 
 def note_refusal(scope: Scope, error: StratalogError, status: int, event: AuditEvent | None = None) -> None:
-    """Store a refusal in ``scope``. `Audit.note` logs it as a security event when the request or connection ends.
+    """Store a refusal in ``scope``. When the request or connection ends, `Audit.note` logs the refusal.
 
-    Without ``event`` the status determines the event. A status that has no security event stores nothing.
+    Without ``event`` the status determines the event. If the status has no security event, nothing is stored.
     """
     event = event or _EVENTS.get(status)
     if event is not None:

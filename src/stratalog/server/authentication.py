@@ -2,9 +2,9 @@
 
 Each invalid token counts against the address that sent it. When an address has sent too many invalid tokens, the server
 refuses unknown tokens from this address without a check. The server checks unknown tokens again when the address's
-bucket in `Rates` is no longer empty. The server delays these refusals, so that a caller that sends invalid tokens as
-fast as possible costs little. The server still checks a token that was valid recently, so it serves other callers at
-that address.
+bucket in `Rates` is no longer empty. The server delays the refusals, so that a caller that sends invalid tokens as fast
+as possible costs little. The server still checks a token that was valid recently, so it serves other callers at that
+address.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ class Authentication:
         return principal
 
     async def delay_refusal(self, address: str) -> None:
-        """Wait before a refused token is answered, if its address has sent too many invalid tokens.
+        """Delay the response to a refused token if the token's address has sent too many invalid tokens.
 
         The caller's connection stays open during the wait, so the connection must already count for a holder.
         """
@@ -99,7 +99,7 @@ class Authentication:
 
     def _note_refusal(self, error: StratalogError, digest: bytes, holder: Holder) -> None:
         if isinstance(error, Refused) and error.status == 401:
-            # A known token may have expired or been revoked. From now on the server treats it like a guessed token.
+            # A known token may have expired or been revoked. From now on the server treats it as an unknown token.
             self._known.pop(digest, None)
             self.invalid_tokens.take(holder)
 

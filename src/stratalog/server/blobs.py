@@ -1,4 +1,4 @@
-"""Blobs over HTTP: bytes addressed by their own hash, which clients may cache for ever."""
+"""Blobs over HTTP. The address of a blob contains the hash of its bytes, so clients may cache blobs for ever."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def document_blob(
 ) -> Response[bytes] | Stream:
     """The bytes are canonical MessagePack. The route `items` returns the hash as ``blob``.
 
-    ``collection`` is the collection of the key; it is empty for a field.
+    ``collection`` is the collection of the key. ``collection`` is empty for a field.
     """
     owner = service.document(organisation, document).log.record.owner
     folder = f"items/{escape(collection, 'collection')}" if collection else "fields"

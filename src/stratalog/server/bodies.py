@@ -1,6 +1,6 @@
 """Request and response bodies: JSON for every client, MessagePack for clients that need bytes and speed.
 
-JSON and MessagePack can express the same values. JSON writes bytes as ``{"$bytes": base64}``;
+JSON and MessagePack can express the same values. In JSON, bytes are ``{"$bytes": base64}``.
 `stratalog.protocol.readable` describes this lossless mapping.
 """
 
@@ -47,7 +47,7 @@ LOOP_BYTES_MAX = 64 * 1024
 """A body of up to this size is decoded on the event loop, which costs less than a switch to a worker thread."""
 
 PLAIN = "plain"
-"""The option of a handler whose JSON does not use ``{"$bytes": base64}``: the server takes its objects literally."""
+"""The option of a handler whose JSON has no ``{"$bytes": base64}``. The server converts no object of this JSON."""
 
 # The bytes that do not begin a MessagePack list or object.
 _NO_CONTAINERS = bytes(byte for byte in range(256) if not (0x80 <= byte <= 0x9F or 0xDC <= byte <= 0xDF))
@@ -58,7 +58,7 @@ T = TypeVar("T")
 class Question(Request[Any, Any, Any]):
     """A request whose body is decoded strictly, by its content type, into the handler's type.
 
-    The server reads and unpacks the body only when the handler asks for it, after the caller's right was checked.
+    The server first checks the caller's right. It reads and unpacks the body only when the handler asks for the body.
     """
 
     async def stream(self) -> AsyncGenerator[bytes, None]:
@@ -77,7 +77,8 @@ class Question(Request[Any, Any, Any]):
                 taken.take_body(len(piece))
                 received += len(piece)
                 if size is not None:
-                    # Check each piece: a body that is too large once decoded is refused before the rest is received.
+                    # Check the size after each piece. So the server refuses a body that would take too much memory
+                    # before the rest of the body arrives.
                     await _run_sized(received, partial(size.add, piece))
                     self._check_size(size.decoded_bytes, self._decoded_bytes_max)
                 pieces.append(piece)
@@ -212,7 +213,7 @@ class Answer(Response[T]):
 
 
 _ADDITIONS = ("headers", "cookies", "background", "is_head_response")
-"""The options by which a handler's declaration adds to its responses. If one is set, Litestar builds the response."""
+"""Options by which a handler's declaration adds to its responses. If one is set, Litestar builds the response."""
 
 
 class _EncodedAnswer(ASGIResponse):
@@ -233,7 +234,7 @@ class _EncodedAnswer(ASGIResponse):
 def encoded(request: Request[Any, Any, Any], content: T) -> Response[T]:
     """Encode a possibly large response on the calling worker thread, not on the event loop. Return the response.
 
-    After the call, the request counts only for the encoded size in the budget of answers.
+    After the call, only the encoded size counts against the budget of answers.
     """
     kind = accepted(headers_of(request.scope).get("accept", ""))
     body: Any = encode_body(content, kind)

@@ -1,6 +1,6 @@
 """Body spool: a temporary file for bodies that the server sends.
 
-A slow caller then needs only one small piece in memory.
+So the body for a slow caller needs memory for one small piece only.
 
 A store returns a body in parts of several megabytes, and verifies each part as a whole. One unnamed file contains the
 parts for all callers: a file for each caller would take one descriptor for each connection.
@@ -48,9 +48,9 @@ class BodySpool:
     def pieces(self, parts: Iterator[bytes], taken: RequestBytes) -> Generator[bytes, None, None]:
         """Yield the bytes of ``parts`` in pieces of at most `BODY_PIECE_BYTES`. A larger part is sent from the file.
 
-        During the iteration the request counts for the memory of one piece, and for the room of one part in the file.
-        The request releases the memory that it took to make ``parts``. Raises Refused: 507 if the disk is full, 503 for
-        another error of the file. Raises the errors of ``parts`` too.
+        During the iteration, the request takes memory for one piece, and room in the file for one part. The request
+        releases the memory that it took to make ``parts``. Raises Refused: 507 if the disk is full, 503 for another
+        error of the file. Raises the errors of ``parts`` too.
         """
         for part in parts:
             # `pop` passes on the only reference to the part. So this frame keeps no part in memory while its pieces are

@@ -55,7 +55,7 @@ class BudgetQueue:
                 waiting.allocation.add(waiting.amount)
             except Refused as exc:
                 waiting.refused = exc
-                # Reserve the free room for the first caller for which the process has too little. Otherwise later
+                # Reserve the free room for the first caller for which the process has too little room. Otherwise later
                 # callers with smaller amounts would starve this caller. A caller that lacks only room in its own share
                 # reserves nothing.
                 is_full = is_full or exc.details.get("scope") == "process"

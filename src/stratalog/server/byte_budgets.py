@@ -38,8 +38,8 @@ class ByteBudgets:
         has_shares = application.authenticate is not None
 
         def budget(resource: str, limit: int, principal: int) -> Budget:
-            # One organisation gets at most three quarters, or the share of a principal if that is larger. The rest
-            # stays free for other organisations, even if one organisation has many principals.
+            # One organisation gets at most three quarters of the limit, or the share of a principal if that share is
+            # larger. The rest stays free for other organisations, even if one organisation has many principals.
             organisation = max(principal, limit * 3 // 4)
             shares: dict[HolderKind, int] = {"principal": principal, "organisation": organisation}
             return Budget(resource, limit, {**shares, "address": principal} if has_shares else {})
@@ -62,7 +62,10 @@ class ByteBudgets:
 
 
 class RequestBytes:
-    """The bytes that one request has taken from each budget. As a context manager, this object releases all of them."""
+    """The bytes that one request has taken from each budget.
+
+    As a context manager, this object releases all these bytes at the end of the block.
+    """
 
     def __init__(self, budgets: ByteBudgets, scope: Scope) -> None:
         self._budgets = budgets
@@ -101,7 +104,7 @@ class RequestBytes:
         allocation = self._allocation(self._budgets.answers)
         if amount > allocation.amount_max:
             limit = allocation.amount_max
-            raise LimitExceeded("the response is too large: request less at once, or a blob", value=amount, limit=limit)
+            raise LimitExceeded("the response is too large: request fewer rows or a blob", value=amount, limit=limit)
         allocation.add(max(0, amount - allocation.amount))
 
     def room_for_row(self, row_bytes: int) -> AbstractContextManager[object]:
@@ -136,8 +139,8 @@ class RequestBytes:
     def _allocation(self, budget: Budget) -> Allocation:
         allocation = self._allocations.get(budget)
         if allocation is None:
-            # Bind the holders at the first use, not earlier: before this point, the request has not entered its
-            # organisation.
+            # Determine the holders at the first use. An earlier allocation would lack the organisation, because the
+            # request had not entered its organisation.
             allocation = self._allocations[budget] = budget.take(*_holders(self._scope), amount=0)
         return allocation
 
@@ -183,8 +186,8 @@ class _CountedAnswer:
             start, self._start = self._start, None
             size = len(message.get("body", b""))
             try:
-                # Most responses are small, and not counted. A stream has one piece in memory at a time, so the first
-                # piece is counted for all pieces.
+                # Do not count a small response. A stream has one piece in memory at a time, so count only its first
+                # piece.
                 if size >= ANSWER_BYTES_COUNTED_MIN:
                     self._bytes.cover_answer(size)
             except (Refused, LimitExceeded) as exc:

@@ -1,9 +1,9 @@
 """Shares of connections: limits on the requests and live connections that one caller may have at once.
 
 Here a *connection* is one request or one live connection. A connection begins without a holder. While no principal is
-known, the connection counts for its address. Once authentication succeeds, it counts for its principal. Once the
-principal is admitted to an organisation, it counts for the organisation too. So no caller can use up the share of an
-organisation that it may not enter. A connection always releases its amounts when it ends.
+known, the connection counts for its address. Once authentication succeeds, the connection counts for its principal.
+Once the principal is admitted to an organisation, the connection counts for the organisation too. So a caller cannot
+use up the share of an organisation that the caller may not enter. At its end a connection releases its amounts.
 """
 
 from __future__ import annotations
@@ -68,13 +68,13 @@ class CallerConnection:
         self._budgets = budgets
         self._holders: tuple[Holder, ...] = ()
         self._live: Allocation | None = None
-        # Take the allocation without holders: the process's limit applies now, the caller's share once the caller is
-        # known.
+        # Take the allocation without holders. The process's limit applies now. The caller's share applies once the
+        # caller is known.
         self._own = budgets.connections.take()
 
     @property
     def holders(self) -> tuple[Holder, ...]:
-        """The holders for whose shares the connection counts; none before the first call of a `count_for_` method."""
+        """The holders for which the connection counts. The first call of a `count_for_` method sets them."""
         return self._holders
 
     @property
@@ -129,21 +129,21 @@ class CallerConnection:
 
 
 def connection_of(scope: Scope) -> CallerConnection | None:
-    """Return the connection of a request; None if no middleware opened a connection."""
+    """Return the connection of a request, or None if no middleware opened a connection."""
     data: Any = scope
     connection: CallerConnection | None = data.get(_KEY)
     return connection
 
 
 def address_of(scope: Scope) -> str:
-    """Return the caller's network address; for IPv6 its /64 network, because one caller usually has all of a /64."""
+    """Return the caller's network address, as `network_of` returns it. One caller usually has a whole /64 network."""
     client = scope.get("client")
     return network_of(client[0] if client else "")
 
 
 @lru_cache(ADDRESSES_REMEMBERED_MAX)
 def network_of(text: str) -> str:
-    """Return an IPv4 address as it is, an IPv6 address as its /64 network, and any other text unchanged."""
+    """Return the /64 network of an IPv6 address, or the IPv4 address of an IPv4-mapped address, or else ``text``."""
     try:
         parsed = ipaddress.ip_address(text)
     except ValueError:

@@ -1,7 +1,8 @@
 """Connections: uvicorn's protocols, with deadlines and limits that uvicorn lacks.
 
-A `Connection` wraps the transport of a socket while the socket is open, also after HTTP became a WebSocket. The
-`Connection` counts the bytes written. `OpenConnections` aborts the connection when its caller misses a deadline.
+A `Connection` wraps the transport of a socket while the socket is open. The wrapper stays when the HTTP connection
+becomes a WebSocket. The `Connection` counts the bytes written. `OpenConnections` aborts the connection when its caller
+misses a deadline.
 """
 
 from __future__ import annotations
@@ -30,12 +31,13 @@ __all__ = ["Connection", "HttpProtocol", "OpenConnections", "WebSocketProtocol",
 class OpenConnections:
     """The open sockets of all callers. Used from the event loop only.
 
-    ``budget`` limits the number of sockets. A connection begins with an allocation of this budget, and releases it at
-    its end. If callers have shares, the connection first counts for its address. After the authentication of a request,
-    the connection counts for the principal, whose share is all connections. So the share of an address limits idle
-    sockets, and sockets that have sent half a request head.
+    ``budget`` limits the number of sockets. A connection begins with an allocation of this budget, and releases the
+    allocation at its end. If callers have shares, the connection first counts for its address. After the authentication
+    of a request, the connection counts for the principal, whose share is all connections. So the share of an address
+    limits sockets without an authenticated request, for example sockets that have sent half a request head.
 
-    ``turns`` is the selector of the event loop. This selector reports few sockets of one holder in a turn.
+    ``turns`` is the selector of the event loop. In one turn of the loop, this selector reports few sockets of one
+    holder.
     """
 
     def __init__(
@@ -87,7 +89,7 @@ class OpenConnections:
 class Connection:
     """A wrapper of one socket's transport, for the socket's protocol.
 
-    Other attributes come from the wrapped transport.
+    All other attributes come from the wrapped transport.
     """
 
     def __init__(
@@ -96,7 +98,7 @@ class Connection:
         self.allocation = allocation
         self.descriptor: int = transport.get_extra_info("socket").fileno()
         self.head_began: float | None = now
-        """The start of the wait for a request's head, on the event loop's clock in seconds; None outside of a wait."""
+        """The time at which the wait for a request's head began, in seconds of the event loop's clock, or None."""
         self._connections = connections
         self._transport = transport
         self._written_bytes = 0
@@ -116,7 +118,7 @@ class Connection:
 
     def abort(self) -> None:
         """Close the socket at once. Bytes in the write buffer are lost."""
-        # The transport reports its end only later. Clear the deadline, or `drop_overdue` would count it twice.
+        # The transport reports its end later. Clear the deadline, or `drop_overdue` would count the connection twice.
         self.head_began = None
         self._transport.abort()
 
@@ -147,7 +149,7 @@ class HttpProtocol(H11Protocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        # The first bytes after an idle time begin the next head.
+        # The first bytes after an idle time begin the head of the next request.
         if self._connection.head_began is None and not self._is_answering():
             self._connection.head_began = self.loop.time()
         super().data_received(data)
@@ -155,8 +157,8 @@ class HttpProtocol(H11Protocol):
             self._connection.head_began = None
 
     def on_response_complete(self) -> None:
-        # Do not begin the next pipelined request before the caller reads this response: each further request would run,
-        # and keep its response in memory. `resume_writing` begins the next request.
+        # Do not begin the next pipelined request before the caller reads this response. Otherwise the server would run
+        # each further request and keep its response in memory. `resume_writing` begins the next request.
         if self.flow.write_paused and not self.transport.is_closing():
             self._is_unread = True
             return
@@ -220,7 +222,7 @@ def _on_socket(app: Any, allocation: Allocation) -> Any:
 
 
 def in_pieces(app: ASGIApp) -> ASGIApp:
-    """Wrap an application so that large bodies are sent in pieces of `ANSWER_PIECE_BYTES`.
+    """Wrap an application so that it sends large bodies in pieces of `ANSWER_PIECE_BYTES`.
 
     uvicorn waits for a slow reader only between messages. So one large message would stay in memory as a whole.
     """

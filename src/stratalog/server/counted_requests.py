@@ -1,7 +1,7 @@
 """Counted requests: the bytes of a request's body, counted against its organisation's quota as they arrive.
 
 The number of stored bytes differs from this count: the store compresses bodies, stores equal values once, and repeats
-values in snapshots. The next measurement corrects the count.
+values in snapshots. The next measurement of the stored bytes corrects the count.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ OUTCOME_UNKNOWN = 504
 class CountedRequest:
     """One request and the reservation of its bytes.
 
-    As a context manager it releases the reservation at the end if the request failed, and otherwise confirms it. An
-    unknown outcome confirms the reservation too, because the store may have the bytes.
+    As a context manager, this object releases the reservation at the end if the request failed. Otherwise it confirms
+    the reservation. An unknown outcome confirms the reservation too, because the store may have the bytes.
     """
 
     def __init__(self, reservation: Reservation, scope: Scope, receive: Receive, send: Send) -> None:
@@ -38,7 +38,7 @@ class CountedRequest:
     async def receive(self) -> Any:
         """Return the next message after counting its body.
 
-        Raises QuotaExceeded. The first call also checks the whole announced Content-Length, before it receives.
+        The first call checks the whole announced Content-Length before it receives a message. Raises QuotaExceeded.
         """
         announced, self._announced = self._announced, None
         if announced:
@@ -58,8 +58,8 @@ class CountedRequest:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None) -> None:
-        # An inner layer may have answered an error: then only the status shows the error. An outer layer answers an
-        # error that arrives here as an exception.
+        # If an inner layer has answered an error, only the status shows the error. If the error arrives here as an
+        # exception, an outer layer answers it later.
         refused = 400 <= self._status < 600 and self._status != OUTCOME_UNKNOWN
         if refused or (isinstance(exc, Exception) and not isinstance(exc, OutcomeUnknown)):
             self._reservation.release()

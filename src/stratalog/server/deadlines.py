@@ -1,6 +1,6 @@
 """Deadlines of callers: the slowest allowed rates of sending a request's body and of reading a response.
 
-Times are arguments or come from the event loop's clock. Only time in which the server waits for the caller counts.
+Times are arguments or come from the event loop's clock. Only the time in which the server waits for the caller counts.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ PROGRESS_WINDOW_SECONDS = 60.0
 
 
 def within_deadline(receive: Receive, limits: ServerLimits) -> Receive:
-    """Wrap the ``receive`` of a request with a body so that it enforces the deadlines of the body.
+    """Wrap the ``receive`` of a request, so that the wrapper enforces the deadlines of the request's body.
 
     The wrapper raises Refused: 400 if the caller disconnects, 408 if the caller is silent for
     `REQUEST_SILENCE_SECONDS_MAX` or too slow. For the whole body the server waits for `request_body_seconds_max`, plus
@@ -34,7 +34,7 @@ def within_deadline(receive: Receive, limits: ServerLimits) -> Receive:
 
     async def give() -> Any:
         nonlocal complete, waited_seconds, received_bytes
-        # After the body only a disconnect can come, for which there is no deadline.
+        # After the body, the only possible message is a disconnect, which has no deadline.
         if complete:
             return await receive()
         allowed_seconds = limits.request_body_seconds_max + received_bytes / limits.request_body_bytes_per_second_min
@@ -56,7 +56,7 @@ def within_deadline(receive: Receive, limits: ServerLimits) -> Receive:
 
 
 class AnswerProgress:
-    """The progress with which a caller reads its responses, sampled from time to time by `is_overdue`."""
+    """The progress with which a caller reads its responses. Each call of `is_overdue` takes a sample."""
 
     def __init__(self, limits: ServerLimits) -> None:
         self._limits = limits
@@ -69,10 +69,10 @@ class AnswerProgress:
         """Return whether the caller reads too slowly.
 
         Too slow means no byte for `answer_silence_seconds_max`, or an average below `answer_bytes_per_second_min` in
-        `PROGRESS_WINDOW_SECONDS`. ``now`` is in seconds. ``read_bytes`` counts the bytes sent to the caller since it
-        connected, ``waiting_bytes`` the bytes that are still to be sent.
+        `PROGRESS_WINDOW_SECONDS`. ``now`` is in seconds. ``read_bytes`` is the number of bytes sent since the caller
+        connected. ``waiting_bytes`` is the number of bytes that the server has still to send.
         """
-        # The caller has read everything: a later wait begins with a new window.
+        # The caller has read everything, so a later wait begins a new window.
         if not waiting_bytes:
             self._window_began = None
             return False

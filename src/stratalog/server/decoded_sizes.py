@@ -33,9 +33,9 @@ _RUNS = re.compile(rb"\{+|\}+")
 
 
 class JsonSize:
-    """The decoded size of a JSON text that arrives in pieces. The count is of brackets, colons, commas and quotes.
+    """The decoded size of a JSON text that arrives in pieces.
 
-    Characters inside strings are not counted as structure. The text need not be valid JSON.
+    This class counts the brackets, colons and commas outside strings, and the quotes. The text need not be valid JSON.
     """
 
     def __init__(self) -> None:
@@ -56,8 +56,8 @@ class JsonSize:
 
     def add(self, piece: bytes) -> None:
         """Count the next piece."""
-        # One call for a large piece on a worker thread would hold the interpreter, and block the event loop, for
-        # milliseconds.
+        # On a worker thread, one call for a large piece would keep the interpreter's lock for milliseconds, and block
+        # the event loop.
         for start in range(0, len(piece), SLICE_BYTES):
             self._add(piece[start : start + SLICE_BYTES])
 
@@ -65,8 +65,8 @@ class JsonSize:
         self._text_bytes += len(piece)
         self._is_ascii = self._is_ascii and piece.isascii() and b"\\u" not in piece
         piece = self._carried + piece
-        # After an odd number of backslashes at the end, the last one escapes the first character of the next piece. So
-        # count that backslash with the next piece.
+        # If a piece ends with an odd number of backslashes, the last backslash escapes the first character of the next
+        # piece. So count this backslash with the next piece.
         carried = (len(piece) - len(piece.rstrip(b"\\"))) % 2
         self._carried = piece[-1:] if carried else b""
         if carried:
@@ -158,7 +158,7 @@ def _weight(first: int) -> int:
 
 
 def _fixed_bytes(first: int) -> int:
-    """Return the distance in bytes from this first byte to the next value, if the first byte alone determines it."""
+    """Return the distance in bytes from a value's first byte to the next value, for a value without a length field."""
     if first in range(0xA0, 0xC0):
         return 1 + first - 0xA0
     sizes = {0xCA: 5, 0xCB: 9, 0xCC: 2, 0xCD: 3, 0xCE: 5, 0xCF: 9, 0xD0: 2, 0xD1: 3, 0xD2: 5, 0xD3: 9}

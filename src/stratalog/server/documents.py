@@ -27,8 +27,8 @@ __all__ = ["DOCUMENTS", "ORGANISATIONS"]
 class DocumentInfo(msgspec.Struct, frozen=True):
     """The present state of a document.
 
-    ``first`` is the version at which the document was forked from another document; 0 if it is no fork. ``floor`` is
-    the oldest version that is kept; 0 if all versions are kept.
+    ``first`` is the version at which the document was forked from another document, or 0 if the document is no fork.
+    ``floor`` is the oldest version that the server keeps, or 0 if it keeps all versions.
     """
 
     organisation: str
@@ -40,21 +40,24 @@ class DocumentInfo(msgspec.Struct, frozen=True):
 
 
 class Listed(msgspec.Struct, frozen=True):
-    """A page of an organisation's documents and logs. ``next`` is the ``after`` of the next page, None at the end."""
+    """A page of an organisation's documents and logs.
+
+    To read the next page, pass ``next`` as ``after``. ``next`` is None at the end.
+    """
 
     items: list[Listing]
     next: str | None
 
 
 class Fork(msgspec.Struct, frozen=True):
-    """The name of the fork, and the version to fork; the default is the newest."""
+    """The name of the fork, and the version at which to fork. The default of ``at`` is the newest version."""
 
     name: str
     at: Annotated[int, msgspec.Meta(ge=0, le=VERSION_MAX)] | None = None
 
 
 class Target(msgspec.Struct, frozen=True):
-    """The document, of the same organisation, on which a fork's mutations are run."""
+    """The document on which the server runs a fork's mutations. Both are in the same organisation."""
 
     document: str
 
@@ -101,7 +104,7 @@ def show(service: Served, organisation: Name, document: Name) -> DocumentInfo:
 
 @deleting("/", opt={"action": "delete"}, summary="Delete a document")
 def remove(service: Served, organisation: Name, document: Name) -> None:
-    """The name may be used again for a new incarnation. Versions that forks need are kept."""
+    """A new incarnation may use the name again. The store keeps the versions that forks need."""
     service.store.delete(service.document(organisation, document))
 
 

@@ -1,4 +1,4 @@
-"""Responses to errors by Litestar: its handlers of exceptions, and the error responses in the description of the API.
+"""Error responses: Litestar's handlers of exceptions, and the error responses in the OpenAPI document.
 
 No response has a traceback in its body.
 """
@@ -56,6 +56,6 @@ def handle_http(request: Request[Any, Any, Any], error: HTTPException) -> Respon
 
 
 def handle_unexpected(request: Request[Any, Any, Any], error: Exception) -> Response[Problem]:
-    """Return the response to a fault of the server. The log has the traceback; the response only reports a fault."""
+    """Log the traceback of a fault of the server. Return the response, which reports only that the server failed."""
     _log.error("%s %s failed", request.method, request.scope.get("path_template", "?"), exc_info=error)
     return Response(Problem("error", "the server failed; its log has the reason"), status_code=500)

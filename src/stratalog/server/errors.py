@@ -1,4 +1,4 @@
-"""Errors in responses: one shape for all, and one status for each kind of error."""
+"""Errors in responses: one shape for all errors, and one status for each kind of error."""
 
 from __future__ import annotations
 
@@ -39,7 +39,8 @@ class Problem(msgspec.Struct, frozen=True):
     """The reason why a request failed. ``limit`` and ``value`` are the limit and the value that caused the failure.
 
     ``scope`` names the kind of holder of a shared limit: process, organisation, principal, address or document.
-    ``code`` is the code of an error in `stratalog.errors`, or a code of the server alone. No code is ever removed.
+    ``code`` is the code of an error in `stratalog.errors`, or a code that only the server uses. No code is ever
+    removed.
     """
 
     code: Annotated[str, msgspec.Meta(extra_json_schema={"examples": sorted(BY_CODE)})]
@@ -101,11 +102,11 @@ MEANINGS = {
     507: f"the server's disk is full, or the organisation's quota is exceeded; see the code; {_UNWRITTEN}",
     504: "the outcome is unknown: repeat the request with the same ids",
 }
-"""What each status of an error means, for the description of the API."""
+"""The meaning of each status of an error, for the OpenAPI document."""
 
 
 def status_of(error: StratalogError) -> int:
-    """Return the HTTP status of an error; 500 for an unknown kind."""
+    """Return the HTTP status of an error, or 500 for an unknown kind of error."""
     if isinstance(error, Refused):
         return error.status
     return next((status for kind, status in _STATUSES if isinstance(error, kind)), 500)

@@ -1,4 +1,4 @@
-"""The check of the store behind the response about the server's health."""
+"""The check whether the store can be read. The health route returns the result of this check."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ class HealthCheck:
     """A check whether the store can be read. All callers share one check at a time, which runs on a thread of its own.
 
     A result answers all callers for `HEALTH_REPEATED_SECONDS_MAX`, because anyone may request a check, and a check
-    costs a read. A caller waits for the current check for `HEALTH_ANSWER_SECONDS_MAX`. If the check takes longer, as
-    under load, the caller gets the result of the previous check, if that result is younger than
-    `HEALTH_AGE_SECONDS_MAX`. Without such a result the caller waits for the current check, until
+    costs a read. A caller waits for the current check for `HEALTH_ANSWER_SECONDS_MAX`. The check may take longer, for
+    example under load. Then the caller gets the previous result, if this result is younger than
+    `HEALTH_AGE_SECONDS_MAX`. If the previous result is older, the caller waits for the current check, until
     `HEALTH_AGE_SECONDS_MAX` after the check began.
     """
 
@@ -44,10 +44,10 @@ class HealthCheck:
         is_recent = age_seconds < age_max
         assert self._began is not None
         left = HEALTH_ANSWER_SECONDS_MAX if is_recent else max(0.0, age_max - self._began.age_seconds())
-        # Not `wait_for`: a caller that stops waiting must not cancel the check, which other callers share.
+        # `wait_for` would cancel the check when this caller stops waiting. Other callers share the check.
         await asyncio.wait([look], timeout=left)
         if look.done() or is_recent:
-            # `result` raises a fault that is no `StratalogError`.
+            # `result` raises the check's error if it is not a `StratalogError`.
             if look.done():
                 look.result()
             return self._answer()

@@ -98,7 +98,7 @@ class ChangePage(msgspec.Struct, frozen=True):
 
 
 class MutationState(msgspec.Struct, frozen=True):
-    """The version that committed a mutation; None if no version committed it."""
+    """The version that committed a mutation, or None if no version committed the mutation."""
 
     client: str
     id: int
@@ -106,7 +106,7 @@ class MutationState(msgspec.Struct, frozen=True):
 
 
 class LastMutation(msgspec.Struct, frozen=True):
-    """The number of a client's newest committed mutation; 0 for an unknown client."""
+    """The number of a client's newest committed mutation, or 0 for an unknown client."""
 
     client: str
     last: int
@@ -130,7 +130,7 @@ def state(
     after: After = None,
     limit: Count = 1000,
 ) -> Response[StatePage]:
-    """``at`` is the version; the default is the newest. Pages are limited by keys and by bytes."""
+    """The default of ``at`` is the newest version. The server limits the keys and the bytes of a page."""
     opened = service.document(organisation, document)
     current = opened.state(at)
     keys: list[str] = []
@@ -156,7 +156,7 @@ def items(
     after: After = None,
     limit: Count = 1000,
 ) -> Response[ItemPage]:
-    """The items are ordered by key. No body is read."""
+    """The items are ordered by key. The server reads no body."""
     opened = service.document(organisation, document)
     current = opened.state(at)
 
@@ -174,7 +174,7 @@ def items(
 def item(
     service: Served, request: Asked, organisation: Name, document: Name, key: Key, at: At = None
 ) -> Response[ValueAt]:
-    """``at`` is the version; the default is the newest."""
+    """The default of ``at`` is the newest version."""
     opened = service.document(organisation, document)
     current = opened.state(at)
     slot = current.slot(check_key(key))
@@ -237,7 +237,7 @@ def latest_mutation(service: Served, organisation: Name, document: Name, client:
 
 @reading("/digest", opt={"action": "read"}, summary="The content digest of a version")
 def digest(service: Served, organisation: Name, document: Name, at: At = None) -> Digest:
-    """``at`` is the version; the default is the newest."""
+    """The default of ``at`` is the newest version."""
     view = service.document(organisation, document).at(at)
     return Digest(view.version, view.content_digest())
 

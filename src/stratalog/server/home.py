@@ -77,14 +77,14 @@ async def icon(service: Served) -> Response[bytes]:
 
 
 class SchemaPage(OpenAPIRenderPlugin):
-    """The OpenAPI document as a page. Litestar's own pages are not used: they load scripts from another host."""
+    """The OpenAPI document as a page. Litestar's own pages would load scripts from another host."""
 
     def __init__(self) -> None:
         super().__init__(path="/")
         self._page: bytes | None = None
 
     def render(self, request: Request[Any, Any, Any], openapi_schema: Mapping[str, Any]) -> bytes:
-        """Return the page. The first request makes the page; later requests get the same bytes."""
+        """Return the page. The first call makes the page. Later calls return the same bytes."""
         if self._page is None:
             self._page = _page("API · Stratalog", '<a href="/">Stratalog</a> API', [_calls(openapi_schema)]).encode()
         return self._page
@@ -98,7 +98,7 @@ class SchemaDocument(JsonRenderPlugin):
         self._encoded: bytes | None = None
 
     def render(self, request: Request[Any, Any, Any], openapi_schema: Mapping[str, Any]) -> bytes:
-        """Return the document. The first request encodes it; later requests get the same bytes."""
+        """Return the document. The first call encodes the document. Later calls return the same bytes."""
         if self._encoded is None:
             self._encoded = super().render(request, dict(openapi_schema))
         return self._encoded
@@ -141,7 +141,7 @@ def _parameter(parameter: Mapping[str, Any]) -> str:
 
 
 def _shape(carrier: Mapping[str, Any]) -> str:
-    """Return the names of a body's types, or an empty text without any."""
+    """Return the names of a body's types, or an empty text if the body has no named type."""
     schemas = (content.get("schema", {}) for content in carrier.get("content", {}).values())
     return ", ".join(sorted({ref["$ref"].rpartition("/")[2] for ref in schemas if "$ref" in ref}))
 

@@ -1,9 +1,9 @@
 """Hub: the listeners of each document in this process, and the messages that report news to them.
 
-A commit of this process pokes the listeners at once. The hub finds commits of other processes by polling: it reads the
-head of each document that has listeners, with one small read for each document. If the store has announcements, a hint
-of another process makes the hub read the head of that document at once. At most one message of each kind waits for a
-listener: a newer message replaces an older one.
+A commit of this process pokes the listeners at once. The hub finds commits of other processes by polling. A poll reads
+the head of each document that has listeners, with one small read for each document. If the store has announcements,
+another process sends a hint with the document's name after a commit. After a hint, the hub reads the head of the
+document at once. At most one message of each kind waits for a listener: a newer message replaces an older message.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ Poked = Callable[[str, str, int], None]
 
 _log = logging.getLogger("stratalog.server")
 WATCH_SHARE_MAX = 0.25
-"""Polling heads takes at most this share of the time: with very many documents the pauses between polls grow."""
+"""The hub reads heads for at most this share of the time. With many documents, the pauses between polls are longer."""
 
 
 class Listener:
-    """One live connection. At most one message of each kind waits for it."""
+    """One live connection. At most one message of each kind waits to be sent."""
 
     def __init__(
         self, hub: Hub, room: _Room, id: str, heartbeat_seconds: float, principal: Principal, takes_changes: bool
@@ -85,21 +85,21 @@ class Listener:
 
         Returns a heartbeat if no message arrives in time, and an empty list after `end`.
 
-        ``seconds`` limits the wait; the default is the interval of heartbeats.
+        ``seconds`` limits the wait. The default is the interval of heartbeats.
         """
         with anyio.move_on_after(self._heartbeat_seconds if seconds is None else seconds):
             await self._wake.wait()
         self._wake = anyio.Event()
         frames, self._waiting = list(self._waiting.values()), {}
         if self.needs_all:
-            # The listener lacks presence: it has just joined, or missed a message while an earlier message was unsent.
+            # The listener has just joined, or it missed a presence message while an earlier message was unsent.
             self._hub.move(self._room)
         return [] if self._ended else frames or [Frame(Heartbeat())]
 
     def show(self, state: Value) -> None:
-        """Show ``state`` of this client to the document's other listeners; None withdraws the state.
+        """Show ``state`` of this client to the document's other listeners.
 
-        Raises LimitExceeded.
+        A ``state`` of None withdraws the client's state. Raises LimitExceeded.
         """
         self._hub.show(self, state)
 
@@ -141,7 +141,7 @@ class Hub:
     ) -> Listener:
         """Add a listener to a document and return it. Each later commit pokes the listener. Raises NotFound.
 
-        ``takes_changes`` is true for a client that supports the second subprotocol, with `HereChanged`.
+        ``takes_changes`` is true for a client that supports the second subprotocol, which has `HereChanged`.
         """
         room = await self._room(organisation, name)
         id, seconds = new_id(self._clock), self._limits.live_heartbeat_seconds
@@ -167,7 +167,7 @@ class Hub:
             if room is not None:
                 room.give(Gone())
             room = self._rooms[organisation, name] = _Room(log, version)
-            # The hint of a commit since the read found no room. So read the head once more.
+            # A hint that came after the read found no room and was ignored. So read the head once more.
             self._take_hint((organisation, name))
             if self._siblings is not None:
                 self._siblings.send(PresenceRequest(organisation, name))
@@ -182,14 +182,14 @@ class Hub:
         name = (room.log.record.organisation, room.log.record.name)
         if not room.listeners:
             self._moved.pop(room, None)
-            # Another incarnation of the document may have replaced the room.
+            # The room of another incarnation of the document may have replaced this room.
             if self._rooms.get(name) is room:
                 del self._rooms[name]
 
     def show(self, listener: Listener, state: Value) -> None:
-        """Show ``state`` of a listener to its document's other listeners; None withdraws the state.
+        """Show ``state`` of a listener to its document's other listeners.
 
-        Raises LimitExceeded.
+        A ``state`` of None withdraws the listener's state. Raises LimitExceeded.
         """
         room = listener._room
         if room.presence.show(listener.id, listener.principal, state):
@@ -216,7 +216,7 @@ class Hub:
             self._show_elsewhere(room, line.process, line.id, principal, line.state)
 
     def _send_presence(self, room: _Room, listener: Listener, state: Value) -> None:
-        """Send the state that a listener shows to the other processes of this server; None withdraws it."""
+        """Send a listener's state to the other processes of this server. None withdraws the listener's state."""
         if self._siblings is not None:
             record, who = room.log.record, listener.principal
             names = (record.organisation, record.name, record.incarnation)
@@ -224,7 +224,7 @@ class Hub:
             self._siblings.send(ConnectionPresence(self._siblings.process, *names, listener.id, state, principal))
 
     def _show_elsewhere(self, room: _Room, process: int, id: str, principal: Principal, state: Value) -> None:
-        """Show the state of a connection to another process; None withdraws the state."""
+        """Show this process's listeners the state of a connection of another process. None withdraws the state."""
         if state is None:
             room.elsewhere.pop(id, None)
         else:
@@ -233,13 +233,13 @@ class Hub:
             self.move(room)
 
     def move(self, room: _Room) -> None:
-        """Schedule a message of presence for the listeners of a document, as soon as the document's pause is over."""
+        """Schedule a presence message for a document's listeners, for the end of the document's pause."""
         self._moved[room] = None
         if self._moved_event is not None:
             self._moved_event.set()
 
     def poke(self, organisation: str, name: str, version: int) -> None:
-        """Report a commit of this process to ``poked``, and to listeners that do not have the version yet."""
+        """Report a commit to ``poked``, to other processes, and to listeners that do not have the version yet."""
         if self._poked is not None:
             self._poked(organisation, name, version)
         if self._store.announcements is not None:
@@ -265,7 +265,7 @@ class Hub:
             loop = asyncio.get_running_loop()
 
             def pass_on(organisation: str, name: str) -> None:
-                # A server that stopped meanwhile has no listeners.
+                # If the loop is closed, the server has stopped and has no listeners.
                 with suppress(RuntimeError):
                     loop.call_soon_threadsafe(self._take_hint, (organisation, name))
 
@@ -280,7 +280,7 @@ class Hub:
             self._hint.set()
 
     async def _watch_heads(self) -> None:
-        """Read all heads periodically, and the heads of which another process gave a hint as soon as possible."""
+        """Read all heads periodically. Read a head about which another process sent a hint as soon as possible."""
         all_due = anyio.current_time()
         while True:
             began = anyio.current_time()
@@ -305,7 +305,7 @@ class Hub:
     def broadcast_presence(self) -> float | None:
         """Send presence to the listeners of each document whose presence changed and whose pause is over.
 
-        Returns the seconds until the next document is due, or None if no document waits.
+        Returns the seconds until the next document is due, or None if no document has unsent presence.
         """
         now_ms = self._clock.boot_ms()
         for room in sorted(self._moved, key=lambda moved: moved.presence.due_ms):
@@ -319,7 +319,7 @@ class Hub:
         return None
 
     async def _poll(self, names: Collection[Name] | None = None) -> None:
-        """Read the heads of these documents, or of all documents with listeners, and act on the results."""
+        """Read the heads of the documents ``names``, or of all documents with listeners, and act on the results."""
         rooms = {name: (room, room.version) for name, room in self._rooms.items() if names is None or name in names}
         if rooms:
             heads = await self._pools.polling.run(lambda: _heads({name: room.log for name, (room, _) in rooms.items()}))
@@ -327,11 +327,11 @@ class Hub:
                 self._note(name, *rooms[name], version)
 
     def _note(self, name: Name, room: _Room, announced: int, version: int | None) -> None:
-        """Act on ``version``, the newest of a room's log, or None for a deleted log.
+        """Act on the newest version of a room's log. ``version`` is None for a deleted log.
 
-        The hub read the version after the room had the version ``announced``.
+        ``announced`` was the version of the room before the hub read ``version``.
         """
-        # Another incarnation of the document may have replaced the room during the read.
+        # The room of another incarnation of the document may have replaced this room during the read.
         is_present = self._rooms.get(name) is room
         if version is None:
             room.give(Gone())
@@ -339,7 +339,7 @@ class Hub:
                 del self._rooms[name]
         elif is_present:
             if version < announced:
-                # A commit of an earlier incarnation was announced late: its version does not apply to this incarnation.
+                # The room's version came from a late announcement of a commit of an earlier incarnation.
                 room.version = 0
             self._announce(*name, version)
 
@@ -353,7 +353,7 @@ class _Room:
         self.listeners: set[Listener] = set()
         self.presence = PresenceBoard()
         self.elsewhere: dict[str, int] = {}
-        """The connections to other processes of this server that are present, and the number of each one's process."""
+        """The ids of connections of other processes that show a state, each with the number of its process."""
 
     def give(self, message: FromServer) -> None:
         frame = Frame(message)
@@ -362,13 +362,13 @@ class _Room:
 
 
 def _log_and_version(store: Store, organisation: str, name: str) -> tuple[Log, int]:
-    """Return the log of that name and its newest version. Raises NotFound."""
+    """Return the log with this name, and its newest version. Raises NotFound."""
     log = store.log(organisation, name)
     return log, log.head().version
 
 
 def _heads(logs: dict[Name, Log]) -> dict[Name, int | None]:
-    """Return the newest version of each log; None for a deleted log. A log that cannot be read now is omitted."""
+    """Return the newest version of each log, or None for a deleted log. Omit each log that cannot be read now."""
     heads: dict[Name, int | None] = {}
     for name, log in logs.items():
         try:

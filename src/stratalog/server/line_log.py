@@ -1,7 +1,8 @@
-"""Line logs: append-only files of JSON lines, each log written by its own thread.
+"""Line logs: append-only files of JSON lines. Each log has its own thread, which writes the lines.
 
-The event loop never waits for the disk: lines wait in a bounded queue. The log omits and counts lines that come too
-fast, from one holder or from all together. So no caller can fill the disk, or displace the lines of other callers.
+The event loop never waits for the disk: lines wait for the thread in a bounded queue. The log limits the rate of lines
+of each holder, and of all holders together. The log omits and counts the lines above these rates. So no caller can fill
+the disk, or displace the lines of other callers.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ class Omitted(msgspec.Struct, frozen=True, tag="omitted", tag_field="event", omi
 
 
 class LineLog:
-    """One log. ``target`` is a path, or ``-`` for standard output. `write` is called from one thread.
+    """One log. ``target`` is a path, or ``-`` for standard output. Only one thread may call `write`.
 
     After the file was moved or removed, the log opens a new file of that name, so log rotation needs no signal. An
     existing file keeps its mode and contents. The log writes at most ``per_second`` lines for all holders, and a tenth
@@ -80,7 +81,7 @@ class LineLog:
         self._file.close()
 
     def _next(self) -> list[bytes] | None:
-        """Return the next line in a list; an empty list if no line comes within `WAKE_SECONDS`; None after `close`."""
+        """Return the next line in a list, an empty list if none comes within `WAKE_SECONDS`, or None after `close`."""
         try:
             line = self._lines.get(timeout=WAKE_SECONDS)
         except queue.Empty:
@@ -102,7 +103,7 @@ class LineLog:
 
 
 class _File:
-    """The unbuffered target of lines. A buffer could still write a line after it failed and was counted as omitted."""
+    """The unbuffered target of lines. A buffer could still write a line after the log counted it as omitted."""
 
     def __init__(self, target: str) -> None:
         self._target = target
@@ -117,10 +118,10 @@ class _File:
             self.close()
             self._open()
         assert self._file is not None
-        # After a cut line begin a new line, so that only the cut line cannot be decoded.
+        # If the last line is incomplete, begin a new line. So only the incomplete line cannot be decoded.
         left = memoryview(b"\n" * self._is_cut + line + b"\n")
         while left:
-            # A call may write only some bytes, for example those for which an almost full disk has room.
+            # A call may write only some of the bytes, for example to an almost full disk.
             count = self._file.write(left)
             if not count:
                 raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
@@ -135,7 +136,7 @@ class _File:
         self._has_failed = True
 
     def close(self) -> None:
-        """Close the file; standard output stays open."""
+        """Close the file. Standard output stays open."""
         file, self._file = self._file, None
         if file is not None:
             file.close()
@@ -144,7 +145,7 @@ class _File:
         if self._target == "-":
             self._file = io.FileIO(sys.stdout.fileno(), "ab", closefd=False)
         else:
-            # Only the server's own user may read the file: it records which callers were refused.
+            # Only the server's own user may read the file, because the lines show which callers were refused.
             self._file = io.FileIO(self._target, "ab", opener=lambda path, flags: os.open(path, flags, 0o600))
             self._is_cut = False
 

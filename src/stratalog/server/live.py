@@ -49,7 +49,7 @@ async def live(service: Served, socket: Socket) -> None:
     names = socket.path_params
     organisation, name = names["organisation"], names.get("document") or names["log"]
     offered = socket.scope["subprotocols"]
-    # Accept before any check: only an accepted WebSocket can be closed with a code that the client sees.
+    # Accept before any check: the client sees the code of a closed WebSocket only if the server accepted it before.
     await socket.accept(subprotocols=next((known for known in SUBPROTOCOLS if known in offered), None))
     try:
         token = await _token(service, socket, offered)
@@ -132,7 +132,7 @@ def _become_live(scope: Scope) -> None:
 
 
 async def _serve(socket: Socket, service: Service, listener: Listener, right: LiveRight) -> None:
-    """Serve both directions until either ends, then leave the hub."""
+    """Receive and send messages until one of the two directions ends, then leave the hub."""
     ended: tuple[int, str] | None = None
     try:
         async with anyio.create_task_group() as group:
@@ -174,7 +174,7 @@ async def _hear(socket: Socket, listener: Listener) -> None:
         message = message_of(await socket.receive_data(mode="text"))
         if isinstance(message, Presence):
             listener.show(message.state)
-        # Listeners get presence no faster than once in this time. So do not read a client's messages faster.
+        # Listeners get presence at most once in `PRESENCE_SECONDS_MIN`. So do not read a client's messages faster.
         await anyio.sleep(PRESENCE_SECONDS_MIN)
 
 
@@ -195,8 +195,8 @@ def message_of(text: str | bytes) -> FromClient:
 async def _stream(service: Service, request: Asked, organisation: str, name: str) -> Stream:
     """Return the stream of events. Raises Refused, and NotFound before the response begins.
 
-    `_events` joins the hub only when the stream is first read. Otherwise a stream that is never read would stay joined
-    for ever.
+    `_events` joins the hub only when the stream is first read. Otherwise a stream that is never read would keep its
+    listener for ever.
     """
     _become_live(request.scope)
     # Open the log only to raise NotFound here: once the stream has begun, the status of the response is 200.

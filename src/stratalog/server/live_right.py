@@ -1,7 +1,7 @@
 """Live right: the permission of a live connection, checked when it begins and again with each heartbeat.
 
-The second check comes within the first interval, earlier for some connections than for others. Connections that begin
-in the same instant, as after a restart of the server, would otherwise all be checked in the same instant for ever.
+The second check comes within the first interval, earlier for some connections than for others. Many connections begin
+in the same instant after a restart of the server. Without this difference, all their checks would always coincide.
 """
 
 from __future__ import annotations
@@ -45,14 +45,14 @@ class LiveRight:
         return self.principal
 
     def due_seconds(self) -> float:
-        """Return the seconds until the next check is due; 0 when a check is due now."""
+        """Return the seconds until the next check is due, or 0 if a check is due now."""
         return max(0.0, self._wait_ms - (self._clock.boot_ms() - self._asked_ms)) / 1000
 
     async def ask_again(self) -> StratalogError | None:
         """Check the right again if a check is due. Return the error for which the connection must end, or else None.
 
         If the check fails for another reason, for example because the issuer's keys cannot be fetched, the connection
-        stays until the next heartbeat. A connection transfers only hints and presence, and each pull has its own
+        stays open until the next heartbeat. A connection transfers only hints and presence, and each pull has its own
         authorisation. An expired token ends the connection at once.
         """
         if is_expired(self.principal, self._clock.wall_ms()):

@@ -18,10 +18,10 @@ _Kind = tuple[str, str, int, str]
 
 
 class LogThrottle(logging.Filter):
-    """Passes one line of a kind, then omits lines of that kind for `LOG_LINE_SECONDS_MIN`. Reports their number later.
+    """Passes one line of a kind, then omits lines of the same kind for `LOG_LINE_SECONDS_MIN`.
 
-    A kind is the line of source code that logs, together with the type of the exception, if any. So the source code
-    bounds the number of kinds.
+    Later the throttle reports the number of omitted lines. A kind consists of the line of source code that logs, and
+    the type of the exception, if there is one. So the source code bounds the number of kinds.
     """
 
     def __init__(self, clock: Clock) -> None:
@@ -49,7 +49,7 @@ class LogThrottle(logging.Filter):
         return True
 
     def report(self) -> None:
-        """Report the number of omitted lines of each kind that may be logged again. Call it periodically."""
+        """Report the number of omitted lines of each kind that may be logged again. Call this method periodically."""
         now_ms = self._clock.boot_ms()
         with self._lock:
             due = [kind for kind in self._left_out if not self._is_silenced(kind, now_ms)]

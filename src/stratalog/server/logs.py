@@ -30,8 +30,8 @@ Bound = Annotated[int, msgspec.Meta(ge=0, le=VERSION_MAX)]
 class LogInfo(msgspec.Struct, frozen=True):
     """The present state of a log.
 
-    ``first`` is the version at which the log was forked from another log; 0 if it is no fork. ``floor`` is the oldest
-    version that is kept; 0 if all versions are kept.
+    ``first`` is the version at which the log was forked from another log, or 0 if the log is no fork. ``floor`` is the
+    oldest version that the server keeps, or 0 if it keeps all versions.
     """
 
     organisation: str
@@ -51,7 +51,7 @@ class Fact(msgspec.Struct, frozen=True):
 
 
 class AppendRequest(msgspec.Struct, frozen=True):
-    """Events to commit as one entry. With ``expected`` the append fails unless the log is at that version.
+    """Events to commit as one entry. With ``expected`` the append fails unless the log is at the version ``expected``.
 
     An append repeated with the same ``write_id`` and ``expected`` returns the entry that the first append wrote.
     """
@@ -64,9 +64,8 @@ class AppendRequest(msgspec.Struct, frozen=True):
 class AppendedEntry(msgspec.Struct, frozen=True):
     """One entry.
 
-    ``version`` is the entry's number, ``principal`` is an id, ``author`` a display name, ``hash`` hexadecimal.
-
-    The events of a ``redacted`` entry were erased.
+    ``version`` is the entry's number. ``principal`` is the id of the writer, and ``author`` is the writer's display
+    name. ``hash`` is hexadecimal. If ``redacted`` is true, the events of the entry were erased.
     """
 
     version: int
@@ -80,14 +79,14 @@ class AppendedEntry(msgspec.Struct, frozen=True):
 
 
 class EntryPage(msgspec.Struct, frozen=True):
-    """Entries in order. ``next`` is the ``after`` of the next page, None at the end."""
+    """Entries in order. To read the next page, pass ``next`` as ``after``. ``next`` is None at the end."""
 
     entries: list[AppendedEntry]
     next: int | None
 
 
 class SnapshotInfo(msgspec.Struct, frozen=True):
-    """A version with a saved state; ``size`` is in bytes."""
+    """A version with a saved state. ``size`` is in bytes."""
 
     version: int
     created_ms: int
@@ -95,7 +94,10 @@ class SnapshotInfo(msgspec.Struct, frozen=True):
 
 
 class SnapshotPage(msgspec.Struct, frozen=True):
-    """The log's own snapshots, ordered by version. ``next`` is the ``before`` of the next page, None at the end."""
+    """The log's own snapshots, ordered by version.
+
+    To read the next page, pass ``next`` as ``before``. ``next`` is None at the end.
+    """
 
     snapshots: list[SnapshotInfo]
     next: int | None
@@ -116,7 +118,7 @@ class SnapshotState(msgspec.Struct, frozen=True):
 
 
 class ForkLog(msgspec.Struct, frozen=True):
-    """The name of the fork, and the version to fork; the default is the newest."""
+    """The name of the fork, and the version at which to fork. The default of ``at`` is the newest version."""
 
     name: str
     at: Bound | None = None
@@ -144,7 +146,7 @@ def show(service: Served, organisation: Name, log: Name) -> LogInfo:
 
 @deleting("/", opt={"action": "delete"}, summary="Delete a log")
 def remove(service: Served, organisation: Name, log: Name) -> None:
-    """The name may be used again, for a new incarnation."""
+    """A new incarnation may use the name again."""
     delete_log(service.log(organisation, log))
 
 
@@ -184,7 +186,7 @@ def entries(
     upto: At = None,
     limit: Count = 100,
 ) -> Response[EntryPage]:
-    """Lists entries in order. Pages are limited by entries and by bytes."""
+    """Lists entries in order. The server limits the entries and the bytes of a page."""
     opened = service.log(organisation, log)
     page = page_of(request, opened.read(opened.floor() if after is None else after, upto), limit, _committed)
     following = page.last.version if page.last and page.has_more else None
@@ -195,7 +197,7 @@ def entries(
 def snapshots(
     service: Served, request: Asked, organisation: Name, log: Name, before: At = None, limit: Count = 100
 ) -> Response[SnapshotPage]:
-    """The newest snapshots, or with ``before`` the newest snapshots below that version."""
+    """The newest snapshots, or with ``before`` the newest snapshots below the version ``before``."""
     stored = latest_snapshots(service.store.environment.index, service.log(organisation, log).record.prefix, before)
     page = page_of(request, stored, limit, _described, lambda snapshot: len(snapshot.body))
     following = page.last.version if page.last and page.has_more else None

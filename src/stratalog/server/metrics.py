@@ -30,8 +30,8 @@ from stratalog.worker.settlement import DEAD_MESSAGE
 __all__ = ["ALARMED", "METRIC_PATH", "Metrics", "core_counters", "with_processes"]
 
 ALARMED = (UNEXPECTED, LAST_ATTEMPT, DEAD_MESSAGE, DEAD_RECORD, LOST_BRANCH)
-"""Counters that need an operator's alarm. Each of these counters begins at 0, so that an alarm on an increase sees the
-first event."""
+"""Counters that need an operator's alarm. Each of these counters begins at 0, so that the first event is an increase
+and raises the alarm."""
 
 METRIC_PATH = "metric_path"
 """The handler option with one label for all paths of the handler. Page files use this option, since a folder may have
@@ -43,7 +43,7 @@ _METHODS = frozenset({"GET", "HEAD", "PUT", "POST", "DELETE", "OPTIONS", "WEBSOC
 
 
 class Metrics:
-    """The counters of one server. Names of documents and principals are never labels: they are many, and private.
+    """The counters of one server. Names of documents and principals are many, and private. So they are never labels.
 
     Names of organisations are labels only for organisations with quotas, and at most `USAGE_LABELS_MAX` of them.
     """
@@ -78,7 +78,7 @@ class Metrics:
             "stratalog_requests", "Requests answered.", ["method", "path", "status"], registry=self.registry
         )
         self._seconds = Histogram(
-            "stratalog_request_seconds", "How long a request took.", ["method", "path"], registry=self.registry
+            "stratalog_request_seconds", "Duration of requests.", ["method", "path"], registry=self.registry
         )
         self._resolved: dict[tuple[str, str, int], tuple[Counter, Histogram | None]] = {}
         self.registry.register(_EnvironmentCounters(environment))
@@ -115,7 +115,7 @@ class Metrics:
             spent.observe(seconds)
 
     def _labelled(self, method: str, path: str, status: int) -> tuple[Counter, Histogram | None]:
-        """Return the counter and histogram of these labels, cached since there are few labels.
+        """Return the counter and histogram of these labels. Both are cached, because there are few labels.
 
         A WebSocket has no histogram.
         """
@@ -152,7 +152,7 @@ def core_counters(environment: Environment) -> CollectorRegistry:
 
 
 def _path_of(scope: Scope) -> str:
-    """Return the declared path of a request's route; `OTHER` for a request without a route."""
+    """Return the declared path of a request's route, or `OTHER` for a request without a route."""
     handler = scope.get("route_handler")
     given = handler.opt.get(METRIC_PATH) if handler is not None else None
     return str(given or scope.get("path_template") or OTHER)
@@ -207,7 +207,7 @@ class _PoolGauges(Collector):
 
 
 class _UsageGauges(Collector):
-    """Stored amounts of the organisations that are nearest to a quota. Others are left out, so that labels are few."""
+    """Stored amounts of the organisations that are nearest to a quota. The limit keeps the number of labels small."""
 
     def __init__(self, admission: Admission) -> None:
         self._admission = admission
@@ -241,7 +241,7 @@ class _RateCounters(Collector):
 
     def collect(self) -> Iterator[CounterMetricFamily]:
         family = CounterMetricFamily(
-            "stratalog_rate_refusals", "Requests refused since they came too fast.", labels=["rate", "scope"]
+            "stratalog_rate_refusals", "Requests refused because of a rate limit.", labels=["rate", "scope"]
         )
         for name, rates in self._rates.items():
             for scope, count in sorted(pair for rate in rates for pair in dict(rate.refused).items()):

@@ -42,7 +42,7 @@ _CORS_HEADERS = (
 )
 _CORS_EXPOSED = "etag, retry-after, content-range, stratalog-version, stratalog-live"
 _CORS_SECONDS = "600"
-# Default headers of every response: no cache may store it, and no browser may guess another media type.
+# Default headers of every response. Caches may not store the response, and browsers may not guess another media type.
 _ALWAYS = ((b"cache-control", b"no-store"), (b"x-content-type-options", b"nosniff"))
 # Headers of a response that pages of other origins may not read. These pages may not embed the response either.
 _OWN_PAGES_ONLY = ((b"cross-origin-resource-policy", b"same-origin"),)
@@ -79,7 +79,8 @@ class Middleware:
         """Check a request or WebSocket, pass it to the application, then record it in metrics and audit."""
         if scope["type"] not in ("http", "websocket"):
             return await self._inner(scope, receive, send)
-        # Do this first: shares, logs and the check for a local caller must see the caller's address, not a proxy's.
+        # Restore the caller's address first. Shares, logs and the check for a local caller must not use the address of
+        # a proxy.
         self._proxies.restore_caller(scope)
         passing = _Passing(scope, send, self._application)
         began_ms = self._clock.boot_ms()
@@ -103,11 +104,12 @@ class Middleware:
     async def _admit(self, scope: Scope, receive: Receive, passing: _Passing, connection: CallerConnection) -> Receive:
         """Check the request and return the function that receives its body. Raises Refused.
 
-        A WebSocket counts for its address here. The handler counts its principal and organisation after the check of
-        its token.
+        A WebSocket counts for its address here. After the check of the token, the WebSocket's handler counts the
+        principal and the organisation.
         """
         passing.check_source()
-        # Route by the escaped path, so that an escaped slash stays within its name; `decoded_names` unescapes later.
+        # Route by the escaped path, so that an escaped slash stays within its name. `decoded_names` unescapes the names
+        # later.
         scope["path"] = _raw_path(scope)
         if scope["type"] == ScopeType.WEBSOCKET:
             connection.count_for_address()
@@ -166,9 +168,10 @@ class _Passing:
         )
 
     def check_framing(self) -> None:
-        """Raise Invalid for a request with two lengths. The connection is closed after the response.
+        """Raise Invalid for a request with both Transfer-Encoding and Content-Length.
 
-        A proxy may have used another length than this server, so the bytes that follow may be a smuggled request.
+        A proxy may have used another length than this server, so the bytes that follow may be a smuggled request. The
+        response closes the connection.
         """
         if {"transfer-encoding", "content-length"} <= self.headers.keys():
             self._closes = True
@@ -223,7 +226,7 @@ class _Passing:
             raise Refused(403, "forbidden", "pages of other sites may not call the server", value=site)
 
     def _is_own(self, origin: str) -> bool:
-        """Whether this server served the page. Ignores the scheme: behind a TLS proxy this server's scheme differs."""
+        """Whether the origin is this server. The scheme is ignored, because it is different behind a TLS proxy."""
         scheme, _, host = origin.partition("://")
         return scheme in ("http", "https") and host == self.headers.get("host")
 
@@ -240,7 +243,7 @@ class _Passing:
         await self._send(message)
 
     async def refuse(self, error: StratalogError) -> None:
-        """Send the error as the response; a WebSocket is closed with code 1008."""
+        """Send the error as the response, or close a WebSocket with code 1008."""
         if self._scope["type"] == ScopeType.WEBSOCKET:
             await self._send({"type": "websocket.close", "code": 1008, "reason": error.message})
             return
@@ -304,7 +307,7 @@ def _host_name(header: str) -> str:
 
 @lru_cache(ADDRESSES_REMEMBERED_MAX)
 def _is_local(address: str) -> bool:
-    """Whether the address is this machine's. Text that is no IP address comes from a test client, and is local."""
+    """Whether the address is an address of this machine. Text that is no IP address comes from a local test client."""
     try:
         parsed = ipaddress.ip_address(address)
     except ValueError:

@@ -1,4 +1,4 @@
-"""Names over HTTP: the organisations that have a document or log of a name, if the caller may read it."""
+"""Names over HTTP: the organisations in which the caller may read a document or log of a given name."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["list_holders"]
 
 
 class NameHolders(msgspec.Struct, frozen=True):
-    """The organisations that have a name. ``complete`` is false if there are too many to check them all."""
+    """The organisations that have a name. ``complete`` is false if the server could not check all organisations."""
 
     items: list[NameHolder]
     complete: bool

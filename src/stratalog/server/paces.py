@@ -23,7 +23,7 @@ from stratalog.server.shares import Holder
 __all__ = ["Paces", "RecentCallers"]
 
 RECENT_SECONDS = 1.0
-"""A caller counts as recent for this long after its last call."""
+"""The time after its last call in which a caller counts as recent."""
 
 LOAD_SECONDS = 0.25
 LOADED_SHARE_MIN = 0.5
@@ -34,7 +34,8 @@ From `LOADED_SHARE_MIN` on, the process is loaded: the remaining time is too lit
 CALLS_AVERAGED = 8
 """The expected computing time of a call is a moving average over about this many calls of the caller."""
 
-# The bucket may fall this far below zero. At the smallest share the debt is repaid within CALLER_PAUSE_SECONDS_MAX.
+# No bucket falls further than this below zero. Even at the smallest share, a bucket returns to zero within
+# CALLER_PAUSE_SECONDS_MAX.
 DEBT_SECONDS_MAX = CALLER_PAUSE_SECONDS_MAX * CALLER_COMPUTED_SHARE_MIN
 
 
@@ -57,7 +58,7 @@ class RecentCallers:
 
 
 class Paces:
-    """Decides from the computing time of a principal's earlier calls when its next call may begin.
+    """Decides from the computing time of a principal's earlier calls when the principal's next call may begin.
 
     Each principal has a token bucket of seconds. While at least two principals are recent, a call begins only when its
     principal's bucket is not below zero. Otherwise a call begins at once. The bucket fills at the largest of these
@@ -100,7 +101,7 @@ class Paces:
         return before - self._change(caller, -account.expected, now).left
 
     def end(self, caller: Holder, taken: float, seconds: float, now: float) -> None:
-        """Correct the bucket after a call: ``seconds`` is its computing time, ``taken`` the result of `begin`."""
+        """Correct the bucket after a call of ``seconds`` of computing time. ``taken`` is the result of `begin`."""
         if caller[0] != "principal":
             return
         account = self._change(caller, taken - seconds, now)
@@ -123,7 +124,7 @@ class Paces:
         left = min(CALLER_COMPUTED_BURST_SECONDS, self._left(caller, now) + seconds)
         account.left, account.then = max(left, -DEBT_SECONDS_MAX), now
         self._accounts.move_to_end(caller)
-        # Forget the bucket with the oldest change: it had the longest time to fill.
+        # Forget the bucket with the oldest change, because this bucket had the longest time to fill.
         if len(self._accounts) > RATE_HOLDERS_MAX:
             self._accounts.popitem(last=False)
         return account

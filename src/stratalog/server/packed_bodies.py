@@ -15,8 +15,8 @@ __all__ = ["ENCODINGS", "PackedBody"]
 
 PIECE_BYTES = 64 * 1024
 ZSTD_SLICE_BYTES = 128
-"""The input bytes of one zstd call. Only the input bounds the output: 128 bytes contain at most 33 blocks of 128 KiB
-unpacked."""
+"""The number of input bytes of one zstd call. Only this number bounds the output: 128 bytes contain at most 33 blocks,
+and each block unpacks to at most 128 KiB."""
 
 ZSTD_WRITE_BYTES = 32 * 1024
 
@@ -24,8 +24,8 @@ ZSTD_WRITE_BYTES = 32 * 1024
 class PackedBody:
     """The unpacker of one body. Call `unpack` for each chunk, then `finish`, which checks that the body is complete.
 
-    A body is one or more gzip members, or one or more zstd frames. Each member or frame is verified by its checksum, if
-    it has a checksum.
+    A body is one or more gzip members, or one or more zstd frames. The unpacker verifies the checksum of each member,
+    and of each frame that has a checksum.
     """
 
     def __init__(self, encoding: str) -> None:
@@ -61,7 +61,7 @@ class PackedBody:
 
     def _next_part(self) -> Any:
         self._parts += 1
-        # Each part costs an unpacker: many empty parts would take long, although they unpack to nothing.
+        # Each part needs a new unpacker. So many empty parts would take long, although they contain no data.
         if self._parts > PACKED_PARTS_MAX:
             raise LimitExceeded("a compressed body has too many members or frames", limit=PACKED_PARTS_MAX)
         return self._begin()

@@ -28,7 +28,7 @@ from stratalog.server.service import Served, Service
 __all__ = ["CLIENT", "OWN_CONNECTIONS", "POLICY", "WEB", "FileVersion", "PageFile", "files_in", "pages", "serve_files"]
 
 WEB = "/web/"
-"""The prefix of pages, which need no token: a page is no secret, and requests its data with a token."""
+"""The prefix of the paths of pages. A page is public and needs no token. The page requests its data with a token."""
 
 CLIENT = Path(__file__).parents[1] / "web" / "client"
 THEME = CLIENT.with_name("theme")
@@ -67,9 +67,9 @@ def pages(application: Application) -> HTTPRouteHandler:
 
 
 def files_in(prefix: str, folder: Path) -> dict[str, Path]:
-    """Return the files of the folder by path. The path of a folder leads to its index.
+    """Return the files of the folder by path. The path of a subfolder refers to the subfolder's index page.
 
-    A symbolic link that leads out of the folder gets no path; each call logs a warning for each of these links.
+    A symbolic link that leads out of the folder gets no path. Each call logs a warning for each of these links.
     """
     inside = folder.resolve()
     files: dict[str, Path] = {}
@@ -131,7 +131,7 @@ class PageFile:
         return FileVersion(stamp, known[1], stamp[-1], start)
 
     def piece(self, version: FileVersion, offset: int) -> bytes:
-        """Return the bytes of this version from ``offset``, at most one piece; no bytes if the file has changed."""
+        """Return at most one piece of this version, from ``offset``. Return no bytes if the file has changed."""
         with self._path.open("rb") as file:
             if _stamp(file) != version.stamp:
                 return b""

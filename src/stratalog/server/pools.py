@@ -46,7 +46,10 @@ _present: ContextVar[PresentWork | None] = ContextVar("stratalog_work", default=
 
 
 def present_work() -> PresentWork | None:
-    """Return the work of the present request, also on a thread that runs its code. None outside of requests."""
+    """Return the work of the present request, or None outside of requests.
+
+    The function also works on a thread that runs code of a request.
+    """
     return _present.get()
 
 
@@ -96,7 +99,10 @@ class Pools:
         return await work.pool.run(function, key=work.key, caller=work.caller)
 
     async def in_turn(self, organisation: str, name: str, function: Callable[[], T]) -> T:
-        """Run a change of a document or log after its earlier changes. Raises Refused as `Pool.run` does."""
+        """Run a change of a document or log after earlier changes of the same document or log.
+
+        Raises Refused as `Pool.run` does.
+        """
         work = _present.get()
         return await self.writes.run(function, key=(organisation, name, False), caller=work.caller if work else None)
 
@@ -112,9 +118,9 @@ class Pools:
 class LoopThreads(ThreadPoolExecutor):
     """The default executor of the server's event loop: it submits each call to the pool of the calling request.
 
-    Litestar runs synchronous handlers, dependencies and iterators on this executor, also those of an application.
-    asyncio calls `submit` on the loop. asyncio accepts the asyncio future that `submit` returns here, although the base
-    class returns a concurrent future.
+    Litestar runs all synchronous handlers, dependencies and iterators on this executor, including those of an
+    application. asyncio calls `submit` on the loop. asyncio accepts the asyncio future that `submit` returns here,
+    although the base class returns a concurrent future.
     """
 
     def __init__(self, pools: Pools) -> None:

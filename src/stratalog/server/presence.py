@@ -1,4 +1,4 @@
-"""Presence: the connections that show themselves in one document, sent to its listeners as changes.
+"""Presence: the states that connections show in one document. The server sends changes of these states to listeners.
 
 The board gathers changes during a pause between two messages. The pause grows with the number of listeners and with the
 bytes of the last message. This pause bounds the traffic. Each message is encoded once for all its receivers. At most
@@ -75,10 +75,10 @@ class PresenceBoard:
         return bool(self._shown)
 
     def show(self, id: str, principal: Principal, state: Value) -> bool:
-        """Show the state of a connection, or hide the connection for None. Return whether anything changed.
+        """Show the state of a connection, or hide the connection if ``state`` is None. Return whether anything changed.
 
-        When too many connections are shown, or too many of the principal, the board ignores a new connection silently.
-        The ignored connection continues. Raises LimitExceeded for a state that is too large; the earlier state stays.
+        If the board shows too many connections in all or of the principal, it ignores a new connection silently. The
+        ignored connection stays open. Raises LimitExceeded for a state that is too large. Then the earlier state stays.
         """
         if state is None:
             return self._hide(id)
@@ -96,11 +96,11 @@ class PresenceBoard:
         return True
 
     def state_of(self, id: str) -> Value:
-        """Return the state that a connection shows; None if it shows none."""
+        """Return the state that a connection shows, or None if it shows no state."""
         return self._shown[id][0] if id in self._shown else None
 
     def broadcast(self, listeners: Collection[PresenceListener], now_ms: float) -> int:
-        """Send changes to the listeners that have the rest, and full presence to other listeners.
+        """Send changes to the listeners that have all earlier presence, and full presence to the other listeners.
 
         Return the bytes sent.
         """

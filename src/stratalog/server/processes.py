@@ -1,8 +1,9 @@
 """Processes: a supervisor that serves one listening socket by several processes.
 
 Every process runs the same command and accepts from the same socket, so an idle process takes the next connection. The
-supervisor starts a process that has ended again, passes the messages between the processes (`siblings.py`), and ends
-with all of them at a signal. If the supervisor itself is killed, the processes read the end of their streams, and end.
+supervisor restarts a process that has ended, and passes messages between the processes (`siblings.py`). At a signal the
+supervisor ends all processes, and then itself. If the supervisor itself is killed, the processes read the end of their
+streams, and end.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ __all__ = ["Membership", "Supervisor", "take_membership"]
 
 VARIABLE = "STRATALOG_SERVER_PROCESS"
 END_SECONDS = 15.0
-"""How long a process may take to end after a signal. A server finishes its requests within five seconds."""
+"""The time that a process has to end after a signal. A server finishes its requests within five seconds."""
 
 READ_BYTES = 256 * 1024
 REAP_SECONDS = 0.1
@@ -36,7 +37,7 @@ _log = logging.getLogger("stratalog.server")
 
 
 class Membership(msgspec.Struct, frozen=True):
-    """The sockets that a process of a server inherits, by descriptor, and its number among ``processes``."""
+    """The descriptors of the sockets that a server process inherits, and the number of this process."""
 
     listening: int
     stream: int
@@ -52,7 +53,7 @@ class Membership(msgspec.Struct, frozen=True):
 
 
 def take_membership(environment: dict[str, str] | os._Environ[str] = os.environ) -> Membership | None:
-    """Return this process's membership, and remove it from the environment; None if no supervisor started it."""
+    """Remove this process's membership from the environment and return it, or None if no supervisor started it."""
     text = environment.pop(VARIABLE, "")
     return msgspec.json.decode(text, type=Membership) if text else None
 
@@ -60,7 +61,7 @@ def take_membership(environment: dict[str, str] | os._Environ[str] = os.environ)
 class Supervisor:
     """Runs ``command`` in ``processes`` processes that accept from ``listening``.
 
-    ``ready`` is called once, with the ids of the processes, when all of them accept connections.
+    The supervisor calls ``ready`` once, with the ids of the processes, when all processes accept connections.
     """
 
     def __init__(
@@ -83,7 +84,7 @@ class Supervisor:
         self._signals = 0
 
     def run(self) -> int:
-        """Serve until a signal. Return the exit status: 0, or that of a process that did not start."""
+        """Serve until a signal. Return the exit status: 0, or the status of a process that did not start."""
         with ExitStack() as entered:
             entered.callback(self._selector.close)
             entered.enter_context(self._woken_by_signals())
@@ -139,7 +140,7 @@ class Supervisor:
         membership = Membership(*descriptors, member.number, len(self._members))
         variables = {**self._environment, VARIABLE: msgspec.json.encode(membership).decode()}
         with theirs:
-            # A session of its own: Ctrl+C signals the supervisor alone, which then ends the processes in order.
+            # Start the process in a new session. So Ctrl+C signals only the supervisor, which then ends the processes.
             member.process = subprocess.Popen(
                 self._command, pass_fds=descriptors, env=variables, start_new_session=True
             )
@@ -148,7 +149,7 @@ class Supervisor:
         self._selector.register(ours, selectors.EVENT_READ, member)
 
     def _read(self, member: _Member) -> bool:
-        """Pass the complete lines of a process on to the others. Return False at the end of its stream."""
+        """Pass the complete lines of a process on to the other processes. Return False at the end of its stream."""
         assert member.stream is not None
         try:
             data = member.stream.recv(READ_BYTES)
@@ -178,9 +179,9 @@ class Supervisor:
                 self._flush(member)
 
     def _flush(self, member: _Member) -> None:
-        """Send as much as a process takes. Kill a process that takes too little, so that it starts again."""
+        """Send the bytes that a process accepts now. Kill a process with too many unsent bytes, so that it restarts."""
         assert member.stream is not None
-        with suppress(OSError):  # if the process has ended, the next read says so
+        with suppress(OSError):  # if the process has ended, the next read finds the end of its stream
             del member.unsent[: member.stream.send(member.unsent)]
         if len(member.unsent) > SIBLING_UNSENT_BYTES_MAX and member.process is not None:
             _log.error("process %d of the server takes no messages, and is killed", member.number)
@@ -190,7 +191,7 @@ class Supervisor:
         self._selector.modify(member.stream, wanted, member)
 
     def _close_stream(self, member: _Member) -> None:
-        """Report to the others that a process has closed its stream: it ends, and serves no live connection."""
+        """Report to the other processes that a process has closed its stream, and so serves no live connection."""
         assert member.stream is not None
         self._selector.unregister(member.stream)
         member.stream.close()
@@ -198,7 +199,7 @@ class Supervisor:
         self._pass_on(member, msgspec.json.encode(Ended(member.number)) + b"\n")
 
     def _reap(self, member: _Member, process: subprocess.Popen[bytes]) -> int | None:
-        """Return the exit status of a process that has closed its stream; None while the process runs."""
+        """Return the exit status of a process that has closed its stream, or None while the process runs."""
         status = process.poll()
         now_ms = self._clock.boot_ms()
         if status is not None:
@@ -209,7 +210,7 @@ class Supervisor:
         return status
 
     def _seconds_to_next_step(self) -> float | None:
-        """Return how long to wait for messages: until a process must be started or may have ended; None for ever."""
+        """Return the seconds until a process must be started or may have ended, or None while all processes run."""
         pauses = [self._seconds_to_start(member) for member in self._members if member.process is None]
         ending = [REAP_SECONDS for member in self._members if member.process is not None and member.stream is None]
         return max(0.0, min(pauses + ending)) if pauses or ending else None

@@ -25,7 +25,7 @@ PARTS = "parts"
 
 
 class RawArguments:
-    """A mutation's arguments, still encoded. ``decoded_bytes`` bounds the memory that they take when decoded."""
+    """A mutation's arguments, still encoded. ``decoded_bytes`` bounds the memory of the decoded arguments."""
 
     __slots__ = ("_decode", "_raw", "decoded_bytes")
 
@@ -40,7 +40,7 @@ class RawArguments:
 
 
 Open = Callable[[msgspec.Raw], RawArguments | None]
-"""Checks encoded arguments; returns None if a mutation has no arguments. Raises Invalid, LimitExceeded."""
+"""Checks encoded arguments. Returns None if a mutation has no arguments. Raises Invalid, LimitExceeded."""
 
 
 class _RawMutation(msgspec.Struct, frozen=True, gc=False):
@@ -112,7 +112,7 @@ def parts_of(push: Push, read: Callable[[Any], Any] = lambda value: value) -> It
     if not any(isinstance(mutation.args, RawArguments) for mutation in push.mutations):
         yield push
         return
-    # Check the whole push first: a later part that is refused would leave the earlier parts applied.
+    # Check the whole push first. Otherwise the server could refuse a later part after it applied the earlier parts.
     check_push(push)
     part: list[Mutation] = []
     size = 0

@@ -41,8 +41,8 @@ def answer_body(
     """Return a streamed body or its ``wanted`` range, or 304 if ``known`` names its ``digest``.
 
     ``wanted`` and ``known`` are the headers Range and If-None-Match. ``immutable`` means that the path always names
-    these bytes. ``parts`` are read one by one. While the server sends a part, the spool file contains the part, and
-    memory needs only a piece. So the iterator should keep no reference to a yielded part.
+    these bytes. ``parts`` are read one by one. While the server sends a large part, the part is in the spool file, and
+    only one piece is in memory. So the iterator should keep no reference to a yielded part.
 
     Raises Refused for a range outside the body. Damage in the first part raises an error. After later damage, the
     response is shorter than its Content-Length.
@@ -69,12 +69,15 @@ def answer_body(
 
 
 def _is_among(etag: str, known: str) -> bool:
-    """Whether the header names the tag. Accepts a weak tag: a proxy that compresses the body weakens its tag."""
+    """Whether the header names the tag. A weak tag counts too: a proxy that compresses the body makes the tag weak."""
     return known.strip() == "*" or etag in {tag.strip().removeprefix("W/") for tag in known.split(",")}
 
 
 def _span(wanted: str | None, size: int) -> tuple[int, int] | None:
-    """Return (start, end) with ``end`` excluded; None for the whole body, as for several ranges or another unit."""
+    """Return (start, end) with ``end`` excluded, or None for the whole body.
+
+    Several ranges or another unit give the whole body.
+    """
     match = _RANGE.fullmatch(wanted.strip()) if wanted else None
     if match is None or match.group(1) == match.group(2) == "":
         return None

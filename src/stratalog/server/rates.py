@@ -21,7 +21,7 @@ class Rates:
     ``message`` is the text of the refusal.
 
     Each kind of holder has its own table of at most `RATE_HOLDERS_MAX` buckets. So a caller that makes up addresses
-    cannot displace the buckets of principals, nor the reverse. Safe to use from many threads.
+    cannot displace the buckets of principals. Safe to use from many threads.
     """
 
     def __init__(
@@ -39,7 +39,7 @@ class Rates:
         close_in_child(self, "_lock")
 
     def take(self, holder: Holder, amount: int = 1) -> None:
-        """Take ``amount`` units. Raises Refused when the bucket has less; the bucket then keeps its content.
+        """Take ``amount`` units. Raises Refused when the bucket has less. After Refused, nothing was taken.
 
         An amount larger than ``burst`` needs only a full bucket. Such an amount leaves the bucket below zero, so the
         bucket takes longer to fill.

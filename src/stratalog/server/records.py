@@ -1,4 +1,4 @@
-"""Records over HTTP: bodies of any size, streamed both ways, with their versions."""
+"""Records over HTTP: the routes of records and their versions. Bodies may have any size, and are streamed."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ Metadata = Annotated[str | None, HeaderParameter(name="Stratalog-Metadata")]
 
 
 class RecordInfo(msgspec.Struct, frozen=True):
-    """One version of a record without its body. ``digest`` is the SHA-256 of the body; empty for a deletion.
+    """One version of a record without its body. ``digest`` is the SHA-256 of the body, or empty for a deletion.
 
-    ``principal`` is an id; ``hash`` identifies the history up to the version. Digests are hexadecimal. The body
-    of a ``redacted`` version was erased.
+    ``principal`` is an id. ``hash`` identifies the history up to the version. Digests are hexadecimal. If ``redacted``
+    is true, the body of the version was erased.
     """
 
     id: str
@@ -59,14 +59,20 @@ class RecordInfo(msgspec.Struct, frozen=True):
 
 
 class RecordPage(msgspec.Struct, frozen=True):
-    """Records, ordered by the UTF-8 bytes of the ids. ``next`` is the ``after`` of the next page, None at the end."""
+    """Records, ordered by the UTF-8 bytes of the ids.
+
+    To read the next page, pass ``next`` as ``after``. ``next`` is None at the end.
+    """
 
     records: list[Listing]
     next: str | None
 
 
 class RecordVersionPage(msgspec.Struct, frozen=True):
-    """The kept versions of a record, newest first. ``next`` is the ``before`` of the next page, None at the end."""
+    """The kept versions of a record, newest first.
+
+    To read the next page, pass ``next`` as ``before``. ``next`` is None at the end.
+    """
 
     versions: list[RecordInfo]
     more: bool
@@ -77,7 +83,7 @@ class RecordVersionPage(msgspec.Struct, frozen=True):
 def list_records(
     service: Served, request: Asked, organisation: Name, after: Text = "", limit: Count = 100
 ) -> Response[RecordPage]:
-    """Deleted records are included."""
+    """The list includes deleted records."""
     page = page_of(request, service.store.records(organisation).list(after), limit, _unchanged)
     following = page.last.id if page.last and page.has_more else None
     return answer_page(request, RecordPage, records=page.rows, next=following)
@@ -105,11 +111,11 @@ async def put_record(
 ) -> RecordInfo:
     """With ``expected`` the write fails unless ``expected`` is the latest version.
 
-    With ``if_newer`` a body is discarded unless its source time is later than the latest version's source time.
+    With ``if_newer`` the server discards a body unless its source time is later than the latest version's source time.
 
-    A body that equals the latest body makes no new version, unless other metadata or another source time is given. The
-    response is the version that contains the body, or the latest version if the body was discarded. Metadata is a JSON
-    object.
+    A body that equals the latest body makes no new version, unless the request has other metadata or another source
+    time. The response is the version that contains the body, or the latest version if the body was discarded. Metadata
+    is a JSON object.
     """
     decoded = _metadata(metadata)
     own: dict[str, Any] = {"write_id": write_id, "principal": request.user.id}
@@ -156,7 +162,7 @@ def get_record(
     wanted: RangeHeader = None,
     known: IfNoneMatch = None,
 ) -> Response[bytes] | Stream:
-    """The default is the latest version. The body of a named version never changes, so it may be cached for ever."""
+    """The default is the latest version. The body of a named version never changes: clients may cache it for ever."""
     records = service.store.records(organisation)
     stored = records.stat(record, version)
     parts = records.open(record, stored.version)
@@ -172,7 +178,7 @@ def versions(
 ) -> Response[RecordVersionPage]:
     """Lists versions, newest first, including deletions.
 
-    With ``before``, lists only lower versions. No body is read.
+    With ``before``, lists only lower versions. The server reads no body.
     """
     stored = service.store.records(organisation).versions(record, reverse=True, before=before)
     page = page_of(request, stored, limit, _info)

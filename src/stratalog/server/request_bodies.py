@@ -24,8 +24,8 @@ def body_pieces(
     Refused for a body that is too large, packed or unpacked, and when the caller disconnects. Iteration raises Invalid
     for a body that cannot be unpacked.
     """
-    # A generator adds a tenth to the time that a small body takes. So this is a plain function, and most bodies pass
-    # through one generator only.
+    # A generator adds a tenth to the time that a small body takes. So this function is no generator, and most bodies
+    # pass through one generator only.
     if encoding == "identity":
         if announced > bytes_max:
             raise _too_large("the body is too large", bytes_max)

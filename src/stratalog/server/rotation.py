@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 
 class Rotation(Generic[T]):
-    """Waiting items in groups. Groups take turns; the items of one group keep their order."""
+    """Waiting items in groups. The groups take turns. The items of one group keep their order."""
 
     def __init__(self) -> None:
         self._groups: OrderedDict[Hashable, deque[T]] = OrderedDict()
@@ -42,7 +42,7 @@ class Rotation(Generic[T]):
 
     def _take(self, group: Hashable, items: deque[T]) -> T:
         item = items.popleft()
-        # The group goes to the end of the order; groups that were passed over keep their position.
+        # The group goes to the end of the order. Groups that `take` skipped keep their positions.
         if items:
             self._groups.move_to_end(group)
         else:

@@ -1,7 +1,8 @@
 """Row pages: a list response ends after a limit of rows or bytes, and names the row at which the next page begins.
 
-Each row is encoded as soon as it is read. So a request needs memory for one row and for the bytes of its page, even if
-the store has many rows. The page's bytes are taken from the budget of responses before the first row is read.
+The server encodes each row before it reads the next row. So a request needs memory for one row and for the bytes of its
+page, even if the store has many rows. The request takes the page's bytes from the budget of responses before the server
+reads the first row.
 """
 
 from __future__ import annotations
@@ -32,10 +33,10 @@ class RowPage(Generic[Row]):
         """The encoded rows, each a `msgspec.Raw`."""
 
         self.last: Row | None = None
-        """The last row of the page; None for an empty page."""
+        """The last row of the page, or None for an empty page."""
 
         self.following: Row | None = None
-        """The first row after the page; None if no row follows."""
+        """The first row after the page, or None if no row follows."""
 
     @property
     def has_more(self) -> bool:
@@ -50,12 +51,12 @@ def page_of(
     shape: Callable[[Row], Any],
     size: Callable[[Row], int] | None = None,
 ) -> RowPage[Row]:
-    """Return the first page of ``rows``: at most ``limit`` rows and `page_bytes_max` bytes, but one row if any exists.
+    """Return the first page of ``rows``: at most ``limit`` rows and `page_bytes_max` bytes, but at least the first row.
 
-    ``shape`` converts a row to its form in the response. ``size``, if given, returns the bytes that ``shape`` will
-    read: then a row that exceeds the page is not read. The function takes at most one row beyond the page from
-    ``rows``. Raises Refused when the budget of responses is full, and LimitExceeded for a single row larger than the
-    caller's share of the budget.
+    ``shape`` converts a row to its form in the response. ``size`` returns the number of bytes that ``shape`` will read.
+    With ``size``, the function does not read a row that exceeds the page. The function takes at most one row beyond the
+    page from ``rows``. Raises Refused when the budget of responses is full, and LimitExceeded for a single row larger
+    than the caller's share of the budget.
     """
     kind = accepted(request.headers.get("accept", ""))
     taken, left = bytes_of(request.scope), page_bytes_max(request)
@@ -66,8 +67,8 @@ def page_of(
         if len(page.rows) == limit or (page.rows and row_bytes > left):
             page.following = row
             break
-        # Return the first row even if it is large, if the budget has room. Otherwise no listing could get past this
-        # row.
+        # Return the first row even if it is large, if the budget has room. Otherwise no page could list the rows after
+        # this row.
         taken.cover_answer(row_bytes)
         with taken.room_for_row(row_bytes):
             body = encode_body(shape(row), kind)

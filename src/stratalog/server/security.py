@@ -32,7 +32,7 @@ __all__ = [
 ]
 
 Action = Literal["list", "read", "write", "create", "delete", "read-record", "write-record", "usage", "metrics"]
-"""The actions that `authorize` decides. Documents and logs share the first five; records have their own two.
+"""The actions that `authorize` decides. The first five apply to documents and logs, the next two to records.
 
 ``usage`` reads the stored amounts of an organisation and its quotas."""
 
@@ -62,19 +62,19 @@ class Principal(msgspec.Struct, frozen=True, kw_only=True):
 
 
 ANONYMOUS = Principal(id="")
-"""Every caller of a server without authentication, which serves its own machine only; also the caller of open paths."""
+"""The principal of every caller of a server without authentication, and of every caller of an open path."""
 
 Authenticate = Callable[[str], Principal | Awaitable[Principal | None] | None]
-"""Returns the principal of a token; None for an invalid token.
+"""Returns the principal of a token, or None for an invalid token.
 
-A synchronous function is called on a thread, since it may block, unless its attribute ``blocks`` is False.
+A synchronous function may block. So the server calls it on a thread, unless its attribute ``blocks`` is False.
 """
 
 Authorize = Callable[[Principal, Action, str, str], bool | Awaitable[bool]]
 """Returns whether a principal may do an action on (organisation, name). The name is empty for lists.
 
-Organisation and name are empty for the list of organisations that have a name. That list then contains only
-organisations in which the principal may ``read`` the document or log of that name.
+Organisation and name are empty for the list of organisations that have a given name. This list contains only
+organisations in which the principal may ``read`` the document or log of this name.
 """
 
 

@@ -108,18 +108,18 @@ class Service:
             siblings.metrics = self._own_metrics
         self.hub = Hub(store, limits, self.metrics, self.pools, poked, siblings)
         self.health = HealthCheck(store, self.pools.health)
-        # Each live connection skips a part of its first wait; see `LiveRight`. The parts are multiples of the golden
-        # ratio modulo 1: any number of consecutive multiples is spread evenly between 0 and 1.
+        # Each live connection skips a part of its first wait: see `LiveRight`. The parts are multiples of the golden
+        # ratio modulo 1. Any number of consecutive multiples is spread evenly between 0 and 1.
         self.phases = (number * GOLDEN_RATIO % 1 for number in count())
 
     def document(self, organisation: str, document: str) -> Document:
-        """Return the document of that name. Raises NotFound, Invalid."""
+        """Return the document with this name. Raises NotFound, Invalid."""
         return self.store.document(organisation, document)
 
     async def all_metrics(self) -> str:
         """Return the metrics in Prometheus's text format.
 
-        If several processes serve, return those of all of them, with the number of the process as a label.
+        If the server has several processes, return the metrics of all processes, with the process's number as a label.
         """
         if self.siblings is None:
             return await self._own_metrics()
@@ -131,13 +131,13 @@ class Service:
     def held_document(self, organisation: str, document: str) -> Document | None:
         """Return the document as this process last opened it, without a read of the store, or None.
 
-        Returns None whenever pushes are queued: only the commit of a push that this process applies detects that the
+        Returns None if pushes may be queued. Only the commit of a push that this process applies detects that the
         document was deleted.
         """
         return self.store.held_document(organisation, document) if self._applies_pushes else None
 
     def log(self, organisation: str, log: str) -> Log:
-        """Return an application's own log of that name. Raises NotFound, and Invalid for a document's log."""
+        """Return an application's own log with this name. Raises NotFound, and Invalid for a document's log."""
         opened = self.store.log(organisation, log)
         if opened.record.kind != "log":
             raise Invalid(
@@ -173,7 +173,10 @@ class Service:
         return await self.pools.run(function)
 
     async def in_turn(self, organisation: str, name: str, function: Callable[[], T]) -> T:
-        """Run a change of a document or log after its earlier changes. Raises Refused when too many calls wait."""
+        """Run a change of a document or log after the earlier changes of the same document or log.
+
+        Raises Refused when too many calls wait.
+        """
         return await self.pools.in_turn(organisation, name, function)
 
     def may(self, principal: Principal, action: Action, organisation: str, name: str) -> bool:
@@ -215,7 +218,7 @@ class Service:
 def allowed(app: ASGIApp) -> ASGIApp:
     """Wrap every handler: select its pool, check the action that it declares, and reserve quota. Raises Forbidden.
 
-    Not a Litestar guard: a guard would create a copy of the connection for each request.
+    This wrapper is not a Litestar guard, because a guard would create a copy of the connection for each request.
     """
 
     async def call(scope: Scope, receive: Receive, send: Send) -> None:
@@ -223,7 +226,7 @@ def allowed(app: ASGIApp) -> ASGIApp:
         if action not in STORING or not organisation or scope["type"] != ScopeType.HTTP or scope["method"] == "DELETE":
             return await app(scope, receive, send)
         service: Service = scope["litestar_app"].state.service
-        # A create request may find an existing document, and then stores at most its own body. Reserve nothing now.
+        # Reserve nothing for a create request now: if the document exists, the request stores at most its own body.
         amount = 0 if action == "create" else REQUEST_STORED_BYTES
         reservation = await service.reserve_bytes(organisation, amount)
         if reservation is UNBOUND:

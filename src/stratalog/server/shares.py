@@ -1,7 +1,7 @@
 """Shares: limits on the part of a server process's capacity that one caller uses at once.
 
 A process has a limited number of connections, requests and bytes in flight. Without shares one principal or
-organisation could take all of them and lock out all others. Each of these resources is a `Budget`.
+organisation could take a whole resource and exclude all others. Each of these resources is a `Budget`.
 """
 
 from __future__ import annotations
@@ -25,9 +25,8 @@ Holder = tuple[HolderKind, str]
 class Budget:
     """One limited resource of the process.
 
-    All callers together get at most ``limit``, each holder the share of its kind.
-
-    ``resource`` names the resource in errors, in the plural: "live connections". Safe to use from many threads.
+    All callers together get at most ``limit``. Each holder gets at most the share of its kind. ``resource`` is the name
+    of the resource in errors, in the plural, for example "live connections". Safe to use from many threads.
     """
 
     def __init__(self, resource: str, limit: int, shares: Mapping[HolderKind, int]) -> None:
@@ -36,15 +35,15 @@ class Budget:
         self.shares = dict(shares)
         self.used = 0
         self._used_by: Counter[Holder] = Counter()
-        # Worker threads make responses, and take the bytes for them.
+        # Worker threads make responses and take bytes for them, so the counts need a lock.
         self._lock = threading.Lock()
         close_in_child(self, "_lock")
 
     def take(self, *holders: Holder, amount: int = 1) -> Allocation:
         """Take ``amount`` for these holders until the allocation is released.
 
-        A holder whose kind has no share is ignored: the amount then counts for the process only. Raises Refused and
-        takes nothing: 429 when a holder would exceed its share, 503 when the process has too little left.
+        The amount does not count for a holder whose kind has no share. Raises Refused and takes nothing: 429 when a
+        holder would exceed its share, 503 when the process has too little left.
         """
         allocation = Allocation(self, tuple(holder for holder in holders if holder[0] in self.shares))
         allocation.add(amount)
@@ -76,7 +75,7 @@ class Budget:
             self._change(holders, -amount)
 
     def _check(self, holders: tuple[Holder, ...], amount: int) -> None:
-        # Check shares first: a caller at its share gets 429, even while the process is full (503).
+        # Check shares first: a caller that exceeds its share gets 429 instead of 503, even while the process is full.
         for holder in holders:
             share, wanted = self.shares[holder[0]], self._used_by[holder] + amount
             if wanted > share:
@@ -108,7 +107,7 @@ class Allocation:
 
     @property
     def holders(self) -> tuple[Holder, ...]:
-        """The holders whose shares the allocation counts for."""
+        """The holders for which the amount counts."""
         return self._holders
 
     def add(self, amount: int) -> None:

@@ -1,7 +1,8 @@
-"""Siblings: the messages between the processes of one server, which share its listening socket.
+"""Siblings: the messages between the processes of one server. These processes share one listening socket.
 
-Each process has a stream to their supervisor (`processes.py`), which passes every line of one process to all others. A
-line is one JSON object with a ``type``. Commits travel as hints, and presence as the states of single connections.
+Each process has a stream to the supervisor (`processes.py`), which passes every line of one process to all other
+processes. A line is one JSON object with a ``type``. A process reports a commit by a hint, and presence by the states
+of single connections.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ class Started(msgspec.Struct, frozen=True, tag="started"):
 
 
 class Ended(msgspec.Struct, frozen=True, tag="ended"):
-    """The supervisor reports that a process has ended, and with it the presence of its connections."""
+    """The supervisor reports that a process has ended. The presence of the process's connections ends too."""
 
     process: int
 
@@ -52,14 +53,14 @@ class Committed(msgspec.Struct, frozen=True, tag="committed"):
 
 
 class PresenceRequest(msgspec.Struct, frozen=True, tag="presence-request"):
-    """A process has its first listener of a document, and needs the presence of the connections elsewhere."""
+    """A process has its first listener of a document, and needs the presence of the connections of other processes."""
 
     organisation: str
     name: str
 
 
 class ConnectionPresence(msgspec.Struct, frozen=True, tag="connection-presence"):
-    """The presence of one connection; a state of None withdraws it."""
+    """The presence of one connection. A ``state`` of None withdraws the presence."""
 
     process: int
     organisation: str
@@ -71,7 +72,7 @@ class ConnectionPresence(msgspec.Struct, frozen=True, tag="connection-presence")
 
 
 class MetricsRequest(msgspec.Struct, frozen=True, tag="metrics-request"):
-    """A process needs the metrics of all others."""
+    """A process needs the metrics of all other processes."""
 
     process: int
     number: int
@@ -98,7 +99,7 @@ async def _no_metrics() -> str:
 
 
 async def _lines(reader: asyncio.StreamReader) -> AsyncIterator[Line]:
-    """Yield the lines of a stream until its end. A line that is too long, or that is no message, is dropped."""
+    """Yield the lines of a stream until its end. Drop each line that is too long, or that is not a message."""
     is_rest = False
     while True:
         try:
@@ -131,7 +132,7 @@ class _PendingMetrics:
 class Siblings:
     """The other processes of this process's server. Used from the event loop, except for `announce`.
 
-    It is also the announcements of the store: a hint reaches the other processes of this server alone.
+    This class also implements the store's announcements. A hint reaches only the other processes of this server.
     """
 
     def __init__(self, connection: socket.socket, process: int, processes: int) -> None:
@@ -154,7 +155,10 @@ class Siblings:
         self._number = 0
 
     async def run(self) -> None:
-        """Read the lines of the others until cancelled. If the supervisor ends, end this process like a signal does."""
+        """Read the lines of the other processes until cancelled.
+
+        If the supervisor ends, end this process by SIGTERM.
+        """
         self._loop = asyncio.get_running_loop()
         reader, self._writer = await asyncio.open_unix_connection(sock=self._connection, limit=SIBLING_LINE_BYTES_MAX)
         self.send(Started())
@@ -170,7 +174,7 @@ class Siblings:
     def send(self, line: Line) -> bool:
         """Send a line to all other processes. Return False, and send nothing, if the line is too long.
 
-        A line is lost if this process has not begun to run, or ends.
+        A line is lost if `run` has not begun, or has ended.
         """
         text = msgspec.json.encode(line) + b"\n"
         if len(text) > SIBLING_LINE_BYTES_MAX:
@@ -188,7 +192,7 @@ class Siblings:
         request = self._requests[number] = _PendingMetrics({self.process: await self.metrics()})
         self.send(MetricsRequest(self.process, number))
         try:
-            # A process that starts again meanwhile does not answer.
+            # A process that restarts during the request does not answer.
             with suppress(TimeoutError):
                 async with asyncio.timeout(SIBLING_METRICS_SECONDS_MAX):
                     await request.complete.wait()
@@ -210,7 +214,7 @@ class Siblings:
     async def _respond(self, request: MetricsRequest) -> None:
         response = MetricsResponse(self.process, request.process, request.number, await self.metrics())
         if not self.send(response):
-            # Without a response the request would wait for its whole time.
+            # Without a response, the other process would wait until its timeout.
             self.send(msgspec.structs.replace(response, text=""))
 
     def _take(self, line: Line) -> None:

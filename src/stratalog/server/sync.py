@@ -43,7 +43,7 @@ Asked = Request[Principal, Any, Any]
 async def push_mutations(
     service: Served, request: Asked, organisation: Name, document: Name, data: JSONBody[Push]
 ) -> Response[Pushed]:
-    """Mutations are applied in order, and the response has the outcome of each.
+    """The server applies the mutations in order. The response has the outcome of each mutation.
 
     If the response is lost, repeat the push: no mutation is applied twice.
     """
@@ -64,7 +64,7 @@ async def pull_news(
 ) -> Response[Pulled]:
     """Returns the changed keys and the last mutation of each client of the group, all of one version.
 
-    A large patch is streamed. If the store fails during the stream, the response is cut short.
+    The server streams a large patch. If the store fails during the stream, the response ends early.
     """
     who = request.user
 
@@ -112,7 +112,7 @@ async def replicache_push(
 async def replicache_pull(
     service: Served, request: Asked, organisation: Name, document: Name, data: JSONBody[dict[str, Any]]
 ) -> Response[dict[str, Any]]:
-    """Returns the patch since the request's cookie. A large patch is streamed."""
+    """Returns the patch since the request's cookie. The server streams a large patch."""
     who = request.user
 
     def run() -> Response[dict[str, Any]]:
@@ -152,7 +152,7 @@ async def _pushed(
         held = service.held_document(organisation, document) if data.mutations else None
         if held is not None and data.origin in ("", held.origin):
             # Do not check for a deletion here: a check would cost a read for each push. If the document was deleted,
-            # the commit raises NotFound, and the code below opens the document of that name anew.
+            # the commit raises NotFound, and the code below opens the document that has the name now.
             with suppress(NotFound):
                 return push_to(held)
         return push_to(service.document(organisation, document))
@@ -163,7 +163,7 @@ async def _pushed(
 
 
 def _joined(parts: Iterable[Pushed]) -> Pushed:
-    """Join the results of a push's parts. A push with a queued part has no outcomes yet, and is queued as a whole."""
+    """Join the results of a push's parts. If any part is queued, the result has no outcomes, and is queued."""
     pushed = list(parts)
     if any(part.queued for part in pushed):
         return Pushed([], queued=True)

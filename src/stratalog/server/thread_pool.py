@@ -85,8 +85,8 @@ class Pool:
         shares = {"document": settings.calls_of_key_max or half, "principal": of_caller, "address": of_caller}
         self._calls = Budget(f"calls of {name}", calls_max, shares)  # type: ignore[arg-type]
         self._threads_of_key_max = settings.threads_of_key_max or max(1, settings.threads // 2)
-        # A single caller leaves a quarter of the threads free for the next caller. Once there are two callers, each has
-        # at most a quarter: computing threads compete for one interpreter, and the event loop waits for each of them.
+        # A single caller leaves a quarter of the threads free for the next caller. Of two or more callers, each has at
+        # most a quarter: computing threads compete for one interpreter, and the event loop waits for each of them.
         quarter = max(1, settings.threads // 4)
         self._threads_of_caller_max = max(1, settings.threads - quarter)
         self._threads_when_shared_max = quarter
@@ -128,7 +128,7 @@ class Pool:
         return answer
 
     def submit(self, function: Callable[[], Any], key: Hashable = None, caller: Holder | None = None) -> Call:
-        """Queue the function; the future of the returned call gets its result. Raises Refused for too many calls."""
+        """Queue the function. The future of the returned call gets the result. Raises Refused for too many calls."""
         holders: list[Holder] = [] if key is None else [("document", repr(key))]
         try:
             allocation = self._calls.take(*holders, *([] if caller is None else [caller]))
@@ -168,7 +168,7 @@ class Pool:
 
     def _give_threads(self) -> None:
         while self._busy < self.settings.threads and (call := self._ready.take(self._may_run)) is not None:
-            # The future was cancelled without `_withdraw`, as asyncio cancels a call of `LoopThreads`.
+            # asyncio cancels the future of a call of `LoopThreads` without `_withdraw`.
             if call.future.done():
                 self._leave(call)
             else:
@@ -195,7 +195,7 @@ class Pool:
         return 1 if self._paces.is_loaded(now) else self._threads_when_shared_max
 
     def _look_again(self, loop: asyncio.AbstractEventLoop, at: float) -> None:
-        """Give threads again when the earliest pause of a caller ends. One timer serves all paused callers."""
+        """Assign threads again when the earliest pause of a caller ends. One timer serves all paused callers."""
         if self._pause_end is None or at < self._pause_end.when():
             self._stop_pause()
             self._pause_end = loop.call_at(at, self._end_pause)

@@ -1,7 +1,7 @@
-"""Trusted proxies: the peers whose `X-Forwarded-For` names the caller. The header of any other peer is ignored.
+"""Trusted proxies: the peers whose `X-Forwarded-For` names the caller. The server ignores this header of other peers.
 
 Each proxy appends its caller's address at the right of the header. So the server reads the list from the right, as long
-as the address that added an entry is trusted. The server does not read `Forwarded` (RFC 7239): a proxy that writes one
+as the address that added an entry is trusted. The server does not read `Forwarded` (RFC 7239). A proxy that writes one
 of the two headers forwards the other header as its caller wrote it. See `docs/decisions/0047-*`.
 """
 
@@ -44,8 +44,8 @@ class TrustedProxies:
     def caller_of(self, peer: str, headers: Iterable[bytes]) -> str:
         """Return the rightmost address that is no trusted proxy, or the leftmost address if all are trusted.
 
-        ``headers`` are the values of `X-Forwarded-For` in order. The list ends at an entry that is no address: the
-        caller is then the proxy that added the entry.
+        ``headers`` are the values of `X-Forwarded-For` in order. If an entry is no address, the result is the proxy
+        that added the entry.
         """
         parsed, caller = _parse(peer), peer
         entries = b",".join(headers).split(b",")

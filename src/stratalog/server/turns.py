@@ -18,7 +18,7 @@ from stratalog.server.shares import Allocation, Holder
 __all__ = ["RecentlyServed", "TurnSelector"]
 
 READY_PER_SERVED_MAX = 64
-"""A turn serves at least one in this number of the ready sockets of a principal, and of all addresses together.
+"""The largest number of ready sockets for each served socket, of one principal or of all addresses together.
 
 Each turn looks at all ready sockets, so too many turns would cost too much time."""
 
@@ -29,11 +29,10 @@ _Ready = tuple[selectors.SelectorKey, int]
 
 
 class RecentlyServed:
-    """A count for each address of the sockets that were served lately.
+    """For each address, the number of its sockets that were served lately.
 
-    The count halves in each `SERVED_HALF_LIFE_SECONDS`.
-
-    Remembers the `RATE_HOLDERS_MAX` addresses that were served last.
+    The number halves in each `SERVED_HALF_LIFE_SECONDS`. This object remembers the `RATE_HOLDERS_MAX` addresses that
+    were served last.
     """
 
     def __init__(self, clock: Clock) -> None:
@@ -57,11 +56,12 @@ class TurnSelector(selectors.DefaultSelector):
     """A selector that reports a few ready sockets of each caller, and holds back the other sockets for later turns.
 
     A turn has `PRINCIPAL_SOCKETS_PER_TURN_MAX` sockets of each principal. Callers who are not authenticated share
-    `ADDRESS_SOCKETS_PER_TURN_MAX` sockets, because one attacker may have many addresses. These addresses take turns:
-    one half of the sockets were held back longest, and the other half belong to the addresses with the lowest counts in
-    `RecentlyServed`. So a caller who sends little does not wait for a round of all addresses, and no caller waits for
-    ever. With very many ready sockets both limits grow; see `READY_PER_SERVED_MAX`. The bytes of a socket that is held
-    back stay in the system's buffers. Sockets without a holder, and all other files, are always reported.
+    `ADDRESS_SOCKETS_PER_TURN_MAX` sockets, because one attacker may have many addresses. These addresses take turns.
+    The first half of the reported sockets were held back longest. The other half belong to the addresses with the
+    lowest counts in `RecentlyServed`. So a caller who sends little does not wait until all addresses had a turn, and no
+    caller waits for ever. With very many ready sockets both limits grow: see `READY_PER_SERVED_MAX`. The bytes of a
+    socket that is held back stay in the system's buffers. The selector always reports sockets without a holder, and all
+    other files.
 
     Used from the event loop only.
     """
@@ -82,7 +82,7 @@ class TurnSelector(selectors.DefaultSelector):
         self._held_back.pop(descriptor, None)
 
     def select(self, timeout: float | None = None) -> list[_Ready]:
-        """Wait for ready files, and return those of this turn."""
+        """Wait for ready files, and return the files that this turn serves."""
         ready = super().select(timeout)
         self._held_back = self._beyond_turn({key.fd for key, _ in ready}) if len(ready) > 1 else {}
         return [event for event in ready if event[0].fd not in self._held_back]
@@ -125,8 +125,8 @@ class TurnSelector(selectors.DefaultSelector):
 class _AddressSocket(NamedTuple):
     """A ready socket of an address. If sockets are sorted by these fields, addresses take turns.
 
-    ``earlier`` is the number of sockets of the address that have waited longer. ``position`` is the place among all
-    ready sockets.
+    ``earlier`` is the number of sockets of the address that have waited longer. ``position`` is the socket's position
+    among all ready sockets.
     """
 
     earlier: int

@@ -13,11 +13,11 @@ __all__ = ["USAGE"]
 
 
 class UsageInfo(msgspec.Struct, frozen=True):
-    """The stored ``amounts`` of an organisation: the measured amounts, plus the amounts ``admitted`` since.
+    """The stored ``amounts`` of an organisation: the sum of the measured amounts and the ``admitted`` amounts.
 
-    ``measured_ms`` is the time at which the last measurement began; None if there was no measurement. ``admitted`` are
-    the amounts that this process has admitted and that the measurement does not cover. ``document_clients`` is the
-    largest measured number of clients of one document. ``quotas`` limit the ``amounts``; None means no limit.
+    ``measured_ms`` is the time at which the last measurement began, or None if there was no measurement. ``admitted``
+    are the amounts that this process has admitted and that the measurement does not cover. ``document_clients`` is the
+    largest measured number of clients of one document. ``quotas`` limit the ``amounts``. A quota of None is no limit.
     """
 
     organisation: str
@@ -30,7 +30,7 @@ class UsageInfo(msgspec.Struct, frozen=True):
 
 @reading("/usage", opt={"action": "usage"}, summary="The stored amounts of an organisation, and its quotas")
 def show(service: Served, organisation: Name) -> UsageInfo:
-    """Returns the last measurement, and the amounts that this process admitted since."""
+    """Returns the last measurement, and the amounts that this process has admitted since the measurement."""
     usage = service.admission.usage(organisation)
     measured = usage.measured
     return UsageInfo(

@@ -30,15 +30,15 @@ __all__ = ["WebServer", "serve"]
 SHUTDOWN_SECONDS = 5
 DEADLINE_CHECK_SECONDS_MAX = 1.0
 THREAD_SWITCH_SECONDS = 0.0005
-"""The interpreter's switch interval. A request changes threads several times. Each time the request waits up to this
-long for every computing thread. With Python's default of 5 ms a few computing threads delay a request by a quarter of a
-second."""
+"""The interpreter's switch interval. A request changes threads several times. At each change the request waits up to
+one interval for every computing thread. With Python's default of 5 ms a few computing threads delay a request by a
+quarter of a second."""
 
 COLLECTION_THRESHOLDS = (500, 5, 400)
 """Python's garbage collector examines the youngest objects after 500 net allocations, the young objects after 2,500,
-and all objects after at least a million. No thread runs Python code during an examination, so each must be short. With
-the default thresholds, Python examined all objects after 70,000 allocations. These examinations repeatedly stopped a
-loaded server for a tenth of a second."""
+and all objects after at least a million. No thread runs Python code during an examination, so every examination must be
+short. With the default thresholds, Python examined all objects after 70,000 allocations. These examinations repeatedly
+stopped a loaded server for a tenth of a second."""
 
 _log = logging.getLogger("stratalog.server")
 
@@ -65,7 +65,7 @@ def _tuned_process(app: Litestar) -> Iterator[None]:
     before = sys.getswitchinterval(), gc.get_threshold()
     sys.setswitchinterval(THREAD_SWITCH_SECONDS)
     gc.set_threshold(*COLLECTION_THRESHOLDS)
-    # The objects of the start-up exist as long as the process. Collect garbage once, then exclude them from later runs.
+    # The objects of the start-up exist as long as the process. So later collections need not examine these objects.
     gc.collect()
     gc.freeze()
     try:
@@ -167,7 +167,7 @@ def _connections_max(wanted: int) -> int:
 
 
 def _bound_unsent(listening: socket.socket) -> None:
-    """Bound the bytes of a response that the system buffers unsent; each accepted connection inherits the option.
+    """Bound the unsent bytes of a response that the system buffers. Each accepted connection inherits the option.
 
     Without this bound the system buffers megabytes for a caller that reads nothing, and the server counts these bytes
     as read.

@@ -77,7 +77,7 @@ class WebTokens:
         self._keys = _Keys(_fetch_from(keys) if isinstance(keys, str) else keys, clock or SystemClock())
 
     def __call__(self, token: str) -> Principal | None:
-        """Return the token's principal; None for an invalid token. Raises Unavailable when no key could be fetched."""
+        """Return the token's principal, or None for an invalid token. Raises Unavailable if no key can be fetched."""
         try:
             header = jwt.get_unverified_header(token)
             key = self._keys.find(header.get("kid"), header.get("alg"))
@@ -110,7 +110,7 @@ class _Keys:
         self._fetched_ms: int | None = None
 
     def find(self, id: object, algorithm: object) -> jwt.PyJWK | None:
-        """Return the key of that id if the key is for that algorithm, else None.
+        """Return the key with this id if the key is for this algorithm, else None.
 
         Raises Unavailable as `_refresh` does.
         """
@@ -137,8 +137,8 @@ class _Keys:
             fetched = jwt.PyJWKSet.from_dict(dict(self._fetch()))
             self._keys = {key.key_id: key for key in fetched.keys if key.key_id}
         except Exception as exc:
-            # A malformed response has errors of http.client, a malformed key has errors of several kinds, and an
-            # application's own function to fetch keys may raise any error.
+            # A malformed response raises errors of http.client. A malformed key raises errors of several kinds. An
+            # application's own function for fetching keys may raise any error.
             if not self._keys:
                 raise Unavailable("the issuer's keys cannot be fetched", reason=type(exc).__name__) from exc
             _log.warning("the issuer's keys cannot be fetched: %r", exc)

@@ -14,7 +14,7 @@ encodings        decodes and encodes text
 xml              reads untrusted XML
 xml_bounds       checks the limits of XML
 polls            polls sources on a schedule
-ingest           stores records that are newer; failures become dead letters
+ingest           stores newer records, and makes dead letters of failures
 dry_run          counts the changes of an ingest, and writes nothing
 model            the shared model
 transformers     make works from sources' records

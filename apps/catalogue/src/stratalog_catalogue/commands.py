@@ -33,9 +33,9 @@ __all__ = ["catalogue"]
 of_organisation = click.argument("organisation")
 of_source = click.argument("source", metavar="ORGANISATION/SOURCE")
 of_sources = click.option(
-    "--source", "sources", multiple=True, metavar="NAME", help="Only this source; may be repeated."
+    "--source", "sources", multiple=True, metavar="NAME", help="Only this source. The option may be repeated."
 )
-of_dry_run = click.option("--dry-run", is_flag=True, help="Change nothing; report what would be done.")
+of_dry_run = click.option("--dry-run", is_flag=True, help="Report the changes of a run without making the changes.")
 DRY_RUN = " (dry run)"
 ADAPTERS = ("folder", "http", "oai")
 FORMATS = ("json", "jsonl", "xml", "csv", "rfc822", "file")
@@ -53,13 +53,13 @@ def catalogue() -> None:
 @click.option("--adapter", type=click.Choice(ADAPTERS), default="folder", show_default=True)
 @click.option("--format", "form", type=click.Choice(FORMATS), required=True)
 @click.option(
-    "--transformer", default="plain", show_default=True, help="The transformer that makes works of its records."
+    "--transformer", default="plain", show_default=True, help="The transformer that makes works of the records."
 )
 @click.option(
     "--records",
     default="",
     metavar="PATH",
-    help="The path of the list of records; in XML the name of a record's element.",
+    help="The path of the list of records, or in XML the name of a record's element.",
 )
 @click.option(
     "--id", "id_fields", default="id", show_default=True, metavar="FIELD,…", help="The fields that form a record's id."
@@ -69,9 +69,9 @@ def catalogue() -> None:
 )
 @click.option("--next", "next_page", default="", metavar="FIELD", help="The field in which a page names the next page.")
 @click.option(
-    "--complete", is_flag=True, help="Each file or response is the complete state: missing records are deleted."
+    "--complete", is_flag=True, help="Each file or response is the complete state. A poll deletes missing records."
 )
-@click.option("--encoding", default="", help="The encoding of text that neither is UTF-8 nor declares its own.")
+@click.option("--encoding", default="", help="The encoding of text that is not UTF-8 and declares no encoding.")
 @click.option(
     "--deletions",
     default=20.0,
@@ -79,14 +79,16 @@ def catalogue() -> None:
     metavar="PERCENT",
     help="The share of records that a complete state may delete without --allow-deletions.",
 )
-@click.option("--pattern", default="**/*", show_default=True, help="Which files of a folder to read.")
+@click.option("--pattern", default="**/*", show_default=True, help="The glob pattern of the files of a folder.")
 @click.option("--prefix", default="oai_dc", show_default=True, help="The metadata format of OAI-PMH.")
 @click.option("--set", "part", default="", metavar="NAME", help="OAI-PMH: only this set.")
 @click.option("--since", default="", metavar="DATE", help="OAI-PMH: only records changed at this date or later.")
 @click.option("--until", default="", metavar="DATE", help="OAI-PMH: only records changed at this date or earlier.")
-@click.option("--due", default=3600.0, show_default=True, metavar="SECONDS", help="How often `poll --every` polls it.")
+@click.option(
+    "--due", default=3600.0, show_default=True, metavar="SECONDS", help="The time until the next poll is due."
+)
 def add(session: Session, source: str, location: str, adapter: str, form: str, transformer: str, **more: Any) -> None:
-    """Add a source, or change an existing one; a missing store is created."""
+    """Add a source, or change an existing source. If the store does not exist, create it."""
     app = _module("sources")
     organisation, name = split_name(source)
     _module("transformers").transformer(transformer)
@@ -124,7 +126,7 @@ def add(session: Session, source: str, location: str, adapter: str, form: str, t
     metavar="SECONDS",
     help="Keep running, and poll the due sources at this interval.",
 )
-@click.option("--no-works", is_flag=True, help="Only store records; make no works.")
+@click.option("--no-works", is_flag=True, help="Store records, and make no works.")
 @click.option(
     "--allow-deletions", is_flag=True, help="Delete all records that a complete state lacks, without a limit."
 )
@@ -162,7 +164,7 @@ def poll(
 def ingest(session: Session, source: str, files: tuple[str, ...], dry_run: bool) -> None:
     """Store the records of files, from any folder, as records of a source.
 
-    The source's checkpoint stays, and no works are made yet.
+    The command does not change the source's checkpoint, and makes no works.
     """
     folder, ingest = _module("folder"), _module("ingest")
     take = _module("dry_run").preview if dry_run else ingest.take
@@ -182,15 +184,13 @@ def ingest(session: Session, source: str, files: tuple[str, ...], dry_run: bool)
 @command("reprocess", example="stratalog catalogue reprocess acme --processes 2")
 @of_organisation
 @of_sources
-@click.option("--changed", is_flag=True, help="Only works that are out of date.")
-@click.option(
-    "--processes", default=1, show_default=True, type=click.IntRange(1, 64), help="How many processes work at once."
-)
+@click.option("--changed", is_flag=True, help="Make only works that are out of date.")
+@click.option("--processes", default=1, show_default=True, type=click.IntRange(1, 64), help="The number of processes.")
 @click.option("--anew", is_flag=True, help="Start from the beginning, even if an earlier run was interrupted.")
 def reprocess(
     session: Session, organisation: str, sources: tuple[str, ...], changed: bool, processes: int, anew: bool
 ) -> None:
-    """Make all works again from the stored records; no source is read. An interrupted run resumes."""
+    """Make all works again from the stored records. The command reads no source. An interrupted run resumes."""
     with progress("reprocessing", None) as step:
         done = _module("workers").reconcile(
             session.open(),
@@ -211,7 +211,7 @@ def reprocess(
 @of_organisation
 @of_sources
 def redrive(session: Session, organisation: str, sources: tuple[str, ...]) -> None:
-    """Retry dead letters. The exit code is 1 if some remain."""
+    """Retry dead letters. The exit code is 1 if dead letters remain."""
     letters = list(_module("redrive").redrive(session.open(), organisation, _connect, sources=sources))
     rows = ((letter, [letter.id, "resolved" if letter.resolved else "dead", letter.reason]) for letter in letters)
     session.answer_list(rows, "no dead letters")
@@ -222,7 +222,7 @@ def redrive(session: Session, organisation: str, sources: tuple[str, ...]) -> No
 @command("stats", example="stratalog catalogue stats acme")
 @of_organisation
 def stats(session: Session, organisation: str) -> None:
-    """Count records by source, format and kind, as of the last scan, and the present dead letters."""
+    """Count the records of the last scan by source, format and kind. Also count the present dead letters."""
     catalogue_stats = _module("summary").read_stats(session.open().records(organisation))
     if session.json:
         session.answer(catalogue_stats, "")
@@ -270,7 +270,7 @@ def versions(session: Session, source: str, id: str) -> None:
 @click.argument("before", type=click.IntRange(0))
 @click.argument("after", type=click.IntRange(1))
 def diff(session: Session, source: str, id: str, before: int, after: int) -> None:
-    """Show how one version of a source's record became another."""
+    """Show the differences between two versions of a source's record."""
     organisation, name = split_name(source)
     difference = _module("queries").differences(session.open().records(organisation), name, id, before, after)
     texts = [f"{change.path}: {_side(change.before)} → {_side(change.after)}" for change in difference.changes]

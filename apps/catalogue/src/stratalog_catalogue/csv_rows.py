@@ -16,7 +16,7 @@ __all__ = ["CsvRow", "cut_rows"]
 class CsvRow(NamedTuple):
     """A row's fields by name, or the reason why the row has no fields.
 
-    ``body`` is the bytes of the header and the row, which together are a CSV document.
+    ``body`` has the bytes of the header and of the row, which together are a CSV document.
     """
 
     fields: dict[str, str | None]
@@ -52,7 +52,8 @@ def cut_rows(lines: Iterable[bytes]) -> Iterator[CsvRow]:
 
     Raises Invalid for a header that is not CSV or UTF-8, has no name, or has a name twice.
     """
-    # The csv module has one limit of a field's size for the process. Its default is lower than the limit of a record.
+    # The csv module has one limit of the size of fields for the whole process. The default limit is lower than the
+    # limit of a record.
     if csv.field_size_limit() < CATALOGUE_RECORD_BYTES_MAX:
         csv.field_size_limit(CATALOGUE_RECORD_BYTES_MAX)
     read = _Lines(lines)

@@ -23,10 +23,10 @@ def preview(
     progress: Callable[[int], None] = lambda count: None,
     allow_deletions: bool = False,
 ) -> IngestCounts:
-    """Return the counts that `take` would return for a step. Nothing is written, not even a dead letter.
+    """Return the counts that `take` would return for a step. The function writes nothing, not even a dead letter.
 
-    Each record is compared with the present state of the store. So if a step has two copies of a record, both count in
-    the same way. Raises Unavailable.
+    The function compares each record with the present state of the store. So two copies of a record in one step have
+    the same outcome. Raises Unavailable.
     """
     counts, seen = IngestCounts(), {stored_id(id) for id in step.present}
     for record in step.records:

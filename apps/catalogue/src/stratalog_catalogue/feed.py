@@ -108,7 +108,8 @@ def _all_pages(source: Source, client: httpx.Client, first: FeedPage) -> Iterato
 def fetch(client: httpx.Client, url: str, headers: dict[str, str]) -> FeedPage:
     """GET a URL and return the answer.
 
-    Raises Unavailable if a retry may succeed, Invalid if no retry will, and LimitExceeded for a body that is too large.
+    Raises Unavailable if a retry may succeed, Invalid if no retry can succeed, and LimitExceeded for a body that is too
+    large.
     """
     import httpx
 
@@ -221,7 +222,7 @@ def _validators(answer: FeedPage) -> Checkpoint:
 def _time_of(answer: FeedPage) -> int:
     """Return the feed's time: its Last-Modified, else its Date. Raises Invalid if neither is valid.
 
-    Without a time it is unknown whether the feed's records are newer than the stored records.
+    Without a time the ingest cannot decide whether the feed's records are newer than the stored records.
     """
     refused: Invalid | None = None
     for header in ("last-modified", "date"):

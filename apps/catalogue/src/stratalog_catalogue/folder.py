@@ -109,7 +109,7 @@ def _mirror(
     unchanged: dict[str, Remembered],
     looked_ms: int,
 ) -> Iterator[Step]:
-    """Yield a folder in which each file is a record, as one complete state: a missing file is a deleted record.
+    """Yield one complete state of a folder in which each file is a record. A missing file is a deleted record.
 
     The ingest ignores a deletion that is older than its record. So the time of a state with missing files is later than
     the times of the last state and of the missing files. A file that returns with its old time gets a time after its
@@ -142,14 +142,14 @@ def _has_changed(file: _File, entry: Remembered | None) -> bool:
 def _remembered(file: _File, dated: _File, looked_ms: int) -> Remembered:
     """Return the checkpoint's entry of a changed file. ``dated`` has the time of the file's records.
 
-    This function hashes the file before the poll reads its records. So the next poll
-    also detects a change between the hashing and the reading.
+    This function hashes the file before the poll reads the file's records. So the next poll also detects a change
+    between the hashing and the reading.
     """
     return _settled(file, [file.time_ns, file.size, dated.time_ms, None], looked_ms)
 
 
 def _settled(file: _File, entry: Remembered, looked_ms: int) -> Remembered:
-    """Return the entry. It has the file's hash only if a change after ``looked_ms`` may leave the time unchanged."""
+    """Return the entry, with the file's hash only if a change after ``looked_ms`` may leave the time unchanged."""
     given_ms = _given_ms(entry)
     if looked_ms - file.time_ms <= CATALOGUE_FILE_TICK_SECONDS_MAX * 1000:
         if len(entry) < 4:  # an earlier poll had a clock ahead of the present clock, and removed the hash
@@ -235,7 +235,7 @@ class _File(NamedTuple):
     id: str
     path: Path
     fault: str = ""
-    """The reason why the file cannot be read, if the listing found one."""
+    """The reason why the file cannot be read, or "" if the listing found no reason."""
 
     @property
     def time_ms(self) -> int:

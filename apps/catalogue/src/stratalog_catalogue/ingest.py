@@ -1,4 +1,4 @@
-"""Ingest of records. It stores newer records, discards stale or equal records, and makes failures dead letters."""
+"""Ingest of records: store newer records, discard stale or equal records, and make dead letters of failures."""
 
 from __future__ import annotations
 
@@ -82,11 +82,11 @@ class IngestFailure(msgspec.Struct, frozen=True, kw_only=True):
     time_ms: int = 0
     changed_only: bool = False
     version: int = 0
-    """In the letter of a work: the version of the source's record that could not become a work."""
+    """In the dead letter of a work, the version of the record from which no work could be made."""
 
     transformer: str = ""
     document: bool = False
-    """Whether the body is a whole file or HTTP answer, to be split into records, and not one record."""
+    """Whether the body is a whole file or HTTP answer. A redrive splits this body into records."""
 
     encoding: str = ""
     """The body's encoding, if it differs from the encoding in the source's settings."""
@@ -101,8 +101,8 @@ def take(
 ) -> IngestCounts:
     """Store all records of a step and return their counts.
 
-    The function deletes the records that a complete state lacks. If any record of the state failed, it deletes none. If
-    the state lacks too many records, it deletes none unless ``allow_deletions`` is True.
+    The function deletes the records that a complete state lacks. If any record of the state failed, it deletes no
+    record. If the state lacks too many records, it deletes no record unless ``allow_deletions`` is True.
 
     Raises Unavailable, OutcomeUnknown, Conflict, and the errors of reading the step. The records before the error are
     stored, and the step can be repeated.
@@ -118,7 +118,7 @@ def take(
 
 
 def take_record(records: Records, source: Source, record: SplitRecord, time_ms: int) -> bool:
-    """Store or delete one record on its own, and return whether this made a version. A file of any size is streamed."""
+    """Store or delete one record in its own commit. Return whether this made a version. A file may have any size."""
     record_id, time = source_id(source.name, record.id), time_of(record, time_ms)
     if record.deleted:
         return _delete(records, record_id, time)

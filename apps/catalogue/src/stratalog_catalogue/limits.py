@@ -11,8 +11,8 @@ CATALOGUE_PAGES_MAX = 100_000
 CATALOGUE_DIFF_BYTES_MAX = 1024 * 1024
 # FAT has the coarsest clock of all file systems: two changes of a file within this time may have the same timestamp.
 CATALOGUE_FILE_TICK_SECONDS_MAX = 2.0
-# Without --allow-deletions a complete state may delete this number of records, or this percentage of the source's
-# records if that is more.
+# Without --allow-deletions a complete state may delete CATALOGUE_DELETIONS_UNASKED_MAX records. If
+# CATALOGUE_DELETIONS_PERCENT of the source's records are more, the state may delete this percentage.
 CATALOGUE_DELETIONS_UNASKED_MAX = 25
 CATALOGUE_DELETIONS_PERCENT = 20.0
 
@@ -31,8 +31,8 @@ CATALOGUE_ID_STORED_BYTES_MAX = 960
 # The size of a record's metadata as JSON. A value that does not fit is left out.
 CATALOGUE_METADATA_BYTES_MAX = 900
 
-# The tries of a poll from one checkpoint, and the tries of a file or deletion. A poll obeys a Retry-After of at most
-# CATALOGUE_RETRY_AFTER_SECONDS_MAX.
+# The number of tries of a poll from one checkpoint, and the number of tries of a file or deletion. A poll obeys a
+# Retry-After of at most CATALOGUE_RETRY_AFTER_SECONDS_MAX.
 CATALOGUE_POLL_TRIES_MAX = 4
 CATALOGUE_RECORD_TRIES_MAX = 3
 CATALOGUE_RETRY_AFTER_SECONDS_MAX = 300.0

@@ -42,7 +42,7 @@ def migrate(
     s3: Any = None,
     progress: Callable[[int], None] = lambda count: None,
 ) -> Migrated:
-    """Copy all rows of ``table``, the rows of one id by ascending version. A repeated call resumes an interrupted run.
+    """Copy all rows of ``table``. A repeated call resumes an interrupted run. Rows of one id are copied in order.
 
     A record's metadata has the row's version, so a version that is already stored is not copied again. A row that
     cannot be read becomes a dead letter. ``dynamodb`` and ``s3`` are boto3 clients. Without them, the function

@@ -29,7 +29,10 @@ RETRY_POLICY = RetryPolicy(wait_seconds_first=0.5, wait_seconds_max=30)
 WITHHELD = "a complete state lacks too many records, so none was deleted; if it is correct, poll with --allow-deletions"
 
 BACKOFF_SECONDS_FIRST: Final = 60.0
-"""The time after which a source that failed once is due again. Each failure doubles it, up to ``every_seconds``."""
+"""The time after which a source that failed once is due again.
+
+Each further failure doubles this time, up to ``every_seconds``.
+"""
 
 RENAMED = "a rename of the source was interrupted; run it again"
 
@@ -38,7 +41,10 @@ Connect = Callable[[], Any]
 
 
 class Polled(msgspec.Struct, frozen=True, kw_only=True):
-    """The outcome of one source's poll. ``reason`` is the error that ended it. Records before the error are stored."""
+    """The outcome of a source's poll. ``reason`` is the error that ended the poll.
+
+    The records before the error are stored.
+    """
 
     source: str
     taken: IngestCounts
@@ -61,7 +67,7 @@ def poll(
     dry_run: bool = False,
     progress: Callable[[int], None] = lambda count: None,
 ) -> Iterator[Polled]:
-    """Poll these sources, or all that are not paused, and yield each outcome when the source's poll ends.
+    """Poll these sources, or all sources that are not paused, and yield each outcome when the source's poll ends.
 
     With ``due_only`` a source is polled only if its checkpoint was last stored at least ``every_seconds`` ago. A source
     whose last poll failed is due again after a back-off of at most ``every_seconds``. With ``dry_run`` the function
@@ -104,13 +110,13 @@ def poll_source(
 ) -> Polled:
     """Poll a source and return the outcome.
 
-    If a step fails because the source or the store is unavailable, the poll is retried from the newest checkpoint, with
-    at most `CATALOGUE_POLL_TRIES_MAX` tries from one checkpoint. Raises Unavailable if the store is unavailable when
-    the poll counts the failure.
+    If the source or the store is unavailable, the function tries again from the newest checkpoint. It makes at most
+    `CATALOGUE_POLL_TRIES_MAX` tries from one checkpoint. Raises Unavailable if the store is unavailable when the poll
+    counts the failure.
 
-    If a complete state lacks too many records, none is deleted unless ``allow_deletions`` is True, and the next poll
-    reads the state again. A failed poll counts as a failure of the source. Repeated failures make the source a dead
-    letter.
+    If a complete state lacks too many records, the poll deletes no record unless ``allow_deletions`` is True, and the
+    next poll reads the state again. A failed poll counts as a failure of the source. Repeated failures make the source
+    a dead letter.
     """
     counts = IngestCounts()
     tries, retry = 0, Retry(clock, RETRY_POLICY)
@@ -145,7 +151,7 @@ def preview_source(
     progress: Callable[[int], None] = lambda count: None,
     allow_deletions: bool = False,
 ) -> Polled:
-    """Read a source once and return the counts of a poll. Nothing is written: no checkpoint and no failure count."""
+    """Read a source once and return the counts of a poll. The function writes no checkpoint and no failure count."""
     counts, reason = IngestCounts(), ""
     try:
         for step in _steps(source, _checkpoint(records, source), connect, records.environment.clock):
@@ -215,14 +221,17 @@ def _checkpoint(records: Records, source: Source) -> Checkpoint:
 
 
 def _save_checkpoint(records: Records, source: Source, checkpoint: Checkpoint, now_ms: int) -> None:
-    """Store a checkpoint. The caller has stored all records before it."""
+    """Store a checkpoint. The caller has stored all records before the checkpoint."""
     saved = {**checkpoint, "location": source.scope, "polled_ms": now_ms}
     records.put(CHECKPOINTS + source.name, msgspec.json.encode(saved))
     records.prune(CHECKPOINTS + source.name, retain=2)
 
 
 def _is_due(records: Records, source: Source, now_ms: int) -> bool:
-    """Return whether a source should be polled now. A source whose checkpoint is damaged is: its poll reports that."""
+    """Return whether a source is due now.
+
+    A source with a damaged checkpoint is due after its back-off, so that the poll reports the damage.
+    """
     failed = records.failure(POLLS + source.name)
     if failed is not None and now_ms - failed.last_ms < _backoff_seconds(source, failed.failures) * 1000:
         return False

@@ -52,7 +52,10 @@ class RecordHistoryVersion(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class HistoryPage(msgspec.Struct, frozen=True):
-    """Versions of a source's record, newest first. ``next`` is the ``before`` of the next page, if any."""
+    """Versions of a source's record, newest first.
+
+    To read the next page, pass ``next`` as ``before``. ``next`` is None at the end.
+    """
 
     versions: list[RecordHistoryVersion]
     next: int | None
@@ -94,7 +97,7 @@ def read_work(records: Records, source: str, id: str) -> Work:
 
 
 def show_versions(records: Records, source: str, id: str, before: int | None = None) -> Iterator[RecordHistoryVersion]:
-    """Yield the versions of a source's record below ``before``, newest first. No body is read. Raises NotFound."""
+    """Yield the versions of a source's record below ``before``, newest first, without their bodies. Raises NotFound."""
     for version in records.versions(source_id(source, id), reverse=True, before=before):
         yield RecordHistoryVersion(
             version=version.version,

@@ -1,4 +1,4 @@
-"""Reconciliation of works with their sources' records: a scan makes the works that are out of date, or all of them.
+"""Reconciliation of works with their sources' records: a scan makes the works that are out of date, or all works.
 
 A work's metadata names the record's version and the transformer that the work was made with. So a scan can stop at any
 point, and the next scan finds the works that are still out of date. Concurrent scans make some works twice, with the
@@ -41,7 +41,7 @@ class ReconciliationCounts(msgspec.Struct):
     deleted: int = 0
     failed: int = 0
     rows: Counter[tuple[str, str, str]] = msgspec.field(default_factory=Counter)
-    """Counts by format, kind and unit: records, versions, bytes."""
+    """Counts by format, kind and unit. The units are records, versions and bytes."""
 
     titles: list[tuple[str, str]] = []
     """Each work with its title, in order."""
@@ -56,7 +56,7 @@ class ReconciliationCounts(msgspec.Struct):
 def reconcile_records(
     records: Records, source: Source, record_ids: Sequence[str], everything: bool
 ) -> ReconciliationCounts:
-    """Make the works of these records of a source that are out of date, or with ``everything`` all their works.
+    """Make the out-of-date works of these records of a source. With ``everything``, make all works of these records.
 
     ``record_ids`` are ids of the store, in ascending order. If no work can be made of a record, the work becomes a dead
     letter. A scan without ``everything`` tries the work again only with a new version of the record or transformer.

@@ -85,7 +85,8 @@ def split(source: Source, pieces: Iterable[bytes], where: str) -> Iterator[Read]
     except Unavailable:
         raise
     except (StratalogError, ValueError, LookupError, RecursionError) as exc:
-        # A parser may raise any of these errors. They concern this document only, so other documents are still read.
+        # A parser may raise any of these errors. The errors concern this document only, so the poll continues with the
+        # other documents.
         text = str(exc) if isinstance(exc, StratalogError) else f"{type(exc).__name__}: {exc}"
         yield Unreadable(id=where, reason=text, document=True)
 
@@ -95,7 +96,7 @@ def time_ms_of(value: Any) -> int:
 
     The value is a time in ISO 8601 or RFC 2822, a year, a year and month, or a number. Four digits are a year, and
     eight digits that form a date are a day. Another number is in seconds, or in milliseconds if it is at least
-    `MILLISECONDS_MIN`: that many seconds would be after the year 5000.
+    `MILLISECONDS_MIN`. In seconds, this minimum would be after the year 5000.
     """
     text = str(value).strip()
     try:

@@ -1,4 +1,4 @@
-"""Redrive of dead letters. A record is read from its letter, a work is made again, or a source is polled again."""
+"""Redrive of dead letters. A redrive reads a record from its letter, makes a work again, or polls a source again."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Redriven(msgspec.Struct, frozen=True):
 def redrive(store: Store, organisation: str, connect: Connect, *, sources: tuple[str, ...] = ()) -> Iterator[Redriven]:
     """Retry each dead letter of these sources, or of all sources, and yield each outcome.
 
-    Letters of other programs in the organisation are left out.
+    The function skips letters of other programs in the organisation.
     """
     records = store.records(organisation)
     polled: set[str] = set()
@@ -89,7 +89,7 @@ def _take_stored_body(records: Records, source: Source, letter: DeadLetter) -> s
 def _take_document(records: Records, source: Source, letter: DeadLetter, failure: IngestFailure) -> str:
     """Store all records of the file or answer in a letter. Return the reason of a failure, or "".
 
-    If the document of a folder is still unreadable, the file that is in the folder now is read instead.
+    If the document of a folder is still unreadable, the function reads the present file in the folder instead.
     """
     pieces = records.open_dead_letter(letter.id)
     if source.adapter == "folder":
@@ -140,7 +140,7 @@ def _poll_anew(
 
 
 def _reason_left(records: Records, letter: DeadLetter) -> str:
-    """Return the reason of the letter that the poll wrote anew, or "" if the poll left none."""
+    """Return the reason of the letter that the poll wrote anew, or "" if the poll wrote no letter."""
     try:
         again = records.failure(letter.id)
     except NotFound:

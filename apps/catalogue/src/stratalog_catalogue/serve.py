@@ -1,4 +1,4 @@
-"""The command that serves a catalogue to browsers. It imports the packages of the server extra only when it runs."""
+"""The command that serves a catalogue to browsers. Only a run of the command imports packages of the server extra."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ PAGE = "/web/catalogue/"
 def serve(session: Session, organisation: str, application: str | None, host: str, port: int) -> None:
     """Serve a page for a catalogue, and its read API.
 
-    APPLICATION, a short name or MODULE:NAME, authenticates users. Without it only this machine is served.
+    APPLICATION, a short name or MODULE:NAME, authenticates users. Without APPLICATION the server serves only this
+    machine.
     """
     try:
         from stratalog_catalogue.http import application as catalogue

@@ -27,7 +27,7 @@ def sources(session: Session, organisation: str) -> None:
 @command("pause", example="stratalog catalogue pause acme/books")
 @of_source
 def pause(session: Session, source: str) -> None:
-    """Skip a source in polls that do not name it."""
+    """Skip a source in polls that do not name the source."""
     _pause(session, source, True)
 
 

@@ -1,7 +1,7 @@
 """The rename of a source: its records with all versions, its dead letters, settings and checkpoint move to a new name.
 
-A record's id contains its source's name, so each record is copied to an id with the new name, and the old record is
-deleted. An interrupted rename can resume, because the write id of each copy names the version that it was copied from.
+A record's id contains its source's name. So a rename copies each record to an id with the new name, and deletes the old
+record. An interrupted rename can resume, because the write id of each copy names the original version.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["RenameCounts", "rename_source"]
 
 
 class RenameCounts(msgspec.Struct):
-    """The counts of a rename: records (deleted ones too), their versions, and dead letters."""
+    """The counts of a rename: records, including deleted records, their versions, and dead letters."""
 
     records: int = 0
     versions: int = 0
@@ -98,7 +98,7 @@ def _move_records(records: Records, name: str, other: str, progress: Callable[[i
 
 
 def _copy(records: Records, source_id: str, target_id: str, name: str) -> int:
-    """Copy the versions of a record that are not copied yet to another id, and return the number of these versions."""
+    """Copy the remaining versions of a record to another id, and return the number of copied versions."""
     newest = _newest(records, target_id)
     latest, copied = (newest.version, _copied(newest, name)) if newest else (0, 0)
     count = 0

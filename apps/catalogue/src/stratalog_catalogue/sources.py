@@ -33,7 +33,7 @@ Format = Literal["json", "jsonl", "xml", "csv", "rfc822", "file"]
 
 
 class Source(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A source system, or a part of one, with the settings for reading it."""
+    """A source system, or a part of a source system, with the settings for reading its records."""
 
     name: str
     adapter: Literal["folder", "http", "oai"]
@@ -63,7 +63,7 @@ class Source(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """In JSON and XML, the field with the next page's URL. By default, the answer's `Link` header has the URL."""
 
     complete: bool = False
-    """Whether each file or answer is the source's complete state. Records that the state lacks are then deleted."""
+    """Whether each file or answer is the source's complete state. If so, a poll deletes records that a state lacks."""
 
     encoding: str = ""
     """The encoding of text that is not UTF-8, if neither a byte order mark nor the document names the encoding."""
@@ -74,13 +74,13 @@ class Source(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     metadata_prefix: str = "oai_dc"
     set: str = ""
     since: str = ""
-    """For OAI-PMH: harvest only records changed at this time or later.
+    """A harvest of OAI-PMH gets only records changed at this time or later.
 
     The time is a UTC day or second in the protocol's format.
     """
 
     until: str = ""
-    """For OAI-PMH: harvest only records changed at this time or earlier."""
+    """A harvest of OAI-PMH gets only records changed at this time or earlier."""
 
     every_seconds: float = 3600.0
     paused: bool = False
@@ -108,7 +108,7 @@ class Source(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     @property
     def scope(self) -> str:
-        """The location and selection that a checkpoint belongs to. If they change, the whole source is read again."""
+        """The location and selection of a checkpoint. After a change of scope, a poll reads the whole source again."""
         if self.adapter != "oai":
             return self.location
         selected = (self.metadata_prefix, self.set, self.since, self.until)

@@ -69,7 +69,7 @@ def write_summary(records: Records, source: str, tally: ReconciliationCounts, no
 
 
 def read_stats(records: Records) -> Stats:
-    """Return the counts of the last scans, and the number of dead letters. No record of a source is read."""
+    """Return the counts of the last scans, and the number of dead letters. The function reads no source's records."""
     summaries: list[Summary] = []
     missing: list[str] = []
     for source in read_sources(records):

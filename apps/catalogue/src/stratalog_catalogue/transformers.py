@@ -29,7 +29,7 @@ class Given(msgspec.Struct, frozen=True):
     body: bytes
     size: int
     encoding: str = ""
-    """The encoding of the body, if it is not UTF-8 and the body does not name it."""
+    """The encoding of the body, if the encoding is not UTF-8 and the body does not name the encoding."""
 
 
 class Transformer(msgspec.Struct, frozen=True):
@@ -40,7 +40,7 @@ class Transformer(msgspec.Struct, frozen=True):
 
 
 def transformer(name: str) -> Transformer:
-    """Return the transformer that a source's settings name. Raises Invalid if it is unknown."""
+    """Return the transformer that a source's settings name. Raises Invalid for an unknown name."""
     try:
         return TRANSFORMERS[name]
     except KeyError as exc:

@@ -56,11 +56,11 @@ def reconcile(
     resume: bool = True,
     progress: Progress = lambda count: None,
 ) -> ReconciliationCounts:
-    """Reconcile the works of these sources, or of all sources, with the stored records. No source is read.
+    """Reconcile the works of these sources, or of all sources, with the stored records. The scan reads no source.
 
-    With ``everything`` each work is made again, and an interrupted scan resumes unless ``resume`` is False. If
-    ``processes`` is more than 1, each worker process opens the store at ``url``. Counts and titles are stored after
-    each source. Raises Invalid, and NotFound for an unknown source.
+    With ``everything`` the scan makes each work again, and an interrupted scan resumes unless ``resume`` is False. If
+    ``processes`` is more than 1, each worker process opens the store at ``url``. After each source, the scan stores the
+    source's counts and titles. Raises Invalid, and NotFound for an unknown source.
     """
     if processes > 1 and url in ("", "memory:"):
         raise Invalid("several processes need a store with a URL that each process can open", store=url or "none")

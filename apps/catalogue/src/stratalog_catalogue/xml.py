@@ -1,4 +1,4 @@
-"""The reader of untrusted XML. It reads a document in pieces and yields each record with its original bytes.
+"""The reader of untrusted XML: it reads a document in pieces and yields each record with its original bytes.
 
 `xml_bounds` checks each piece before expat, the parser of the standard library, parses it. The reader finds elements by
 local name, because a record that is cut out of a document lacks the namespace declarations around it.

@@ -6,7 +6,7 @@ table                 the handle through which programs read and change a table
 table_creation        the creation of tables
 model                 partitions, files and references
 limits                limits of tables
-row_order             row keys as text that sorts as the keys do
+row_order             row keys as text that sorts in the order of the keys
 columns               value columns: their types, and the changes that are allowed
 tree                  the partitions tree, without I/O
 layout                keys and rows of the table's document

@@ -67,7 +67,7 @@ _KEY_SOURCES = {
     "float": pa.types.is_floating,
     "double": pa.types.is_floating,
 }
-"""By kind of key column, the pyarrow types that it accepts. A numeric column does not accept text."""
+"""For each kind of key column, the pyarrow types that it accepts. A numeric column does not accept text."""
 
 
 def type_of(kind: pa.DataType) -> ColumnType:
@@ -149,7 +149,7 @@ def columns_of(schema: Schema, rows: pa.Schema) -> tuple[ValueColumn, ...]:
 def fitted(rows: pa.Table, wanted: pa.Schema) -> pa.Table:
     """Return rows with exactly the columns and types of ``wanted``. No value changes. A missing column becomes nulls.
 
-    Raises Invalid for a column with values that the wanted type cannot hold.
+    Raises Invalid for a column with values that the wanted type cannot represent.
     """
     arrays = []
     for field in wanted:

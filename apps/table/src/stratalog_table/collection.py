@@ -1,7 +1,7 @@
-"""Collection of data files that no version needs any more. A table deletes its own files and no others.
+"""Collection of data files that no version needs any more. A table deletes only its own files.
 
 A file belongs to the table if its name begins with the table's incarnation, or if the folder was made for the table and
-the table's log named the file. A file that a relative tracks stays; see `relatives`. Collection deletes no other file.
+the table's log named the file. Collection keeps a file that a fork or copy of the table tracks: see `relatives`.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ class Verdict(Enum):
     """Remove only the name from the table: another table deletes the file, or the name does not name a data file."""
 
     RETAIN = "retain"
-    """Keep name and file and decide again later: a relative may need the file, or the owner of the file is unknown."""
+    """Keep the name and the file: a relative may need the file, or the file's owner is unknown. Decide again later."""
 
 
 class FileRights:
-    """The rights of one table to delete data files. The constructor reads the views of its relatives once.
+    """The rights of one table to delete data files. The constructor reads the views of the table's relatives once.
 
-    Creating the rights enters the table in the folder's register. Raises DataFolderTaken if the files belong to the
+    The constructor also enters the table in the folder's register. Raises DataFolderTaken if the files belong to the
     table in another store.
     """
 
@@ -91,7 +91,7 @@ class FileRights:
     def retire(self) -> None:
         """Remove the table from the register, unless some of its files remain because relatives need them.
 
-        Also remove the store's tables that were deleted before and of whose files none remains.
+        Also remove each earlier deleted table of the store that has no file left.
         """
         deleted = [
             other.incarnation
@@ -119,13 +119,16 @@ def owner_of(filename: str) -> str:
 
 
 def retained_ms(table: Table, age_ms: int) -> int:
-    """Return how long files stay after the last version that needs them: the longer of ``age_ms`` and the retention."""
+    """Return the milliseconds for which files stay after the last version that needs them.
+
+    The result is the longer of ``age_ms`` and the table's retention.
+    """
     retention_days = table.at().meta.retention_days
     return max(age_ms, retention_days * DAY_MS) if retention_days else age_ms
 
 
 def collect(table: Table, data_files: DataFiles, age_ms: int, faults: MaintenanceFaults | None = None) -> int:
-    """Delete the table's garbage files that are older than ``age_ms`` and return how many were deleted.
+    """Delete the table's garbage files that are older than ``age_ms`` and return the number of deleted files.
 
     A file that has had no reference for ``age_ms`` is garbage. A file of the table that the table does not track is
     garbage too: no transaction added it, or a clear dropped it. A table whose retention is longer than ``age_ms`` keeps
@@ -199,7 +202,7 @@ def _delete_data(table: Table, rights: FileRights, data_files: DataFiles) -> int
 def _unknown(table: Table, rights: FileRights, before_ms: int) -> Iterator[str]:
     """Return the table's own files that the table does not track and that are older than ``before_ms``."""
     old = [file.filename for file in rights.own_files(table.at()) if file.modified_ms < before_ms]
-    # Read the view after the listing. If a transaction adds a listed file meanwhile, the view then tracks the file.
+    # Read the view after the listing. So if a transaction added a listed file in between, the view tracks the file.
     view = table.at()
     return (name for name in old if view.file(name) is None and rights.verdict(name) is Verdict.DELETE)
 
@@ -207,10 +210,10 @@ def _unknown(table: Table, rights: FileRights, before_ms: int) -> Iterator[str]:
 def _collect_unknown(
     table: Table, delete: Callable[[str], None], names: Sequence[str], faults: MaintenanceFaults | None
 ) -> int:
-    """Declare files garbage, then delete them, and return how many were deleted.
+    """Declare files garbage, then delete them, and return the number of deleted files.
 
-    If another transaction added one of the files meanwhile, this transaction is refused. Each file is then tried in a
-    transaction of its own.
+    If another transaction has added one of the files, the table refuses the declaration. The function then declares
+    each file in a separate transaction.
     """
     if not _is_committed(lambda: table.collect_files(names)):
         if len(names) == 1:

@@ -1,9 +1,9 @@
 """Value columns: their names, their types as a table's state stores them, and the changes that are allowed.
 
 A type is Arrow's name, or a list for a nested type: ``["list", T]``, ``["fixed_size_list", T, length]``,
-``["map", K, V]``, ``["struct", [[name, T], …]]``. A type that Parquet cannot store is not allowed. Columns are only
-added and widened. So a reader with newer columns can read every older file, and writers may continue with older
-columns. This module does not import pyarrow.
+``["map", K, V]``, ``["struct", [[name, T], …]]``. A type that Parquet cannot store is not allowed. A change of columns
+only adds columns or widens types. So a reader with newer columns can read every older file, and writers may continue
+with older columns. This module does not import pyarrow.
 """
 
 from __future__ import annotations
@@ -117,11 +117,11 @@ def check_type(kind: ColumnType, depth: int = 1) -> None:
 def joined(
     known: Sequence[ValueColumn], brought: Iterable[ValueColumn], *, add: bool = False, widen: bool = False
 ) -> tuple[ValueColumn, ...]:
-    """Return the columns of a table with columns ``known`` that gets rows with the columns ``brought``.
+    """Return the columns of a table after an ingest. The table has columns ``known``, and the rows have ``brought``.
 
-    Raises Invalid for a new column, unless ``add`` is True. Raises Invalid for a type that the table's column cannot
-    hold, unless ``widen`` is True and one type holds the values of both types. A column of type null takes the new type
-    in any case. Raises LimitExceeded for too many columns.
+    Raises Invalid for a new column, unless ``add`` is True. Raises Invalid for a type that does not fit the table's
+    column, unless ``widen`` is True and one type can represent the values of both types. A column of type null takes
+    the new type in any case. Raises LimitExceeded for too many columns.
     """
     types = {column.name: column.type for column in known}
     for column in brought:
@@ -161,7 +161,7 @@ def holds(wide: ColumnType, narrow: ColumnType) -> bool:
 
 
 def widened(first: ColumnType, other: ColumnType) -> ColumnType | None:
-    """Return the type that holds every value of both types exactly, or None.
+    """Return the type that represents every value of both types exactly, or None.
 
     The type is one of the two types, or a wider decimal.
     """
@@ -178,7 +178,7 @@ def widened(first: ColumnType, other: ColumnType) -> ColumnType | None:
 
 
 def _is_wider(wide: str, narrow: str) -> bool:
-    """Return whether ``wide`` holds every value of ``narrow`` exactly."""
+    """Return whether ``wide`` represents every value of ``narrow`` exactly."""
     integer = _INTEGER.fullmatch(narrow)
     if integer and (known := _INTEGER.fullmatch(wide)):
         unsigned, bits, narrow_unsigned, narrow_bits = known[1], int(known[2]), integer[1], int(integer[2])

@@ -43,7 +43,7 @@ of_retention_days = click.option(
 
 
 def module(name: str) -> Any:
-    """Import a module of this application. A command imports it only on use, because importing pyarrow is slow."""
+    """Import a module of this application. Commands import modules only on use, because importing pyarrow is slow."""
     return import_module(f"stratalog_table.{name}")
 
 
@@ -72,7 +72,7 @@ def value_column(text: str) -> Any:
 
 
 def _typed(text: str, read: Any, types: str) -> tuple[str, Any]:
-    """Parse NAME:TYPE. The name and the type may contain colons: the last colon before a valid type separates them."""
+    """Parse NAME:TYPE. Both parts may contain colons. The last colon that a valid type follows separates them."""
     parts = text.split(":")
     for position in range(len(parts) - 1, 0, -1):
         with suppress(Invalid):
@@ -90,7 +90,7 @@ def seconds(text: str) -> float:
 
 
 def typed_key(kind: str, text: str) -> Any:
-    """Parse a key of the type ``kind`` from the command line. A key of bytes is in hexadecimal there."""
+    """Parse a key of the type ``kind`` from the command line. A user types a key of bytes in hexadecimal."""
     try:
         return module("row_order").parse_key(kind, text)
     except Invalid as exc:

@@ -55,7 +55,7 @@ def table() -> None:
     "columns",
     multiple=True,
     metavar="NAME:TYPE",
-    help="Another column.  [default: the columns of the first rows]",
+    help="A column outside the row key.  [default: the columns of the first rows]",
 )
 @click.option("--split-at", "points", multiple=True, metavar="KEY", help="The first key of the next leaf, in order.")
 @click.option(
@@ -71,7 +71,7 @@ def create(
     data: str,
     retention_days: int | None,
 ) -> None:
-    """Create a table; a missing store is created.
+    """Create a table, and its store if the store does not exist.
 
     Types of keys: int, long, string, bytes, date, timestamp, float, double, decimal(PRECISION,SCALE). Other columns may
     be of any type that Arrow names, as in double, timestamp[ms, tz=UTC] or ["list","string"].
@@ -98,11 +98,11 @@ def create(
     "name",
     default="",
     metavar="NAME",
-    help="The file's name at its source; needs one file.  [default: its path]",
+    help="The file's name at its source, for a single file.  [default: its path]",
 )
 @click.option("--repeat", is_flag=True, help="Ingest content again that the source already had under another name.")
 @click.option("--add-columns", is_flag=True, help="Add the columns that the table lacks.")
-@click.option("--widen", is_flag=True, help="Widen columns to types that also hold the files' values.")
+@click.option("--widen", is_flag=True, help="Widen columns to types that can also represent the files' values.")
 def ingest(
     session: Session,
     table: str,
@@ -116,7 +116,7 @@ def ingest(
 ) -> None:
     """Add the rows of Parquet files. With --source, repeat the same command after an interruption.
 
-    A file whose columns do not fit those of the table is refused.
+    The table refuses a file whose columns do not fit the table's columns.
     """
     if name and (len(files) > 1 or not source):
         raise click.UsageError("--as needs --source and exactly one file")
@@ -142,8 +142,8 @@ def ingest(
 
 @command("scan", example="stratalog table scan acme/events --from 100 --to 200 --output found.parquet")
 @of_table
-@click.option("--from", "low", metavar="KEY", help="The first key of the first column.")
-@click.option("--to", "high", metavar="KEY", help="The key at which to end; it is not included.")
+@click.option("--from", "low", metavar="KEY", help="The first key of the range, in the first key column.")
+@click.option("--to", "high", metavar="KEY", help="The first key after the range.")
 @click.option("--at", type=int, metavar="VERSION", help="The version to read.  [default: the newest]")
 @click.option(
     "--output", type=click.Path(dir_okay=False), help="Write Parquet to this file instead of printing JSON lines."
@@ -160,9 +160,9 @@ def scan(
     output: str | None,
     skip_damaged: bool,
 ) -> None:
-    """Read the rows of a range of keys. The leaves are in order, the rows within a leaf are not.
+    """Read the rows of a range of keys. The leaves are in order, but the rows within a leaf are not.
 
-    In JSON, values without a JSON form are texts: NaN, decimals, times by ISO 8601.
+    A value without a JSON form becomes a text in JSON, for example NaN, a decimal, or a time in ISO 8601.
     """
     opened, data_files = opened_files(session, table)
     kind = data_files.schema.keys[0].type
@@ -187,7 +187,7 @@ def scan(
 @command("show", example="stratalog table show acme/events")
 @of_table
 def show(session: Session, table: str) -> None:
-    """List the leaves in order, then the split partitions that still hold references, with their files and rows."""
+    """List the leaves in order, then the split partitions that still have references, with their files and rows."""
     opened = opened_table(session, table)
     view = opened.at()
     schema = view.meta.schema

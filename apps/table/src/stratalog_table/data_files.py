@@ -59,13 +59,13 @@ class DataFiles:
         self.schema = schema
         self.folder = folder
         self.rows_schema = None if columns is None else arrow_schema(schema, columns)
-        """The columns of the table's rows. None if the table declares no columns: each file then has its own."""
+        """The columns of the table's rows. None if the table declares no columns and each file has its own."""
 
         self._require_owner = require_owner
         self._is_owner = False
 
     def with_columns(self, columns: Sequence[ValueColumn] | None) -> DataFiles:
-        """Return a handle for the same files. It reads rows with ``columns``, the table's columns at some version."""
+        """Return a handle that reads rows of the same files with ``columns``, the table's columns at some version."""
         other = copy.copy(self)
         other.rows_schema = None if columns is None else arrow_schema(self.schema, columns)
         return other
@@ -77,7 +77,7 @@ class DataFiles:
     def write_parts(self, filename: str, schema: pa.Schema, parts: Iterator[pa.Table]) -> int:
         """Write a file part by part, atomically and durably, and return its number of rows.
 
-        If ``parts`` raises an error, the error is raised here, and no file is left.
+        If ``parts`` raises an error, this method leaves no file and raises the error.
         """
         if not self._is_owner:
             self._require_owner()

@@ -1,7 +1,7 @@
 """A folder of data files, on this machine or in S3, that gives access to the files below it and to no other files.
 
-Names of files come from the log, and any program may write names into the log. A name that leads out of the folder by
-`..`, as an absolute path or through a symbolic link is refused.
+Names of files come from the log, and any program may write names into the log. The folder refuses a name that leads out
+of the folder by `..`, as an absolute path or through a symbolic link.
 """
 
 from __future__ import annotations
@@ -53,8 +53,8 @@ class DataFolder:
     def write_with(self, filename: str, write: Any) -> None:
         """Write a new file atomically with ``write(path)``. The file is durable on return.
 
-        If ``write`` raises an error, no file is left. On an object store, ``write`` uses the final name. A part of the
-        file may then be visible before the error, and a file that already had the name would be lost.
+        If ``write`` raises an error, no file is left. On an object store, ``write`` uses the final name. So a part of
+        the file may be visible before the error, and a file that already had the name would be lost.
         """
         path = self.path(filename)
         self._write(path + UNFINISHED if self.is_local else path, path, write)
@@ -96,7 +96,7 @@ class DataFolder:
                 yield DataFile(info.path[len(self.base) + 1 :], info.mtime_ns // 1_000_000)
 
     def modified_ms(self, filename: str) -> int | None:
-        """Return when a file was last written, or None if it does not exist."""
+        """Return the time of the last write of a file in milliseconds, or None if the file does not exist."""
         info = self.files.get_file_info(self.path(filename))
         return info.mtime_ns // 1_000_000 if info.type == fs.FileType.File and info.mtime_ns is not None else None
 
@@ -118,7 +118,7 @@ class DataFolder:
         return all(self.is_vacant(info.path) for info in infos)
 
     def remove_empty(self, below: str) -> None:
-        """Remove the subfolder ``below`` (the folder itself for "") and the folders in it, as far as they are empty.
+        """Remove each empty folder in the subfolder ``below``, and ``below`` itself. "" is the folder itself.
 
         On an object store, do nothing.
         """
@@ -147,7 +147,7 @@ class DataFolder:
             return True
         base, folder = Path(os.path.realpath(self.base)), Path(os.path.realpath(os.path.dirname(path)))
         # The file itself may be a link, because a delete removes only the link. The folder of the file must be the base
-        # or inside it.
+        # or inside the base.
         return folder == base or base in folder.parents
 
 

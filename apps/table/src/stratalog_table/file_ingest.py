@@ -33,7 +33,7 @@ class InputFile(msgspec.Struct, frozen=True):
     name: str
     sha256: str
     stamp: tuple[int, int]
-    """The file's size and modification time. The ingest compares them to notice a change."""
+    """The file's size and modification time. The ingest compares both to notice a change."""
 
 
 class _Options(NamedTuple):
@@ -80,12 +80,13 @@ def ingest_files(
     """Add the rows of Parquet files, ``rows_per_file`` at a time, and call ``step`` after each part.
 
     With a ``source``, the call skips a file that is in the table, and resumes a file of which the table has a part.
-    Raises SourceConflict, with nothing added, if the source brought other content under a file's name before. Unless
-    ``repeat`` is True, it also raises SourceConflict for content that the source brought under another name.
+    Raises SourceConflict, with nothing added, if the source had other content under a file's name before. Unless
+    ``repeat`` is True, the call also raises SourceConflict for content that the source had under another name.
 
-    Raises Invalid for a file that is not Parquet, Invalid or LimitExceeded for rows that do not fit the table, and
-    Conflict for a file that changes during the ingest. After these errors, the table has the earlier files and the
-    parts of this file before the error. ``add_columns`` and ``widen`` change the table's columns, see `rows.ingest`.
+    Raises Invalid for a file that is not Parquet, and Conflict for a file that changes during the ingest. Raises
+    Invalid or LimitExceeded for rows that do not fit the table. After these errors, the table has the earlier files and
+    the parts of this file before the error. ``add_columns`` and ``widen`` change the table's columns: see
+    `rows.ingest`.
     """
     if source:
         check_files(table, files, source, repeat=repeat)

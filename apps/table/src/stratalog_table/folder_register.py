@@ -24,7 +24,7 @@ SUFFIX = ".json"
 TOKEN_CHARACTERS = 12
 INDEX_FILE = "index.sqlite"
 BLOBS_FOLDER = "blobs"
-"""With `INDEX_FILE`, the names by which a store in a folder is recognised; see `formats/folder.md`."""
+"""A folder with a store contains `INDEX_FILE` and this subfolder: see `formats/folder.md`."""
 
 
 class DataFolderTaken(Conflict):
@@ -46,7 +46,7 @@ class Registration(msgspec.Struct, frozen=True, kw_only=True):
     is_owner: bool = False
     """Whether the folder was made for the table, or the table adopted it.
 
-    If so, files without an incarnation in the name are the table's.
+    If true, the files without an incarnation in their names belong to the table.
     """
 
     entered_ms: int = 0
@@ -112,7 +112,7 @@ class FolderRegister:
         return self._resolved(registration.store) == self._resolved(self._store_text())
 
     def retire(self, incarnation: str) -> None:
-        """Remove a table from the register, then the empty folders. The table has no data files in the folder."""
+        """Remove a table from the register, then the empty folders. The table must have no data files in the folder."""
         self._folder.delete(_name(incarnation))
         self._folder.remove_empty(incarnation)
         self.remove_unfinished(incarnation)
@@ -157,8 +157,8 @@ class FolderRegister:
     def _exists(self, registration: Registration) -> bool:
         """Return whether the store of an entry exists.
 
-        A store with a URL counts as existing, and so does a store that cannot be looked at: its table may own the
-        files. A store in memory counts as gone.
+        A store with a URL counts as existing. So does a store whose index file cannot be checked, because its table may
+        own the files. A store in memory counts as missing.
         """
         resolved = self._resolved(registration.store)
         if _is_elsewhere(resolved):
@@ -175,7 +175,9 @@ def check_vacant(folder: DataFolder) -> None:
     below, above = folder.base, os.path.dirname(folder.base)
     while above and above != below:
         if not folder.is_vacant(f"{above}/{REGISTER}"):
-            raise DataFolderTaken("the folder for data files is inside another table's", data=folder.url, other=above)
+            raise DataFolderTaken(
+                "the folder for data files is inside another table's folder", data=folder.url, other=above
+            )
         is_store = folder.is_local and _may_exist(os.path.join(above, INDEX_FILE))
         if is_store and os.path.basename(below) == BLOBS_FOLDER:
             raise DataFolderTaken(
@@ -185,7 +187,7 @@ def check_vacant(folder: DataFolder) -> None:
 
 
 def origin_of(log: Log) -> str:
-    """Return the origin that all copies of a history share, without the id that an import may put before it."""
+    """Return the origin that all copies of a history share, without the id that an import may add in front."""
     return log.record.origin.rpartition("/")[2]
 
 

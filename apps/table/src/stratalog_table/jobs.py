@@ -1,8 +1,8 @@
 """The job tracker: the state of ingest and compaction jobs, a second model that is derived from the table's log.
 
-The tracker is a document next to the table's document. Each of its entries advances the tracker from one version of
-the table to a later one. If another process advanced the tracker first, the entry is rejected. So each reader can bring
-the tracker up to date itself, and no process owns it.
+The tracker is a document next to the table's document. Each entry of this document advances the tracker from one
+version of the table to a later version. If another process advanced the tracker first, the entry is rejected. So each
+reader can update the tracker itself, and no process owns the tracker.
 """
 
 from __future__ import annotations
@@ -73,9 +73,9 @@ class JobTracker:
         return self._reading(lambda document: self._follow(document, version_min))
 
     def job(self, job: str, partition: str = "", *, version_min: int | None = None) -> Job | None:
-        """Return a job, or None if it is unknown, as of version ``version_min`` or a newer one.
+        """Return a job at version ``version_min`` or a newer version, or None if the job is unknown.
 
-        Without ``version_min``, the answer is as of the newest version. A merge job is identified by its name and its
+        Without ``version_min``, the method reads the newest version. A merge job is identified by its name and its
         partition. An ingest job has no partition.
         """
 
@@ -87,7 +87,7 @@ class JobTracker:
         return self._reading(query)
 
     def jobs(self, *, version_min: int | None = None) -> Iterator[Job]:
-        """Yield all jobs in order of name, as of ``version_min`` or newer."""
+        """Yield all jobs in order of name, at version ``version_min`` or a newer version."""
 
         def query(document: Document) -> Iterator[Job]:
             self._follow(document, version_min)
@@ -96,7 +96,7 @@ class JobTracker:
         return self._reading(query)
 
     def waiting(self, *, version_min: int | None = None) -> list[tuple[str, str, int]]:
-        """Return the jobs for which references wait: job, partition and number.
+        """Return the jobs for which references wait, each as (job, partition, number of references).
 
         `TableView.jobs` yields the same jobs from the table itself.
         """
@@ -138,7 +138,8 @@ class JobTracker:
                 self._store.create(self._table.organisation, self._name)
             document = self._existing()
             if not self._is_ours(document):
-                # Raises NotFound if this table was deleted: then the model belongs to a newer table and must stay.
+                # `head` raises NotFound if this table was deleted. Then the model belongs to a newer table and must
+                # stay.
                 self._table.log.head()
                 self._store.delete(document)
                 return self._opened()
@@ -171,8 +172,8 @@ class JobTracker:
         try:
             events = [event for version in self._table.versions(after, upto) for event in events_of(version)]
         except VersionForgotten:
-            # The log forgot the next versions. `_skipped` compares the jobs that the model has as waiting with the jobs
-            # that wait at the floor.
+            # The log forgot the next versions. `_skipped` compares the waiting jobs of the model with the waiting jobs
+            # at the floor.
             floor = self._table.log.floor()
             events, upto = [["skipped", floor, after, list(TableView(self._table.at(floor)).jobs())]], floor
         table = self._table.log.record.incarnation
@@ -190,7 +191,7 @@ def events_of(version: Any) -> Iterator[Event]:
 
 
 def track(draft: Draft, args: Any) -> None:
-    """Advance the tracker from one version of the table to a later one.
+    """Advance the tracker from one version of the table to a later version.
 
     Raises Rejected if another follower advanced the tracker first.
     """

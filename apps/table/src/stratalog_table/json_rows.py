@@ -1,8 +1,8 @@
 """Rows as JSON, converted column by column, with no value changed or left out.
 
-A value without a JSON form becomes a text: NaN and the infinities have the names of proto3's JSON mapping, decimals
-have all their digits, and dates, times and durations are in ISO 8601 with all their digits. A map is an object if its
-keys are distinct texts, and a list of pairs if not. Bytes stay bytes: the caller that writes the JSON encodes them.
+A value without a JSON form becomes a text. NaN and the infinities have the names of proto3's JSON mapping. Decimals
+have all their digits. Dates, times and durations are in ISO 8601 with all their digits. A map is an object if its keys
+are distinct texts, and otherwise a list of pairs. Bytes stay bytes: the caller that writes the JSON encodes the bytes.
 """
 
 from __future__ import annotations

@@ -58,7 +58,7 @@ class Meta(msgspec.Struct, frozen=True, omit_defaults=True):
 
     schema: Schema
     data: str = ""
-    """The location of the table's data files, see `locations`. It is empty if another program manages them."""
+    """The location of the table's data files: see `locations`. Empty if another program manages the data files."""
 
     tree: int = 0
     files: int = 0
@@ -93,7 +93,7 @@ class TableTally(msgspec.Struct, frozen=True, gc=False):
 
 
 class Layout(msgspec.Struct, frozen=True):
-    """The keys for one pair of collection numbers. A *position* orders partitions by region, see `position_of`."""
+    """The keys for one pair of collection numbers. A *position* orders partitions by region: see `position_of`."""
 
     tree: int
     files: int

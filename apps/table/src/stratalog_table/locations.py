@@ -1,7 +1,7 @@
-"""The stored location of a table's data files: relative to the store's folder if the two are near each other.
+"""The stored location of a table's data files: a path relative to the store's folder, or a URL.
 
-If the data files are below the store's folder, or in a folder next to it, the store finds them after both folders are
-moved together. A copy of both folders uses the copied files.
+The location is relative if the data files are below the store's folder, or in a folder next to the store's folder. Then
+the store finds the data files after both folders are moved together. A copy of both folders uses the copied files.
 """
 
 from __future__ import annotations

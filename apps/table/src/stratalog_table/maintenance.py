@@ -87,9 +87,9 @@ def split_large(table: Table, data_files: DataFiles, rows_max: int, faults: Main
 
 
 def push_down(table: Table, data_files: DataFiles, faults: MaintenanceFaults | None = None) -> int:
-    """Move references from split partitions to the leaves below and return the number moved.
+    """Move references from split partitions to the leaves below and return the number of moved references.
 
-    The rows of each file are counted per leaf. References of a job and of damaged files stay.
+    The function counts the rows of each file on each leaf. References of a job and of damaged files stay.
     """
     damaged = _damaged(table)
     moved = 0
@@ -109,7 +109,7 @@ def compact(
     files_min: int,
     lease_ms: int = 0,
 ) -> int:
-    """Plan merge jobs, do every job that no other worker has claimed, and return the number done.
+    """Plan merge jobs, do every job that no other worker has claimed, and return the number of finished jobs.
 
     A claimed job stays with its worker until ``lease_ms`` have passed without a renewal of the claim.
     """
@@ -126,7 +126,7 @@ def compact(
 
 
 def retry_damaged(table: Table, data_files: DataFiles) -> int:
-    """Read each file that was set aside, release the readable ones, and return how many were released."""
+    """Read each file that was set aside, release the readable files, and return the number of released files."""
     files = data_files.with_columns(table.at().columns())
     released = 0
     for damage in list(table.at().damaged()):
@@ -170,8 +170,8 @@ def _sample(data_files: DataFiles, held: Held, filename: str, dimension: int) ->
 def _median(data_files: DataFiles, held: Held, dimension: int, sample: list[tuple[str, int]]) -> Key | None:
     """Return the first usable key at or above the median of a sorted sample, weighted by rows, or None.
 
-    A key is usable if it is short enough for an edge, and if a sampled key is below it: a split at the lowest key would
-    make an empty leaf.
+    A usable key is short enough for an edge, and is above the lowest sampled key. A split at the lowest key would make
+    an empty leaf.
     """
     left = sum(weight for _, weight in sample) / 2
     low = held.region[dimension][0]
@@ -189,8 +189,8 @@ def _push_reference(table: Table, data_files: DataFiles, reference: FileReferenc
     try:
         rows = data_files.keys(reference.filename, source.region)
     except FileNotFoundError as exc:
-        # Read a new view: if the reference is gone, another process moved or merged it and its file was collected.
-        # A missing file with a reference is damage.
+        # Read a new view. If the reference is gone, another process moved or merged it, and the file was collected. A
+        # missing file with a reference is damage.
         if table.at().reference(source.id, reference.filename) is None:
             return False
         raise DataFileDamaged("a data file is missing", filename=reference.filename) from exc
@@ -214,7 +214,7 @@ def _lies_in(held: Held, region: Region, id: str) -> bool:
 
 
 def _is_committed(act: Callable[[], object]) -> bool:
-    """Run a transaction and return whether it was committed. When it is refused, another process did the work first."""
+    """Run a transaction and return whether it was committed. After a refusal, another process did the work first."""
     try:
         act()
     except TransactionRefused:

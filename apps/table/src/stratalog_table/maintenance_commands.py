@@ -28,7 +28,7 @@ WATCH_SECONDS = 60.0
     default=FILES_MIN,
     show_default=True,
     type=click.IntRange(2),
-    help="Merge the files of a leaf once it has this many of about one size.",
+    help="Merge the files of a leaf once it has this many files of similar size.",
 )
 @click.option(
     "--age",
@@ -44,7 +44,7 @@ WATCH_SECONDS = 60.0
     show_default=True,
     type=seconds,
     metavar="SECONDS",
-    help="How long a claimed job stays with a worker that does not renew its claim.",
+    help="The time after which another worker may take over a job whose claim was not renewed.",
 )
 @click.option("--watch", is_flag=True, help="Keep running, one pass after another.")
 @click.option(
@@ -53,7 +53,7 @@ WATCH_SECONDS = 60.0
     show_default=True,
     type=seconds,
     metavar="SECONDS",
-    help="How long --watch waits between passes.",
+    help="The pause of --watch between two passes.",
 )
 def maintain(
     session: Session,
@@ -67,7 +67,8 @@ def maintain(
 ) -> None:
     """Run one maintenance pass: split leaves, move references down, merge files, collect garbage.
 
-    Several passes may run at once. A failure of one file or leaf is listed, the pass continues, and the exit code is 1.
+    Several passes may run at once. After a failure of one file or leaf, the pass lists the failure and continues, and
+    the exit code is 1.
     """
     opened, data_files = opened_files(session, table)
     options = {
@@ -91,9 +92,9 @@ def maintain(
 
 @command("damaged", example="stratalog table damaged acme/events --retry")
 @of_table
-@click.option("--retry", is_flag=True, help="Read them again, and restore the readable ones.")
+@click.option("--retry", is_flag=True, help="Read the files again, and release the readable files.")
 def damaged(session: Session, table: str, retry: bool) -> None:
-    """List the data files that maintenance could not read and has set aside. They stay in the table."""
+    """List the data files that maintenance could not read and has set aside. These files stay in the table."""
     opened = opened_table(session, table)
     if retry:
         count = module("maintenance").retry_damaged(opened, module("rows").data_files_of(opened))
@@ -119,7 +120,7 @@ def jobs(session: Session, table: str) -> None:
 @click.argument("job")
 @click.option("--partition", required=True, metavar="ID", help="The job's partition, as `table jobs` shows it.")
 def cancel(session: Session, table: str, job: str, partition: str) -> None:
-    """Cancel a merge job, so that another job can merge its files. The commit of the job's worker is then refused."""
+    """Cancel a merge job, so that another job can merge its files. The table refuses the commit of the job's worker."""
     opened = opened_table(session, table)
     version = opened.cancel_job(job, partition)
     session.answer({"table": table, "job": job, "version": version}, f"cancelled {job}, version {version}")

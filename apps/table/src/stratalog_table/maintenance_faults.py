@@ -1,4 +1,4 @@
-"""Faults of maintenance: a pass lists the failure of one file, job or leaf, and continues with the others."""
+"""Faults of maintenance: a pass lists the failure of one file, job or leaf, and then continues its work."""
 
 from __future__ import annotations
 

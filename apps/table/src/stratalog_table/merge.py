@@ -45,7 +45,7 @@ def merged(schema: Schema, inputs: Iterable[Iterator[pa.Table]]) -> Iterator[pa.
 def _in_order(schema: Schema, inputs: Iterable[Iterator[pa.Table]]) -> Iterator[pa.Table]:
     """Yield the merged rows step by step. Each step takes the rows up to the smallest of the heads' last keys.
 
-    Every later row of every input has a key at or above that bound, so the steps are in order.
+    Every later row of every input has a key at or above this bound, so the steps are in order.
     """
     heads = [head for position, rows in enumerate(inputs) if (head := _Head(schema, rows, position)).advance()]
     before: tuple[Any, ...] | None = None

@@ -59,7 +59,7 @@ def _groups(references: Iterable[FileReference], files_min: int, files_max: int)
 
 
 def _is_assigned(table: Table, request: Assignment) -> bool:
-    """Return whether the references were assigned. A refusal means that another process changed one of them first."""
+    """Return whether the references were assigned. After a refusal, another process changed a reference first."""
     try:
         table.assign_job_ids([request])
     except TransactionRefused:

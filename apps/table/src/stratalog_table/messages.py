@@ -1,6 +1,6 @@
 """The failures of transactions: the exact texts, and the kind by which a program distinguishes them.
 
-The docstring of each text names the transactions that fail with it, and the cause.
+The docstring of each function states the cause of a failure, and in brackets the transactions that can fail with it.
 """
 
 from __future__ import annotations
@@ -40,92 +40,92 @@ FILES_PRESENT = "Cannot initialise state store when files are present"
 
 
 def file_already_exists(filename: str) -> str:
-    """Add, replace: the name is tracked already."""
+    """The table tracks a file of this name already (add, replace)."""
     return f"File already exists: {filename}"
 
 
 def file_not_found(filename: str) -> str:
-    """Replace, split, delete, set aside: the table does not track the file."""
+    """The table does not track the file (replace, split, delete, set aside)."""
     return f"File not found: {filename}"
 
 
 def file_collected(filename: str) -> str:
-    """Add, replace: the file was declared garbage before this transaction."""
+    """An earlier transaction declared the file garbage (add, replace)."""
     return f"File was collected before it was added: {filename}"
 
 
 def file_tracked(filename: str) -> str:
-    """Collect: the table tracks the file, for example because it was added meanwhile."""
+    """The table tracks the file, for example because another transaction has just added it (collect)."""
     return f"File is tracked: {filename}"
 
 
 def reference_not_found(partition: str, filename: str) -> str:
-    """Assign, replace, split, and a query of assignments: the partition has no reference to the file."""
+    """The partition has no reference to the file (assign, replace, split, a query of assignments)."""
     return f"File reference not found in partition {partition}, filename {filename}"
 
 
 def reference_already_assigned(job: str, partition: str, filename: str) -> str:
-    """Assign, split: the reference has a job already. A query of assignments: the reference has another job."""
+    """The reference has a job already (assign, split), or another job (a query of assignments)."""
     return f"Reference to file is already assigned to job {job}, in partition {partition}, filename {filename}"
 
 
 def reference_not_assigned(job: str, partition: str, filename: str) -> str:
-    """Replace: another job has the reference, or no job has it."""
+    """Another job has the reference, or no job has the reference (replace)."""
     return f"Reference to file is not assigned to job {job}, in partition {partition}, filename {filename}"
 
 
 def reference_already_exists(partition: str, filename: str) -> str:
-    """Add, split: a partition is named twice. Split: the partition already has a reference to the file."""
+    """The request names a partition twice (add, split), or a partition already has a reference to the file (split)."""
     return f"Reference to file already exists in partition {partition}, filename {filename}"
 
 
 def file_has_references(filename: str, count: int) -> str:
-    """Delete: the file still has references."""
+    """The file still has references (delete)."""
     return f"Cannot remove file as it still has references, filename {filename}, {count} references"
 
 
 def same_filename(filename: str) -> str:
-    """Replace: the new file is one of its own inputs."""
+    """The new file is one of the input files (replace)."""
     return f"New file has the same filename as a file being removed: {filename}"
 
 
 def partition_not_found(partition: str) -> str:
-    """Transactions and queries that name a partition: the partition does not exist."""
+    """The partition does not exist (every transaction and query that names a partition)."""
     return f"Partition not found: {partition}"
 
 
 def source_content_differs(source: str, name: str) -> str:
-    """Add: the source brought other content under this name before."""
+    """The source had other content under this name before (add)."""
     return f"Source brought other content, source {source}, name {name}"
 
 
 def source_content_known(source: str, name: str, known: str) -> str:
-    """Add: the source brought this content under another name before."""
+    """The source had this content under another name before (add)."""
     return f"Source brought the same content before, source {source}, name {name}, before as {known}"
 
 
 def source_rows_present(source: str, name: str, count: int) -> str:
-    """Add: the rows do not begin right after the last row of the source's file that the table has."""
+    """The rows do not begin right after the last row of the source's file that the table has (add)."""
     return f"Source rows are present up to {count}, source {source}, name {name}"
 
 
 def columns_refused(reason: str) -> str:
-    """Set columns: the columns do not fit the table's columns."""
+    """The columns do not fit the table's columns (set columns)."""
     return f"Columns do not fit: {reason}"
 
 
 def job_not_found(job: str, partition: str) -> str:
-    """Claim, cancel: no reference of the partition is assigned to the job."""
+    """No reference of the partition is assigned to the job (claim, cancel)."""
     return f"Job not found: {job}, in partition {partition}"
 
 
 def job_claimed(job: str, partition: str, worker: str) -> str:
-    """Claim: the stored claim differs from the claim that the worker saw."""
+    """The stored claim differs from the claim that the worker saw (claim)."""
     return f"Job is claimed: {job}, in partition {partition}, by {worker}"
 
 
 def file_not_set_aside(filename: str) -> str:
-    """Release: the file is not set aside."""
+    """The file is not set aside (release)."""
     return f"File is not set aside: {filename}"
 
 

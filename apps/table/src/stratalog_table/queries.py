@@ -108,7 +108,7 @@ class TableView:
         return None if row is None else reference_from(partition, filename, row)
 
     def file_references(self) -> list[FileReference]:
-        """Return all references. The list grows with the table. `in_range` and `on_partition` return a part."""
+        """Return all references. The list grows with the table. `in_range` returns those of a range of keys."""
         return sorted(self._references(), key=lambda reference: (reference.filename, reference.partition))
 
     def file_references_without_job(self) -> list[FileReference]:
@@ -147,12 +147,12 @@ class TableView:
                 yield _after_slash(row.key)
 
     def source_file(self, source: str, name: str) -> SourceFile | None:
-        """Return a file that a source brought, or None."""
+        """Return a file of a source by its name, or None if the table has no rows of the file."""
         row = self._view.get(source_key(self.meta, source, name))
         return None if row is None else msgspec.convert(row, SourceFile)
 
     def content_name(self, source: str, content: str) -> str | None:
-        """Return the name under which a source first brought the content of this hash, or None."""
+        """Return the name of the source's first file with the content of this hash, or None."""
         name: str | None = self._view.get(content_key(self.meta, source, content))
         return name
 
@@ -200,7 +200,7 @@ class TableView:
         return next((row.version for row in rows if row.key == self._layout.job(job, partition)), None)
 
     def claim(self, job: str, partition: str) -> tuple[JobClaim, int] | None:
-        """Return the claim of a job and the version that wrote it, or None if no worker has claimed the job."""
+        """Return the claim of a job and the version that wrote the claim, or None if no worker has claimed the job."""
         key = self._layout.claim(job, partition)
         version = next((row.version for row in self._view.list(key) if row.key == key), None)
         return None if version is None else (msgspec.convert(self._view.get(key), JobClaim), version)
@@ -235,7 +235,8 @@ class TableView:
     def in_range(self, region: Region) -> list[Held]:
         """Return the leaves that overlap a region, in order, then the partitions with references above these leaves.
 
-        The query reads few other rows, because leaves are stored in order, each followed by its references.
+        The leaves are stored in order, and the references of each leaf follow the leaf. So the query reads few other
+        rows.
         """
         leaves = list(self._leaves_by_descent(region) if self.meta.crossed else self._leaves_in_order(region))
         return leaves + self._above(leaves, region)

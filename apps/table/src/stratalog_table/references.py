@@ -1,7 +1,7 @@
-"""Transactions on files and their references, as mutators: a transaction takes effect whole or is rejected whole.
+"""Transactions on files and their references, as mutators. A transaction takes full effect or is rejected.
 
-Within a transaction each request sees the effects of the requests before it. A reference assigned to two jobs or split
-twice, or a file added twice, therefore fails the same checks as if another transaction had been first.
+Within a transaction each request sees the effects of the earlier requests. So a transaction that assigns a reference
+twice, splits a reference twice or adds a file twice fails the same checks as two transactions.
 """
 
 from __future__ import annotations
@@ -144,7 +144,7 @@ def replace_file_references(draft: Draft, args: Any) -> None:
 
 
 def split_file_references(draft: Draft, args: Any) -> None:
-    """Move references to partitions below theirs. No row is lost, and no row is referenced twice."""
+    """Move references to partitions below their own partition. No row is lost, and no row is referenced twice."""
     wanted: SplitFileReferences = read(args, SplitFileReferences)
     table_draft = TableDraft(draft)
     for request in wanted.requests:

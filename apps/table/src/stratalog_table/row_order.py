@@ -1,9 +1,9 @@
-"""Row keys as text that sorts as the keys do, so that code can compare regions without knowing the types.
+"""Row keys as text that sorts in the order of the keys. So code can compare regions without the types of the keys.
 
 An integer is shifted up by half its range and written in hexadecimal with a fixed width. A date becomes its days since
 1970, a timestamp its ticks since 1970, and a decimal its digits without the point. The bits of a float become an
-integer that sorts as the floats do. Text is written as UTF-8 and bytes as they are, with two hexadecimal digits per
-byte. The lower bound of a type is all zeros, or the empty text.
+integer that sorts in the order of the floats. Text is written as UTF-8 and bytes as they are, with two hexadecimal
+digits per byte. The lower bound of a type is all zeros, or the empty text.
 """
 
 from __future__ import annotations
@@ -239,7 +239,7 @@ def _from_float(kind: KeyKind, value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, int | float) or value != value:
         raise _is_no_key(kind, value)
     try:
-        # Adding 0.0 turns -0.0 into 0.0: the two are one key.
+        # Adding 0.0 turns -0.0 into 0.0, because -0.0 and 0.0 are the same key.
         (bits,) = struct.unpack(*_float_formats(kind, float(value) + 0.0))
     except OverflowError as exc:
         raise _is_no_key(kind, value) from exc

@@ -76,13 +76,13 @@ def ingest(
     """Add rows to a table as one file. Return None if there are no rows, or if the table has the source's batch.
 
     ``source`` numbers the batches of a client. ``brought`` names the rows of a source's file. Raises TransactionRefused
-    if they are not the next rows of that file. The function writes the data file before the transaction that adds the
-    file, and deletes the file if the table refuses the transaction. After any other failure, maintenance collects a
-    file that was not added.
+    if these rows are not the next rows of the source's file. The function writes the data file before the transaction
+    that adds the file, and deletes the file if the table refuses the transaction. After any other failure, maintenance
+    collects a file that was not added.
 
     Raises Invalid or LimitExceeded if keys or columns do not fit the table. ``add_columns`` adds missing columns, and
     ``widen`` widens columns whose type does not hold the values. If the table declares no columns, its first rows
-    determine them.
+    determine the columns.
     """
     if not rows.num_rows or (source and table.document.last_mutation(source.client) >= source.number):
         return None
@@ -117,7 +117,7 @@ def scan(
     """Yield the rows of a range of keys, reference by reference: each row once, with the columns of the view's version.
 
     Raises NotFound if the view is so old that one of its files was collected, and DataFileDamaged for a file that
-    cannot be read. If ``skip`` is given, it is called with a DataFileDamaged in both cases, and the scan continues.
+    cannot be read. If ``skip`` is given, the scan instead calls it with a DataFileDamaged in both cases, and continues.
     """
     wanted = data_files.schema.full_region() if region is None else region
     files = data_files.with_columns(view.columns())

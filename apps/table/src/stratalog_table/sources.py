@@ -1,7 +1,7 @@
-"""Sources of rows: the files that each source brought, and how many rows of each file are in the table.
+"""Sources of rows: the ingested files of each source, and the number of rows of each file in the table.
 
 A file is identified by its source, its name and the hash of its content. So the same file is added once, and an
-interrupted ingest resumes at the next row. After a clear a source may bring its files again.
+interrupted ingest resumes at the next row. After a clear, all files may be ingested again.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ HASH_CHARACTERS = 64
 
 
 class SourceConflict(Conflict):
-    """A source brings other content under a name that it used before, or the same content under another name."""
+    """A source has other content under a name that it used before, or the same content under another name."""
 
     code = "source-conflict"
 
 
 class SourceRows(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Some rows of a file that a source brings: ``rows`` rows that follow the first ``start`` rows of the file."""
+    """Some rows of a source's file: the ``rows`` rows that follow the first ``start`` rows of the file."""
 
     source: str
     name: str
@@ -38,11 +38,11 @@ class SourceRows(msgspec.Struct, frozen=True, omit_defaults=True):
     start: int
     rows: int
     is_repeat: bool = False
-    """Whether to accept content that the source brought under another name before."""
+    """Whether to accept content that the source had under another name before."""
 
 
 class SourceFile(msgspec.Struct, frozen=True, array_like=True):
-    """A file that a source brought, as stored in the table's state, with the number of its rows in the table."""
+    """A source's file, as stored in the table's state, with the number of its rows in the table."""
 
     source: str
     name: str
@@ -51,12 +51,12 @@ class SourceFile(msgspec.Struct, frozen=True, array_like=True):
 
 
 def source_key(meta: Meta, source: str, name: str) -> str:
-    """Return the key of a file that a source brought. Names are hashed, so all keys have the same length."""
+    """Return the key of a source's file. Names are hashed, so all keys have the same length."""
     return f"source{meta.files}/{_hash(source)}/{_hash(name)}"
 
 
 def content_key(meta: Meta, source: str, content: str) -> str:
-    """Return the key of the name under which a source first brought the content with the hash ``content``."""
+    """Return the key of the name of the source's first file with the content hash ``content``."""
     return f"content{meta.files}/{_hash(source)}/{content}"
 
 

@@ -131,7 +131,7 @@ class Table:
 
     @property
     def incarnation(self) -> str:
-        """The id of this table among all tables that have had its name. The names of its data files begin with it."""
+        """The id of this table among all tables that have had its name. Names of its data files begin with this id."""
         return self.document.log.record.incarnation
 
     def register(self, folder: DataFolder) -> FolderRegister:
@@ -145,8 +145,8 @@ class Table:
     # Files
 
     def add_files(self, new: Sequence[NewFile], *, job: str | None = None, **details: Any) -> int | None:
-        """Track files. ``job`` is the ingest job that wrote them. ``details`` are its task, run and written_ms,
-        and the ``source`` that the rows come from.
+        """Track files. ``job`` is the ingest job that wrote the files. ``details`` are the job's task, run and
+        written_ms, and the ``source`` of the rows.
 
         In this and the following methods, an empty list commits nothing, and the call returns None.
         """
@@ -154,13 +154,13 @@ class Table:
         return self._commit("add_files", AddFiles(tuple(new), job=job, **details), weight) if new else None
 
     def assign_job_ids(self, requests: Sequence[Assignment]) -> int | None:
-        """Assign references to jobs: all of them, or none."""
+        """Assign either all these references to jobs, or none of them."""
         wanted = tuple(request for request in requests if request.filenames)
         weight = sum(len(request.filenames) for request in wanted)
         return self._commit("assign_job_ids", AssignJobIds(wanted), weight) if wanted else None
 
     def replace_file_references(self, jobs: Sequence[ReplaceFileReferences]) -> int | None:
-        """Commit the results of jobs, each on its own.
+        """Commit the results of jobs, each as a separate transaction.
 
         Raises TransactionRefused with the jobs that failed. The other jobs are committed.
         """
@@ -168,17 +168,17 @@ class Table:
         return self._each(requests) if requests else None
 
     def split_file_references(self, requests: Sequence[Split]) -> int | None:
-        """Move references to partitions below: all of them, or none."""
+        """Move either all these references to partitions below, or none of them."""
         weight = sum(1 + len(request.references) for request in requests)
         wanted = SplitFileReferences(tuple(requests))
         return self._commit("split_file_references", wanted, weight) if requests else None
 
     def delete_files(self, filenames: Sequence[str]) -> int | None:
-        """Stop tracking files without references: all of them, or none."""
+        """Stop tracking either all these files, which have no references, or none of them."""
         return self._commit("delete_files", Filenames(tuple(filenames)), len(filenames)) if filenames else None
 
     def collect_files(self, filenames: Sequence[str]) -> int | None:
-        """Declare untracked files to be garbage, before they are deleted: all of them, or none."""
+        """Declare either all these untracked files to be garbage, or none of them. The caller then deletes them."""
         return self._commit("collect_files", Filenames(tuple(filenames)), len(filenames)) if filenames else None
 
     def clear_files(self) -> int:
@@ -192,7 +192,7 @@ class Table:
         return self._commit("claim_job", ClaimJob(job, partition, worker, seen))
 
     def cancel_job(self, job: str, partition: str) -> int:
-        """Unassign all references of a partition from a job. The commit of the job's worker is then refused."""
+        """Unassign all references of a partition from a job. So the table refuses the commit of the job's worker."""
         return self._commit("cancel_job", CancelJob(job, partition))
 
     def set_aside_files(self, files: Sequence[FileDamage]) -> int | None:
@@ -313,7 +313,7 @@ class Table:
         return self._each([Request(name, plain(transaction), weight)])
 
     def _each(self, requests: Sequence[Request]) -> int:
-        """Commit requests, each on its own, and return the newest version. Raises TransactionRefused for failures."""
+        """Commit each request as a transaction. Return the newest version. Raises TransactionRefused for failures."""
         answers: list[CommittedTransaction] = []
         for start in range(0, len(requests), TRANSACTIONS_PER_CALL_MAX):
             answers += self._committer.commit(requests[start : start + TRANSACTIONS_PER_CALL_MAX])
@@ -327,14 +327,14 @@ class Table:
 
 
 def open_table(store: Store, organisation: str, name: str, *, author: str = "") -> Table:
-    """Return the table of that name. Raises NotFound."""
+    """Return the table with this name. Raises NotFound."""
     table = table_handle(store, organisation, name, author)
     table.at()
     return table
 
 
 def table_handle(store: Store, organisation: str, name: str, author: str = "") -> Table:
-    """Return the handle of a log of that name, whether or not it contains a table. Raises NotFound."""
+    """Return the handle of the log with this name, whether or not the log contains a table. Raises NotFound."""
     return Table(store, Document(store.log(organisation, name), RULES), author)
 
 

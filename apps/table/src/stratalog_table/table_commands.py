@@ -22,15 +22,15 @@ __all__ = ["adopt", "alter", "clear", "columns", "delete"]
 
 @command("alter", example="stratalog table alter acme/events --add price:double --keep-days 30")
 @of_table
-@click.option("--add", multiple=True, metavar="NAME:TYPE", help="A new column; existing rows have no value in it.")
+@click.option("--add", multiple=True, metavar="NAME:TYPE", help="A new column, which is empty in existing rows.")
 @click.option(
-    "--widen", multiple=True, metavar="NAME:TYPE", help="A wider type of a column, which holds all present values."
+    "--widen", multiple=True, metavar="NAME:TYPE", help="A column and its wider type, which fits all present values."
 )
 @of_retention_days
 def alter(
     session: Session, table: str, add: tuple[str, ...], widen: tuple[str, ...], retention_days: int | None
 ) -> None:
-    """Add and widen columns, and set how long old data files are kept. No data file is rewritten."""
+    """Add and widen columns, and set the retention of old data files. The command rewrites no data file."""
     if not add and not widen and retention_days is None:
         raise click.UsageError("give at least one of --add, --widen and --keep-days")
     opened = opened_table(session, table)
@@ -52,7 +52,7 @@ def alter(
 @command("columns", example="stratalog table columns acme/events")
 @of_table
 def columns(session: Session, table: str) -> None:
-    """List the columns of a table; those of the row key come first."""
+    """List the columns of a table. The columns of the row key come first."""
     view = opened_table(session, table).at()
     text = module("columns").type_text
     listed = [
@@ -67,7 +67,7 @@ def columns(session: Session, table: str) -> None:
 @of_table
 @click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 def clear(session: Session, table: str, yes: bool) -> None:
-    """Remove all rows of a table. History and partitions stay; `table maintain` collects the data files."""
+    """Remove all rows of a table. History and partitions stay. `table maintain` collects the data files."""
     opened = opened_table(session, table)
     if not yes:
         click.confirm(f"remove all rows of {table}?", abort=True, err=True)
@@ -79,9 +79,9 @@ def clear(session: Session, table: str, yes: bool) -> None:
 @of_table
 @click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 def delete(session: Session, table: str, yes: bool) -> None:
-    """Delete a table, its jobs and its data files. Files that a fork or a copy of it needs stay.
+    """Delete a table, its jobs and its data files. Files that a fork or a copy of the table needs stay.
 
-    A creation that did not finish is deleted too.
+    The command also deletes a table whose creation did not finish.
     """
     opened = module("table").table_handle(session.open(), *split_name(table))
     if module("table_creation").is_unfinished(opened.document):
@@ -101,9 +101,9 @@ def delete(session: Session, table: str, yes: bool) -> None:
 )
 @click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 def adopt(session: Session, table: str, data: str, yes: bool) -> None:
-    """Make this store's table the only owner of its data files: all files in the folder that its log names.
+    """Make this store's table the only owner of its data files: of all files in the folder that the table's log names.
 
-    Use it for a table of a copied store, for one made by an older version, and after moving data files.
+    Use this command for a table of a copied store, for a table of an older version, and after you moved data files.
     """
     opened = opened_table(session, table)
     url = data_url(session, table, data) if data else ""

@@ -46,8 +46,8 @@ def create_table(
 ) -> Table:
     """Create a table that is split at ``points`` on its first key column, with its data files below the URL ``data``.
 
-    ``columns`` are its value columns. If they are None, the first rows determine the columns. Data files stay for
-    ``retention_days`` after the last version that needs them. An unfinished creation is resumed.
+    ``columns`` are the table's value columns. If ``columns`` is None, the first rows determine the columns. Data files
+    stay for ``retention_days`` after the last version that needs them. The function resumes an unfinished creation.
 
     Raises Invalid or LimitExceeded for a schema, points, columns or a retention that no table can have. Raises Conflict
     if a log of that name exists, and DataFolderTaken if the folder is not empty or belongs to another table. Nothing is
@@ -91,7 +91,7 @@ def is_unfinished(document: Document) -> bool:
 
 
 def delete_unfinished(table: Table, urls: Iterable[str] = ()) -> None:
-    """Delete the log of an unfinished creation, and its entries in the registers of its folders of data files.
+    """Delete the log of an unfinished creation, and the table's entries in the registers of data folders.
 
     The log names the folder only if a transaction was rejected. ``urls`` are other folders that may have an entry. The
     log is deleted last, so an interrupted deletion can be repeated. Raises Conflict if the log has other content.
@@ -141,7 +141,7 @@ def _checked(wanted: CreateTable) -> object:
 
 
 def _named_folders(table: Table) -> Iterator[str]:
-    """Yield the URLs of the folders that rejected creations name, as far as they can be opened."""
+    """Yield the URLs of the folders that rejected creations name. Skip a folder that cannot be opened."""
     for version in table.document.versions():
         for mutation in version.mutations:
             location = mutation.args.get("data") if isinstance(mutation.args, dict) else None

@@ -1,7 +1,7 @@
 """A draft of a table's document with operations on partitions, files and references.
 
-A transaction creates a `TableDraft` first and closes it last.
-The tally of each partition is kept in memory while the transaction runs and is written once, by `TableDraft.close`.
+A transaction creates a `TableDraft` first and closes the `TableDraft` last. The tallies of partitions stay in memory
+while the transaction runs. `TableDraft.close` writes each tally once.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class TableDraft:
         self._partitions: dict[str, Partition | None] = {}
         self._positions: dict[str, str] = {}
         self._rows: dict[str, str] = {}
-        """By partition, the key prefix of the references on it."""
+        """For each partition, the prefix of the keys of its references."""
 
         self._tallies: dict[str, TableTally] = {}
         self._before: dict[str, TableTally] = {}
@@ -142,7 +142,10 @@ class TableDraft:
             self.put_reference(FileReference(filename, new.partition, new.rows, new.approximate, new.complete))
 
     def check_apart(self, filename: str, partitions: Sequence[str]) -> None:
-        """Raise Rejected if a partition is missing, named twice or inside another: a row would be referenced twice."""
+        """Raise Rejected if a partition is missing, named twice or inside another partition.
+
+        Two references that share a key would count a row twice.
+        """
         if len(partitions) == 1:
             self.need_partition(partitions[0])
             return
@@ -344,7 +347,7 @@ def _put_count(draft: Draft, key: str, count: int) -> None:
 
 
 def read(args: Any, kind: Any) -> Any:
-    """Return a mutation's arguments as the struct ``kind``. Raises Rejected if they do not fit it."""
+    """Return a mutation's arguments as the struct ``kind``. Raises Rejected if they do not fit the struct."""
     try:
         return msgspec.convert(args, kind)
     except msgspec.ValidationError as exc:

@@ -1,7 +1,7 @@
 """Group commit of one process's transactions: concurrent transactions become one entry of the log.
 
-Each transaction has its own outcome. Every batch is numbered, so a batch whose answer was lost can be sent again: the
-numbers show whether it was committed.
+Each transaction has its own outcome. The mutations of every batch are numbered. So the committer can repeat a batch
+whose answer was lost: the numbers show whether the batch was committed.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ class Committer:
         return pending.answer()
 
     def _serve(self, batch: list[PendingTransaction]) -> None:
-        """Commit, as the leader, the caller's requests together with those of waiting callers."""
+        """Commit, as the leader, the caller's requests together with the requests of waiting callers."""
         self._let_others_come()
         self._gather(batch)
         begun = Observation(self._clock)
@@ -138,7 +138,7 @@ class Committer:
     def _let_others_come(self) -> None:
         """Wait until as many callers have requests as the last commit served.
 
-        The wait is at most a fifth of the last commit's time, within 1 to 4 ms.
+        The wait is at most a fifth of the last commit's time, but at least 1 ms and at most 4 ms.
 
         Callers that were just answered usually call again at once. Without the pause they would miss this commit and
         wait for the whole next commit.
@@ -181,8 +181,8 @@ class Committer:
     def _apply(self, requests: Sequence[Request]) -> list[CommittedTransaction]:
         """Commit one batch. After an error other than Invalid and LimitExceeded the batch may still be committed later.
 
-        No other batch may then use its numbers. So the client is unset here and set again only once the outcome is
-        certain; otherwise the next batch takes a new client.
+        No other batch may then use the batch's numbers. So the method unsets the client, and sets it again only once
+        the outcome is certain. Without a client, the next batch takes a new client.
         """
         client, number = self._client or self._new_client()
         self._client = None
@@ -207,8 +207,8 @@ class Committer:
     def _retried(self, mutations: list[Mutation]) -> list[Outcome]:
         """Apply a batch. Retry after lost races and while the store is unavailable. The numbers make a retry safe.
 
-        The definite failure of one attempt does not settle an earlier attempt that is in doubt, so the error is then
-        OutcomeUnknown.
+        The definite failure of one attempt does not decide the outcome of an earlier attempt that is in doubt. So the
+        method then raises OutcomeUnknown.
         """
         retry = Retry(self._clock, RETRY_POLICY)
         in_doubt = False

@@ -11,7 +11,7 @@ export class Alarm {
   #ring = null;
   #rung = false;
 
-  /** End the current wait. If there is none, the next wait ends before it begins. */
+  /** End the current wait. If there is no current wait, the next wait ends at once. */
   ring() {
     this.#rung = true;
     this.#ring?.();

@@ -1,5 +1,6 @@
-// Confirmed: mutations that the server has confirmed as applied, remembered for a while. A server that is restored from
-// an older backup, or replaced by another copy, may have lost some of them. The client then reports these mutations.
+// Confirmed: the newest mutations that the server has confirmed as applied. A server that is restored from an older
+// backup, or replaced by another copy, may have lost some of these mutations. The client then reports the lost
+// mutations.
 
 import { encode } from "./values.js";
 

@@ -123,8 +123,8 @@ function isReload() {
   return entry?.type === "reload";
 }
 
-// Return the last lease of this tab. The browser keeps the tab's session storage across a reload, but may refuse any
-// access to it. So the lease is only a hint.
+// Return the last lease of this tab. The browser keeps the tab's session storage across a reload, but may refuse every
+// access to this storage. So the lease is only a hint.
 function remembered(name) {
   try {
     return sessionStorage.getItem(name);

@@ -43,7 +43,7 @@ export class State {
 }
 
 export class Draft {
-  /** The value of each changed key; undefined for a deleted key. */
+  /** The value of each changed key, or undefined for a deleted key. */
   changes = new Map();
   #below;
 
@@ -51,7 +51,7 @@ export class Draft {
     this.#below = below;
   }
 
-  /** The frozen value of `key`; `fallback` if the key is missing. */
+  /** The frozen value of `key`, or `fallback` if the key is missing. */
   get(key, fallback = null) {
     const value = this.value(checkKey(key));
     return value === undefined ? fallback : value;

@@ -11,7 +11,7 @@ export class Http {
   #token;
   #create;
   #live;
-  /** The token that the server refused with 401, and the error. A request with this token throws the error unsent.
+  /** The token that the server refused with 401, and the error. A request with this token throws the error at once.
    * @type {{token: string, error: StratalogError} | null} */
   #refused = null;
 
@@ -33,8 +33,8 @@ export class Http {
 
   /** Return the URL for live connections, and the document that the first message must name.
    *
-   * At first the URL is the document's own with `/live`, and there is no document. The header `Stratalog-Live` of a
-   * successful response replaces the URL and the document. */
+   * At first the URL is the document's own URL with `/live`, and the document is undefined. The header `Stratalog-Live`
+   * of a successful response replaces the URL and the document. */
   live() {
     return this.#live;
   }

@@ -1,5 +1,5 @@
 // Live updates: a WebSocket for the server's pokes and the presence of all connections. When the connection ends,
-// `Live` reconnects with back-off. The token is sent in the first message, never in the URL.
+// `Live` reconnects with back-off. `Live` sends the token in the first message, never in the URL.
 
 import { Alarm, pauseMs } from "./backoff.js";
 
@@ -9,7 +9,7 @@ const SILENCE_SECONDS_MAX = 60;
 const BACKOFF = { firstMs: 200, limitMs: 30_000 };
 
 export class Live {
-  /** The id of this connection in `present` and `principals`; null while the connection is not ready. */
+  /** The id of this connection in `present` and `principals`, or null while the connection is not ready. */
   id = null;
   /** The presence of each connection that shows a presence, by the connection's id. */
   present = {};
@@ -32,7 +32,7 @@ export class Live {
   #refusedToken = null;
   #silenceSeconds = SILENCE_SECONDS_MAX;
 
-  /** `address` returns the URL, and the document if the URL does not name it. Each connection calls it again. */
+  /** `address` returns the URL, and the document if the URL does not name it. `Live` calls `address` to connect. */
   constructor(address, token, { onPoke, onPresence }) {
     this.#address = address;
     this.#token = token;
@@ -59,7 +59,7 @@ export class Live {
     if (!this.#socket && !this.#stopped) this.#alarm.ring();
   }
 
-  /** Show `state` to the other connections as this client's presence; null shows nothing. */
+  /** Show `state` to the other connections as this client's presence. A state of null removes the presence. */
   show(state) {
     this.#shown = state;
     if (this.id) this.#say({ type: "presence", state });

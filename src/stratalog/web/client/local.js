@@ -19,7 +19,7 @@ const UNTOLD = "the mutation was committed, but the server no longer reports whe
 
 export class Local {
   state = new State();
-  /** In order: {tabLease, sequence, id, name, args, sent, answer, reason, isDurable}. `isDurable` means stored. */
+  /** In order: {tabLease, sequence, id, name, args, sent, answer, reason, isDurable}. A durable mutation is stored. */
   pending = [];
   failures = [];
   #confirmed = new Confirmed();
@@ -82,7 +82,7 @@ export class Local {
 
   /**
    * Return the mutations to send next: at most `countMax` durable mutations, from the oldest unanswered mutation on.
-   * Their arguments have at most `textTarget` characters of JSON, unless the first mutation alone has more.
+   * All arguments together have at most `textTarget` characters of JSON, unless the first mutation alone has more.
    */
   batch(countMax, textTarget) {
     const start = this.pending.findIndex(({ answer }) => !answer);
@@ -96,7 +96,7 @@ export class Local {
     return batch;
   }
 
-  /** Call this method before sending `batch`, because the server may commit each mutation once it is sent. */
+  /** Call this method before sending `batch`, because the server may commit a mutation as soon as it arrives. */
   async noteSending(batch) {
     await this.#note(
       batch.filter(({ sent }) => sent !== OPEN),

@@ -12,7 +12,7 @@ function put(draft, args) {
   draft.put(key, value);
 }
 
-/** `{key}`: remove the key; a missing key is no error. */
+/** `{key}`: remove the key. A missing key is no error. */
 function del(draft, args) {
   const [key] = take(args, ["key"]);
   draft.delete(key);
@@ -24,7 +24,7 @@ function patch(draft, args) {
   draft.put(key, merged(draft.get(key), merge));
 }
 
-/** `{key, by = 1}`: add a number to the key's number; a missing key counts as 0. */
+/** `{key, by = 1}`: add a number to the key's number. A missing key counts as 0. */
 function inc(draft, args) {
   const [key, by] = take(args, ["key"], { by: 1 });
   const present = draft.get(key, 0);
@@ -32,7 +32,7 @@ function inc(draft, args) {
   draft.put(key, sum(present, by));
 }
 
-/** `{key, item}`: add the item to the end of the key's list; a missing key counts as an empty list. */
+/** `{key, item}`: add the item to the end of the key's list. A missing key counts as an empty list. */
 function append(draft, args) {
   const [key, item] = take(args, ["key", "item"]);
   const present = draft.get(key, []);
@@ -77,7 +77,8 @@ function merged(target, merge) {
   return Object.fromEntries(result);
 }
 
-// The sum of two safe integers must be a safe integer too. Any other number is a float, and a sum with it is a float.
+// The sum of two safe integers must be a safe integer too. Any other number is a float, and a sum with a float is a
+// float.
 function sum(left, right) {
   const result = left + right;
   if (Number.isSafeInteger(left) && Number.isSafeInteger(right) && !Number.isSafeInteger(result)) {

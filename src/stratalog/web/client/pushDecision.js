@@ -2,7 +2,7 @@
 
 import { StratalogError } from "./errors.js";
 
-/** A mutation's `sent`: NEVER before its first push; REFUSED if certainly no push committed it; else OPEN. */
+/** Values of a mutation's `sent`. NEVER: no push contained it. REFUSED: certainly no push committed it. OPEN: else. */
 export const NEVER = 0;
 export const REFUSED = 1;
 export const OPEN = 2;
@@ -22,11 +22,13 @@ const REFUSALS = new Set(["collected", "wrong-group"]);
 
 /**
  * Return the decision that follows from `pushed`, the answer to `batch`. `before` has the `sent` of each mutation of
- * the batch before this push. `first` is the oldest pending mutation. Throws `corrupt` if the answer does not fit.
+ * the batch before this push. `first` is the oldest pending mutation. Throws `corrupt` if the answer does not match the
+ * batch.
  *
  * `committed` has pairs of mutation and outcome, and is empty if the server `queued` the push. At most one of these
- * three is set:
- * - `resendFrom`: the server has no mutation from this id on. The client sends its mutations again from this id on.
+ * three properties is set:
+ * - `resendFrom`: the server lacks the mutation with this id and all later mutations. The client sends these mutations
+ *   again.
  * - `isBehind`: the server has fewer mutations than it had confirmed, as after a restore, or is another server. The
  *   client pulls, which raises the server's numbers, and pushes again. If the server is then still behind, the client
  *   continues under another id.

@@ -10,8 +10,8 @@ import { canonical, compare, same } from "./values.js";
 const SETTLED_HANDLES_MAX = 1000;
 
 /**
- * The handle of one mutation. `status` is pending or queued, and then applied, rejected or unknown. Applied becomes
- * lost if the server goes back to a history without the mutation, as after a restore.
+ * The handle of one mutation. `status` is pending or queued, and then applied, rejected or unknown. The status applied
+ * becomes lost if the server goes back to a history without the mutation, for example after a restore.
  */
 export class Pending {
   status = "pending";
@@ -30,7 +30,7 @@ export class Pending {
     return [...this.effect.after.keys()];
   }
 
-  /** Why the mutation's last run here had no effect; null if it had an effect. The server decides independently. */
+  /** The reason why the mutation's last run in this page had no effect, or null. The server decides independently. */
   get predictedRejection() {
     return this.effect.reason;
   }
@@ -56,7 +56,7 @@ export class Replica {
     this.#show();
   }
 
-  /** The frozen value of `key`; `fallback` if the key is missing. */
+  /** The frozen value of `key`, or `fallback` if the key is missing. */
   get(key, fallback = null) {
     return this.#draft.get(key, fallback);
   }
@@ -98,7 +98,7 @@ export class Replica {
     return Promise.all(steps.map(([name, args]) => this.mutate(name, args)));
   }
 
-  /** The handles of the mutations that the server has not confirmed, in order, also from before a reload. */
+  /** The handles of the unconfirmed mutations, in order. Mutations from before a reload are included. */
   pending() {
     return this.local.pending.map((waiting) => this.#handle(waiting));
   }
@@ -176,14 +176,16 @@ export class Replica {
     if (this.#applied.size > SETTLED_HANDLES_MAX) this.#applied.delete(this.#applied.keys().next().value);
   }
 
-  // The optimistic values of the keys whose canonical value may change, or that a pending mutation has changed.
+  // Return the optimistic values of the keys whose canonical value may change, and of the keys that a pending mutation
+  // has changed.
   #optimisticValues(patch) {
     const touched = patch.flatMap(({ op, key }) => (op === "clear" ? this.local.state.keys() : [key]));
     const keys = new Set([...touched, ...this.#draft.changes.keys()]);
     return new Map([...keys].map((key) => [key, this.#draft.value(key)]));
   }
 
-  // For a key that only the new draft changes, the canonical state still has the old optimistic value.
+  // `was` lacks a key that only the new draft changes. Neither the patch nor the old draft changed this key, so its old
+  // optimistic value equals its canonical value.
   #changedSince(was) {
     for (const key of this.#draft.changes.keys()) {
       if (!was.has(key)) was.set(key, this.local.state.value(key));

@@ -14,7 +14,7 @@ export interface Draft {
   keys(prefix?: string): string[];
 }
 
-/** Depends only on its arguments: it uses no clock, no random numbers and no network. */
+/** A mutator depends only on its arguments: it uses no clock, no random numbers and no network. */
 export type Mutator = (draft: Draft, args: any) => void;
 export type Mutators = Readonly<Record<string, Mutator>>;
 
@@ -36,8 +36,8 @@ export class Rejected extends StratalogError {
 /**
  * pending: the mutation is stored in the browser, and not yet confirmed. queued: the server will apply the mutation
  * later. applied: the mutation is part of the document. rejected: the server recorded the mutation without effect.
- * unknown: the mutation may have been applied, and the client cannot find out. lost: the mutation was applied, and the
- * server has gone back to a history without it, as after a restore.
+ * unknown: the client cannot find out whether the mutation was applied. lost: the mutation was applied, and then the
+ * server went back to a history without the mutation, as after a restore.
  */
 export type Status = "pending" | "queued" | "applied" | "rejected" | "unknown" | "lost";
 
@@ -47,9 +47,9 @@ export interface Pending {
   readonly name: string;
   readonly args: Value;
   readonly status: Status;
-  /** Why the status is rejected, lost or unknown; otherwise null. */
+  /** The reason of the status rejected, lost or unknown, or null for another status. */
   readonly reason: string | null;
-  /** Why the mutation's last run in this page had no effect; null if it had an effect. */
+  /** The reason why the mutation's last run in this page had no effect, or null if it had an effect. */
   readonly predictedRejection: string | null;
   /** The keys that the mutation changed when it was last run. */
   readonly keys: string[];
@@ -82,17 +82,17 @@ export interface Options {
   start?: boolean;
 }
 
-/** A client of the document at `url`. The server need not be reachable. */
+/** Return a client of the document at `url`. The server need not be reachable. */
 export function connect(url: string | URL, options?: Options): Promise<Client>;
 
 export interface Client {
-  /** The current client id, as in the history. The id changes when the client has to continue under another id. */
+  /** The client id in the document's history. The id changes when the client has to continue under another id. */
   readonly id: string;
-  /** The version of the canonical state; 0 before the first pull. */
+  /** The version of the canonical state, or 0 before the first pull. */
   readonly version: number;
   /** Whether the client synchronises in the background. */
   readonly running: boolean;
-  /** The error of the last sync cycle in the background; null if the cycle succeeded. */
+  /** The error of the last sync cycle in the background, or null if the cycle succeeded. */
   readonly lastError: Error | null;
   /** The newest thousand mutations that were rejected, lost or of unknown outcome, oldest first. */
   readonly failures: Failure[];
@@ -114,9 +114,9 @@ export interface Client {
    * and rejects with the mutator's error.
    */
   mutate(name: string, args?: Value): Promise<Pending>;
-  /** Undo a mutation, and no later change, with new mutations. Rejects with Rejected if this is impossible. */
+  /** Undo a mutation by new mutations, which keep all later changes. Rejects with Rejected if this is impossible. */
   undo(mutation: Pending): Promise<Pending[]>;
-  /** The mutations that the server has not confirmed, in order, also from before a reload. */
+  /** The unconfirmed mutations, in order. Mutations from before a reload are included. */
   pending(): Pending[];
 
   /** Remove a failure from `failures`, for example after the user has seen it. */
@@ -133,7 +133,7 @@ export interface Client {
    */
   watch(callback: () => void): () => void;
 
-  /** Set this client's presence state, such as its cursor, for other clients. The limit is 1 KiB; null means none. */
+  /** Set this client's presence state, for example its cursor. The limit is 1 KiB. `null` removes the state. */
   show(state: Value): void;
 
   /** Run one sync cycle now: push, then pull. Rejects with the cycle's error. */
@@ -143,6 +143,6 @@ export interface Client {
   stop(): void;
   /** Try again now, without the rest of the back-off, and even with a token that the server refused. */
   hurry(): void;
-  /** Stop, and release the tab's lease. The next tab can take over the stored data. */
+  /** Stop synchronising, and release the tab's lease. The next tab can take over the stored data. */
   close(): void;
 }

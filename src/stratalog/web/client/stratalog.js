@@ -53,7 +53,7 @@ export async function connect(url, options = {}) {
 }
 
 export class Client extends Replica {
-  /** The error of the last sync cycle in the background; null if the cycle succeeded. @type {any} */
+  /** The error of the last sync cycle in the background, or null if the cycle succeeded. @type {any} */
   lastError = null;
   #parts;
   #syncCycle;
@@ -75,7 +75,7 @@ export class Client extends Replica {
     this.#live = new Live(() => parts.http.live(), () => parts.http.token(), hear);
   }
 
-  /** The version of the canonical state; 0 before the first pull. */
+  /** The version of the canonical state, or 0 before the first pull. */
   get version() {
     return this.local.cookie?.version ?? 0;
   }
@@ -85,7 +85,7 @@ export class Client extends Replica {
     return this.#running;
   }
 
-  /** The client id, as in the document's history. The id changes when the client must continue under another id. */
+  /** The client id in the document's history. The id changes when the client must continue under another id. */
   get id() {
     return this.local.client;
   }
@@ -112,7 +112,7 @@ export class Client extends Replica {
     return Object.fromEntries(Object.entries(this.#live.principals).filter(([id]) => id !== this.#live.id));
   }
 
-  /** Set this client's presence state, such as its cursor, for other clients. The limit is 1 KiB; null means none. */
+  /** Set this client's presence state, for example its cursor. The limit is 1 KiB. `null` removes the state. */
   show(state) {
     this.#live.show(state);
   }
@@ -158,8 +158,8 @@ export class Client extends Replica {
   }
 
   /**
-   * Stop, and release the tab's lease. The next tab can take over the stored data. Does not wait for a running sync
-   * cycle.
+   * Stop synchronising, and release the tab's lease. The next tab can take over the stored data. Does not wait for a
+   * running sync cycle.
    */
   close() {
     if (this.#closed) return;
@@ -198,8 +198,8 @@ export class Client extends Replica {
     return pauseMs(this.#failures, { ...BACKOFF, retryAfter: this.lastError.details?.retryAfter });
   }
 
-  // Send the mutations that ended tabs left, each under its tab's own client id, so that the server applies no mutation
-  // twice. Returns whether some tab's mutations could not be sent.
+  // Send the pending mutations of tabs that have ended. Each mutation keeps the client id of its tab, so the server
+  // applies no mutation twice. Returns whether some tab's mutations could not be sent.
   async #adopt() {
     const { database, http, tabLease } = this.#parts;
     const others = (await database.tabLeases()).filter((other) => other.tabLease !== tabLease);

@@ -144,7 +144,7 @@ export class SyncCycle {
     } catch (error) {
       // If another principal owns the group, the server names the group in the error, and accepts no push of the group.
       // Without the name, the caller may only lack a right for a while. So the client keeps the group if mutations are
-      // pending: in a new group it could not send a mutation again whose answer was lost.
+      // pending: in a new group the client could not resend a mutation whose answer was lost.
       const leaves = error.code === "forbidden" && (error.details.value === group || !local.pending.length);
       if (leaves) await this.#replica.settle(() => local.reset());
       throw error;

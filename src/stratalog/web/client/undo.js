@@ -1,11 +1,11 @@
-// Undo: the built-in mutations that reverse one mutation, and no later change.
+// Undo: the built-in mutations that reverse one mutation and keep all later changes.
 
 import { Rejected } from "./errors.js";
 import { isObject, same } from "./values.js";
 
 /**
- * Return [name, arguments] of the mutations that undo a mutation with `effect`, one for each changed key. `counts`
- * means that `inc` is the built-in mutator: the opposite `inc` then undoes an `inc`. If an object has changed since the
+ * Return [name, arguments] of the mutations that undo a mutation with `effect`, one for each changed key. If `counts`
+ * is true, `inc` is the built-in mutator, and the opposite `inc` undoes an `inc`. If an object has changed since the
  * mutation, the undo restores only the members that the mutation changed. Throws Rejected if the mutation is lost or
  * had no effect, or if the undo would overwrite a later change.
  */
@@ -25,7 +25,8 @@ function restore(key, before, after, current) {
 }
 
 // Return a merge patch (RFC 7396) that restores the changed members. Return null if the patch would undo a later
-// change. Return null also for an old member that is null or an object: a merge patch may not restore it exactly.
+// change. Return null also for an old member that is null or an object: a merge patch may fail to restore such a member
+// exactly.
 function mergeBack(before, after, current) {
   if (![before, after, current].every(isObject)) return null;
   const member = (value, name) => (Object.hasOwn(value, name) ? value[name] : undefined);

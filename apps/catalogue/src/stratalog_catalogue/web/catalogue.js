@@ -1,5 +1,5 @@
 // The catalogue's page: a list of matching works, one work in full, and the history of its record. The address names
-// the search and the work, so a reload or a link shows them again.
+// the search and the work, so a reload or a link shows the same search and work again.
 
 import { showOverview } from "./overview.js";
 import { fetchJson, find, make, moment } from "./parts.js";
@@ -26,7 +26,7 @@ function address(changes) {
   return `?${query}`;
 }
 
-/** Change the address and show it. If the user typed words that the page has not searched for yet, add the words. */
+/** Change the address, and show its search and work. Add typed words that the page has not searched for yet. */
 function go(changes, how = "pushState") {
   const typed = timer ? { q: find("#search").value.trim() } : {};
   clearTimeout(timer);
@@ -73,7 +73,7 @@ function line({ source, id, title, kind }) {
   return make("li", {}, link);
 }
 
-/** Show the work in this page on a click. With a modifier key, the browser opens its new tab or window as usual. */
+/** Show the work in this page on a click. With a modifier key, the browser opens a new tab or window as usual. */
 function openHere(event) {
   if (event.ctrlKey || event.metaKey || event.shiftKey) return;
   event.preventDefault();

@@ -1,4 +1,5 @@
-// The overview, shown while no work is selected: each source by format and kind, as of its last scan.
+// The overview: the counts of each source by format and kind, from its last scan. The page shows the overview while no
+// work is selected.
 
 import { make, moment, size } from "./parts.js";
 

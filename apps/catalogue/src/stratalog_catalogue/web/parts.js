@@ -17,7 +17,7 @@ export function make(tag, attributes = {}, ...content) {
   return element;
 }
 
-/** Fetch JSON. Throws an error with the server's message. After each 401 it asks the user for a token and retries. */
+/** Fetch JSON. Throws an error with the server's message. After each 401, ask the user for a token and retry. */
 export async function fetchJson(path, query) {
   const given = Object.entries(query).filter(([, value]) => value !== "" && value !== undefined);
   const token = remembered();
