@@ -398,6 +398,14 @@ FIGURES: tuple[Figure, ...] = (
         goal_bounds="value",
     ),
     Figure(
+        name="hosted-document",
+        what="as `hosted-seldom`, but the writers mutate a document",
+        unit="round trips",
+        goal=30,
+        better="less",
+        goal_bounds="value",
+    ),
+    Figure(
         name="hosted-fairness",
         what="ratio of the commits of two busy writers; reference: the same without turns",
         unit="times",

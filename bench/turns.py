@@ -20,6 +20,8 @@ from bench.figures import Measured
 from bench.workplace import FULL, Workplace
 from stratalog.backends.hosted_turns import HostedTurns
 from stratalog.backends.memory import MemoryBlobs, MemoryIndex
+from stratalog.clock import new_id
+from stratalog.documents import Document
 from stratalog.errors import ContentionError
 from stratalog.keys import MARK_SORT, waiting_partition
 from stratalog.log import Environment, Event, LogSettings, create_log, open_log
@@ -43,14 +45,19 @@ LINE = "{:<34}{:>7}{:>11}{:>8}{:>12}{:>18}{:>18}{:>9}"
 
 
 class Load(msgspec.Struct, frozen=True):
-    """The writers of one log: the number of busy writers, the number of seldom writers, and whether waiters crash."""
+    """The writers of one log: the number of busy writers, the number of seldom writers, and whether waiters crash.
+
+    With ``document`` each commit is a mutation of a document. Otherwise it is an append to a log.
+    """
 
     busy: int = 0
     seldom: int = 0
     crashes: bool = False
+    document: bool = False
 
     def __str__(self) -> str:
-        return f"{self.busy} busy, {self.seldom} seldom" + ", crashed waiters" * self.crashes
+        writers = f"{self.busy} busy, {self.seldom} seldom"
+        return writers + ", crashed waiters" * self.crashes + ", document" * self.document
 
 
 class Outcome(msgspec.Struct, frozen=True):
@@ -74,6 +81,9 @@ LOADS = (
     Load(busy=3, seldom=1),
     Load(busy=2),
     Load(busy=64),
+    Load(busy=1, seldom=1, document=True),
+    Load(busy=3, seldom=1, document=True),
+    Load(busy=2, document=True),
 )
 
 
@@ -107,11 +117,13 @@ class Run:
         self.counts = Counter[str]()
         self.busy: list[list[float]] = [[] for _ in range(load.busy)]
         self.seldom: list[list[float]] = [[] for _ in range(load.seldom)]
+        self._load = load
         self._seconds = seconds
         self._turns = turns
         self._backend = MemoryIndex()
         self._clock = LoopClock(self.loop)
-        created = create_log(self._environment(), "acme", "plan")
+        kind = "document" if load.document else "log"
+        created = create_log(self._environment(), "acme", "plan", kind)
         for times in self.busy:
             self.loop.start(lambda times=times: self._write(times, 0))  # type: ignore[misc]
         for times in self.seldom:
@@ -124,24 +136,34 @@ class Run:
     def _environment(self) -> Environment:
         far = FarIndex(self.loop, self._backend, self.counts)
         index = HostedTurns(far, self._clock, self.loop.start) if self._turns else far
-        return Environment(index, MemoryBlobs(self._clock), self._clock, LogSettings(segment_entries_target=SEGMENT))
+        # A snapshot would run in a thread, which the simulation does not control.
+        settings = LogSettings(segment_entries_target=SEGMENT, snapshot_entries_interval=SEGMENT)
+        return Environment(index, MemoryBlobs(self._clock), self._clock, settings)
 
     def _goes_on(self) -> bool:
         return self.loop.now_ms < self._seconds * 1000
 
     def _write(self, times: list[float], pause: float) -> None:
-        log = open_log(self._environment(), "acme", "plan")
+        commit = self._committer()
         self.loop.sleep(self.loop.random.random() * 1000 * max(pause, 0.01))
         while self._goes_on():
             if pause:
                 self.loop.sleep(self.loop.random.expovariate(1 / pause) * 1000)
             sent = self.loop.now_ms
             try:
-                log.append(Event("step", 1))
+                commit()
             except ContentionError:
                 self.counts["failed"] += 1
             else:
                 times.append(self.loop.now_ms - sent)
+
+    def _committer(self) -> Callable[[], object]:
+        """Open the log as a process does. Return a function that makes one commit."""
+        log = open_log(self._environment(), "acme", "plan")
+        if not self._load.document:
+            return lambda: log.append(Event("step", 1))
+        document, client = Document(log), new_id(self._clock)
+        return lambda: document.mutate("put", {"key": client, "value": self.loop.now_ms}, client=client)
 
     def _crash(self, partition: str) -> None:
         """Write the mark of a new waiter at regular intervals. These waiters do nothing else."""
@@ -182,6 +204,10 @@ def seldom_three(work: Workplace) -> Measured:
     return _seldom(work, Load(busy=3, seldom=1))
 
 
+def seldom_document(work: Workplace) -> Measured:
+    return _seldom(work, Load(busy=1, seldom=1, document=True))
+
+
 def fairness(work: Workplace) -> Measured:
     return Measured(_outcome(work, Load(busy=2)).share, _before(work, Load(busy=2)).share)
 
@@ -202,6 +228,7 @@ MEASURES: dict[str, Callable[[Workplace], Measured]] = {
     "hosted-units": lone_units,
     "hosted-seldom": seldom,
     "hosted-three": seldom_three,
+    "hosted-document": seldom_document,
     "hosted-fairness": fairness,
     "hosted-crashed": crashed,
     "hosted-64": many,

@@ -382,6 +382,14 @@ def test_a_commit_a_second_gets_its_turn_beside_busy_writers(busy: int, round_tr
     assert outcome.failed == 0
 
 
+@pytest.mark.parametrize(("busy", "round_trips"), [(1, 30), (3, 100)])
+def test_a_mutation_a_second_gets_its_turn_beside_busy_writers_of_its_document(busy: int, round_trips: int) -> None:
+    outcome = compete(Load(busy=busy, seldom=1, document=True), 30)
+    assert outcome.seldom_round_trips <= round_trips
+    assert outcome.share <= 3
+    assert outcome.failed == 0
+
+
 def test_without_turns_it_would_wait_ten_times_as_long() -> None:
     assert compete(Load(busy=1, seldom=1), 60, turns=False).seldom_round_trips > 200
 
@@ -407,7 +415,7 @@ def test_of_64_busy_writers_nobody_gives_up() -> None:
 
 def test_the_figures_are_made_by_a_program_that_runs(capsys: pytest.CaptureFixture[str]) -> None:
     main(["--quick"])
-    assert len(capsys.readouterr().out.splitlines()) == 16
+    assert len(capsys.readouterr().out.splitlines()) == 22
 
 
 def test_two_handles_of_one_process_share_a_log(index: Slow) -> None:

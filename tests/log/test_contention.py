@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bench.contention import contend, main
-from stratalog.errors import ConditionFailed, ContentionError, OutcomeUnknown, StratalogError, Unavailable
+from stratalog.errors import ConditionFailed, ContentionError, OutcomeUnknown, StratalogError, Unavailable, VersionConflict
 from stratalog.log import Log, LogSettings, open_log
 from stratalog.log.contention import Contention
 from stratalog.ports.index import Write
@@ -155,6 +155,36 @@ def test_a_writer_whom_others_overtake_reads_first_and_loses_no_put() -> None:
         clock_of(log.environment).sleep(1)
         costs.append(calls_of(log, lambda: log.append(event())))
     assert costs == [{"commit": 2, "query": 1}] + [{"commit": 1, "query": 1}] * 3
+
+
+def test_an_append_that_follows_a_head_just_read_reads_no_head_again() -> None:
+    """The caller chose the expected version from its own read. A second read would lose as many races as the put."""
+    log = new_log()
+    fill(log, 1)
+    rival = rival_of(log)
+    for _ in range(4):
+        rival.head()
+        rival.append(event())
+        clock_of(log.environment).sleep(1)
+        log.append(event())
+    head = log.head()
+    clock_of(log.environment).sleep(1)
+    assert log.is_behind()
+    assert calls_of(log, lambda: log.append(event(), expected=head.version)) == {"commit": 1}
+
+
+def test_an_append_that_lost_its_race_reads_the_head_before_it_is_refused() -> None:
+    log = new_log()
+    fill(log, 1)
+    rival = rival_of(log)
+    rival.head()
+    rival.append(event())
+
+    def lose() -> None:
+        with pytest.raises(VersionConflict, match="not at the expected version"):
+            log.append(event(), expected=1)
+
+    assert calls_of(log, lose) == {"commit": 1, "query": 1}
 
 
 def test_a_writer_left_alone_again_soon_reads_nothing() -> None:

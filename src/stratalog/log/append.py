@@ -196,10 +196,14 @@ class LogAppend(ConditionalAppend[Head, Plan]):
 
     def _known_head(self) -> Head | None:
         appender = self._appender
-        if appender.contention.contended and appender.is_behind():
+        head = appender.heads.value
+        is_outdated = head is not None and head is appender.left_behind
+        # An entry with an expected version follows a head that its caller has just read. Another read would find newer
+        # entries as often as the put does. The caller would then never put beside a busy writer.
+        if is_outdated or (appender.contention.contended and self._reads_first()):
             self._environment.counters["read first"] += 1
             return None
-        return appender.heads.value
+        return head
 
     def _reread(self) -> Head:
         head = self._appender.head()
