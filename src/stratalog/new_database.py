@@ -10,8 +10,8 @@ from stratalog.folders import file_errors, sync_path
 __all__ = ["create_file"]
 
 UNFINISHED = ".new"
-# SQLite applies the file NAME-wal to the database NAME, even if another database wrote the file. SQLite treats the
-# other suffixes in the same way.
+# SQLite applies the file NAME-wal to the database NAME, even if another database wrote the file. The same is true of a
+# file with one of the other suffixes.
 SUFFIXES = ("-journal", "-wal", "-shm")
 
 
@@ -23,7 +23,7 @@ def create_file(path: str, create: Callable[[str], None]) -> None:
     sync after the truncation fails, and then the power fails during the next try, the file may keep sectors of zeros.
     Such a file is not a database.
 
-    Raises the errors of ``create``, StorageFull, Unavailable: the next call creates the file.
+    Raises the errors of ``create``, StorageFull, Unavailable. After an error the next call creates the file.
     """
     path = os.path.realpath(path)
     if os.path.exists(path) and os.path.getsize(path):

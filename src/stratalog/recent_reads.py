@@ -13,7 +13,9 @@ __all__ = ["RecentReads"]
 
 
 class RecentReads:
-    """Keys, each with the generation that was read. Safe for threads. The oldest reads are forgotten first.
+    """The keys of recently read blobs, each with the generation that was read. Safe for threads.
+
+    If there are more than `READS_REMEMBERED_MAX` keys, the oldest reads are forgotten first.
 
     A put of bytes that are already stored reads them back, since presence does not prove integrity. After a recent read
     of the same generation the put skips this read: within `OBSERVATION_SECONDS_MAX` another read would come from a

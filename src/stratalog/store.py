@@ -31,9 +31,10 @@ class Store:
 
     A store, and every handle made by it, belongs to its process: in a forked child their calls raise Closed.
 
-    ``queue`` may be a function that opens the queue. It is called on first use, since many callers need no queue.
-    ``meter`` counts the requests to hosted services; None counts nothing. ``location`` is the URL of the store, or the
-    absolute path of its folder; empty for a store made of ports. ``announcements`` are hints between processes.
+    ``queue`` may be a function that opens the queue. The store calls the function on first use, since many callers need
+    no queue. ``meter`` counts the requests to hosted services. ``location`` is the URL of the store, or the absolute
+    path of its folder; empty for a store made of ports. With ``announcements``, processes send each other hints that a
+    log has new entries.
     """
 
     def __init__(
@@ -100,9 +101,9 @@ class Store:
     def held_document(self, organisation: str, document: str) -> Document | None:
         """Return the document as this process last opened it, without a read; None if it must be opened.
 
-        The document may have been deleted since, and its name used for another document. A commit by the handle then
-        raises NotFound. Only an index that checks the head in the commit itself ensures this error. With any other
-        index the result is None.
+        The document may be deleted by now, and another document may have its name. A commit by the handle then raises
+        NotFound. Only an index that checks the head in the commit itself ensures this error. With any other index the
+        result is None.
         """
         if not self.environment.index.joint_commits:
             return None
@@ -110,9 +111,9 @@ class Store:
         return None if known is None or known.log.is_lost else known
 
     def delete(self, document: Document) -> None:
-        """Delete a document. Versions that its forks need stay. Its name may be used again, as another incarnation.
+        """Delete a document. Versions that its forks need stay. A new document, another incarnation, may have its name.
 
-        From then on every handle of the document raises NotFound. A repeated call raises NotFound.
+        After the call every handle of the document raises NotFound. A repeated call raises NotFound.
         """
         delete_log(document.log)
 
@@ -137,9 +138,9 @@ class Store:
         return fork_log(log, name, at, upcasters=upcasters)
 
     def delete_log(self, log: Log) -> None:
-        """Delete an application's own log. Versions that forks need stay; the name may be used again.
+        """Delete an application's own log. Versions that forks need stay. A new log may have the name.
 
-        From then on every handle of the log raises NotFound. A repeated call raises NotFound.
+        After the call every handle of the log raises NotFound. A repeated call raises NotFound.
         """
         delete_log(log)
 
@@ -158,7 +159,8 @@ class Store:
     def organisations_of(self, document: str) -> Iterator[NameHolder]:
         """Yield the organisations that have a document or log of the name, in order, by pages: usually one read.
 
-        This is for operators. A caller that serves a tenant must filter out organisations that the tenant may not read.
+        The method is for operators. A caller that serves a tenant must leave out organisations that the tenant may not
+        read.
         """
         return organisations_of(self.environment.index, document)
 
@@ -194,7 +196,7 @@ class Store:
             return self._documents.get(name)
 
     def _remember(self, document: Document) -> Document:
-        """Hold a handle and return it; or return the handle of a thread that opened the same document meanwhile."""
+        """Keep a handle and return it. If another thread has opened the same document meanwhile, return its handle."""
         name = (document.organisation, document.name)
         with self._lock:
             known = self._documents.get(name)
@@ -207,7 +209,7 @@ class Store:
 
 
 def _is_handle_of(known: Document | None, log: Log) -> TypeGuard[Document]:
-    """Return whether the held document is of the same incarnation and has not lost its history to another branch."""
+    """Return whether ``known`` is a handle of the incarnation of ``log`` and has not found another stored history."""
     return known is not None and known.log.record.incarnation == log.record.incarnation and not known.log.is_lost
 
 
@@ -234,9 +236,9 @@ def open_store(
 
     ``meter`` counts the requests that hosted services would bill.
 
-    Raises Invalid for a URL that no backend supports, and for a folder without a store unless ``create``; Corrupt,
-    Unsupported; Unavailable. Without ``create`` no request goes to AWS here: missing resources raise Unavailable on
-    first use.
+    Raises Corrupt, Unsupported, Unavailable. Raises Invalid for a URL that no backend supports. Raises Invalid for a
+    folder without a store if ``create`` is False. With ``create`` False the function sends no request to AWS: missing
+    resources raise Unavailable on first use.
     """
     clock = clock or SystemClock()
     ports = open_ports(str(url), create, clock, meter)
