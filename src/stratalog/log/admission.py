@@ -1,9 +1,10 @@
-"""Admission: enforces the quotas of organisations on writers, from measured usage plus the writes admitted since.
+"""Admission: refuses writes that would exceed a quota of their organisation.
 
-A process reads an organisation's measurement now and then, and adds the amounts that it has admitted itself since the
-measurement began. It does not count the amounts that other processes admit meanwhile. Writers can therefore exceed a
-quota by those amounts until the next measurement. Amounts that the process admits while a measurement runs may be part
-of the measurement and of the process's own sum. These amounts count twice until the next measurement.
+A process compares a quota with the measured usage plus its own sum: the amounts that the process has admitted since the
+measurement began. It reads the measurement every `USAGE_READ_SECONDS`. The process does not count the amounts that
+other processes admit meanwhile. Writers can therefore exceed a quota by those amounts until the next measurement.
+Amounts that the process admits while a measurement runs may be part of the measurement and of the process's own sum.
+These amounts count twice until the next measurement.
 
 An organisation without quotas costs neither a read nor memory.
 """
@@ -166,7 +167,7 @@ class Reservation:
     """The amounts admitted for one write.
 
     As a context manager, the reservation confirms itself at the end of the block. It releases itself after an error
-    other than OutcomeUnknown, since then nothing was written.
+    other than OutcomeUnknown, since nothing was written before such an error.
     """
 
     def __init__(self, ledger: _Ledger | None, amounts: Amounts) -> None:
@@ -212,7 +213,7 @@ UNBOUND = Reservation(None, NOTHING)
 
 
 class _Ledger:
-    """The access of one reservation to its account."""
+    """Connects one reservation with the account of its organisation."""
 
     def __init__(self, admission: Admission, organisation: str, account: _Account, quotas: Quotas) -> None:
         self._admission = admission
@@ -273,8 +274,8 @@ class _Account:
     def refresh(self, index: Index, organisation: str, *, at_once: bool = False) -> None:
         """Read the measurement if it is due. With ``at_once``, read it in any case, and consistently.
 
-        Raises Unavailable only with ``at_once``. Else a failed read is ignored: the write that follows uses the same
-        store, so it fails too.
+        Raises Unavailable only with ``at_once``. Without ``at_once`` a failed read is ignored: the following write uses
+        the same store, so the write fails too.
         """
         if not self.is_due and not at_once:
             return
@@ -317,7 +318,7 @@ class _Account:
     def _join_older(self) -> None:
         """Join the older half of the slices in pairs.
 
-        Older slices become coarser, so a bounded number of them covers any length of time.
+        Older slices then cover longer times, so a limited number of slices covers any length of time.
         """
         older = [self._slices.popleft() for _ in range(USAGE_SLICES_MAX // 4 * 2)]
         joined = (first.joined(second) for first, second in zip(older[::2], older[1::2], strict=True))

@@ -39,7 +39,7 @@ ADDRESS_BYTES = 32
 
 
 class Manifest(msgspec.Struct, frozen=True, array_like=True):
-    """The body of an app snapshot's record: the hashes of its parts in order, inline or in a body of their own."""
+    """The body of an app snapshot's record: the hashes of the parts in order, inline or in a separate body."""
 
     kind: Literal["app-snapshot"]
     format: Literal[1]
@@ -116,8 +116,8 @@ def read_app_snapshot(blobs: Blobs, owner: str, app_snapshot: AppSnapshot) -> It
 def read_app_snapshot_back(blobs: Blobs, owner: str, snapshot: Snapshot) -> Iterator[BlobReading]:
     """Read every blob of an app snapshot from storage: the list of its parts, then each part.
 
-    Damage is yielded, not raised, and the remaining parts are read too. A snapshot of another kind yields nothing.
-    Raises Unavailable.
+    The function yields damage instead of raising an error, and goes on with the next part. If the list of parts is
+    damaged, the function ends after the list. It yields nothing for a snapshot of another kind. Raises Unavailable.
     """
     manifest = manifest_of(snapshot)
     if manifest is None:

@@ -1,6 +1,6 @@
 """Appends of entries to a log. Threads of one process share commits: the leader commits for every queued thread.
 
-`plan_append` is pure and decides the writes. `LogAppend` commits the writes by the same conditional append as records.
+`plan_append` is a pure function that decides the writes. `LogAppend` is the `ConditionalAppend` that commits them.
 """
 
 from __future__ import annotations
@@ -51,10 +51,10 @@ _in_doubt_versions = attrgetter("in_doubt")
 
 
 class Appender:
-    """Writes one log's entries for all threads of a process. It remembers the head, so a steady writer reads nothing.
+    """Writes one log's entries for all threads of a process. It remembers the head, so a lone writer reads nothing.
 
     Readers and the leader of a group commit share the head and the contention estimate. The estimate affects only the
-    cost of an append. Only a leader changes the other state that outlives a commit.
+    cost of an append. All other state that outlives a commit is changed by leaders only.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class Appender:
         self.sent = (0, b"")
         """The version before the commit sent last, and the hash of that commit's last entry."""
 
-        # While the observation rule allows it, a head derived from the known name record saves a read of the record.
+        # While the observation rule allows it, a head that is derived from the name record saves a read of the record.
         self.origin = Newest(head_rank, None if seen is None else first_head(name, seen))
         self.ask_again_at = 0
         self.branch_lost = False
@@ -97,10 +97,10 @@ class Appender:
         return pending.answer()
 
     def head(self) -> Head:
-        """Return the head, read now and consistently; or a newer head that another thread has learnt meanwhile."""
+        """Read the head consistently. Return it, or a newer head that another thread has read or written meanwhile."""
         start = self.heads.value or self.origin.value
         read = follow_head(self.environment.index, self.environment.clock, self.name, start)
-        # Take the known head after the read: another thread may have learnt and counted entries meanwhile.
+        # Get the known head after the read: another thread may have read and counted some entries meanwhile.
         known = self.heads.value
         head = self.heads.offer(read)
         if known is not None and head is read:
@@ -110,7 +110,7 @@ class Appender:
         return head
 
     def known_head(self) -> Head | None:
-        """Return the head as this process last saw it. Other processes may have appended since."""
+        """Return the head that this process last read or wrote. Other processes may have appended since."""
         return self.heads.value
 
     def _others_between(self, known: Head, head: Head) -> int:
@@ -189,7 +189,7 @@ class LogAppend(ConditionalAppend[Head, Plan]):
         return self._appender.is_behind() and any(pending.expected is None for pending in self._batch)
 
     def _prepare(self) -> None:
-        """Refresh aged blobs of entries. A refresh takes time, so take the time of sending again after it."""
+        """Refresh aged blobs of entries. A refresh takes time, so set the time of sending again after a refresh."""
         for pending in self._batch:
             if pending.blob_batch is not None and pending.blob_batch.refresh():
                 self._sent = Observation(self._environment.clock)
@@ -237,7 +237,7 @@ class LogAppend(ConditionalAppend[Head, Plan]):
             self._refuse(pending, head)
 
     def _refuse(self, pending: PendingEntry, head: Head) -> None:
-        """Settle an entry that expected another version: with the entry of an earlier call, else VersionConflict."""
+        """Settle an entry that expected another version, by the entry of an earlier call or by VersionConflict."""
         expected, name = pending.expected or 0, self._appender.name.name
         if not (pending.named and expected < head.version and self._is_answered_at(pending, expected + 1)):
             pending.error = VersionConflict(
@@ -277,7 +277,7 @@ class LogAppend(ConditionalAppend[Head, Plan]):
         return True
 
     def _is_open(self, head: Head) -> bool:
-        """Return whether the head's segment is still current: a sealed segment could be freed before the commit."""
+        """Return whether the head's segment is still current. A sealed segment could be freed before the commit."""
         name, seen = self._appender.name, Observation(self._environment.clock)
         name = require_name(self._environment.index, name.organisation, name.name, name.incarnation)
         name = self._appender.names.offer(name)
@@ -335,7 +335,7 @@ class LogAppend(ConditionalAppend[Head, Plan]):
             self._batch.remove(pending)
 
     def _learn(self, plan: Plan, head: Head, conflict: ConditionFailed) -> bool:
-        """Note the lost race. The next try reads the head after the back-off: a head read now would be old by then."""
+        """Record the lost race. The next try reads the head after the back-off, since a head read now would be old."""
         if self._head_is_gone(plan, head, conflict):
             return False
         ours = {pending.write_id for pending in plan.batch}
@@ -346,7 +346,7 @@ class LogAppend(ConditionalAppend[Head, Plan]):
         return any(pending.expected is None for pending in plan.batch)
 
     def _head_is_gone(self, plan: Plan, head: Head, conflict: ConditionFailed) -> bool:
-        """Return whether the head's entry was freed long after it was seen. The head is then dropped and read again.
+        """Drop the head and return True if its entry may have been freed since the head was read; else return False.
 
         Raises HistoryChanged if the entry is missing or replaced although it cannot have been freed yet.
         """

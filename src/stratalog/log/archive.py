@@ -1,4 +1,4 @@
-"""The archive of a sealed segment: its items as one body. Readers get the same items from it and from the index."""
+"""The archive of a sealed segment: the segment's items as one body. A reader gets the same items as from the index."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ def write_archive(
 
 
 def prove_archive(environment: Environment, prefix: str, owner: str, segment: Segment) -> bool:
-    """Read an archive back before its source is freed, and put it again, so that its blobs are young.
+    """Read an archive back before its entries in the index are freed. Put the archive again, so its blobs are young.
 
-    A collection could delete an older blob if it listed the blob before a record named the archive. A damaged archive
-    is made anew. Return False if another process changed the segment meanwhile. Raises Corrupt if the archive is
-    damaged and the entries do not give the same archive: then no entry may be freed.
+    A collection could delete an older blob if it listed the blob before a record named the archive. The function makes
+    a damaged archive again from the entries. Return False if another process changed the segment meanwhile. Raises
+    Corrupt if the archive is damaged and the entries do not give the same archive. Then no entry may be freed.
     """
     if segment.archive is None:
         return True

@@ -72,10 +72,10 @@ IDLE = Idle()
 class ConditionalAppend(ABC, Generic[H, P]):
     """One append, from the first try to the last.
 
-    Its state is `Idle`, `InFlight`, `RaceLost` or `StoreFailed`. Two more facts outlive a try. The head is *fresh* once
-    it was read during this call; only a fresh head justifies a final answer. A position is *in doubt* if a write of
-    ours may have landed or may still land. While a position is in doubt, each try reads the head and checks that
-    position first.
+    The state of an append is `Idle`, `InFlight`, `RaceLost` or `StoreFailed`. Two more facts outlive a try. The head is
+    *fresh* if it was read during this call; only a fresh head justifies a final answer. A position is *in doubt* if a
+    write of this append may be stored there, now or later. While a position is in doubt, each try first reads the head
+    and checks that position.
     """
 
     what = "an append"
@@ -113,7 +113,7 @@ class ConditionalAppend(ABC, Generic[H, P]):
 
     @abstractmethod
     def _known_head(self) -> H | None:
-        """Return the head as last seen. None if other writers have appended, or probably have: then read the head."""
+        """Return the head that was last read. Return None if it is outdated, or probably so: then read the head."""
 
     @abstractmethod
     def _reread(self) -> H:
@@ -125,7 +125,7 @@ class ConditionalAppend(ABC, Generic[H, P]):
 
     @abstractmethod
     def _plan(self, head: H) -> tuple[P, H] | None:
-        """Return the commit to make and the head that it follows; None if there is nothing to write just now."""
+        """Return the next commit and the head that it follows; None if this try has nothing to write."""
 
     @abstractmethod
     def _learn(self, plan: P, head: H, conflict: ConditionFailed) -> bool:
@@ -148,11 +148,11 @@ class ConditionalAppend(ABC, Generic[H, P]):
         """Return the details that name the log or the record in errors."""
 
     def _reads_first(self) -> bool:
-        """Return whether even the first try must read the head before it puts, inside the turn."""
+        """Return whether the first try must already take the turn and read the head before it puts."""
         return False
 
     def _prepare(self) -> None:
-        """Prepare a try. Called at the beginning of each try."""
+        """Prepare a try. Each try begins with a call of this method."""
 
     def _pace(self) -> Pace | None:
         """Return the pace of the back-off, which earlier appends adapted to other writers; None for the default."""
@@ -192,7 +192,7 @@ class ConditionalAppend(ABC, Generic[H, P]):
         head = None if in_doubt else self._known_head()
         if head is None:
             return self._reread()
-        # The other half of the observation time is for the commit and its answer.
+        # A head may use half of the observation time. The other half is for the commit and its answer.
         return head if head.seen.seconds_until(self._sent) <= OBSERVATION_SECONDS_MAX / 2 else self._reread()
 
     def _commit(self, plan: P, head: H) -> None:

@@ -39,7 +39,7 @@ class Contention:
         self._others = 0.0
         self._seconds = 0.0
         self.backoff_seconds = 0.0
-        """The limit of the next wait after a lost put. It lasts from one append to the next."""
+        """The limit of the next wait after a lost put. The next append starts with the limit of the last append."""
 
     def saw(self, others: int, seconds: float) -> None:
         """Record that ``others`` entries of other writers appeared within ``seconds``."""
@@ -49,9 +49,10 @@ class Contention:
         self.contended = self._others > 0
 
     def is_behind(self, age_seconds: float) -> bool:
-        """Return whether a head of this age is outdated with a probability that makes reading it the cheaper choice.
+        """Return whether a head of this age is so probably outdated that a read before the put is cheaper.
 
-        The estimate assumes that others write at random at their observed rate: the probability is 1 - e^(-rate · age).
+        The estimate assumes that other writers write at random times at their observed rate. The probability is then
+        1 - e^(-rate · age).
         """
         # Compare products, not quotients: the observed time may be zero.
         return self._others * age_seconds > _QUIET * self._seconds

@@ -32,7 +32,10 @@ class LogSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Numbers that tune speed and cost; none of them is part of a stored format."""
 
     segment_entries_target: int = 10_000
-    """A segment is sealed at this many entries; in a log with state, after a snapshot or at twice as many entries."""
+    """A segment is sealed once it has this many entries.
+
+    In a log with state, the segment must also have a snapshot. Otherwise it is sealed at twice as many entries.
+    """
 
     snapshot_entries_interval: int = 500
     """The number of versions from one snapshot of a document to the next."""
@@ -51,7 +54,7 @@ class LogSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class EnteredOrganisations:
-    """Organisations that a read found in the store's list. No organisation ever leaves this list."""
+    """Organisations that a read found in the store's list. No organisation is ever removed from the list."""
 
     def __init__(self) -> None:
         self._names: set[str] = set()
@@ -103,8 +106,8 @@ class Environment:
     def report(self, what: str, **details: object) -> None:
         """Count and log an event that an operator must learn of. Alarms match ``what`` in metrics and logs.
 
-        ``details`` name things, e.g. a log or a version. They must contain neither content of documents nor texts of
-        exceptions, which could quote this content.
+        ``details`` identify objects, e.g. a log or a version. They must not contain content of documents. They must not
+        contain texts of exceptions, which could quote such content.
         """
         self.counters[what] += 1
         _log.error("%s: %s", what, " ".join(f"{name}={value}" for name, value in details.items()))

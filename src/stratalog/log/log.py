@@ -44,7 +44,7 @@ class Log:
         *,
         seen: Observation | None = None,
     ) -> None:
-        """``seen`` was taken before ``record`` was read or written. It saves the first append a read of ``record``."""
+        """``seen`` was taken before ``record`` was read or written. With ``seen`` the first append need not read it."""
         self.environment = environment
         self.record = record
         """The name record at the time when the handle was made."""
@@ -135,9 +135,9 @@ class Log:
         return self._appender.branch_lost
 
     def turn(self) -> AbstractContextManager[bool]:
-        """Hold off other writers of this log while the block reads and appends: a hint, see `Index.turn`.
+        """Make other writers of this log wait while the block reads and appends, if the index can. See `Index.turn`.
 
-        Call it if the events are computed from a state, after another process has won the race for a version.
+        A caller that computes its events from a state uses a turn after another process has won the race for a version.
         """
         return self._appender.turn()
 
@@ -146,14 +146,15 @@ class Log:
         return self.environment.retry(pace=self._appender.contention)
 
     def floor(self) -> int:
-        """Return the oldest version kept, read now; 0 while all versions are kept.
+        """Read and return the oldest version kept; 0 while all versions are kept.
 
-        Every entry above the floor is kept. The floor of a fork can be an ancestor's, and can rise with it.
+        Every entry above the floor is kept. The floor of a fork can be the floor of an ancestor. It then rises when the
+        ancestor's floor rises.
         """
         return self._read_floor().version
 
     def learn_floor(self, record: NameRecord) -> int:
-        """Remember the floor of a record that the caller has read. Return the highest floor that this handle knows."""
+        """Remember the floor of a name record that the caller has read. Return the highest floor of this handle."""
         return self._floor.offer(read_log_floor(self.environment.index, record)).version
 
     def entry(self, version: int) -> Entry:
@@ -204,7 +205,7 @@ class Log:
         return snapshots
 
     def check_redactable(self, version: int) -> None:
-        """Raise RedactionRefused if a fork needs the version or an ancestor has it.
+        """Raise RedactionRefused if a fork needs the version, or if the version belongs to an ancestor.
 
         Raises NotFound, VersionForgotten.
         """
@@ -249,7 +250,7 @@ class Log:
         return snapshot
 
     def save_snapshot(self, version: int, parts: Sequence[bytes]) -> bool:
-        """Save an application's state of ``version`` as parts of at most 8 MiB. Return False if the version has one.
+        """Save an application's state of ``version`` as parts of at most 8 MiB. Return False if a snapshot exists.
 
         A part of the newest snapshot at or below ``version`` is not written again. So cut the state in such a way that
         a small change leaves most parts unchanged. Raises NotFound for a version that does not exist, LimitExceeded.
@@ -266,7 +267,7 @@ class Log:
         return read_app_snapshot(self.environment.blobs, self.record.owner, app_snapshot)
 
     def hash_at(self, version: int) -> bytes:
-        """Return the hash that names the history up to ``version``. Version 0 and the known head need no read.
+        """Return the hash that identifies the history up to ``version``. Version 0 and the known head need no read.
 
         Raises NotFound, VersionForgotten below the floor.
         """
@@ -302,7 +303,7 @@ class Log:
             raise
 
     def _hash_at_floor(self, version: int) -> bytes:
-        """Return the hash of the floor, read now, if ``version`` is the floor and the hash is not only in the entry."""
+        """Read the floor. Return its hash if ``version`` is the floor; ``b""`` if only the entry stores the hash."""
         floor = self._read_floor()
         return floor.hash if version == floor.version else b""
 
@@ -329,7 +330,7 @@ class Log:
         return self._reader_of(version)[0].entry_as_stored(version)
 
     def _segment_ready(self, head: Head) -> bool:
-        """Return whether the current segment may be sealed: a log with state must have a snapshot in it."""
+        """Return whether the current segment may be sealed. The segment of a log with state must have a snapshot."""
         if self.record.kind == "log":
             return True
         snapshot = newest_snapshot(self.environment.index, self.record.prefix, head.version)

@@ -34,7 +34,7 @@ class Pin(msgspec.Struct, frozen=True):
 
 
 def lowest_pin(index: Index, ancestor: str) -> Pin | None:
-    """Return the pin of the oldest version of a log. One consistent read: pins may change during a paged scan."""
+    """Return the pin of the lowest version, or None. One consistent read, because pins may change between two pages."""
     return next((pin_of(item) for item in index.query(forks_partition(ancestor), limit=1)), None)
 
 

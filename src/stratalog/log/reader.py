@@ -28,7 +28,7 @@ Run = Generator[list[Entry], None, int]
 
 
 class Reader:
-    """Reads the entries of one incarnation of a log from the index or the archive, wherever they are stored."""
+    """Reads the entries of one incarnation of a log, from the index or from the archives."""
 
     def __init__(self, environment: Environment, prefix: str, owner: str, upcasters: Upcasters | None) -> None:
         self._environment = environment
@@ -43,7 +43,7 @@ class Reader:
         Raises NotFound, VersionForgotten, Corrupt, Unavailable.
         """
         item = self._item(version, head.segment) if head is not None and version >= head.segment else None
-        # An item from a segment that may be freed by now proves nothing, so look the segment up.
+        # If the segment may be freed by now, its item may be an orphaned write. So look up the segment.
         if item is None or head is None or _outdated(head.seen):
             item = self._stored_item(version)
         return self._entry(item)
@@ -117,7 +117,7 @@ class Reader:
         return version
 
     def _again(self, version: int) -> Entry:
-        """Return an entry that must exist but was not in its expected position: it was archived or is lost."""
+        """Return an entry that must exist but was not in its expected position: the entry is in an archive or lost."""
         try:
             return self._entry(self._stored_item(version))
         except VersionForgotten:

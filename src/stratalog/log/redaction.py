@@ -1,6 +1,6 @@
 """Redaction: the events and the salt of an entry are erased; the digest that represents them in the chain stays.
 
-The chain verifies as before, and nobody can find the events by trying. `formats/log.md` describes the item.
+The chain verifies as before. Without the salt nobody can check a guess of the events. `formats/log.md` has the item.
 """
 
 from __future__ import annotations
@@ -62,7 +62,10 @@ def redact_entry(environment: Environment, record: NameRecord, version: int) -> 
 
 
 def check_redactable(environment: Environment, record: NameRecord, floor: int, head: int, version: int) -> None:
-    """Raise RedactionRefused if a fork needs the version or an ancestor has it. Raises NotFound, VersionForgotten."""
+    """Raise RedactionRefused if a fork needs the version, or the version belongs to an ancestor.
+
+    Raises NotFound, VersionForgotten.
+    """
     if not 1 <= version <= head:
         raise NotFound("version not found", log=record.name, version=version)
     if parent := next((parent for parent in record.lineage if version <= parent.version), None):
@@ -161,7 +164,7 @@ def _erased(environment: Environment, record: NameRecord, item: Item) -> Item:
 def _without(
     environment: Environment, record: NameRecord, segment: Segment, version: int, blob_batch: BlobBatch
 ) -> Segment | None:
-    """Return the segment with an archive in which the entry is erased; None if the entry is already erased in it."""
+    """Return the segment with a new archive without the entry's events; None if the archive already has no events."""
     items = open_archive(environment, record.prefix, record.owner, segment)
     position = version - segment.first
     if "d" in items[position].attributes:

@@ -49,7 +49,7 @@ class Segment(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the segment's entries are deleted from the index."""
 
     base: int = 0
-    """The version of the verified snapshot that history starts from, if this is the first kept segment; else 0."""
+    """In the first kept segment, the version of the verified snapshot with which history starts; else 0."""
 
 
 def segment_put(prefix: str, segment: Segment, condition: Condition) -> Put:

@@ -77,10 +77,10 @@ class BackgroundTasks:
         return thread
 
     def pause(self) -> None:
-        """Sleep for a moment, so that a thread that waits for the interpreter gets it at once.
+        """Sleep for a moment, so that a thread that waits for the interpreter lock gets the lock at once.
 
-        Otherwise this thread would mostly get the interpreter back first after each call that releases it, and a commit
-        would wait for the interpreter's switch interval of 5 ms, several times.
+        Without the sleep this thread mostly gets the lock back first. A commit in another thread then waits several
+        times for the interpreter's switch interval of 5 ms.
         """
         self._clock.sleep(PAUSE_SECONDS)
 
@@ -110,10 +110,10 @@ class InlineTasks:
         """Do nothing: the caller's thread runs the work."""
 
     def wait(self) -> None:
-        """Nothing is under way."""
+        """Do nothing: no work is under way."""
 
     def close(self) -> None:
-        """Nothing is under way."""
+        """Do nothing: no work is under way."""
 
 
 class _Ended:

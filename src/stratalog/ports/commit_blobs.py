@@ -1,6 +1,6 @@
 """Storage of a commit's blobs.
 
-The index stores small blobs in the commit, if it can. Other blobs are put before the commit.
+An index with `blob_bytes_max` above 0 stores small blobs in the commit itself. Other blobs are put before the commit.
 """
 
 from __future__ import annotations

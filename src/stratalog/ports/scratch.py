@@ -41,7 +41,7 @@ class Scratch:
 class ScratchBlobs:
     """Blobs whose puts go to a scratch file. `get` reads these blobs from the file, and all other blobs from ``blobs``.
 
-    A check reads only blobs that it needs, so `get` raises Corrupt for a missing blob.
+    A check reads only blobs that the store must have, so `get` raises Corrupt for a missing blob.
     """
 
     def __init__(self, blobs: Blobs, scratch: Scratch) -> None:
