@@ -42,14 +42,14 @@ class Address(msgspec.Struct, frozen=True):
     region: str = ""
     prefix: str = ""
     freed: str = ""
-    """With ``retain``, a copy of each deleted blob stays below `!freed/` until the bucket's lifecycle removes it."""
+    """With ``retain``, copies of deleted blobs stay below `!freed/` until the bucket's lifecycle removes the copies."""
 
 
 def parse_address(url: str) -> Address:
     """Return the address in `aws://NAME?bucket=…&queue=…&region=…&prefix=…&freed=…`.
 
-    NAME is the table's name, and the default for bucket and queue. Raises Invalid for an unknown or repeated part, and
-    for a name that its service does not accept.
+    NAME is the table's name. It is also the default for bucket and queue. Raises Invalid for an unknown or repeated
+    part, and for a name that the service does not accept.
     """
     parts = urlsplit(url)
     given = dict(pairs := parse_qsl(parts.query, keep_blank_values=True))

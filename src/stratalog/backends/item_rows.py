@@ -41,7 +41,7 @@ MessagePack map has up to 15 pairs.
 """
 
 ReadPage = Callable[[str | None, str | None, int], Sequence[tuple[str, bytes]]]
-"""Reads rows ``after`` one sort and ``before`` another, at most a number of rows. Returns sorts and bodies in order."""
+"""Called with ``after``, ``before`` and a limit. Returns the sorts and bodies of at most so many rows, in order."""
 
 
 def pages(
@@ -79,7 +79,7 @@ def page_statements(mark: str) -> dict[tuple[bool, bool, bool], str]:
 def encoded_commit(
     writes: Sequence[Write], blobs: Mapping[str, bytes], blob_bytes_max: int
 ) -> tuple[Sequence[bytes], Sequence[Row]]:
-    """Check a commit. Return the encoded item of each write, and the rows of the commit if it only inserts, else [].
+    """Check a commit. Return the encoded item of each write, and the rows of a commit that only inserts, else [].
 
     Raises Invalid, LimitExceeded.
     """

@@ -1,4 +1,4 @@
-"""Versions of objects in an S3 bucket: listed and deleted through boto3, since obstore cannot list or delete them."""
+"""Lists and deletes versions of objects in an S3 bucket. The module uses boto3, since obstore has no such requests."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ class S3Versions:
             self._client.close()
 
     def _answers(self, prefix: str, marker: dict[str, str]) -> Iterator[Any]:
-        """Yield responses of at most 1000 versions and delete markers, by key, and within a key the newest first."""
+        """Yield responses of at most 1000 versions and delete markers, in order of key, with new versions first."""
         request = {"Bucket": self._bucket, "Prefix": self._base + prefix}
         while True:
             answer = self._request(
