@@ -45,7 +45,7 @@ FORMAT = 1
 LEVEL_BITS = 6
 # Four times the average. About one chunk in 56 reaches this count without an ending key; the count then ends it.
 CHUNK_ROWS_MAX = 256
-# Putting a blob costs as much as writing 8 KB to a hosted index, and one snapshot record holds three roots.
+# A put of a blob costs as much as a write of 8 KB to a hosted index. One snapshot record contains three roots.
 TREE_INLINE_BYTES_MAX = 4096
 # A full chunk of the longest keys and values stays below the size limit of a blob.
 SLOT_BYTES_MAX = 32 * 1024
@@ -92,7 +92,7 @@ Row: TypeAlias = tuple[Any, ...]
 
 
 class Chunk(msgspec.Struct, frozen=True, gc=False):
-    """A node with its bytes and the fields that its parent stores for it."""
+    """A node with its bytes and the fields that its parent stores."""
 
     node: Node
     body: bytes
@@ -111,7 +111,7 @@ class Root(msgspec.Struct, frozen=True, gc=False):
 
     ``address`` is the SHA-256 of the topmost chunk. ``digest`` is the hash of the content without versions. ``count``
     is the number of keys. ``inline`` is the topmost chunk itself if it has at most `TREE_INLINE_BYTES_MAX` bytes. An
-    inline chunk need not be stored as a blob. Earlier releases stored a topmost chunk above leaves as a blob only.
+    inline chunk need not be stored as a blob. Earlier releases stored a topmost inner chunk only as a blob.
     """
 
     address: bytes
