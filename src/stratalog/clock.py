@@ -1,4 +1,4 @@
-"""Time, randomness, ids and sleep. Other modules get them through a `Clock`, so that a simulation controls them."""
+"""Time, randomness, ids and sleep. Other modules use a `Clock`, so a simulation can replace time and randomness."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def id_from(random_bytes: bytes) -> str:
     return random_bytes.translate(_BASE_32).decode()
 
 
-# Maps a byte to the character of its last five bits, so `id_from` needs one call. Code that uses all bits needs fewer
-# random bytes, but a dozen calls.
+# Maps a byte to the character of its last five bits, so `id_from` needs one call. A conversion that uses all bits of a
+# byte needs fewer random bytes, but a dozen calls.
 _BASE_32 = b"abcdefghijklmnopqrstuvwxyz234567" * 8
 _BOOT_CLOCK: int = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)

@@ -92,7 +92,7 @@ def canonical(value: Value, what: str = "value") -> Value:
 
 
 def encode_checked(value: Value, what: str = "value") -> bytes:
-    """Return the canonical bytes of any value. Raises like `canonical`."""
+    """Return the canonical bytes of any value. Raises the errors of `canonical`."""
     if type(value) is dict or type(value) is list:
         body, copy = reread(value, _plain_decoder)
         if copy == value:
@@ -141,8 +141,8 @@ def sha256(data: bytes) -> bytes:
     if known is data:
         return digest
     digest = hashlib.sha256(data).digest()
-    # It is enough to compare identities: bytes are immutable, and no other object can have the identity of the cached
-    # bytes while the cache holds them.
+    # The comparison of identities above is enough: bytes are immutable, and no other object can have the identity of
+    # the cached bytes while they are cached.
     if HASHED_BYTES_MIN <= len(data) <= HASHED_BYTES_MAX and type(data) is bytes:
         _hashed.last = (data, digest)
     return digest
@@ -183,10 +183,10 @@ class Codec(NamedTuple):
 
 
 PLAIN = Codec("b", "", "identity")
-"""Uncompressed."""
+"""The codec of bytes that are stored without compression."""
 
 ZSTD = Codec("z", ".zst", "zstd")
-"""One zstd frame that states its content size."""
+"""The codec of bytes that are stored as one zstd frame. The frame states its content size."""
 
 _CODECS = {name: codec for codec in (PLAIN, ZSTD) for name in codec if name}
 
@@ -200,7 +200,7 @@ def codec_named(name: str, key: str) -> Codec:
 
 
 def unpack(codec: Codec, data: bytes, bytes_max: int) -> bytes:
-    """Return the content of stored bytes. Raises like `decompress`."""
+    """Return the content of stored bytes. Raises the errors of `decompress`."""
     return data if codec is PLAIN else decompress(data, bytes_max)
 
 
@@ -208,7 +208,7 @@ def unpack_item(attributes: Mapping[str, Any], bytes_max: int, key: str) -> byte
     """Return the body of an item; None if the item has no body. The codec's tag is the name of the body's attribute.
 
     The tag of a future codec will be an upper-case letter. No other attribute has an upper-case letter as its name.
-    Raises Unsupported for an upper-case tag, with the tag and ``key``, and raises like `decompress`.
+    Raises Unsupported for an upper-case tag, with the tag and ``key``. Raises the errors of `decompress`.
     """
     body: bytes | None = attributes.get(PLAIN.tag)
     if body is not None:

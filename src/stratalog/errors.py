@@ -123,7 +123,7 @@ class VersionConflict(Conflict):
 class KeyReused(Conflict):
     """The write id was used before, for another request or by another principal. This call wrote nothing.
 
-    ``log`` or ``record``, ``version`` and ``write_id`` in the details name the earlier write. Use a new write id.
+    The details name the earlier write: ``log`` or ``record``, ``version`` and ``write_id``. Use a new write id.
     """
 
     code = "key-reused"
@@ -225,7 +225,7 @@ class Unavailable(StratalogError):
 
 
 class QueueFull(Unavailable):
-    """Too many messages of one group wait in the queue. Nothing was queued; try again after ``seconds``."""
+    """The queue has too many messages of one group. Nothing was queued. Try again after ``seconds``."""
 
     code = "queue-full"
 

@@ -103,8 +103,8 @@ def make_shared_folder(folder: str) -> None:
 def make_folder(folder: str | Path, *, sync: Sync | None = None) -> None:
     """Make ``folder`` and the missing folders above it, durably. The folder may exist.
 
-    Every process makes a folder only inside a folder whose name that process has synced. So if a folder exists, the
-    names of all folders above it are durable; only its own name may be unsynced. Raises Unavailable, StorageFull.
+    Every process makes a folder only inside a folder whose name the process has synced. So if a folder exists, the
+    names of all folders above it are durable, and only its own name may be unsynced. Raises Unavailable, StorageFull.
     """
     with file_errors():
         _make_folder(os.path.abspath(folder), sync or sync_descriptor)

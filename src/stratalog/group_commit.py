@@ -59,8 +59,8 @@ class PendingCommit(Generic[Answer]):
     """A request to commit. The request waits, then a leader sends the request, then the same leader settles it.
 
     Each step is one assignment, so an interrupt finds the request in exactly one state. An interrupted leader leaves
-    waiting requests to the next leader. No leader commits a sent request again: the outcome of a sent request is
-    unknown until the request is settled.
+    waiting requests to the next leader. The outcome of a sent request is unknown until the request is settled. So no
+    leader commits a sent request again, unless its leader withdraws it.
     """
 
     # These defaults are class attributes, which a new instance need not set. Most threads commit their own request, and
@@ -77,7 +77,7 @@ class PendingCommit(Generic[Answer]):
         return self._outcome is not _WAITING
 
     def send(self) -> None:
-        """Mark the request sent. The leader calls this before its commit: from now on the request may be written."""
+        """Mark the request sent. The leader calls this before its commit. From then on the request may be written."""
         self._outcome = _SENT
 
     def withdraw(self) -> None:
@@ -111,9 +111,9 @@ class GroupCommit(Generic[W]):
     If a leader only freed the leadership, the fastest thread would take it. The fastest thread is usually the previous
     leader itself, and its queue would be empty. So the leader promotes a waiter.
 
-    A waiter joins the queue and then tries once more for the leadership. A leader frees the leadership and then checks
-    the queue once more. If the waiter joins first, the leader sees it in the queue; otherwise the waiter gets the
-    leadership. So no waiter is left without a leader.
+    A waiter joins the queue and then tries once more to become the leader. A leader frees the leadership and then
+    checks the queue once more. If the waiter joins first, the leader finds the waiter in the queue. Otherwise the
+    waiter gets the leadership. So no waiter is left without a leader.
     """
 
     def __init__(self, new_latch: Callable[[], Latch] = closed_latch) -> None:
@@ -176,8 +176,8 @@ class GroupCommit(Generic[W]):
     def leave(self, served: Iterable[W] = (), again: Sequence[W] = ()) -> None:
         """Release the taken waiters ``served``. Then promote a waiter, or free the leadership.
 
-        ``again`` are the waiters of ``served`` that have no answer, because the leader was interrupted. They return to
-        the front of the queue, in their order.
+        ``again`` are the waiters of ``served`` that have no answer, because the leader was interrupted. These waiters
+        return to the front of the queue, in their order.
         """
         if again:
             self.waiting.extendleft(reversed(again))

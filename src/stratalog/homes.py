@@ -34,7 +34,7 @@ BLOBS_FOLDER = "blobs"
 
 
 def make_store(url: str | Path, *, clock: Clock | None = None) -> list[str]:
-    """Create the missing resources of the store at ``url`` and return their names. Raises like `open_ports`."""
+    """Create the missing resources of the store at ``url`` and return their names. Raises as `open_ports` does."""
     clock, text = clock or SystemClock(), str(url)
     if _scheme(text) in ("aws", "postgresql"):
         hosted = _aws(text, clock, None) if _scheme(text) == "aws" else _postgres(text, clock)

@@ -1,4 +1,4 @@
-"""The keys of everything stored: index partitions and sorts, and blob keys. `formats/keys.md` lists them all.
+"""The keys of all stored data: index partitions and sorts, and blob keys. `formats/keys.md` lists all keys.
 
 Ids are escaped, so that distinct ids never share a key, and `unescape` can return the id in a key. ASCII letters and
 digits, ``.``, ``_``, ``-`` and the characters from U+00A0 on, except U+FFFE and U+FFFF, are not changed. Each byte of
@@ -6,6 +6,8 @@ any other character is written as ``%XX``. A leading ``.`` is escaped too, so th
 
 The rule has two exceptions. A record's id may be longer than a component of a path: see `record_key`. In a list whose
 items are identified by an id alone, the sort of an item is the id itself, not escaped: see `id_sort`.
+
+The docstring of a function `…_partition` names the items of the partition. “Under X” means that X is the item's sort.
 """
 
 from __future__ import annotations
@@ -218,7 +220,7 @@ def queued_owner(organisation: str, log: str, incarnation: str, token: str) -> s
 
 
 def listeners_partition(organisation: str, log: str) -> str:
-    """The live connections that a gateway holds for a log, each under its id."""
+    """The live connections of a gateway that listen to a log, each under its id."""
     return f"!live/{name_partition(organisation, log)}"
 
 
@@ -229,9 +231,10 @@ def connection_partition(connection: str) -> str:
 
 @lru_cache(ESCAPED_REMEMBERED)
 def turn_partition(partition: str) -> str | None:
-    """Return the key by which the writers of ``partition`` take turns; None for a partition of other items.
+    """Return the key by which the writers of ``partition`` take turns.
 
-    For entries the key is the log's prefix, so all segments share one turn. For versions it is the record's partition.
+    For the entries of a log, the key is the log's prefix, so all segments share one turn. For the versions of a record,
+    the key is the record's partition. For all other items the result is None.
     """
     if _ENTRIES.fullmatch(partition):
         return partition[: partition.rindex("/")]
@@ -288,4 +291,4 @@ def _bytes_of(text: str) -> int:
 
 
 _remembered = lru_cache(ESCAPED_REMEMBERED)(_escaped)
-"""`_escaped` with a cache, because each key that contains an id escapes the id: a put of a record has about four."""
+"""`_escaped` with a cache. Each key that contains an id escapes the id, and a put of a record uses about four keys."""

@@ -20,7 +20,7 @@ WRITE_ID_BYTES_MAX = 64
 CLIENT_ID_BYTES_MAX = 128
 MUTATOR_NAME_BYTES_MAX = 128
 
-# Values.
+# Values: the limits of JSON values, fields, patches and metadata.
 JSON_DEPTH_MAX = 64
 VALUE_BYTES_MAX = 64 * 1024 * 1024
 VALUE_INLINE_BYTES_MAX = 1024
@@ -105,7 +105,7 @@ QUEUED_PUSHES_MAX = 1000
 QUEUED_BYTES_MAX = 64 * 1024 * 1024
 WORKER_MESSAGES_MAX = 1000
 # A process counts the queued pushes of this many documents. It counts a push for at most `QUEUED_PUSH_SECONDS_MAX`,
-# even if it misses the push's settlement.
+# since it may not learn that the push was applied.
 QUEUED_DOCUMENTS_REMEMBERED_MAX = 10_000
 QUEUED_PUSH_SECONDS_MAX = 900
 # The worker rejects a mutation that has failed this often when it ran alone. The stored reason of a failure has at most
@@ -119,7 +119,7 @@ OBSERVATION_SECONDS_MAX = 300
 GRACE_SECONDS = 300
 
 # A process waits this long for its turn at a shared file. Then it works without a turn, since a stopped process may
-# hold the turn.
+# have the turn.
 TURN_WAIT_MS_MAX = 200
 
 # A put or a delete waits at most this long while another process renews or deletes the same blob's file. A stopped
@@ -137,8 +137,8 @@ CLIENT_IDLE_DAYS_MIN = 30
 # Blobs stay this long if the index has no item of their owner. A copy of the owner may be in progress.
 UNKNOWN_OWNER_SECONDS_MAX = 7 * 86_400
 
-# The scrub of a maintenance pass reads at least this many bytes, unless its round ends earlier or the pass runs out of
-# time.
+# The scrub of a maintenance pass reads at least this many bytes, unless the scrub's round ends earlier or the pass has
+# no time left.
 SCRUB_PASS_BYTES_MIN = 256 * 1024 * 1024
 # A complete round of the scrub proves for this long that its blobs are intact. Before retention forgets history, it
 # checks the blobs that the new base needs. It reads a blob only if no such round has read the blob. Otherwise it only
@@ -172,7 +172,7 @@ DECODED_BYTES_OF_PRINCIPAL_MAX = REQUEST_DECODED_BYTES_MAX
 DECODED_BYTES_SMALL_MAX = 1024 * 1024
 DECODED_WAIT_SECONDS_MAX = 10
 DECODED_WAITS_OF_HOLDER_MAX = 4
-# The temporary files of record uploads in progress, and the memory of all responses.
+# The size of the temporary files of all unfinished record uploads, and the memory of all responses.
 FILE_BYTES_MAX = 8 * 1024 * 1024 * 1024
 FILE_BYTES_OF_PRINCIPAL_MAX = 2 * 1024 * 1024 * 1024
 ANSWER_BYTES_IN_FLIGHT_MAX = 96 * 1024 * 1024
@@ -188,8 +188,8 @@ REQUEST_HEAD_BYTES_MAX = 16 * 1024
 REQUEST_BODY_SECONDS_MAX = 60
 REQUEST_BODY_BYTES_PER_SECOND_MIN = 64 * 1024
 CONNECTION_IDLE_SECONDS_MAX = 5
-# While unsent bytes of a response wait, its caller must read some of them within `ANSWER_SILENCE_SECONDS_MAX`, and
-# `ANSWER_BYTES_PER_SECOND_MIN` on average over a minute. The server sends the response in pieces of
+# While a response has unsent bytes, its caller must read some bytes within `ANSWER_SILENCE_SECONDS_MAX`. The caller
+# must also read `ANSWER_BYTES_PER_SECOND_MIN` on average over a minute. The server sends the response in pieces of
 # `ANSWER_PIECE_BYTES`.
 ANSWER_SILENCE_SECONDS_MAX = 20
 ANSWER_BYTES_PER_SECOND_MIN = 4096
@@ -217,8 +217,8 @@ SNAPSHOT_BODY_BYTES_MAX = 256 * 1024
 CONNECTIONS_MAX = 10_000
 # File descriptors that are reserved for the store's files, for engines and for other services.
 DESCRIPTORS_RESERVED = 256
-# The limits of one turn of the event loop: the connections that it accepts, sets up and drops, and the ready sockets
-# that it serves of one principal and of all addresses together.
+# The limits of one turn of the event loop. A turn accepts, sets up and drops at most this many connections. It serves
+# at most this many ready sockets of one principal, and of all addresses together.
 ACCEPTS_PER_TURN_MAX = 64
 SETUPS_PER_TURN_MAX = 2
 DROPS_PER_TURN_MAX = 4
@@ -295,7 +295,8 @@ USAGE_PROGRESS_SECONDS_MAX = 86_400
 # The assumed stored size of a request besides its body, and of a new document, log or fork: items and their keys.
 REQUEST_STORED_BYTES = 512
 CREATION_STORED_BYTES = 1024
-# The lines that all callers together may add to the access log and the security log. One caller may add a tenth.
+# The lines that all callers together may add to the access log and the security log. One caller may add a tenth of
+# these lines.
 ACCESS_LINES_PER_SECOND = 2000
 SECURITY_LINES_PER_SECOND = 100
 LOG_LINES_WAITING_MAX = 10_000
@@ -333,8 +334,8 @@ PROCESS_RESTART_SECONDS_MAX = 30.0
 # function.
 FUNCTION_ANSWER_BYTES_MAX = (6 * 1024 * 1024 - 64 * 1024) // 4 * 3
 FUNCTION_UNPACKED_BYTES_MAX = 64 * 1024 * 1024
-# A connection at API Gateway is closed this long after its hello. The hello's token is checked once and not stored. So
-# the permission cannot be checked again, and the client must connect again.
+# A connection at API Gateway is closed this long after its first message. The token in this message is checked once and
+# not stored. So the permission cannot be checked again, and the client must connect again.
 GATEWAY_CONNECTION_SECONDS_MAX = 900
 # At most this many connections of a document show a presence state. One WebSocket message of API Gateway contains all
 # states, and may have 128 KB.

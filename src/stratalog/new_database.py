@@ -18,10 +18,10 @@ SUFFIXES = ("-journal", "-wal", "-shm")
 def create_file(path: str, create: Callable[[str], None]) -> None:
     """Create the file at ``path`` if it is missing or empty. Only one process at a time may call this for a path.
 
-    ``create`` writes a whole database to the temporary path that it is given. Then the file is renamed. A database that
-    is made under its final name can be lost. SQLite undoes the first transaction of a new file by truncating it. If the
+    ``create`` writes a whole database to a temporary path. Then this function renames the file. A database that is made
+    under its final name can be lost. SQLite undoes the first transaction of a new file by truncating the file. If the
     sync after the truncation fails, and then the power fails during the next try, the file may keep sectors of zeros.
-    Such a file is not a database.
+    A file with such sectors is not a database.
 
     Raises the errors of ``create``, StorageFull, Unavailable. After an error the next call creates the file.
     """

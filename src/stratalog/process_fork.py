@@ -1,4 +1,4 @@
-"""Process forks: a handle belongs to the process that opened it. In a forked child its calls raise Closed.
+"""Process forks: a handle belongs to the process that opened it. In a forked child the calls of a handle raise Closed.
 
 A child has only the thread that forked. A lock that another thread held at the moment of the fork stays locked in the
 child for ever. The state that the lock protects may be half changed. So a child replaces the locks and ports of every
@@ -17,10 +17,10 @@ __all__ = ["Inherited", "close_in_child", "is_inherited"]
 
 
 class Inherited:
-    """Replaces a lock, a condition or a port of the parent in a forked child. Its use raises Closed."""
+    """Replaces a lock, a condition or a port of the parent in a forked child. Any other use of it raises Closed."""
 
     def release(self) -> None:
-        """Do nothing. If a thread forked while it held the lock, its child may call this."""
+        """Do nothing. If a thread forked while it held the lock, the child may call `release`."""
 
     def close(self) -> None:
         """Do nothing: the resource is the parent's."""

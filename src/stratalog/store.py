@@ -111,23 +111,23 @@ class Store:
         return None if known is None or known.log.is_lost else known
 
     def delete(self, document: Document) -> None:
-        """Delete a document. Versions that its forks need stay. A new document, another incarnation, may have its name.
+        """Delete a document. Versions that its forks need stay. A new document may then have the name.
 
-        After the call every handle of the document raises NotFound. A repeated call raises NotFound.
+        After the call commits and reads of the head raise NotFound in every handle. A repeated call raises NotFound.
         """
         delete_log(document.log)
 
     def create_log(self, organisation: str, log: str, kind: str = "log", *, upcasters: Upcasters | None = None) -> Log:
         """Create an empty log for an application's own events. Raises Conflict.
 
-        An application that saves app snapshots (`Log.save_snapshot`) gives its logs a ``kind`` of its own. A log of
-        that kind begins its next segment only once the current segment has a snapshot, or twice the target number of
+        An application that saves app snapshots (`Log.save_snapshot`) gives its logs another ``kind`` than ``log``. Such
+        a log begins its next segment only once the current segment has a snapshot, or twice the target number of
         entries.
         """
         return create_log(self.environment, organisation, log, kind, upcasters=upcasters)
 
     def log(self, organisation: str, log: str, *, upcasters: Upcasters | None = None) -> Log:
-        """Return the log of that name, which may be a document's. Raises NotFound."""
+        """Return the log of that name, which may be the log of a document. Raises NotFound."""
         return open_log(self.environment, organisation, log, upcasters=upcasters)
 
     def fork_log(self, log: Log, name: str, at: int, *, upcasters: Upcasters | None = None) -> Log:
@@ -138,9 +138,9 @@ class Store:
         return fork_log(log, name, at, upcasters=upcasters)
 
     def delete_log(self, log: Log) -> None:
-        """Delete an application's own log. Versions that forks need stay. A new log may have the name.
+        """Delete an application's own log. Versions that forks need stay. A new log may then have the name.
 
-        After the call every handle of the log raises NotFound. A repeated call raises NotFound.
+        After the call appends and reads of the head raise NotFound in every handle. A repeated call raises NotFound.
         """
         delete_log(log)
 
@@ -167,7 +167,7 @@ class Store:
     def close(self) -> None:
         """Wait for background tasks, then release files and connections. Closing twice is harmless.
 
-        In a forked child nothing is closed: files and connections are the parent's.
+        In a forked child the method closes nothing: the files and connections belong to the parent.
         """
         if is_inherited(self.environment.index):
             return

@@ -15,7 +15,7 @@ head                the end of a log
 segments            runs of entries that share an index partition
 pins                the versions that forks need
 chain               the hash that names a history
-redaction           erasure of an entry's events; their digest stays
+redaction           erasure of an entry's events, whose digest stays
 verification        recomputation of a chain, and a report of its damaged versions
 plan                the writes of one commit
 pending_entry       an entry from the append call until its outcome is known

@@ -53,7 +53,7 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def amounts(self) -> Amounts:
-        """Return the measured and the admitted amounts together: the figures that quotas are compared with."""
+        """Return the sum of the measured and the admitted amounts. A quota limits this sum."""
         return self.admitted.plus(self.measured.amounts if self.measured else NOTHING)
 
     @property
@@ -64,7 +64,7 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Admission:
-    """Admits writes within the quotas of their organisations. Safe for threads. `reserve` rarely reads the index."""
+    """Admits writes within the quotas of their organisations. Safe for threads. A `reserve` rarely reads the index."""
 
     def __init__(
         self, index: Index, clock: Clock, quotas: QuotasOf | None = None, creating: Creating | None = None
@@ -186,7 +186,7 @@ class Reservation:
             self._amounts = self._amounts.plus(amounts)
 
     def confirm(self) -> None:
-        """Record that the write was or may be committed. The amounts count until a later measurement begins."""
+        """Record that the write is or may be committed. The amounts count until a later measurement begins."""
         amounts, self._amounts = self._amounts, NOTHING
         if self._ledger is not None and amounts != NOTHING:
             self._ledger.settle(amounts, confirmed=amounts)
@@ -201,7 +201,7 @@ class Reservation:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None) -> None:
-        # An interrupt is no `Exception`. It may arrive after the commit was sent, so the outcome is unknown.
+        # An interrupt, which is no `Exception`, may arrive after the commit was sent, so the outcome is unknown.
         if isinstance(exc, Exception) and not isinstance(exc, OutcomeUnknown):
             self.release()
         else:
@@ -291,7 +291,7 @@ class _Account:
                 return
             with self.lock:
                 self._read = seen
-                # An eventually consistent read may return a measurement older than the known one.
+                # An eventually consistent read may return an older measurement than an earlier read.
                 if measured and (self._measured is None or self._measured.began_ms < measured.began_ms):
                     self._measured = measured
                     self._forget_before(measured.began_ms - USAGE_CLOCKS_SECONDS_MAX * 1000)

@@ -1,9 +1,9 @@
 """App snapshots: an application's state at a version as a list of parts. Each part is a blob that versions share.
 
 App snapshots are for applications that use the log directly and whose state is not a map from keys to values. The
-application cuts its state into parts so that a small change leaves most of them unchanged. A stored part is not written
-again. Two rules apply, as for every snapshot. The parts are durable no later than the snapshot's record. A snapshot
-that shares parts of an older snapshot is committed only while the older snapshot exists.
+application cuts its state into parts so that a small change leaves most parts unchanged. A stored part is not written
+again. Two rules apply to every snapshot. The parts are durable no later than the snapshot's record. A snapshot that
+shares parts of an older snapshot is committed only while the older snapshot exists.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def save_app_snapshot(
         except ConditionFailed:
             if base is None:
                 raise
-            # The collector may delete the parts of the missing base, so write every part anew.
+            # The collector may delete the parts of the missing base, so write every part again.
             base = None
             environment.counters["snapshot whose base was gone"] += 1
             continue

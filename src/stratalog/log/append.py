@@ -42,7 +42,7 @@ from stratalog.ports.index import Check, Delete, Equals, Item
 
 __all__ = ["Appender", "LogAppend"]
 
-JOINT_ENTRIES_MAX = COMMIT_WRITES_MAX - 4  # a roll-over adds three writes, the check of the head adds one
+JOINT_ENTRIES_MAX = COMMIT_WRITES_MAX - 4  # a roll-over adds three writes, and the check of the head adds one write
 JOINT_BYTES_MAX = COMMIT_BYTES_MAX // 2
 # An entry may join a commit whose blobs are below this limit. One entry's blobs have at most `HELD_BYTES_MAX` bytes.
 JOINT_BLOB_BYTES_MAX = COMMIT_BLOB_BYTES_MAX - HELD_BYTES_MAX
@@ -74,13 +74,13 @@ class Appender:
         self.heads: Newest[Head] = Newest(head_rank)
         self.left_behind: Head | None = None
         self.sent = (0, b"")
-        """The version before the commit sent last, and the hash of that commit's last entry."""
+        """The version before the last commit that was sent, and the hash of the last entry in this commit."""
 
         # While the observation rule allows it, a head that is derived from the name record saves a read of the record.
         self.origin = Newest(head_rank, None if seen is None else first_head(name, seen))
         self.ask_again_at = 0
         self.branch_lost = False
-        """Whether the index holds another history than this process has seen."""
+        """Whether the index has another history than this process has seen."""
 
     @property
     def name(self) -> NameRecord:
@@ -231,7 +231,7 @@ class LogAppend(ConditionalAppend[Head, Plan]):
         return chosen
 
     def _refuse_all(self, head: Head) -> None:
-        """Settle the entries that no longer fit. Requires a head that was read during this call, or a newer head."""
+        """Settle the entries that expect another version. ``head`` was read during this call, or is newer."""
         assert self._fresh, "only a head read during this call justifies a refusal"
         for pending in list(self._batch):
             self._refuse(pending, head)
@@ -246,7 +246,7 @@ class LogAppend(ConditionalAppend[Head, Plan]):
         self._batch.remove(pending)
 
     def _is_answered_at(self, pending: PendingEntry, version: int) -> bool:
-        """Settle ``pending`` by the entry stored as ``version``. Return False if that entry does not settle it.
+        """Settle ``pending`` by the entry stored as ``version``. Return False if ``pending`` is not settled.
 
         A stored entry with the same write id settles ``pending``. The stored entry may be the pending entry itself, may
         be redacted, or may belong to another request. A forgotten ``version`` settles ``pending`` too.
@@ -381,7 +381,7 @@ class LogAppend(ConditionalAppend[Head, Plan]):
             return False
         ours = item is not None and item.attributes.get("w") == pending.write_id
         if (item is None or ours) and self._is_answered_at(pending, version):
-            # Another request may own this version while our own entry is stored at another version in doubt.
+            # This version may belong to another request, and our own entry may be stored at another version in doubt.
             if not isinstance(pending.error, KeyReused) or pending.in_doubt == [(partition, version)]:
                 return True
             pending.error, ours = None, False
@@ -391,9 +391,9 @@ class LogAppend(ConditionalAppend[Head, Plan]):
         return False
 
     def _remove_orphan(self, item: Item, pending: PendingEntry) -> None:
-        """Delete an entry that landed in a freed position: no reader reads it, so it only occupies the position.
+        """Delete an entry that was stored in a freed position, where no reader reads the entry.
 
-        A failed delete is ignored: the orphan stays, as if the process had crashed here.
+        A failed delete is ignored: the orphan stays, as after a crash of the process.
         """
         with suppress(ConditionFailed, Unavailable, OutcomeUnknown):
             self._environment.index.commit([Delete(item.partition, item.sort, Equals("w", pending.write_id))])

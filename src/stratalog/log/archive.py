@@ -72,8 +72,8 @@ def pack_archive(items: Iterable[Item]) -> bytes:
 def read_archive(environment: Environment, prefix: str, owner: str, segment: Segment) -> list[Item]:
     """Return the items of an archived segment. Raises Corrupt.
 
-    A mark that was committed late may name an archive that was collected meanwhile. Until the segment is freed, the
-    index still has the items, so this function reads them from the index.
+    If the mark of a segment is committed late, the collector may have deleted the archive before. Until the segment is
+    freed, the index still has the items, so this function reads the items from the index.
     """
     try:
         return open_archive(environment, prefix, owner, segment)
@@ -97,7 +97,7 @@ def open_archive(environment: Environment, prefix: str, owner: str, segment: Seg
 
 
 def _restore_archive(environment: Environment, prefix: str, owner: str, segment: Segment) -> None:
-    """Write a damaged archive anew from the index. Raises Corrupt if the segment's record does not name the result."""
+    """Write a damaged archive again from the index. Raises Corrupt if the segment's record names another archive."""
     blob_batch = BlobBatch(environment, held_bytes_max=0)
     if write_archive(environment, prefix, owner, segment, segment.last, blob_batch) != segment.archive:
         raise Corrupt("the entries differ from their damaged archive", prefix=prefix, segment=segment.first)

@@ -23,7 +23,7 @@ RENEWED_TOGETHER = 1024
 
 
 class BlobsDeferred(Exception):
-    """A commit is not sent because some of its blobs are not put yet: call `BlobBatch.put_deferred`, then try again."""
+    """A commit is not sent, because some of its blobs are not put. Call `BlobBatch.put_deferred`, then try again."""
 
 
 class BlobBatch:
@@ -41,9 +41,9 @@ class BlobBatch:
     def __init__(
         self, environment: Environment, held_bytes_max: int = HELD_BYTES_MAX, blobs: Blobs | None = None
     ) -> None:
-        """Above ``held_bytes_max`` bytes the held blobs are put ahead. With 0 every blob is durable once it is written.
+        """``held_bytes_max`` limits the held blobs: above it, the batch puts the held blobs ahead.
 
-        ``blobs`` replaces the environment's blobs.
+        With ``held_bytes_max`` 0, each blob is durable once it is written. ``blobs`` replaces the environment's blobs.
         """
         self._environment = environment
         self._blobs = blobs or environment.blobs
@@ -123,9 +123,9 @@ class BlobBatch:
         return True
 
     def renew(self) -> None:
-        """After the answer, put again the blobs that grew too old meanwhile, with retries.
+        """After the answer, put the blobs ahead again if they are too old by now. Retries a failed put.
 
-        Without the renewal a committed item could name missing blobs. Raises OutcomeUnknown if the retries fail.
+        Without `renew` a committed item could name missing blobs. Raises OutcomeUnknown if the retries fail.
         """
         if self._looked is None or self._looked.age_seconds() <= GRACE_SECONDS / 2:
             return
@@ -144,7 +144,7 @@ class BlobBatch:
         self._put_now(bodies)
 
     def _put_now(self, bodies: Mapping[str, bytes]) -> None:
-        # The first put is the oldest, so its age is the limit for all puts.
+        # The blob that was put first is the oldest, so its age counts for all blobs.
         self._looked = self._looked or Observation(self._environment.clock)
         self._put(bodies)
         # Record the blobs only after the put: after a failed put, the next write of the same bytes must not be skipped.

@@ -24,7 +24,7 @@ class BodyRef(msgspec.Struct, frozen=True, array_like=True):
     address: bytes
     size: int
     digest: bytes | None = None
-    """The hash of the content; None if the body is one blob: ``address`` is then that hash."""
+    """The hash of the content; None if the body is one blob, since ``address`` is then the hash of the content."""
 
 
 class BlobWriter(Protocol):

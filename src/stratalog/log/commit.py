@@ -1,4 +1,4 @@
-"""A commit that resolves an unknown outcome by a read."""
+"""A commit that reads whether it took effect, if its answer is lost."""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ class RaceLost(msgspec.Struct, frozen=True):
 
 
 class StoreFailed(msgspec.Struct, frozen=True):
-    """The store failed. The positions in doubt, not this state, record whether a commit of ours may have landed."""
+    """The store failed. The positions in doubt, not this state, record whether a commit may have taken effect."""
 
     cause: Unavailable | OutcomeUnknown
 
@@ -109,7 +109,7 @@ class ConditionalAppend(ABC, Generic[H, P]):
 
     @abstractmethod
     def _in_doubt(self) -> bool:
-        """Return whether a write of ours may have landed or may still land."""
+        """Return whether a write of this append may be stored, now or later, at a position in doubt."""
 
     @abstractmethod
     def _known_head(self) -> H | None:
@@ -117,11 +117,11 @@ class ConditionalAppend(ABC, Generic[H, P]):
 
     @abstractmethod
     def _reread(self) -> H:
-        """Read the head consistently: from now on it is fresh."""
+        """Read the head consistently. After the call the head is fresh."""
 
     @abstractmethod
     def _resolve_doubts(self, head: H) -> None:
-        """Check each position in doubt. A free position stays in doubt: the write may still land in it."""
+        """Check each position in doubt. A free position stays in doubt: the write may still be stored there."""
 
     @abstractmethod
     def _plan(self, head: H) -> tuple[P, H] | None:
@@ -129,7 +129,7 @@ class ConditionalAppend(ABC, Generic[H, P]):
 
     @abstractmethod
     def _learn(self, plan: P, head: H, conflict: ConditionFailed) -> bool:
-        """Handle a failed condition: another write, or our own earlier write, landed. Return whether to back off."""
+        """Handle a failed condition: another writer, or an earlier try, has written. Return whether to wait."""
 
     @abstractmethod
     def _land(self, plan: P, head: H) -> None:
@@ -137,7 +137,7 @@ class ConditionalAppend(ABC, Generic[H, P]):
 
     @abstractmethod
     def _mark_in_doubt(self, plan: P) -> None:
-        """Record that the commit may have landed, or may still land."""
+        """Record that the writes of the plan may be stored, now or later."""
 
     @abstractmethod
     def _turn(self) -> AbstractContextManager[bool]:
@@ -155,11 +155,11 @@ class ConditionalAppend(ABC, Generic[H, P]):
         """Prepare a try. Each try begins with a call of this method."""
 
     def _pace(self) -> Pace | None:
-        """Return the pace of the back-off, which earlier appends adapted to other writers; None for the default."""
+        """Return the contention that earlier appends observed, for the back-off; None for the default back-off."""
         return None
 
     def _try_again(self) -> None:
-        """Make the next try: inside the turn after a lost race, or if it must read the head before it puts."""
+        """Make the next try. After a lost race, or if the try must read the head first, the try is inside the turn."""
         before, self._state = self._state, IDLE
         if isinstance(before, StoreFailed):
             self._wait(before.cause)  # outside the turn, so that other writers need not wait too
@@ -226,7 +226,7 @@ class ConditionalAppend(ABC, Generic[H, P]):
         raise error from cause
 
     def _verdict(self, cause: StratalogError) -> StratalogError:
-        """Return ``cause``, or OutcomeUnknown if an earlier try may have landed or may still land."""
+        """Return ``cause``, or OutcomeUnknown if the write of an earlier try may be stored, now or later."""
         if self._in_doubt() or isinstance(cause, OutcomeUnknown):
             return OutcomeUnknown(f"the outcome of {self.what} did not arrive in time", **self._details())
         return cause

@@ -116,7 +116,7 @@ class NameHolder(msgspec.Struct, frozen=True):
 
 
 def name_line_put(organisation: str, log: str, kind: str) -> Put:
-    """Return the write that records that ``organisation`` has a log named ``log``. Commit it with the name record."""
+    """Return the write that records that ``organisation`` has a log named ``log``. Commit this with the name record."""
     return Put(Item(names_partition(log), id_sort(organisation, "organisation"), {"k": kind}))
 
 

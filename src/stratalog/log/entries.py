@@ -74,7 +74,7 @@ class Entry(msgspec.Struct, frozen=True, gc=False):
     write_id: str
     events: tuple[Event, ...]
     principal: str = ""
-    """The id of the principal who asked for the entry, empty if no principal did; ``author`` is the name to show."""
+    """The id of the principal that asked for the entry; empty without a principal. ``author`` is the name to show."""
 
     hash: bytes = b""
     """The hash identifies the history up to this entry; see `stratalog.log.chain`."""
@@ -110,7 +110,7 @@ def inline_body(body: bytes) -> tuple[str, bytes]:
 
 
 def entry_from_item(item: Item, blobs: Blobs, owner: str, upcasters: Upcasters | None = None) -> Entry:
-    """Return the entry that an item stores. Read a body that is not inline from the blobs. Raises Corrupt."""
+    """Return the entry that an item stores. If the item does not contain the body, read a blob. Raises Corrupt."""
     attributes: Mapping[str, Any] = item.attributes
     if "d" in attributes:
         return _redacted_entry(item, attributes)

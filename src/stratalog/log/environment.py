@@ -29,7 +29,7 @@ _log = logging.getLogger("stratalog")
 
 
 class LogSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """Numbers that tune speed and cost; none of them is part of a stored format."""
+    """Numbers that change speed and cost. No number is part of a stored format."""
 
     segment_entries_target: int = 10_000
     """A segment is sealed once it has this many entries.
@@ -41,7 +41,7 @@ class LogSettings(msgspec.Struct, frozen=True, kw_only=True):
     """The number of versions from one snapshot of a document to the next."""
 
     body_inline_bytes_max: int = BODY_INLINE_BYTES_MAX
-    """Larger bodies of events are stored as blobs. Up to this size the index is cheaper."""
+    """A larger body of events is stored as a blob. Up to this size a body costs less in the index."""
 
     append_seconds_max: float = 10.0
     """The time for which an append retries under contention or while the index is unavailable."""
@@ -97,7 +97,7 @@ class Environment:
         """The decoded chunks of all documents of the store."""
 
         self.admission: Admission | None = None
-        """Enforces quotas; None if this process enforces none. Only a server sets it, not a worker or maintenance."""
+        """Enforces quotas; None if this process enforces no quotas. Only a server sets this attribute."""
 
         self.entered_organisations: EnteredOrganisations = EnteredOrganisations()
         self.reads: RecentReads = RecentReads()
@@ -126,5 +126,5 @@ class Environment:
         return self.admission.reserve(organisation, amounts, document_clients=document_clients, principal=principal)
 
     def retry(self, since: Observation | None = None, *, pace: Pace | None = None) -> Retry:
-        """Return the retry of one write. Its budget of `LogSettings.append_seconds_max` begins now or at ``since``."""
+        """Return the retry of one write. The budget, `LogSettings.append_seconds_max`, begins now or at ``since``."""
         return Retry(self.clock, self._retry_policy, since, pace=pace)

@@ -54,7 +54,7 @@ def create_log(
 ) -> Log:
     """Create a log, in one commit with its first segment and its line in the directory.
 
-    ``origin`` is the origin of the history that an import repeats; without it the log gets a new origin.
+    ``origin`` is the origin of the history that an import copies. Without ``origin`` the log gets a new origin.
 
     Raises Conflict if the organisation has a log of that name, QuotaExceeded: nothing is created. Does not raise
     NotFound.

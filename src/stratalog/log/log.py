@@ -62,7 +62,7 @@ class Log:
 
     @property
     def first(self) -> int:
-        """The version below the log's own first entry: the version it was forked at, or 0."""
+        """The version before the log's own first entry: in a fork the version of the fork, else 0."""
         return self.record.lineage[-1].version if self.record.lineage else 0
 
     def append(
@@ -88,13 +88,13 @@ class Log:
           late, the append puts again the blobs that were put before the commit.
         - ``checked``: the events' data is canonical already, so the append does not check it again.
 
-        Raises these errors, with the state after each:
-        VersionConflict: nothing written; the log is not at ``expected``. NotFound: nothing written; the log is deleted.
-        KeyReused: nothing written; the write id belongs to other events or another principal.
-        Redacted: nothing written now; the write id belongs to an entry that was redacted.
-        HistoryChanged: the store holds another history than this handle has seen; open the log again.
-        ContentionError, Unavailable: nothing written within the time budget. OutcomeUnknown: the entry may be written.
-        Invalid, LimitExceeded: nothing written. BlobsDeferred: nothing written; only if ``blob_batch`` defers.
+        Raises OutcomeUnknown: the entry may be written. After each of these errors, this call has written nothing:
+        VersionConflict: the log is not at ``expected``. NotFound: the log is deleted.
+        KeyReused: the write id belongs to other events or another principal.
+        Redacted: the write id belongs to an entry that was redacted.
+        HistoryChanged: the store has another history than this handle has seen; open the log again.
+        ContentionError, Unavailable: the time budget is used up. Invalid, LimitExceeded: the entry cannot be stored.
+        BlobsDeferred: ``blob_batch`` has deferred blobs.
         """
         wanted = [events] if isinstance(events, Event) else events
         pending = prepare_entry(
@@ -118,7 +118,7 @@ class Log:
         return self._appender.head()
 
     def known_head(self) -> Head | None:
-        """Return the end of the log as this process last read or wrote it; None if it never read or wrote the log."""
+        """Return the end of the log that this process last read or wrote; None if this process has no such end."""
         return self._appender.known_head()
 
     def is_behind(self) -> bool:
@@ -131,7 +131,7 @@ class Log:
 
     @property
     def is_lost(self) -> bool:
-        """Whether an append found another history in the store than this handle has seen. If so, open the log again."""
+        """Whether an append has found another history in the store than this handle has seen. If so, reopen the log."""
         return self._appender.branch_lost
 
     def turn(self) -> AbstractContextManager[bool]:
@@ -216,7 +216,7 @@ class Log:
         self._reader.forget_archived()
 
     def version_at(self, time_ms: int) -> int:
-        """Return the newest version created at ``time_ms`` or before; 0 if all are newer. O(log n) reads.
+        """Return the newest version created at ``time_ms`` or before; 0 if all versions are newer. O(log n) reads.
 
         Raises VersionForgotten if that version is no longer kept.
         """

@@ -1,8 +1,8 @@
 """Pins: the versions of a log that its forks need. Pins are in order of version, so one read finds the lowest pin.
 
-A fork pins a version of its source, and the same commit changes the source's name record. The fork also pins every
-ancestor of the source, at the version that the source already pins. So while a log's name record is unchanged, the
-log's lowest pin can rise but never fall. `docs/decisions/0033` explains why.
+A fork pins a version of its source, and the same commit changes the source's name record. The fork also pins a version
+of every ancestor of the source: the version that the source already pins. So while a log's name record is unchanged,
+the log's lowest pin can rise but never fall. `docs/decisions/0033` explains why.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Bounded reads: each read fixes its last version before its first page. So all pages fit together without a gap."""
+"""Bounded reads: each read fixes its last version before its first page. So no entry is missing between two pages."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Reader:
         self._archived = _Archived()
 
     def entry(self, version: int, head: Head | None = None) -> Entry:
-        """Return entry ``version``. A ``head`` that the caller has seen saves the look-up of the segment.
+        """Return entry ``version``. If the caller passes a ``head``, the method need not look up a segment for it.
 
         Raises NotFound, VersionForgotten, Corrupt, Unavailable.
         """
@@ -49,7 +49,7 @@ class Reader:
         return self._entry(item)
 
     def entry_as_stored(self, version: int) -> Entry:
-        """Return entry ``version`` with the events as they were appended, before any upcaster. Raises like `entry`."""
+        """Return entry ``version`` with the events as they were appended, without upcasters. Raises as `entry` does."""
         return Reader(self._environment, self._prefix, self._owner, None).entry(version)
 
     def forget_archived(self) -> None:
@@ -128,8 +128,8 @@ class Reader:
     def _stored_item(self, version: int) -> Item:
         """Return the item of an entry, wherever it is stored now.
 
-        Retries, since a segment may be freed between two reads. Raises Unavailable if the last try took so long that
-        its result proves nothing.
+        Retries, since a segment may be freed between two reads. Raises Unavailable if the last try took too long: a
+        freed position may contain an orphaned write.
         """
         late = True
         for _ in range(LOOKS_MAX):
@@ -207,7 +207,7 @@ def _outdated(seen: Observation) -> bool:
 
 
 class _Archived:
-    """Caches the archived segment read last. A walk or a binary search often reads one segment many times."""
+    """Caches the archived segment that was read last. A walk or a binary search often reads one segment many times."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

@@ -1,4 +1,4 @@
-"""Redaction: the events and the salt of an entry are erased; the digest that represents them in the chain stays.
+"""Redaction: erases the events and the salt of an entry. The digest that represents them in the chain stays.
 
 The chain verifies as before. Without the salt nobody can check a guess of the events. `formats/log.md` has the item.
 """
@@ -92,7 +92,7 @@ def erase_entry(environment: Environment, record: NameRecord, version: int, chec
     """Erase the entry in the index and in its archive, while ``checks`` hold and no fork pins the version.
 
     The segment's record changes in the same commit, so no record can name an archive that was made of the old item. The
-    name record changes too, as it does for a fork: of an erasure and a concurrent fork only one commit succeeds.
+    commit also changes the name record. A fork does the same, so of an erasure and a concurrent fork one commit fails.
 
     Raises ConditionFailed if one of the checks does not hold, RedactionRefused for a fork, VersionForgotten,
     ContentionError.

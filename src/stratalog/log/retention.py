@@ -54,7 +54,7 @@ __all__ = [
 ]
 
 BASE_CHECK = 1
-"""The index, among the writes that raise a floor, of the check that the base exists."""
+"""The position of the check that the base exists, among the writes that raise a floor."""
 
 Stop = Callable[[], bool]
 Prove = Callable[[int], Snapshot | None]
@@ -69,7 +69,7 @@ def archive_segments(log: Log, upto: int | None = None, stop: Stop = never) -> i
     """Archive the sealed segments that end at ``upto`` or before (all sealed segments, if None); return their number.
 
     Each archive is stored and read back before the segment's record changes. After the change readers use the archive.
-    ``stop`` is called before each segment.
+    The function calls ``stop`` before each segment, and ends if the result is True.
     """
     environment, prefix = log.environment, log.record.prefix
     archived = 0
@@ -239,7 +239,7 @@ def free_segments(log: Log, stop: Stop = never) -> int:
 
 
 def free_segments_below(log: Log, require_base: Callable[[], None], stop: Stop = never) -> int:
-    """Free segments as `free_segments` does, after ``require_base``. Packages that keep states of a log call this.
+    """Free segments as `free_segments` does, after ``require_base``. Packages that store states of logs call this.
 
     The function calls ``require_base`` once, before it frees the first forgotten segment. ``require_base`` raises if
     the base at the floor does not read back.

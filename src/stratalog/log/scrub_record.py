@@ -30,7 +30,7 @@ class ScrubRecord(msgspec.Struct, array_like=True):
     """The time at which the last pass ended."""
 
     bytes_read: int = 0
-    """The bytes read in this round."""
+    """The number of bytes that this round has read."""
 
     damaged: int = 0
     """The number of damaged blobs in this round."""

@@ -1,4 +1,4 @@
-"""The sweep: delete the items of a deleted log after the time for which a process may rely on a read of the log.
+"""The sweep deletes the items of a deleted log, once no process may rely on an earlier read of the log.
 
 The sweep decodes no body of an entry, so damaged bodies do not stop it.
 """

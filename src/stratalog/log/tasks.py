@@ -27,7 +27,7 @@ class Tasks(Protocol):
     """Runs background work. `BackgroundTasks` uses threads. A simulation uses its own actors."""
 
     def offer(self, work: Callable[[], None]) -> Task | None:
-        """Begin ``work``, which must not raise. Return None if it will not run, e.g. with too much work under way."""
+        """Begin ``work``, which must not raise. Return None if the work will not run, e.g. if too much work runs."""
         ...
 
     def pause(self) -> None:
@@ -64,7 +64,7 @@ class BackgroundTasks:
         """
         thread = threading.Thread(target=work, name="stratalog-background")
         with self._lock:
-            # Count the threads that are alive. A counter could miss the end of a task that an interrupt hits.
+            # Count the threads that are alive. A counter could miss the end of a task that an interrupt ends.
             self._threads = [other for other in self._threads if other.is_alive()]
             if self._closed or len(self._threads) >= self._offers_max:
                 return None

@@ -58,7 +58,7 @@ class Quotas(msgspec.Struct, frozen=True, kw_only=True):
     """The amounts that an organisation may store. None means no limit. Reads and deletes are never limited."""
 
     stored_bytes_max: int | None = None
-    """Bytes of blobs and index items, including history and garbage that is not collected yet."""
+    """The bytes of blobs and index items, including history and garbage that is not collected yet."""
 
     documents_max: int | None = None
     """Documents, logs and forks."""
@@ -67,10 +67,10 @@ class Quotas(msgspec.Struct, frozen=True, kw_only=True):
     """Records. A deleted record still counts, since its history is stored."""
 
     clients_max: int | None = None
-    """Clients of all documents together."""
+    """The clients of all documents together."""
 
     document_clients_max: int | None = None
-    """Clients of each single document."""
+    """The clients of each single document."""
 
 
 UNLIMITED = Quotas()

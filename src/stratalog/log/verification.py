@@ -1,4 +1,4 @@
-"""Verification of a hash chain: recompute every hash, and report each fault by kind and version.
+"""Verification of a hash chain: recomputes every hash, and reports each fault by kind and version.
 
 The same walk verifies logs and records. A log supplies its entries, and a record supplies its versions. Each entry or
 version is a `Link`, or a `Damage` if it could not be read.
@@ -57,7 +57,7 @@ class Link(msgspec.Struct, frozen=True, gc=False):
     author: str
     write_id: str
     digest: bytes
-    """The digest of the body, computed from the body itself; for a redacted body, the stored digest."""
+    """The digest that was computed from the body; for a redacted body, the stored digest."""
 
     hash: bytes
     redacted: bool = False
@@ -74,7 +74,7 @@ class ChainReport(msgspec.Struct, frozen=True, kw_only=True):
 
     origin: str
     start: int
-    """0, or the floor."""
+    """The floor, or 0 without a floor."""
 
     version: int
     hash: bytes

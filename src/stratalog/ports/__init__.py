@@ -1,4 +1,4 @@
-"""The contracts that all other packages depend on. The contracts name no vendor. Backends implement the contracts.
+"""The contracts between Stratalog and its storage. They name no vendor. The backends implement the contracts.
 
 Modules
 -------

@@ -56,18 +56,18 @@ class Item(msgspec.Struct, frozen=True, gc=False):
 
 
 class Absent(msgspec.Struct, frozen=True):
-    """Holds when no item exists at the key."""
+    """The condition that no item exists at the key."""
 
 
 class Equals(msgspec.Struct, frozen=True, gc=False):
-    """Holds when the item at the key exists and has this attribute with this value."""
+    """The condition that the item at the key exists and has an attribute with this name and value."""
 
     name: str
     value: Attribute
 
 
 class LessThan(msgspec.Struct, frozen=True, gc=False):
-    """Holds when the item at the key exists and its attribute is of the same type and smaller."""
+    """The condition that the item at the key has an attribute of this name, of the type of ``value``, and less."""
 
     name: str
     value: Attribute
@@ -77,7 +77,7 @@ Condition = Absent | Equals | LessThan
 
 
 class Put(msgspec.Struct, frozen=True, gc=False):
-    """Store ``item``, replacing any item at its key."""
+    """Store ``item``. Replace the item at the same key, if there is one."""
 
     item: Item
     condition: Condition | None = None
@@ -269,8 +269,8 @@ def check_blobs(blobs: Mapping[str, bytes], blob_bytes_max: int) -> None:
 def small_bytes(item: Item, encoded: bytes) -> int:
     """Return an upper bound of `item_bytes`; 0 if the item needs the full check of `check_commit`.
 
-    In MessagePack, names, texts and bytes take at least the bytes that `item_bytes` counts. An integer may take up to
-    `INTEGER_SURPLUS` bytes less.
+    The MessagePack form of names, texts and bytes has at least the size that `item_bytes` counts. The MessagePack form
+    of an integer may be smaller by up to `INTEGER_SURPLUS` bytes.
     """
     attributes = item.attributes
     key = item.partition + item.sort

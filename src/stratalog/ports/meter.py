@@ -11,7 +11,7 @@ __all__ = ["Meter"]
 
 
 class Meter:
-    """Adds up amounts by operation and unit. Many threads may call it, and the backends of one store may share it.
+    """Adds up amounts by operation and unit. Many threads, and several backends of a store, may share a meter.
 
     Operations have the service's own names (`PutItem`, `PutObject`). Units are English words. `requests` counts all
     requests that were sent, whatever their outcome. `write units` and `read units` count the billed units.

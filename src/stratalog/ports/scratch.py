@@ -17,7 +17,7 @@ class Scratch:
     """Blobs by key for the duration of one check, in a temporary file that SQLite deletes."""
 
     def __init__(self) -> None:
-        import sqlite3  # only a check needs it, and it slows the cold start of a function
+        import sqlite3  # only checks need this module, and the import slows the cold start of a function
 
         self._lock = threading.Lock()
         close_in_child(self, "_lock")

@@ -142,7 +142,9 @@ class _Answer:
         return (state.hash if version == state.version else self._document.log.hash_at(version)).hex()
 
     def _resume(self, state: State, cookie: Cookie, *, is_lost: bool) -> OpenPull:
-        """Return the whole state. First raise the group's numbers and order beyond the lost branch.
+        """Return the whole state, after the document has raised the group's numbers and the order of its cookies.
+
+        The numbers become the numbers that the lost branch reported. The order becomes higher than the cookie's order.
 
         The hash of a forgotten version cannot be compared. A cookie of such a version counts as a cookie of a lost
         branch if its order is at or above the order of ``state``.
