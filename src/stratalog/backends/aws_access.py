@@ -1,7 +1,8 @@
 """The region, the endpoints and the credentials that AWS's own tools would use.
 
-A Lambda function has all of them in its environment. `EnvironmentAccess` reads them there without botocore, because the
-import and the session of botocore take longer than everything else in the cold start of a function.
+The environment of a Lambda function contains the region, the endpoints and the credentials. `EnvironmentAccess` reads
+the environment without botocore, because the import and the session of botocore take longer than everything else in the
+cold start of a function.
 """
 
 from __future__ import annotations
@@ -61,7 +62,7 @@ class AwsAccess(Protocol):
         ...
 
     def credentials(self) -> Credentials:
-        """Return the current credentials. Requires `has_credentials`. Raises Unavailable if they cannot be renewed."""
+        """Return the current credentials. Requires `has_credentials`. Raises Unavailable if a renewal fails."""
         ...
 
     def object_store_options(self) -> Mapping[str, Any]:

@@ -140,9 +140,9 @@ def open_bucket(url: str, clock: Clock) -> ObjectBlobs:
     return open_object_blobs(url, clock, access=find_access())
 
 
-# For each part of an address: a pattern of the names that its service accepts, and the rule in words. The table's name
-# is the default name of bucket and queue, and as such it must match the rules of S3 and SQS too. SQS accepts 80
-# characters, and `-dead.fifo` takes ten of them.
+# The keys are the parts of an address. Each value is a pattern of the names that the service accepts, and the rule in
+# words. A default name of the bucket or queue is the table's name, and must match the rules of S3 or SQS too. SQS
+# accepts 80 characters, and `-dead.fifo` takes ten of these characters.
 SHAPES: dict[str, tuple[re.Pattern[str], str]] = {
     "table": (re.compile(r"[A-Za-z0-9_.-]{3,255}"), "3 to 255 letters, digits, underscores, dots and hyphens"),
     "bucket": (re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]"), "3 to 63 lower-case letters, digits, dots and hyphens"),

@@ -2,8 +2,8 @@
 
 boto3's own retries are off, since they hide that an earlier try may have taken effect. Callers retry by `send_request`.
 
-boto3 is imported at the first use. Most processes of AWS Lambda functions never need it, and its import delays their
-start.
+The functions import boto3 when they first use it. Most processes of AWS Lambda functions never need boto3, and its
+import delays the start of a process.
 """
 
 from __future__ import annotations

@@ -197,7 +197,8 @@ class DynamoClient:
 class Signer:
     """Signature version 4 for requests of one kind: a POST of JSON to the root of one host.
 
-    The code follows “Create a signed AWS API request” in AWS's documentation. It caches the signing key of the day.
+    The code follows “Create a signed AWS API request” in AWS's documentation. A signer caches the signing key of the
+    day.
     """
 
     def __init__(self, host: str, region: str) -> None:

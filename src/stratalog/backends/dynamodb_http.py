@@ -40,7 +40,7 @@ class Reply(msgspec.Struct, frozen=True, gc=False):
 
 
 class HttpExchange(Protocol):
-    """One endpoint: sends a request and reads its reply."""
+    """A client of one endpoint. It sends a request and reads the reply."""
 
     host: str
 

@@ -257,7 +257,7 @@ class HostedTurns:
         traffic.run, traffic.looked_ms, traffic.looking = 0, now_ms, True
         try:
             self._run_look(lambda: self._look(traffic))
-        except (RuntimeError, MemoryError):  # the process can start no more threads; the commit must not fail for this
+        except (RuntimeError, MemoryError):  # the process can start no more threads, but the commit must continue
             traffic.looking = False
 
     def _look(self, traffic: _Traffic) -> None:

@@ -95,7 +95,7 @@ def encoded_commit(
 def _rows_if_absent(writes: Sequence[Write], bodies: Sequence[bytes]) -> list[Row]:
     """Return the rows of a commit whose puts all have the condition `Absent`; [] for any other commit.
 
-    A backend does this commit by one INSERT, and the primary key checks `Absent`. The last write may be a check for a
+    A backend does such a commit by one INSERT, and the primary key checks `Absent`. The last write may be a check for a
     hash, as in an append. The first row then has the check. The INSERT compares only the first attribute of the
     checked item. If the hash is another attribute, the INSERT fails. The backend then does the commit by its general
     statements.

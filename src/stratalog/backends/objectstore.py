@@ -52,7 +52,7 @@ class Versions(Protocol):
     """The operations on versions of a bucket's objects that `ObjectBlobs` needs."""
 
     def enabled(self) -> bool:
-        """Return whether the bucket gives every put a version of its own. Raises Unavailable."""
+        """Return whether the bucket stores every put as a new version. Raises Unavailable."""
         ...
 
     def page(self, prefix: str, after: str) -> tuple[list[BlobStat], str]:

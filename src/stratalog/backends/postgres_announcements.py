@@ -1,4 +1,4 @@
-"""Announcements by PostgreSQL's NOTIFY: hints from one process to the others."""
+"""Announcements by PostgreSQL's NOTIFY: a process sends hints to the other processes."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ class PostgresAnnouncements:
             while not self._waiting.empty() and (next_name := self._waiting.get()) is not None:
                 names[next_name] = None
             texts = [msgspec.json.encode([self._own, *name]).decode() for name in names]
-            # A hint may get lost, since the other processes also poll. `read` may send a hint twice.
+            # The other processes also poll, so a hint may get lost, and `read` may send a hint twice.
             with suppress(StratalogError):
                 self._connections.read("SELECT pg_notify(%s, unnest(%s::text[]))", (self._channel, texts))
             if self._closed:

@@ -81,7 +81,7 @@ class PostgresConnections:
         self._closed = False
         self._opening = threading.Lock()
         self._pool: ConnectionPool[Connection] | None = None
-        # `Inherited` is true, so `check_open` raises Closed in a child.
+        # In a child `_closed` is an `Inherited`, which counts as true, so `check_open` raises Closed.
         close_in_child(self, "_opening", "_pool", "_closed")
 
     def connect(self) -> Connection:

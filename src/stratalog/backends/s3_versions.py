@@ -24,7 +24,7 @@ NULL = "null"
 FREED = "!freed/"
 """The prefix of copies of deleted blobs. No organisation's keys begin with it."""
 FREED_DAYS = 36
-"""One day longer than DynamoDB's point-in-time recovery can reach back, which is at most 35 days."""
+"""DynamoDB's point-in-time recovery can restore a state of the last 35 days. The copies stay one day longer."""
 NO_BUCKET = "NoSuchBucket"
 
 
@@ -205,7 +205,7 @@ def _versioning(client: Any, bucket: str) -> str | None:
 def create_bucket(client: Any, bucket: str) -> bool:
     """Create the bucket if it is missing, and set its lifecycle and then its versioning. Return False if it existed.
 
-    Old versions and aborted uploads expire after a day, copies of deleted blobs after `FREED_DAYS`.
+    Old versions and aborted uploads expire after a day. Copies of deleted blobs expire after `FREED_DAYS`.
 
     Raises Invalid if another account owns a bucket of that name. After Unavailable or OutcomeUnknown, call it again.
     """

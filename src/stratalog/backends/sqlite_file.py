@@ -79,7 +79,7 @@ class SqliteFile:
             writer = _open_writer(path, synchronous, file_bytes_max, vfs)
         self._turnstile = Turnstile(path, clock)
         self._writer = _GroupWriter(writer, self._turnstile, log_bytes)
-        # A weak reference, since a registration cannot be undone and must not keep the file alive.
+        # The registration cannot be undone. It has a weak reference, so that it does not keep this object alive.
         os.register_at_fork(after_in_child=partial(_leave_to_parent, weakref.ref(self)))
 
     def write(

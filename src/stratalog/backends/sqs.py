@@ -1,6 +1,6 @@
 """The queue on Amazon SQS: a FIFO queue whose message groups are the port's groups, and a FIFO queue for dead letters.
 
-SQS accepts only text, so `SqsQueue` sends a body as base64. A message's id in the port is its deduplication id.
+SQS accepts only text, so `SqsQueue` sends a body as base64. The id of a message in the port is SQS's deduplication id.
 `SqsQueue` makes these ids, in order of time. A retried send has the same id, so SQS accepts the message once.
 
 A receive moves a message that was received too often to the dead-letter queue. `SqsQueue` does not use SQS's own
@@ -133,7 +133,7 @@ class SqsQueue:
 
         The letters are hidden from other readers until all are received, so two listings at the same time each get a
         part of the letters. The listing ends when SQS returns no letter. In a long listing a letter may become visible
-        and be received again. So the listing hides further letters longer, the longer it runs. Each letter is then
+        and be received again. So the longer a listing runs, the longer it hides the next letters. Each letter is then
         received only a few times.
         """
         self._check_open()
@@ -220,7 +220,7 @@ class SqsQueue:
         return True
 
     def _remember(self, receipt: str, timeout: _VisibilityTimeout) -> None:
-        """Remember how long a receipt is valid. Above `TIMEOUTS_MAX` receipts, forget the oldest: SQS checks it too."""
+        """Remember how long a receipt is valid. Above `TIMEOUTS_MAX`, forget the oldest, which only SQS then checks."""
         with self._lock:
             self._timeouts[receipt] = timeout
             if len(self._timeouts) > TIMEOUTS_MAX:

@@ -1,4 +1,4 @@
-"""Turns between the processes that share a file. A turn is fair, but it does not exclude a process that ignores it.
+"""Turns between the processes that share a file. Turns are fair. After a time limit a process works without a turn.
 
 Each shared file has two lock files, named *door* and *room*. A process locks the room while it works. To lock the room,
 a process first locks the door, then waits for the room, and then unlocks the door. With a single lock, the process that
@@ -63,7 +63,7 @@ class Turnstile:
     def turn(self) -> Iterator[bool]:
         """Lock the room against other processes until the end of the block. The value is False if the wait failed.
 
-        A second thread shares the turn of the first, so the second thread may lose the turn in the middle of its block.
+        A second thread shares the turn of the first thread, so it may lose the turn in the middle of its block.
         """
         if self._in_turn or not self._owner.acquire(blocking=False):
             yield self._in_turn

@@ -56,7 +56,10 @@ class Chunks:
         return node
 
     def child(self, node: Inner, position: int) -> Node:
-        """Return the child in row ``position``. Raises Corrupt unless it is one level lower, so every descent ends."""
+        """Return the child in row ``position``. Raises Corrupt unless the child is one level below ``node``.
+
+        So every descent through a tree ends.
+        """
         child = self.load(node.addresses[position])
         if child.level != node.level - 1:
             raise Corrupt("a chunk is not one level below its parent", level=child.level, parent=node.level)

@@ -41,9 +41,9 @@ __all__ = [
 
 FORMAT = 1
 
-# A key ends a chunk when its hash starts with this many zero bits, so a chunk holds 64 rows on average.
+# A key ends a chunk when its hash starts with this many zero bits, so a chunk has 64 rows on average.
 LEVEL_BITS = 6
-# Four times the average. About one chunk in 56 reaches this count without an ending key; the count then ends it.
+# The limit is four times the average. About one chunk in 56 reaches the limit without an ending key, and then ends.
 CHUNK_ROWS_MAX = 256
 # A put of a blob costs as much as a write of 8 KB to a hosted index. One snapshot record contains three roots.
 TREE_INLINE_BYTES_MAX = 4096
@@ -59,7 +59,7 @@ class Slot(msgspec.Struct, frozen=True, gc=False):
 
 
 class Leaf(msgspec.Struct, frozen=True, gc=False, array_like=True, forbid_unknown_fields=True):
-    """A chunk of level 0: keys in order, each with its slot. Stored in columns, which are faster to read."""
+    """A chunk of level 0: keys in order, each with its slot. A leaf is stored in columns, which are faster to read."""
 
     format: int
     level: int

@@ -136,7 +136,7 @@ def _merge(node: Node, edits: Edits) -> tuple[list[Row], list[int]]:
 
 
 def _cut(level: int, rows: list[Row], more: list[Row], ends: Iterable[int], made: list[Chunk]) -> list[Row]:
-    """Cut ``rows`` and ``more`` into chunks and append these to ``made``; return the rows left over.
+    """Cut ``rows`` and ``more`` into chunks, and append the chunks to ``made``. Return the remaining rows.
 
     ``ends`` are the positions in ``more`` after which a chunk must end.
     """
@@ -230,7 +230,10 @@ class _Tower:
             self.push(level, seal(level, rows))
 
     def push(self, level: int, chunk: Chunk) -> None:
-        """Add a finished chunk of ``level``. Write every chunk but the first, and add its row to the level above."""
+        """Add a finished chunk of ``level``. Keep the first chunk. With the second, write both; then write each chunk.
+
+        Each written chunk adds a row to the level above.
+        """
         if level not in self._held:
             self._held[level] = chunk
             return
