@@ -178,4 +178,4 @@ def _mark(descriptor: int) -> None:
 
 def _raise_ours(exc: OSError) -> NoReturn:
     kind: type[StratalogError] = StorageFull if exc.errno in NO_ROOM else Unavailable
-    raise kind("the file system refused", reason=exc.strerror, path=exc.filename) from exc
+    raise kind("the file system refused the operation", reason=exc.strerror, path=exc.filename) from exc

@@ -41,7 +41,7 @@ class Newest(Generic[T]):
     def require(self) -> T:
         """Return the current value. The caller ensures that the current value is not None."""
         value = self.value
-        assert value is not None, "no value was offered, or it was dropped"
+        assert value is not None, "no value was offered, or the value was dropped"
         return value
 
     def offer(self, value: T) -> T:

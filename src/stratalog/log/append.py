@@ -254,7 +254,7 @@ class LogAppend(ConditionalAppend[Head, Plan]):
         try:
             entry = self._appender.entry_as_stored(version)
         except VersionForgotten:
-            pending.error = OutcomeUnknown("an append's position was forgotten before its outcome", version=version)
+            pending.error = OutcomeUnknown("the version of an append was forgotten before its outcome", version=version)
             return True
         except NotFound:
             return False

@@ -58,5 +58,5 @@ def pin_of(item: Item) -> Pin:
     """Return the pin that an item stores. Raises Corrupt."""
     version, _, prefix = item.sort.partition(SEPARATOR)
     if not is_decimal(version) or not prefix:
-        raise Corrupt("a pin's key has no version and log", partition=item.partition, sort=item.sort)
+        raise Corrupt("the key of a pin has no version or no log", partition=item.partition, sort=item.sort)
     return Pin(parse_number(version), prefix)

@@ -169,7 +169,7 @@ class _Answer:
     def _news(self, state: State, since: Cookie) -> OpenPull:
         if since.version == state.version:
             return OpenPull(Pulled(since, {}, []), None, lambda: 0)
-        assert since.version < state.version, "a cookie of this history is not ahead of it"
+        assert since.version < state.version, "a cookie of this history is not ahead of the state"
         changes = changes_since(self._document.log, state, since.version)
         last = self._last_ids(_of_group(state, changes, self._group))
         start = Pulled(self._next_cookie(state, last), last, [], self._rejected(state, since.version, set(last)))
@@ -219,7 +219,7 @@ class _Answer:
         if order > INTEGER_MAX:
             raise Invalid("the order of the next cookie is out of range", value=order, limit=INTEGER_MAX)
         # A client that orders its pulls by their cookies ignores a pull whose cookie has no higher order.
-        assert self._cookie is None or order > self._cookie.order, "each cookie has a higher order than the one before"
+        assert self._cookie is None or order > self._cookie.order, "each cookie has a higher order than the last cookie"
         hash = state.hash.hex()
         # The next pull with this cookie compares the hash. If the log remembers the hash, the next pull need not read
         # it.

@@ -206,7 +206,7 @@ def decode_node(body: bytes) -> Node:
     Only the shape is checked; `stratalog.tree.reach.verify` checks the rest.
     """
     if len(body) > 1 and body[0] & 0xF0 == _ARRAY_HEAD and FORMAT < body[1] < _FIXED_INTEGER_END:
-        raise Unsupported("a chunk was written by a newer format", value=body[1], known=FORMAT)
+        raise Unsupported("a chunk has a newer format than this program supports", value=body[1], known=FORMAT)
     try:
         node: Node = _inner.decode(body) if body[:1] == _INNER_HEAD else _leaf.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError) as exc:
