@@ -64,12 +64,12 @@ MESSAGE_BYTES_MAX = 760 * 1024
 RECEIVE_MESSAGES_MAX = 10
 VISIBILITY_SECONDS_MAX = 12 * 3600
 
-# Log.
+# Log: the limits of one entry, and of forks of forks.
 ENTRY_EVENTS_MAX = 10_000
 ENTRY_BYTES_MAX = 64 * 1024 * 1024
 FORK_DEPTH_MAX = 32
 
-# Records.
+# Records: the limits of one record, its marks and its upload.
 RECORD_BYTES_MAX = 64 * 1024 * 1024 * 1024
 RECORD_MARKS_MAX = 32
 RECORD_UPLOAD_SECONDS_MAX = 24 * 3600
@@ -87,7 +87,7 @@ BACKGROUND_OFFERS_MAX = 4
 # One collection entry of a document forgets at most this many clients.
 CLIENTS_COLLECTED_PER_ENTRY_MAX = 1000
 
-# Sync.
+# Sync. A server applies a push in batches of at most this many mutations.
 MUTATIONS_PER_BATCH_MAX = 1000
 # A pull reports the rejections of this many versions. Clients rely on this number, so it is part of the protocol.
 REJECTIONS_SHOWN_VERSIONS = 1000

@@ -116,7 +116,7 @@ def read_app_snapshot(blobs: Blobs, owner: str, app_snapshot: AppSnapshot) -> It
 def read_app_snapshot_back(blobs: Blobs, owner: str, snapshot: Snapshot) -> Iterator[BlobReading]:
     """Read every blob of an app snapshot from storage: the list of its parts, then each part.
 
-    The function yields damage instead of raising an error, and goes on with the next part. If the list of parts is
+    The function yields damage instead of raising an error, and continues with the next part. If the list of parts is
     damaged, the function ends after the list. It yields nothing for a snapshot of another kind. Raises Unavailable.
     """
     manifest = manifest_of(snapshot)

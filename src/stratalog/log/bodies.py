@@ -80,7 +80,7 @@ def stream_body(blobs: Blobs, prefix: str, ref: BodyRef) -> Iterator[bytes]:
 
 
 def read_body_back(blobs: Blobs, prefix: str, ref: BodyRef) -> Iterator[BlobReading]:
-    """Read every blob of the body from storage. Yield damage instead of raising an error, and go on with the next part.
+    """Read every blob of the body from storage. Yield damage instead of raising an error, and continue.
 
     If the manifest is damaged, no part is read. Needs memory for one part. Raises Unavailable.
     """
