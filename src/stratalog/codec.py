@@ -134,15 +134,15 @@ def is_decimal(text: str) -> bool:
 def sha256(data: bytes) -> bytes:
     """Return the SHA-256 of ``data``, as 32 bytes.
 
-    The function caches the last hash, because two callers hash a body: the caller that makes the blob's key, and the
-    backend that checks the key. Hashing takes 0.6 µs a KB.
+    The function caches the last hash, because two callers hash each body. One caller makes the blob's key, and the
+    backend checks the key. Hashing takes 0.6 µs a KB.
     """
     known, digest = _hashed.last
     if known is data:
         return digest
     digest = hashlib.sha256(data).digest()
-    # The comparison of identities above is enough: bytes are immutable, and no other object can have the identity of
-    # the cached bytes while they are cached.
+    # The comparison of identities above is enough. Bytes are immutable, and no other object can have the identity of
+    # the cached bytes.
     if HASHED_BYTES_MIN <= len(data) <= HASHED_BYTES_MAX and type(data) is bytes:
         _hashed.last = (data, digest)
     return digest
@@ -250,8 +250,9 @@ def _zstd() -> _Zstd:
 def _may_have_integral_float(body: bytes) -> bool:
     """Return whether encoded ``body`` may contain a float that is not finite, or a float without a fraction.
 
-    The encoder accepts both. In a canonical value an integer replaces a float without a fraction, and every float is
-    finite. The result False is certain. The result True is not certain: bytes of another type may look like a float.
+    The encoder accepts both kinds of float. In a canonical value an integer replaces a float without a fraction, and
+    every float is finite. The result False is certain. The result True is not certain: bytes of another type may look
+    like a float.
     """
     candidates = _FLOATS.findall(body)
     floats = struct.unpack(f">{len(candidates)}d", b"".join(candidates))

@@ -134,7 +134,7 @@ def _folder_ports(folder: Path, create: bool, clock: Clock, meter: Meter | None)
         raise Invalid("the folder has no store; create it with `stratalog init`", store=folder)
     make_folder(folder)
     database = SqliteDatabase(folder / INDEX_FILE, clock)
-    # Make the folder of the blobs last: this also makes the names of the other files in the store's folder durable.
+    # Make the folder of the blobs last. The sync of its name also makes the names of the other files durable.
     blobs = database.blobs(FileBlobs(folder / BLOBS_FOLDER, clock))
     return _local_ports(database.index, blobs, database.queue, meter)
 

@@ -141,8 +141,8 @@ UNKNOWN_OWNER_SECONDS_MAX = 7 * 86_400
 # no time left.
 SCRUB_PASS_BYTES_MIN = 256 * 1024 * 1024
 # A complete round of the scrub proves for this long that its blobs are intact. Before retention forgets history, it
-# checks the blobs that the new base needs. It reads a blob only if no such round has read the blob. Otherwise it only
-# looks up whether the blob is stored.
+# checks the blobs that the new base needs. If the last round has read a blob, retention only looks up whether the blob
+# is stored. It reads all other blobs.
 SCRUB_PROOF_SECONDS_MAX = 30 * 86_400
 # The largest assumed difference between a process's clock and the clock of the storage that dates blobs.
 SCRUB_CLOCKS_SECONDS_MAX = 86_400
@@ -181,8 +181,8 @@ ANSWER_BYTES_OF_PRINCIPAL_MAX = 64 * 1024 * 1024
 ANSWER_BYTES_COUNTED_MIN = 64 * 1024
 REQUEST_DEPTH_MAX = JSON_DEPTH_MAX + 8
 REQUEST_SILENCE_SECONDS_MAX = 60
-# The times for which a server waits for a caller: for the head of a request, for its body (plus a second for each
-# `REQUEST_BODY_BYTES_PER_SECOND_MIN` bytes), and for the next request.
+# The times for which a server waits for a caller: for the head of a request, for the body, and for the next request.
+# The body has one more second for each `REQUEST_BODY_BYTES_PER_SECOND_MIN` bytes.
 REQUEST_HEAD_SECONDS_MAX = 10
 REQUEST_HEAD_BYTES_MAX = 16 * 1024
 REQUEST_BODY_SECONDS_MAX = 60
@@ -240,9 +240,9 @@ POOL_CALLS_MAX = 1024
 CALL_WAIT_SECONDS_MAX = 20
 IDENTITY_THREADS_MAX = 16
 # While other principals call and the process is busy, the threads of one caller may compute for an equal share of the
-# time, but at least for `CALLER_COMPUTED_SHARE_MIN`. A caller may first exceed its share by a burst. Then the caller
-# pauses, at most for `CALLER_PAUSE_SECONDS_MAX`. The shared time is the time of one core, since the threads of a
-# process share an interpreter.
+# time. The share is at least `CALLER_COMPUTED_SHARE_MIN`. A caller may first exceed its share by a burst. Then the
+# caller pauses, at most for `CALLER_PAUSE_SECONDS_MAX`. The shared time is the time of one core, since the threads of
+# a process share an interpreter.
 CALLER_COMPUTED_SHARE_MIN = 0.125
 CALLER_COMPUTED_BURST_SECONDS = 0.5
 CALLER_PAUSE_SECONDS_MAX = 5
@@ -259,8 +259,8 @@ RATE_ORGANISATION_REQUESTS_PER_SECOND = 2000
 RATE_ORGANISATION_REQUESTS_BURST = 10_000
 RATE_HOLDERS_MAX = 10_000
 TOKEN_BYTES_MAX = 8192
-# The keys of an issuer of web tokens: the time for which they are cached, the shortest time between two fetches for
-# unknown keys, the longest time of a fetch, and the largest size of the issuer's response.
+# The keys of an issuer of web tokens. The limits are the time for which the keys are cached, the shortest time between
+# two fetches for unknown keys, the longest time of a fetch, and the largest size of the issuer's response.
 TOKEN_KEYS_SECONDS_MAX = 3600
 TOKEN_KEYS_REFETCH_SECONDS_MIN = 60
 TOKEN_KEYS_FETCH_SECONDS_MAX = 5

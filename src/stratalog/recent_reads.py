@@ -17,9 +17,9 @@ class RecentReads:
 
     If there are more than `READS_REMEMBERED_MAX` keys, the oldest reads are forgotten first.
 
-    A put of bytes that are already stored reads them back, since presence does not prove integrity. After a recent read
-    of the same generation the put skips this read: within `OBSERVATION_SECONDS_MAX` another read would come from a
-    cache, not from the disk.
+    A put of bytes that are already stored reads the stored bytes back, since presence does not prove integrity. After a
+    recent read of the same generation the put skips this read. Within `OBSERVATION_SECONDS_MAX` the operating system
+    would answer another read from a cache, not from the disk.
     """
 
     def __init__(self) -> None:

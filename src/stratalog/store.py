@@ -227,11 +227,11 @@ def open_store(
     A URL is one of these:
 
     * a folder: SQLite and files;
-    * ``aws://TABLE?bucket=…&queue=…&region=…&prefix=…&freed=…``: bucket and queue have the table's name unless given;
-      AWS's usual configuration gives the credentials, the endpoints and, if it is not in the URL, the region;
-    * ``postgresql://USER@HOST/DATABASE?schema=…&blobs=…``: tables in one schema, ``stratalog`` unless given. With
-      ``blobs``, a folder or ``s3://BUCKET/PREFIX``, blobs over 64 KiB are stored there. libpq gets all other parts of
-      the URL, and its usual configuration, such as ``PGPASSWORD``, applies;
+    * ``aws://TABLE?bucket=…&queue=…&region=…&prefix=…&freed=…``: bucket and queue have the table's name by default.
+      AWS's usual configuration gives the credentials, the endpoints and the default region;
+    * ``postgresql://USER@HOST/DATABASE?schema=…&blobs=…``: tables in one schema, by default ``stratalog``. ``blobs``
+      is a folder or ``s3://BUCKET/PREFIX`` for blobs over 64 KiB. libpq gets all other parts of the URL. The usual
+      configuration of libpq, for example ``PGPASSWORD``, applies;
     * ``memory:``: a store that ends with the process.
 
     ``meter`` counts the requests that hosted services would bill.

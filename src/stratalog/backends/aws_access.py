@@ -1,8 +1,8 @@
 """The region, the endpoints and the credentials that AWS's own tools would use.
 
 The environment of a Lambda function contains the region, the endpoints and the credentials. `EnvironmentAccess` reads
-the environment without botocore, because the import and the session of botocore take longer than everything else in the
-cold start of a function.
+the environment without botocore. The import and the session of botocore take longer than everything else in the cold
+start of a function.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Blobs as files of a folder. Each blob is one file, written under a temporary name and then linked to its path.
 
 A file's path is the blob's key plus the suffixes of its kind and codec, so that a person can open it. In format 1 the
-path is the key alone. A file of format 1 can still be read. The next put of such a blob writes a file with suffixes and
+path is the key alone. A file of format 1 can still be read. The next put of the blob writes a file with suffixes and
 removes the old file.
 """
 

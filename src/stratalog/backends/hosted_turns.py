@@ -165,8 +165,8 @@ class HostedTurns:
     def commit(self, writes: Sequence[Write], blobs: Mapping[str, bytes] = NO_BLOBS) -> None:
         """Commit on the wrapped index.
 
-        A mark may stop the commit for a while. If another writer puts an item at the key of the append meanwhile, the
-        commit is not sent, and raises ConditionFailed with the other writer's item.
+        A mark may stop the commit for a while. If another writer meanwhile puts an item at the key of the append, the
+        commit is not sent. It raises ConditionFailed with the other writer's item.
         """
         first = _appended(writes)
         partition = turn_partition(first.partition) if first is not None else None

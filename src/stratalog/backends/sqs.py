@@ -162,8 +162,8 @@ class SqsQueue:
     def _send_rest(self, url: str, entries: list[dict[str, Any]]) -> None:
         """Send ``entries``, and remove the sent entries from the list, so that a retry sends the rest in order.
 
-        Raises Retryable for the rest. If a later message was sent although an earlier message failed, raises
-        OutcomeUnknown without a retry: a retry would send the messages in the wrong order.
+        Raises Retryable for the rest. Raises OutcomeUnknown if a later message was sent although an earlier message
+        failed. This error allows no retry, since a retry would send the messages in the wrong order.
         """
         answer = self._client.send_message_batch(QueueUrl=url, Entries=entries)
         failed = {failure["Id"]: failure for failure in answer.get("Failed", [])}
@@ -287,7 +287,7 @@ def find_queues(client: Any, name: str) -> tuple[str, str]:
 
 
 def missing_queues(client: Any, name: str) -> list[str]:
-    """Return the full names of the missing queues: none, one or both. Raises Unavailable."""
+    """Return the full names of the queue and dead-letter queue, if they are missing. Raises Unavailable."""
     return [full_name for full_name in _names(name) if not _url(client, full_name)]
 
 

@@ -166,8 +166,8 @@ class Admission:
 class Reservation:
     """The amounts admitted for one write.
 
-    As a context manager, the reservation confirms itself at the end of the block. It releases itself after an error
-    other than OutcomeUnknown, since nothing was written before such an error.
+    As a context manager, the reservation confirms itself at the end of the block. After an error other than
+    OutcomeUnknown the reservation releases itself, since nothing was written.
     """
 
     def __init__(self, ledger: _Ledger | None, amounts: Amounts) -> None:
@@ -252,7 +252,7 @@ class _Account:
     def __init__(self, clock: Clock) -> None:
         self.lock: threading.Lock = threading.Lock()
         self.pending = NOTHING
-        """The amounts admitted and neither confirmed nor released yet."""
+        """The admitted amounts that are not confirmed and not released yet."""
 
         self._clock = clock
         self._reading = threading.Lock()

@@ -99,8 +99,9 @@ def fork_log(
     was redacted, and after the read of the name record. A later redaction changes the name record, so the commit fails
     and is repeated.
 
-    Raises NotFound (no such version), VersionForgotten (below the floor), Conflict (the name is in use), QuotaExceeded,
-    Invalid, LimitExceeded (forks nested too deeply), ContentionError (the source kept changing). Nothing is created.
+    Raises NotFound (the version does not exist), VersionForgotten (the version is below the floor), Conflict (the name
+    is in use), LimitExceeded (the forks are nested too deeply), ContentionError (the source kept changing),
+    QuotaExceeded, Invalid. After an error nothing is created.
     """
     environment, organisation = log.environment, log.record.organisation
     head = log.head()

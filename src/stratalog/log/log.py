@@ -170,8 +170,8 @@ class Log:
         The upper bound is fixed before the first page. A caller that has just read the head passes it as ``head``. The
         log reads the head again before it rejects ``upto`` as too high.
 
-        The call itself raises NotFound for an ``upto`` beyond the head, and VersionForgotten if ``after`` + 1 is below
-        the floor that this handle last read. The iteration raises VersionForgotten and Corrupt.
+        The call itself raises NotFound for an ``upto`` beyond the head. It raises VersionForgotten if ``after`` + 1 is
+        below the floor that this handle last read. The iteration raises VersionForgotten and Corrupt.
         """
         self._check_version(after, minimum=0)
         self._check_above_floor(after + 1)
@@ -212,7 +212,7 @@ class Log:
         check_redactable(self.environment, self.record, self.floor(), self.head().version, version)
 
     def forget_archived(self) -> None:
-        """Drop the cached archived segment after a redaction. Each other handle may still cache one such segment."""
+        """Drop the cached archived segment after a redaction. Other handles may still cache the segment."""
         self._reader.forget_archived()
 
     def version_at(self, time_ms: int) -> int:

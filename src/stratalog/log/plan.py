@@ -77,8 +77,8 @@ def plan_append(
 def _seal(name: NameRecord, head: Head, created_ms: int) -> list[Write]:
     """Return the writes of a roll-over.
 
-    The writes are the seal as item n + 1 of the old segment, the new segment's record, and the name record, which names
-    the new segment.
+    The first write is the seal, item n + 1 of the old segment. The second write is the record of the new segment. The
+    third write is the name record, which names the new segment.
     """
     version = head.version + 1
     seal = Item(entries_partition(name.prefix, head.segment), number(version), {"c": created_ms, "k": SEAL})

@@ -97,8 +97,8 @@ def archive_segments(log: Log, upto: int | None = None, stop: Stop = never) -> i
 def raise_floor(log: Log, version: int) -> int:
     """Forget history below ``version`` and return the new floor. The floor never rises above a version that is pinned.
 
-    The history of a log with a state then begins with its newest app snapshot at or below ``version`` that reads back
-    from storage with all parts. Without such a snapshot the floor stays. A log without state needs no base.
+    The history of a log with a state then begins with a base: the newest app snapshot at or below ``version`` that
+    reads back with all parts. Without a base the floor stays. A log without state needs no base.
 
     Raises NotFound for a version beyond the head, Invalid for a document, ContentionError and Unavailable: the floor is
     unchanged. OutcomeUnknown: the floor is unchanged or rose, and the next call resumes. Corrupt for a damaged
@@ -226,9 +226,9 @@ def pinned_floor(index: Index, prefix: str, version: int) -> int:
 def free_segments(log: Log, stop: Stop = never) -> int:
     """Delete the entries of due segments from the index; return the number of segments. An interrupted call can resume.
 
-    A segment is due some time after its mark; see `is_due`. Before the deletion the function reads the archive of the
-    segment, or the base at the floor, back from storage, since either may be damaged by now. The function makes a
-    damaged archive again from the entries. It calls ``stop`` before each segment.
+    A segment is due some time after its mark; see `is_due`. Before it deletes entries, the function reads their archive
+    back from storage, or the base at the floor. Either may be damaged by now. The function makes a damaged archive
+    again from the entries. It calls ``stop`` before each segment.
 
     Raises Corrupt if the base does not read back or an archive cannot be made again: no further segment is freed.
     Raises Invalid for a document, Unavailable.

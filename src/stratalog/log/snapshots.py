@@ -52,8 +52,8 @@ def put_snapshot(
     forgets entries, and perhaps only these entries name some values of the state. Also, `log.retention` deletes the
     snapshots below a floor only once, after the floor rose.
 
-    Raises VersionForgotten below the floor, NotFound if the log is deleted, ConditionFailed if the base is gone,
-    Unavailable if the name record kept changing, and the errors of ``Index.commit``.
+    Raises VersionForgotten below the floor, NotFound if the log is deleted, ConditionFailed if the base is gone. Raises
+    Unavailable if the name record kept changing. Raises the errors of ``Index.commit``.
     """
     id = new_id(environment.clock)
     attributes: dict[str, Attribute] = {"c": environment.clock.wall_ms(), "w": id, PLAIN.tag: body, "h": hash}

@@ -166,8 +166,8 @@ class Index(Protocol):
         """Make other writers of ``partition`` wait until the end of the block. A turn makes lost races rarer.
 
         A writer that lost a race reads and commits inside the block, so it does not lose to the same busy writer again.
-        The value of the block is True if the index makes other writers wait, or has made the caller wait at the start
-        of the block. Otherwise the value is False, the call costs nothing, and the caller backs off.
+        The block's value is True if the index makes other writers wait, or has made the caller wait at the start.
+        Otherwise the value is False, the call costs nothing, and the caller backs off.
 
         A turn does not exclude other writers: a condition of a commit inside the block may still fail. An index that
         makes other writers wait waits at most `TURN_WAIT_MS_MAX` for the turn. The other writers wait for the end of

@@ -146,7 +146,7 @@ class _Answer:
 
         The numbers become the numbers that the lost branch reported. The order becomes higher than the cookie's order.
 
-        The hash of a forgotten version cannot be compared. A cookie of such a version counts as a cookie of a lost
+        The hash of a forgotten version cannot be compared. A cookie of a forgotten version counts as a cookie of a lost
         branch if its order is at or above the order of ``state``.
         """
         if is_lost:

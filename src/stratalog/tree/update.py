@@ -212,7 +212,7 @@ def _collapse_old(chunks: Chunks, node: Node) -> Chunk:
 class _Tower:
     """Builds a tree. Each level has one unfinished chunk. A finished chunk adds a row to the level above.
 
-    The first chunk of a level is not written until a second chunk follows: a chunk that is alone on its level is the
+    The first chunk of a level is not written until a second chunk follows. A chunk that is alone on its level is the
     topmost chunk of the tree.
     """
 
