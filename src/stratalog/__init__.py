@@ -17,16 +17,16 @@ store          documents, logs, records and a queue behind one URL
 homes          the ports behind a store's URL
 documents      a log with state, history, forks and replay
 records        named values of any size with versions
-backends       the ports on memory, SQLite, files, PostgreSQL, DynamoDB, object stores, SQS
+backends       implementations of the ports: memory, SQLite, files, PostgreSQL, DynamoDB, object stores, SQS
 log            the ordered log
 tree           the content-addressed map
 protocol       the messages and rules that clients and servers share
 ports          contracts of index, blobs and queue
 keys           keys of the index and of blobs
 group_commit   threads that share one commit
-newest         a value that only a newer value replaces
-cache          decoded values in memory, bounded in bytes
-recent_reads   blobs read back recently
+newest         a value that threads share, and that only a newer value replaces
+cache          a cache of decoded values, with a limit in bytes
+recent_reads   the blobs that this process has read completely a short time ago
 process_fork   invalidation of handles in a forked child
 folders        durable folders, removed once they are empty
 new_database   new SQLite files that appear complete or not at all
@@ -161,7 +161,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Return the names that are slow to import and that no function of a cloud needs at its start."""
+    """Import a slow module when a caller first uses a name of the module. So functions on AWS Lambda start faster."""
     if name == "__version__":
         from importlib.metadata import version
 

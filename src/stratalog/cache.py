@@ -1,4 +1,4 @@
-"""ByteCache: decoded values that threads may need again, bounded in bytes."""
+"""ByteCache: a cache of decoded values that threads share, with a limit in bytes."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ T = TypeVar("T")
 
 
 class ByteCache(Generic[T]):
-    """Values of at most ``bytes_max`` bytes in total; with 0 the cache keeps no value.
+    """A cache of values whose sizes are at most ``bytes_max`` in total. With ``bytes_max`` 0 the cache keeps no value.
 
-    The cache drops the least recently used values first. Safe to call from many threads.
+    The cache drops the least recently used values first. Many threads may call the cache at once.
     """
 
     def __init__(self, bytes_max: int) -> None:
@@ -26,10 +26,10 @@ class ByteCache(Generic[T]):
         self._bytes_max = bytes_max
         self._held: OrderedDict[Hashable, tuple[T, int]] = OrderedDict()
         self.held_bytes: int = 0
-        """The total size of the held values; at most ``bytes_max``."""
+        """The total size of the cached values; at most ``bytes_max``."""
 
     def get(self, key: Hashable) -> T | None:
-        """Return the value and make it the most recently used; None if the cache does not hold it."""
+        """Return the value and make it the most recently used value. Return None if the value is not cached."""
         with self._lock:
             held = self._held.get(key)
             if held is None:
@@ -38,7 +38,7 @@ class ByteCache(Generic[T]):
         return held[0]
 
     def put(self, key: Hashable, value: T, size: int) -> None:
-        """Hold a value of ``size`` bytes, unless it is larger than the whole cache."""
+        """Cache a value of ``size`` bytes, unless it is larger than ``bytes_max``."""
         with self._lock:
             self._drop(key)
             if size > self._bytes_max:

@@ -1,4 +1,4 @@
-"""Time, randomness, ids and sleep. Other modules get them through a `Clock`, so that a simulation controls them."""
+"""Time, randomness, ids and sleep. Other modules use a `Clock`, so a simulation can replace time and randomness."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Clock(Protocol):
         ...
 
     def boot_ms(self) -> int:
-        """Return the milliseconds since the machine started. The result never decreases and includes time asleep."""
+        """Return the milliseconds since the machine started, with the time of its sleep. The result never decreases."""
         ...
 
     def sleep(self, seconds: float) -> None:
@@ -54,7 +54,10 @@ class SystemClock:
 
 
 class Observation:
-    """The time of a read. Make it *before* the read is sent: then the response shows no state older than this time."""
+    """The time of a read. Make an observation *before* you send the read.
+
+    Then the response to the read shows no state that is older than the observation.
+    """
 
     __slots__ = ("_clock", "boot_ms", "wall_ms")
 
@@ -64,13 +67,13 @@ class Observation:
         self.boot_ms: int = clock.boot_ms()
 
     def age_seconds(self) -> float:
-        """Return the seconds since this observation: the larger of the times by wall clock and by boot clock."""
+        """Return this observation's age in seconds: the larger of the ages by the wall clock and by the boot clock."""
         clock = self._clock
         by_wall_ms, by_boot_ms = clock.wall_ms() - self.wall_ms, clock.boot_ms() - self.boot_ms
         return (by_wall_ms if by_wall_ms > by_boot_ms else by_boot_ms) / 1000
 
     def seconds_until(self, later: Observation) -> float:
-        """Return the seconds from this observation to ``later``, in the same way, without reading the clocks again."""
+        """Return the seconds from this observation to ``later``, by the rule of `age_seconds`. Reads no clock."""
         by_wall_ms, by_boot_ms = later.wall_ms - self.wall_ms, later.boot_ms - self.boot_ms
         return (by_wall_ms if by_wall_ms > by_boot_ms else by_boot_ms) / 1000
 
@@ -85,7 +88,7 @@ def id_from(random_bytes: bytes) -> str:
     return random_bytes.translate(_BASE_32).decode()
 
 
-# Maps a byte to the character of its last five bits, so `id_from` needs one call. Fewer random bytes would suffice if
-# all bits were used, but that would need a dozen calls.
+# Maps a byte to the character of its last five bits, so `id_from` needs one call. A conversion that uses all bits of a
+# byte needs fewer random bytes, but a dozen calls.
 _BASE_32 = b"abcdefghijklmnopqrstuvwxyz234567" * 8
 _BOOT_CLOCK: int = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)

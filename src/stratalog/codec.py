@@ -1,8 +1,8 @@
-"""Bytes and values: one canonical encoding, one compression, one hash, and the tags that name the stored form.
+"""The canonical encoding of values, the compression and hash of bytes, and the tags of the codecs of stored bytes.
 
 A *value* is a JSON value or bytes: None, bool, int within ±(2^53 - 1), finite float, str, bytes, list, and dict with
-str keys. An instance of a subclass of one of these types (an ordered dict, an enumeration of text) is stored as the
-type itself. A bytearray or memoryview is stored as bytes.
+str keys. An instance of a subclass of one of these types (an `OrderedDict`, a `StrEnum`) is stored as the type itself.
+A bytearray or memoryview is stored as bytes.
 
 JSON has one number type, so a float without a fraction *is* the integer (RFC 8785 has the same rule): ``1.0`` is
 stored, hashed and read back as ``1``. Text is never normalised.
@@ -46,7 +46,7 @@ __all__ = [
 ]
 
 Value = Any
-"""A value as described above. The type checker does not check it; `canonical` does, at run time."""
+"""A value, as the module's docstring defines it. The type checker accepts any object; `canonical` checks the object."""
 
 COMPRESSION_LEVEL = 3
 QUICK_LEVEL = 1
@@ -58,14 +58,14 @@ HASHED_BYTES_MAX = 1024 * 1024
 PLAIN_DEPTH = 6
 _Integer = Annotated[int, msgspec.Meta(ge=-INTEGER_MAX, le=INTEGER_MAX)]
 Plain: Any = None | bool | _Integer | float | str
-"""The msgspec type of values that `reread` can prove canonical: no bytes, not deeply nested."""
+"""The msgspec type of the values that `reread` can prove canonical. They have no bytes and are not deeply nested."""
 for _ in range(PLAIN_DEPTH):
     Plain = None | bool | _Integer | float | str | list[Plain] | dict[str, Plain]
 
 FLOAT_HEAD = b"\xcb"
-# A float is its head and eight bytes. The groups are 1, an absolute value from 2 to 2^64, zero, and what is not finite.
-# All other floats have a fraction, or are whole numbers that no integer replaces. A text may hold the bytes of a head,
-# so the pattern also finds floats that overlap another match.
+# An encoded float is a head byte and eight more bytes. The four alternatives match absolute values near 1, absolute
+# values from 2 to 2^65, values near 0, and infinity or NaN. Every other float has a fraction, or is too large for an
+# integer. Text may contain the head byte, so the pattern looks ahead: it also finds a float that overlaps a match.
 _FLOATS = re.compile(
     rb"\xcb(?=([\x3f\xbf]\xf0.{6}|[\x40-\x43\xc0-\xc3].{7}|[\x00\x80]\x00.{6}|[\x7f\xff][\xf0-\xff].{6}))", re.DOTALL
 )
@@ -92,7 +92,7 @@ def canonical(value: Value, what: str = "value") -> Value:
 
 
 def encode_checked(value: Value, what: str = "value") -> bytes:
-    """Return the canonical bytes of any value. Raises like `canonical`."""
+    """Return the canonical bytes of any value. Raises the errors of `canonical`."""
     if type(value) is dict or type(value) is list:
         body, copy = reread(value, _plain_decoder)
         if copy == value:
@@ -103,8 +103,8 @@ def encode_checked(value: Value, what: str = "value") -> bytes:
 def reread(value: Any, plain: msgspec.msgpack.Decoder[Any]) -> tuple[bytes, Any]:
     """Return the canonical bytes of ``value`` and the value that ``plain`` decodes from them; on failure ``b"", None``.
 
-    For most values two calls into msgspec are faster than a visit of each part. If the decoded value equals ``value``,
-    then ``value`` is canonical. Otherwise the caller must visit each part.
+    For most values, two calls of msgspec are faster than a visit of each part of the value in Python. If the decoded
+    value equals ``value``, then ``value`` is canonical. Otherwise the caller must visit each part.
     """
     try:
         body = _encoder.encode(value)
@@ -124,7 +124,7 @@ def decode(data: bytes) -> Value:
 
 
 def is_decimal(text: str) -> bool:
-    """Return whether a text is a number of 0 or more that ``int`` can read: 1 to `DIGITS_MAX` ASCII digits.
+    """Return whether ``text`` consists of 1 to `DIGITS_MAX` ASCII digits, so that ``int`` can read it.
 
     `str.isdecimal` alone accepts digits of every script. `str.isdigit` also accepts digits that ``int`` refuses.
     """
@@ -132,17 +132,17 @@ def is_decimal(text: str) -> bool:
 
 
 def sha256(data: bytes) -> bytes:
-    """Return the 32 bytes that address ``data``.
+    """Return the SHA-256 of ``data``, as 32 bytes.
 
-    The last hash is cached, since a body is hashed twice: for the blob's key, and by the backend that checks the key.
-    Hashing takes 0.6 µs a KB.
+    The function caches the last hash, because two callers hash each body. One caller makes the blob's key, and the
+    backend checks the key. Hashing takes 0.6 µs a KB.
     """
     known, digest = _hashed.last
     if known is data:
         return digest
     digest = hashlib.sha256(data).digest()
-    # It is enough to compare identities: bytes are immutable, and no other object can have the identity of the cached
-    # bytes while the cache holds them.
+    # The comparison of identities above is enough. Bytes are immutable, and no other object can have the identity of
+    # the cached bytes.
     if HASHED_BYTES_MIN <= len(data) <= HASHED_BYTES_MAX and type(data) is bytes:
         _hashed.last = (data, digest)
     return digest
@@ -154,7 +154,7 @@ def compress(data: bytes) -> bytes:
 
 
 def compress_quickly(data: bytes) -> bytes:
-    """Compress for a local disk. Takes 50 to 85 % of the time of `compress`, and gives up to a tenth more bytes."""
+    """Compress for a local disk. Takes 50 to 85 % of the time of `compress`. The result is up to a tenth larger."""
     return (_zstd().quick_compressor if len(data) <= QUICK_BYTES_MAX else _zstd().compressor).compress(data)
 
 
@@ -173,7 +173,7 @@ class Codec(NamedTuple):
     """A way to store bytes. Every stored object names its codec, so that another codec can be added."""
 
     tag: str
-    """One character: the name of an item's attribute, and the value in a row or a message."""
+    """One character. In an index item it is the name of the body's attribute. A row or message stores it as a value."""
 
     suffix: str
     """The suffix of a file's name."""
@@ -183,10 +183,10 @@ class Codec(NamedTuple):
 
 
 PLAIN = Codec("b", "", "identity")
-"""Uncompressed."""
+"""The codec of bytes that are stored without compression."""
 
 ZSTD = Codec("z", ".zst", "zstd")
-"""One zstd frame that states its content size."""
+"""The codec of bytes that are stored as one zstd frame. The frame states its content size."""
 
 _CODECS = {name: codec for codec in (PLAIN, ZSTD) for name in codec if name}
 
@@ -200,15 +200,15 @@ def codec_named(name: str, key: str) -> Codec:
 
 
 def unpack(codec: Codec, data: bytes, bytes_max: int) -> bytes:
-    """Return the content of stored bytes. Raises like `decompress`."""
+    """Return the content of stored bytes. Raises the errors of `decompress`."""
     return data if codec is PLAIN else decompress(data, bytes_max)
 
 
 def unpack_item(attributes: Mapping[str, Any], bytes_max: int, key: str) -> bytes | None:
     """Return the body of an item; None if the item has no body. The codec's tag is the name of the body's attribute.
 
-    The tag of a future codec will be an upper-case letter. No other attribute has such a name. Raises Unsupported
-    for an upper-case tag, with the tag and ``key``, and raises like `decompress`.
+    The tag of a future codec will be an upper-case letter. No other attribute has an upper-case letter as its name.
+    Raises Unsupported for an upper-case tag, with the tag and ``key``. Raises the errors of `decompress`.
     """
     body: bytes | None = attributes.get(PLAIN.tag)
     if body is not None:
@@ -231,7 +231,7 @@ class _Zstd(threading.local):
 
 
 class _Hashed:
-    """The last bytes that were hashed, and their hash. They are one pair, so that threads read matching values."""
+    """The last hashed bytes and their hash, in one tuple, so that every thread reads a hash of the same bytes."""
 
     __slots__ = ("last",)
 
@@ -250,8 +250,9 @@ def _zstd() -> _Zstd:
 def _may_have_integral_float(body: bytes) -> bool:
     """Return whether encoded ``body`` may contain a float that is not finite, or a float without a fraction.
 
-    The encoder keeps such a float, but a canonical value has an integer in its place, or may not have it. False is
-    certain. Bytes of other types may look like such a float.
+    The encoder accepts both kinds of float. In a canonical value an integer replaces a float without a fraction, and
+    every float is finite. The result False is certain. The result True is not certain: bytes of another type may look
+    like a float.
     """
     candidates = _FLOATS.findall(body)
     floats = struct.unpack(f">{len(candidates)}d", b"".join(candidates))
@@ -259,7 +260,7 @@ def _may_have_integral_float(body: bytes) -> bool:
 
 
 def _canonical(value: Value, what: str, depth: int) -> Value:
-    """Visit each part of a value. The types are tested in the order of their frequency."""
+    """Return the canonical copy, by a visit of each part. The code tests the types in the order of their frequency."""
     kind = type(value)
     if kind is str:
         return _text(value, what)

@@ -1,19 +1,19 @@
-"""The errors of Stratalog: few kinds. The tree shows each kind with its meaning or the caller's next step.
+"""The errors of Stratalog. Each line of the tree has the name of an error, and its meaning or the caller's next step.
 
 ::
 
     StratalogError
-    ├── Conflict            another writer was first: read again, then decide
+    ├── Conflict            another writer has committed first: read again, then decide
     │   ├── ConditionFailed     an index condition did not hold; ``items`` has the stored items
-    │   ├── HistoryChanged      the store holds another history than the handle has seen: make a new handle
+    │   ├── HistoryChanged      the stored history is not the history that the handle has seen: make a new handle
     │   ├── VersionConflict     the log is not at the version the caller expected
     │   ├── KeyReused           the write id belongs to another request: use a new write id
-    │   ├── MergeConflict       mutations of a fork would have another outcome on the target: replay lists them
+    │   ├── MergeConflict       some mutations of a fork would have another outcome on the target; a replay lists them
     │   └── ContentionError     the time budget for retries is used up; nothing was written
-    ├── NotFound            the thing does not exist
+    ├── NotFound            the named document, version, record or other object does not exist
     │   ├── VersionForgotten    the version existed, but retention has raised the floor above it
     │   ├── Redacted            the version exists, but its body was erased on purpose
-    │   └── Collected           the group's clients were forgotten: begin as a new group
+    │   └── Collected           the store has forgotten the clients of this client group: begin as a new client group
     ├── Forbidden           the principal lacks permission; another principal may have it
     ├── Invalid             the input breaks a rule; a retry will not help
     │   ├── RedactionRefused    a fork, a state or a base still needs the version; the message names the next step
@@ -24,12 +24,12 @@
     ├── Unavailable         nothing was written; try again later
     │   ├── QueueFull           too many messages wait; nothing was queued
     │   └── StorageFull         nothing was written; the device has no room
-    ├── OutcomeUnknown      the write may or may not have happened: read back before trying again
+    ├── OutcomeUnknown      the write may or may not be stored: look for it before trying again
     ├── Corrupt             stored bytes differ from the written bytes
     └── Closed              the store was closed
 
 A message begins in lower case, except for names, and ends in ``key=value`` details, which are also in ``details``.
-``code`` is the kind's name on the wire. Codes may be added, but none is changed or removed.
+``code`` is the error's name in messages between programs. New codes may be added. An existing code never changes.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ __all__ = [
 
 
 class StratalogError(Exception):
-    """The root of every error that this package raises on purpose."""
+    """The base class of every error that this package raises on purpose."""
 
     code: ClassVar[str] = "error"
 
@@ -86,15 +86,16 @@ class StratalogError(Exception):
 
 
 class Conflict(StratalogError):
-    """Another writer was first. Nothing was written."""
+    """Another writer has committed first. This call wrote nothing."""
 
     code = "conflict"
 
 
 class ConditionFailed(Conflict):
-    """A condition of an index commit did not hold, so none of its writes took place.
+    """A condition of an index commit did not hold, so no write of the commit took place.
 
-    ``items`` maps the position of each write whose condition failed to the stored item, or to None.
+    The keys of ``items`` are the positions of the writes whose conditions failed. Each value is the stored item, or
+    None if no item is stored.
     """
 
     code = "condition-failed"
@@ -114,7 +115,7 @@ class HistoryChanged(Conflict):
 
 
 class VersionConflict(Conflict):
-    """The log is not at the version that the caller expected. This is certain: the call has read the head."""
+    """The log is not at the version that the caller expected. The error is certain: the call has read the head."""
 
     code = "version-conflict"
 
@@ -122,7 +123,7 @@ class VersionConflict(Conflict):
 class KeyReused(Conflict):
     """The write id was used before, for another request or by another principal. This call wrote nothing.
 
-    ``log`` or ``record``, ``version`` and ``write_id`` in the details name the earlier write. Use a new write id.
+    The details name the earlier write: ``log`` or ``record``, ``version`` and ``write_id``. Use a new write id.
     """
 
     code = "key-reused"
@@ -131,21 +132,21 @@ class KeyReused(Conflict):
 class MergeConflict(Conflict):
     """A merge would drop or reject mutations of the fork, or the fork has lost mutations that were merged before.
 
-    Nothing was written, except the earlier batches of a merge of many batches. This is certain: the merge has read a
-    fresh state.
+    The merge wrote nothing, except its batches before the conflict. The error is certain: the merge has read a fresh
+    state.
     """
 
     code = "merge-conflict"
 
 
 class ContentionError(Conflict):
-    """Other writers were first until the time budget was used up. Nothing was written."""
+    """Other writers committed first at each try, until the time budget was used up. This call wrote nothing."""
 
     code = "contention"
 
 
 class NotFound(StratalogError):
-    """The thing does not exist. This is certain: the call has looked for it in the store."""
+    """The named object, for example a document, does not exist. The error is certain: the call has read the store."""
 
     code = "not-found"
 
@@ -163,19 +164,22 @@ class Redacted(NotFound):
 
 
 class Collected(NotFound):
-    """The group's clients were collected. This is certain. The clients must begin again as another group."""
+    """The store has forgotten the clients of this client group. The error is certain.
+
+    The clients must begin again as another client group.
+    """
 
     code = "collected"
 
 
 class Forbidden(StratalogError):
-    """The principal lacks permission. Nothing was written, and nothing is revealed."""
+    """The principal lacks permission. Nothing was written, and the error reveals no stored data."""
 
     code = "forbidden"
 
 
 class Invalid(StratalogError):
-    """The input breaks a rule, named in the message. Nothing was written."""
+    """The input breaks a rule. The message names the rule. Nothing was written."""
 
     code = "invalid"
 
@@ -193,7 +197,7 @@ class ReservedName(Invalid):
 
 
 class Unsupported(Invalid):
-    """The stored format is newer than this program supports. Nothing was read or written."""
+    """The stored format is newer than the formats that this program supports. Nothing was read or written."""
 
     code = "unsupported"
 
@@ -207,21 +211,21 @@ class LimitExceeded(StratalogError):
 class QuotaExceeded(StratalogError):
     """With this write the organisation would exceed a quota. Nothing was written; reads and deletes still work.
 
-    ``quota``, ``limit``, ``value`` (the total with this write) and ``scope`` are in the details. Deletes make room only
-    after the next measurement of the organisation.
+    ``quota``, ``limit``, ``value`` (the total with this write) and ``scope`` are in the details. A delete makes room
+    once the organisation's usage is measured again.
     """
 
     code = "quota-exceeded"
 
 
 class Unavailable(StratalogError):
-    """The backend could not take the request. Nothing was written; try again later."""
+    """The backend could not execute the request. Nothing was written; try again later."""
 
     code = "unavailable"
 
 
 class QueueFull(Unavailable):
-    """Too many messages of one group wait in the queue. Nothing was queued; try again after ``seconds``."""
+    """The queue has too many messages of one group. Nothing was queued. Try again after ``seconds``."""
 
     code = "queue-full"
 
@@ -233,7 +237,7 @@ class StorageFull(Unavailable):
 
 
 class OutcomeUnknown(StratalogError):
-    """The answer to a write was lost. The write may have happened: read back by write id before trying again."""
+    """The answer to a write was lost, so the write may be stored. Look for its write id before trying again."""
 
     code = "outcome-unknown"
 
@@ -277,7 +281,7 @@ BY_CODE: Mapping[str, type[StratalogError]] = {
         VersionForgotten,
     )
 }
-"""The kinds that a server sends to its clients, by their names on the wire."""
+"""The errors that a server sends to its clients, by their codes."""
 
 
 def _short(value: object) -> str:

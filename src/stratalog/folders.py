@@ -1,4 +1,4 @@
-"""Folders: creation, sync, and removal if empty. Errors of the file system become StorageFull or Unavailable."""
+"""Creates folders, syncs folders, and removes empty folders. `file_errors` converts errors of the file system."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class DurableFolders:
         sync_path(folder, self._sync_descriptor)
 
     def sync_up(self, folder: str) -> None:
-        """Make the names in ``folder``, its own name, and the names of the folders above it durable.
+        """Make durable the names in ``folder``, the name of ``folder``, and the names of the folders above it.
 
         The caller has just put a file into ``folder``. Raises FileNotFoundError if another process removed that file
         and then the folder.
@@ -84,10 +84,10 @@ def remove_empty(folder: str, root: str) -> None:
 
 
 def make_shared_folder(folder: str) -> None:
-    """Make ``folder`` and the missing folders above it while other processes may remove empty folders. Syncs nothing.
+    """Make ``folder`` and the missing folders above it, without a sync. Raises OSError.
 
-    A single `os.makedirs` can fail because another process removes this folder or a folder above it at the same moment.
-    So the call is retried. Raises OSError.
+    Other processes may remove empty folders meanwhile. So `os.makedirs` can fail because another process removes this
+    folder or a folder above it. The function then calls `os.makedirs` again.
     """
     for _ in range(MAKE_TRIES_MAX):
         try:
@@ -103,8 +103,8 @@ def make_shared_folder(folder: str) -> None:
 def make_folder(folder: str | Path, *, sync: Sync | None = None) -> None:
     """Make ``folder`` and the missing folders above it, durably. The folder may exist.
 
-    Every process makes a folder only inside a folder whose name that process has synced. So if a folder exists, the
-    names of all folders above it are durable; only its own name may be unsynced. Raises Unavailable, StorageFull.
+    Every process makes a folder only inside a folder whose name the process has synced. So if a folder exists, the
+    names of all folders above it are durable, and only its own name may be unsynced. Raises Unavailable, StorageFull.
     """
     with file_errors():
         _make_folder(os.path.abspath(folder), sync or sync_descriptor)
@@ -133,7 +133,7 @@ def sync_path(path: str, sync: Sync | None = None) -> None:
 
 @contextmanager
 def file_errors() -> Iterator[None]:
-    """Turn an OSError of the block into StorageFull or Unavailable. Both mean that nothing was written."""
+    """Convert an OSError of the block into StorageFull or Unavailable. Both errors mean that nothing was written."""
     try:
         yield
     except OSError as exc:
@@ -163,10 +163,10 @@ def _is_marked(descriptor: int) -> bool:
 
 
 def _mark(descriptor: int) -> None:
-    """Mark a folder by its descriptor. By now the path may lead to another folder, which no process has synced.
+    """Mark the folder of a descriptor. The path may name a newer folder by now, which no process has synced.
 
-    Raises FileNotFoundError if the folder was removed. If the mark cannot be made, for example on a full disk, the next
-    put syncs again.
+    Raises FileNotFoundError if the folder was removed. Another error, for example of a full disk, is ignored: without a
+    mark the next put syncs again.
     """
     try:
         os.close(os.open(DURABLE, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o666, dir_fd=descriptor))
@@ -178,4 +178,4 @@ def _mark(descriptor: int) -> None:
 
 def _raise_ours(exc: OSError) -> NoReturn:
     kind: type[StratalogError] = StorageFull if exc.errno in NO_ROOM else Unavailable
-    raise kind("the file system refused", reason=exc.strerror, path=exc.filename) from exc
+    raise kind("the file system refused the operation", reason=exc.strerror, path=exc.filename) from exc

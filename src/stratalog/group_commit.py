@@ -1,4 +1,4 @@
-"""Group commit: threads of one process that want to commit at once, and the leader that commits for all of them."""
+"""Group commit: if threads of one process want to commit at once, one thread, the leader, commits for all of them."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ class Latch(Protocol):
 
 
 class Waiter(Protocol):
-    """A request to commit. Both attributes are None until the request waits.
+    """A request to commit. ``latch`` is None until the request waits in the queue.
 
-    A leader sets ``is_leader`` when it releases the latch: True to promote the waiter, False after it has answered the
-    waiter.
+    ``is_leader`` is None until a leader releases the latch. True means that the leader has promoted the waiter. False
+    means that the leader has answered the waiter.
     """
 
     latch: Latch | None
@@ -35,7 +35,7 @@ class Waiter(Protocol):
 
 
 class Pending(Waiter, Protocol):
-    """A waiter for `GroupCommit.commit`. Until it is ``settled``, any leader may commit it."""
+    """A waiter for `GroupCommit.commit`. Any leader may commit the waiter's request until ``settled`` is True."""
 
     @property
     def settled(self) -> bool: ...
@@ -56,14 +56,15 @@ _SENT = _Open.SENT
 
 
 class PendingCommit(Generic[Answer]):
-    """A request to commit. It waits, then a leader sends it, then that leader settles it.
+    """A request to commit. The request waits, then a leader sends the request, then the same leader settles it.
 
     Each step is one assignment, so an interrupt finds the request in exactly one state. An interrupted leader leaves
-    waiting requests to the next leader. A sent request is never committed again: its outcome is unknown until it is
-    settled.
+    waiting requests to the next leader. The outcome of a sent request is unknown until the request is settled. So no
+    leader commits a sent request again, unless its leader withdraws it.
     """
 
-    # Class attributes need not be set on each instance. Most threads commit their own request and never use these two.
+    # These defaults are class attributes, which a new instance need not set. Most threads commit their own request, and
+    # never use `latch` and `is_leader`.
     latch: Latch | None = None
     is_leader: bool | None = None
 
@@ -72,11 +73,11 @@ class PendingCommit(Generic[Answer]):
 
     @property
     def settled(self) -> bool:
-        """Whether no leader may commit the request any more: a leader has sent or answered it."""
+        """Whether a leader has sent or answered the request. Then no other leader may commit the request."""
         return self._outcome is not _WAITING
 
     def send(self) -> None:
-        """Mark the request sent. The leader calls this before its commit: from now on the request may be written."""
+        """Mark the request sent. The leader calls this before its commit. From then on the request may be written."""
         self._outcome = _SENT
 
     def withdraw(self) -> None:
@@ -84,7 +85,7 @@ class PendingCommit(Generic[Answer]):
         self._outcome = _WAITING
 
     def settle(self, outcome: Answer | Exception) -> None:
-        """Settle the request with its answer or with its own exception. The leader calls this."""
+        """Settle the request with its answer, or with an exception that no other request has. The leader calls this."""
         self._outcome = outcome
 
     def answer(self) -> Answer:
@@ -107,32 +108,32 @@ def closed_latch() -> Latch:
 class GroupCommit(Generic[W]):
     """Serialises commits. The leader commits for every queued waiter, then promotes a waiter that arrived meanwhile.
 
-    The leader promotes a waiter instead of freeing the leadership for the fastest thread. The fastest thread would be
-    the leader itself, and would find no queued waiters.
+    If a leader only freed the leadership, the fastest thread would take it. The fastest thread is usually the previous
+    leader itself, and its queue would be empty. So the leader promotes a waiter.
 
-    A waiter joins the queue and then tries once more for the leadership. A leader frees the leadership and then checks
-    the queue once more. If the waiter joins first, the leader sees it in the queue; otherwise the waiter gets the
-    leadership. So no waiter is left without a leader.
+    A waiter joins the queue and then tries once more to become the leader. A leader frees the leadership and then
+    checks the queue once more. If the waiter joins first, the leader finds the waiter in the queue. Otherwise the
+    waiter gets the leadership. So no waiter is left without a leader.
     """
 
     def __init__(self, new_latch: Callable[[], Latch] = closed_latch) -> None:
         self._leadership = threading.Lock()
         close_in_child(self, "_leadership")
         self.waiting: deque[W] = deque()
-        """The waiters, in order. Only this class changes it; a leader reads whether it is empty."""
+        """The queue of waiters. Only this class changes the queue. A leader reads whether the queue is empty."""
 
         self._new_latch = new_latch
         self._wanted = 0
         self._enough = threading.Event()
 
     def commit(self: GroupCommit[P], pending: P, serve: Callable[[list[P]], None]) -> None:
-        """Commit ``pending``, in this thread or in another leader's thread. The caller then takes the answer.
+        """Commit ``pending``, in this thread or in another leader's thread. ``pending`` then has the outcome.
 
         The leader calls ``serve`` with a batch that contains only the leader's own request. ``serve`` adds other
         requests by `take`, and settles the batch. The next leader commits the requests that ``serve`` left unsettled,
         for example after an interrupt.
         """
-        if not (self._leadership.acquire(False) or self._wait(pending)):  # `enter`, without the call
+        if not (self._leadership.acquire(False) or self._wait(pending)):  # the code of `enter`: a call would cost time
             return
         batch = [pending]
         try:
@@ -145,7 +146,7 @@ class GroupCommit(Generic[W]):
                 self.leave(others, again=[other for other in others if not other.settled])
 
     def enter(self, waiter: W) -> bool:
-        """Return whether the caller is the leader, and must `leave`. False: a leader has answered the waiter."""
+        """Return True if the caller is the leader and must call `leave`; False if a leader has answered the waiter."""
         return self._leadership.acquire(False) or self._wait(waiter)
 
     def await_others(self, count: int, seconds: float) -> None:
@@ -157,7 +158,7 @@ class GroupCommit(Generic[W]):
         self._wanted = 0
 
     def take(self, batch: list[W]) -> bool:
-        """As the leader, move the next waiter to the end of ``batch``, to be answered. False: the queue is empty."""
+        """As the leader, move the next waiter to the end of ``batch``. Return False if the queue is empty."""
         if not self.waiting:
             return False
         try:
@@ -168,15 +169,15 @@ class GroupCommit(Generic[W]):
         return True
 
     def next(self) -> W | None:
-        """As the leader, take the next waiter, to be answered and passed to `leave`. None: the queue is empty."""
+        """As the leader, take the next waiter, to be answered and passed to `leave`; None if the queue is empty."""
         taken: list[W] = []
         return taken[0] if self.take(taken) else None
 
     def leave(self, served: Iterable[W] = (), again: Sequence[W] = ()) -> None:
         """Release the taken waiters ``served``. Then promote a waiter, or free the leadership.
 
-        ``again`` are the waiters of ``served`` that have no answer, because the leader was interrupted. They return to
-        the front of the queue, in their order.
+        ``again`` are the waiters of ``served`` that have no answer, because the leader was interrupted. These waiters
+        return to the front of the queue, in their order.
         """
         if again:
             self.waiting.extendleft(reversed(again))
@@ -213,7 +214,7 @@ class GroupCommit(Generic[W]):
         return waiter.is_leader is True
 
     def _abandon(self, waiter: W, latch: Latch) -> None:
-        """Clean up after an interrupted caller. Its waiter must not stay in the queue, or keep the leadership."""
+        """Clean up after an interrupted caller. The caller's waiter must not stay in the queue or stay the leader."""
         with suppress(ValueError):
             self.waiting.remove(waiter)
             return

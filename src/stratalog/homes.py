@@ -1,7 +1,7 @@
 """Opens the ports behind a store's URL. No other module of the library opens the backends of a store.
 
-Each home's modules are imported when a store there is opened. Some of them need an extra, and a function on AWS Lambda
-starts faster without the others.
+A function imports the modules of a backend when it opens the backend. Some modules need an optional dependency. A
+function on AWS Lambda starts faster without the modules of other backends.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ BLOBS_FOLDER = "blobs"
 
 
 def make_store(url: str | Path, *, clock: Clock | None = None) -> list[str]:
-    """Create the missing resources of the store at ``url`` and return their names. Raises like `open_ports`."""
+    """Create the missing resources of the store at ``url`` and return their names. Raises as `open_ports` does."""
     clock, text = clock or SystemClock(), str(url)
     if _scheme(text) in ("aws", "postgresql"):
         hosted = _aws(text, clock, None) if _scheme(text) == "aws" else _postgres(text, clock)
@@ -48,9 +48,10 @@ def make_store(url: str | Path, *, clock: Clock | None = None) -> list[str]:
 
 
 def open_blobs(url: str | Path, *, create: bool = True, clock: Clock | None = None) -> Blobs:
-    """Open blobs alone, without an index: a folder, or ``s3://BUCKET/PREFIX``. A bucket must exist.
+    """Open blobs without an index. ``url`` is a folder or ``s3://BUCKET/PREFIX``. A bucket must exist.
 
-    Raises Invalid for a URL that no backend supports, and for a missing folder unless ``create``; Unavailable.
+    Raises Invalid for a URL that no backend supports. Raises Invalid for a missing folder if ``create`` is False.
+    Raises Unavailable.
     """
     clock, text = clock or SystemClock(), str(url)
     if text.startswith("s3://"):
@@ -101,7 +102,7 @@ def open_ports(url: str, create: bool, clock: Clock, meter: Meter | None) -> Por
 
 
 def _scheme(url: str) -> str:
-    """Return the kind of store that a URL names: memory, aws or postgresql; empty for a folder. Raises Invalid."""
+    """Return the kind of store that a URL names: memory, aws or postgresql; ``""`` for a folder. Raises Invalid."""
     if url == "memory:":
         return "memory"
     scheme = url.partition("://")[0].lower() if "://" in url else ""
@@ -133,7 +134,7 @@ def _folder_ports(folder: Path, create: bool, clock: Clock, meter: Meter | None)
         raise Invalid("the folder has no store; create it with `stratalog init`", store=folder)
     make_folder(folder)
     database = SqliteDatabase(folder / INDEX_FILE, clock)
-    # Make the folder of the blobs last: this also makes the names of the other files in the store's folder durable.
+    # Make the folder of the blobs last. The sync of its name also makes the names of the other files durable.
     blobs = database.blobs(FileBlobs(folder / BLOBS_FOLDER, clock))
     return _local_ports(database.index, blobs, database.queue, meter)
 
@@ -157,7 +158,7 @@ def _aws_ports(url: str, create: bool, clock: Clock, meter: Meter | None) -> Por
 
 
 def _aws(url: str, clock: Clock, meter: Meter | None) -> AwsStore:
-    """Open the store on AWS. Raises Invalid if its libraries are missing."""
+    """Open the store on AWS. Raises Invalid if the libraries for AWS are missing."""
     try:
         from stratalog.backends.aws_store import AwsStore, parse_address
 
@@ -183,7 +184,7 @@ def _postgres_ports(url: str, create: bool, clock: Clock, meter: Meter | None) -
 
 
 def _postgres(url: str, clock: Clock) -> PostgresStore:
-    """Open the store in PostgreSQL. Raises Invalid if its library is missing."""
+    """Open the store in PostgreSQL. Raises Invalid if the library for PostgreSQL is missing."""
     try:
         from stratalog.backends.postgres import PostgresStore
     except ModuleNotFoundError as exc:

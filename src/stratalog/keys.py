@@ -1,11 +1,13 @@
-"""The keys of everything stored: index partitions and sorts, and blob keys. `formats/keys.md` lists them all.
+"""The keys of all stored data: index partitions and sorts, and blob keys. `formats/keys.md` lists all keys.
 
-Ids are escaped, so that distinct ids never share a key, and each key leads back to its id. ASCII letters and digits,
-``.``, ``_``, ``-`` and the characters from U+00A0 on, except U+FFFE and U+FFFF, are not changed. Each byte of any other
-character is written as ``%XX``. A leading ``.`` is escaped too, so that no id is a relative path.
+Ids are escaped, so that distinct ids never share a key, and `unescape` can return the id in a key. ASCII letters and
+digits, ``.``, ``_``, ``-`` and the characters from U+00A0 on, except U+FFFE and U+FFFF, are not changed. Each byte of
+any other character is written as ``%XX``. A leading ``.`` is escaped too, so that no id is a relative path.
 
-There are two exceptions. A record's id may be longer than a component of a path: see `record_key`. If an id alone
-identifies an item in a list, the item's sort is the id itself: see `id_sort`.
+The rule has two exceptions. A record's id may be longer than a component of a path: see `record_key`. In a list whose
+items are identified by an id alone, the sort of an item is the id itself, not escaped: see `id_sort`.
+
+The docstring of a function `…_partition` names the items of the partition. “Under X” means that X is the item's sort.
 """
 
 from __future__ import annotations
@@ -60,8 +62,8 @@ __all__ = [
 ]
 
 ESCAPED_REMEMBERED = 4096
-# The key of an id that is too long consists of the id's first `HEAD_BYTES` bytes, which people can recognise, and the
-# id's digest.
+# The key of an id that is too long consists of the beginning of the escaped id, which people can recognise, and the
+# digest of the id. The beginning has at most `HEAD_BYTES` bytes.
 HEAD_BYTES = 63
 
 RecordKey = NewType("RecordKey", str)
@@ -86,7 +88,7 @@ def unescape(escaped: str) -> str:
 
 
 def id_sort(id: str, what: str = "id") -> str:
-    """Return the sort of an item that ``id`` alone identifies: the id itself, so the items are in UTF-8 order of id.
+    """Return ``id`` as the sort of an item that the id alone identifies. So a list of items is in UTF-8 order of ids.
 
     Raises Invalid for an empty id or a lone surrogate, LimitExceeded.
     """
@@ -100,8 +102,8 @@ def id_sort(id: str, what: str = "id") -> str:
 def record_key(record: str) -> RecordKey:
     """Return a record's id as one component of its keys: escaped, or if too long, its beginning and its digest.
 
-    ``~`` is always escaped in an id, so no short id has the key of a long id. A digest does not lead back to the id,
-    but the directory lists the id. Raises like `id_sort`.
+    ``~`` is always escaped in an id, so no short id has the key of a long id. No function can compute the id from a
+    digest, but the directory lists the id. Raises like `id_sort`.
     """
     escaped = _escape(id_sort(record, "record id"), "record id")
     if _bytes_of(escaped) <= ID_ESCAPED_BYTES_MAX:
@@ -173,7 +175,7 @@ def record_owner(organisation: str, record: RecordKey) -> str:
 
 
 def uploads_partition(organisation: str) -> str:
-    """The uploads of records' bodies in progress, each under the record's key, ``/`` and a random id."""
+    """The unfinished uploads of record bodies, each under the record's key, ``/`` and a random id."""
     return f"{escape(organisation, 'organisation')}/!uploads"
 
 
@@ -203,7 +205,7 @@ def deleted_partition(organisation: str) -> str:
 
 
 def collecting_partition(organisation: str) -> str:
-    """The progress of collections of an organisation's blobs, each under its owner or organisation."""
+    """The progress of each collection of garbage blobs, under the owner of the blobs or under the organisation."""
     return f"{escape(organisation, 'organisation')}/!collecting"
 
 
@@ -213,12 +215,12 @@ def usage_partition(organisation: str) -> str:
 
 
 def queued_owner(organisation: str, log: str, incarnation: str, token: str) -> str:
-    """The owner of the blobs of one queued push that is too large for a message. Collectors of documents ignore it."""
+    """The owner of the blobs of one queued push that is too large for a message. Collections of documents skip it."""
     return f"{escape(organisation, 'organisation')}/queue/{escape(log)}@{incarnation}/{token}"
 
 
 def listeners_partition(organisation: str, log: str) -> str:
-    """The live connections that a gateway holds for a log, each under its id."""
+    """The live connections of a gateway that listen to a log, each under its id."""
     return f"!live/{name_partition(organisation, log)}"
 
 
@@ -229,9 +231,10 @@ def connection_partition(connection: str) -> str:
 
 @lru_cache(ESCAPED_REMEMBERED)
 def turn_partition(partition: str) -> str | None:
-    """Return the key by which the writers of ``partition`` take turns; None for a partition of other items.
+    """Return the key by which the writers of ``partition`` take turns.
 
-    For entries the key is the log's prefix, so all segments share one turn. For versions it is the record's partition.
+    For the entries of a log, the key is the log's prefix, so all segments share one turn. For the versions of a record,
+    the key is the record's partition. For all other items the result is None.
     """
     if _ENTRIES.fullmatch(partition):
         return partition[: partition.rindex("/")]
@@ -239,7 +242,10 @@ def turn_partition(partition: str) -> str | None:
 
 
 def waiting_partition(turn: str) -> str:
-    """The partition of the waiting mark of a log or record, by its `turn_partition`. The sort is `MARK_SORT`."""
+    """The partition of the mark of a writer that waits for its turn, for the key ``turn`` of `turn_partition`.
+
+    The sort of the mark is `MARK_SORT`.
+    """
     return f"{turn}/waiting"
 
 
@@ -252,9 +258,10 @@ COPY_PARTITION = "!copy"
 MAINTENANCE_PARTITION = "!maintenance"
 
 
-# Above ASCII the pattern matches control characters, U+FFFE and U+FFFF. S3 responds in XML, which cannot contain the
-# last two. The pattern also matches lone surrogates, which then fail to encode.
-# Listing the unsafe characters takes a tenth of the time: Python compiles a set of large ranges in 4 ms.
+# Above ASCII the pattern matches control characters, U+FFFE and U+FFFF. S3 responds in XML, which cannot contain U+FFFE
+# and U+FFFF. The pattern also matches lone surrogates, which then fail to encode.
+# A pattern of the safe characters would contain large ranges. Python needs 4 ms to compile large ranges, and a tenth of
+# that time to compile this pattern.
 _UNSAFE = re.compile("[\0-,/:-@\\[-^`{-\x9f\ud800-\udfff\ufffe\uffff]")
 _ENTRIES = re.compile("[^/]+/[^/]+@[^/]+/[0-9]+")
 _VERSIONS = re.compile("[^/]+/!record/[^/]+")
@@ -284,4 +291,4 @@ def _bytes_of(text: str) -> int:
 
 
 _remembered = lru_cache(ESCAPED_REMEMBERED)(_escaped)
-"""Cached, since an id is escaped for each key that contains it: about four times in a put of a record."""
+"""`_escaped` with a cache. Each key that contains an id escapes the id, and a put of a record uses about four keys."""

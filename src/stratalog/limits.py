@@ -1,14 +1,15 @@
-"""Every limit, with its unit in its name. The code that receives an input enforces its limit, by a typed error."""
+"""Every limit. The name of a limit contains its unit. The code that receives an input enforces the input's limits."""
 
 from __future__ import annotations
 
-# Numbers. JSON readers in JavaScript hold integers exactly up to 2^53 - 1, so versions have the same limit.
+# Numbers. JavaScript represents integers exactly up to 2^53 - 1, so versions have the same limit.
 INTEGER_MAX = 2**53 - 1
 VERSION_MAX = INTEGER_MAX
 VERSION_DIGITS = 16
 
 # Names. An id is one component of a blob key and of a file path. Linux limits a component to 255 bytes. A record's id
-# may be longer. In the directory it is the sort of an item. Other keys contain its beginning and its digest.
+# may be longer. The directory stores the whole id as the sort of an item. Other keys contain the beginning of the id,
+# and the digest of the id.
 ID_ESCAPED_BYTES_MAX = 200
 RECORD_ID_BYTES_MAX = 1000
 KEY_BYTES_MAX = 512
@@ -19,18 +20,19 @@ WRITE_ID_BYTES_MAX = 64
 CLIENT_ID_BYTES_MAX = 128
 MUTATOR_NAME_BYTES_MAX = 128
 
-# Values.
+# Values: the limits of JSON values, fields, patches and metadata.
 JSON_DEPTH_MAX = 64
 VALUE_BYTES_MAX = 64 * 1024 * 1024
 VALUE_INLINE_BYTES_MAX = 1024
 DOCUMENT_FIELDS_BYTES_MAX = 4096
-# The size of a mutation's keys and values in its entry. Each key counts `PATCH_ROW_BYTES` more for the other fields of
-# its row.
+# The size of all keys and values that one mutation writes to its entry. Each key counts `PATCH_ROW_BYTES` more, for the
+# other fields of its row.
 PATCH_BYTES_MAX = 56 * 1024 * 1024
 PATCH_ROW_BYTES = 24
 METADATA_BYTES_MAX = 1024
 
-# Index: DynamoDB's own limits. Every backend enforces them, so a program that runs on one backend runs on all backends.
+# Index. These are DynamoDB's limits. Every backend enforces these limits, so a program that runs on one backend runs on
+# all backends.
 ITEM_BYTES_MAX = 400 * 1024
 COMMIT_WRITES_MAX = 100
 COMMIT_BYTES_MAX = 4 * 1024 * 1024
@@ -62,82 +64,85 @@ MESSAGE_BYTES_MAX = 760 * 1024
 RECEIVE_MESSAGES_MAX = 10
 VISIBILITY_SECONDS_MAX = 12 * 3600
 
-# Log.
+# Log: the limits of one entry, and of forks of forks.
 ENTRY_EVENTS_MAX = 10_000
 ENTRY_BYTES_MAX = 64 * 1024 * 1024
 FORK_DEPTH_MAX = 32
 
-# Records.
+# Records: the limits of one record, its marks and its upload.
 RECORD_BYTES_MAX = 64 * 1024 * 1024 * 1024
 RECORD_MARKS_MAX = 32
 RECORD_UPLOAD_SECONDS_MAX = 24 * 3600
 REASON_BYTES_MAX = 1024
 POINTER_BYTES_MAX = 2048
 
-# Documents of a store whose state is held in memory; the least recently used are dropped first.
+# A store keeps the states of this many documents in memory. It drops the least recently used document first.
 DOCUMENTS_HELD_MAX = 1000
 
-# Decoded chunks held in memory for all documents of a store; the least recently used are dropped first.
+# A store caches decoded chunks of this size for all its documents. It drops the least recently used chunk first.
 CHUNK_CACHE_BYTES_MAX = 64 * 1024 * 1024
-# Snapshots that a store takes in the background at the same time. Beyond this number a document's snapshot waits for a
-# later commit.
+# A store takes at most this many snapshots in the background at the same time. Beyond this number a document takes its
+# snapshot at a later commit.
 BACKGROUND_OFFERS_MAX = 4
-# Clients that one entry forgets.
+# One collection entry of a document forgets at most this many clients.
 CLIENTS_COLLECTED_PER_ENTRY_MAX = 1000
 
-# Sync.
+# Sync. A server applies a push in batches of at most this many mutations.
 MUTATIONS_PER_BATCH_MAX = 1000
-# A pull reports the rejections of this many versions. Clients rely on the number, so it is part of the protocol.
+# A pull reports the rejections of this many versions. Clients rely on this number, so it is part of the protocol.
 REJECTIONS_SHOWN_VERSIONS = 1000
 MUTATIONS_PER_PUSH_MAX = 20_000
-# A cookie holds the last mutation numbers of this many clients of its group: the most recently reported clients.
+# A cookie contains the last mutation numbers of this many clients of its group: the most recently reported clients.
 COOKIE_CLIENTS_MAX = 200
-# A cookie whose order is further ahead of the time than this does not raise the orders of other clients.
+# A cookie's order is based on the time. If the order is further in the future than this limit, the server does not
+# raise the orders of other clients' cookies above it.
 COOKIE_ORDER_AHEAD_SECONDS_MAX = 86_400
 PENDING_MUTATIONS_MAX = 10_000
 
-# The queue path. After this many receives of a message the queue moves it to the dead letters.
+# The queue path. After this many receives of a message the queue moves the message to the dead letters.
 QUEUE_RECEIVES_MAX = 10
 QUEUED_PUSHES_MAX = 1000
 QUEUED_BYTES_MAX = 64 * 1024 * 1024
 WORKER_MESSAGES_MAX = 1000
 # A process counts the queued pushes of this many documents. It counts a push for at most `QUEUED_PUSH_SECONDS_MAX`,
-# even if it misses the push's settlement.
+# since it may not learn that the push was applied.
 QUEUED_DOCUMENTS_REMEMBERED_MAX = 10_000
 QUEUED_PUSH_SECONDS_MAX = 900
-# A mutation that failed this often when run alone is rejected. The stored reason of a failure has at most
+# The worker rejects a mutation that has failed this often when it ran alone. The stored reason of a failure has at most
 # `FAILURE_REASON_CHARACTERS_MAX` characters.
 MUTATION_TRIES_MAX = 2
 FAILURE_REASON_CHARACTERS_MAX = 300
 
-# The observation rule: a writer may rely on a read for this long, counted from the sending of the read to the answer of
-# the commit. Data that is marked for freeing is freed only after this time plus the grace.
+# The observation rule: a writer may rely on a read for this long. The time starts before the writer sends the read, and
+# ends with the answer to the commit. Data that is marked for freeing is freed only after this time plus the grace.
 OBSERVATION_SECONDS_MAX = 300
 GRACE_SECONDS = 300
 
 # A process waits this long for its turn at a shared file. Then it works without a turn, since a stopped process may
-# hold the turn.
+# have the turn.
 TURN_WAIT_MS_MAX = 200
 
 # A put or a delete waits at most this long while another process renews or deletes the same blob's file. A stopped
 # process may hold the file's lock.
 FILE_LOCK_WAIT_MS_MAX = 10_000
 
-# Collection: the blobs of an owner that are examined in one step, and the chunks that are remembered as already walked.
+# Collection. One step examines at most this many blobs of an owner. A collection remembers at most this many chunks as
+# visited.
 COLLECT_CANDIDATES_MAX = 200_000
 COLLECT_CHUNKS_SEEN_MAX = 1_000_000
-# A queue keeps a message for at most two weeks, and a dead letter for as long again.
+# A queue keeps a message for at most two weeks, and then a dead letter for at most two more weeks.
 QUEUED_SECONDS_MAX = 30 * 86_400
-# A client must be idle for at least this long before it is forgotten, since its messages may still wait.
+# A client must be idle for at least this long before it is forgotten, since the queue may still contain its messages.
 CLIENT_IDLE_DAYS_MIN = 30
 # Blobs stay this long if the index has no item of their owner. A copy of the owner may be in progress.
 UNKNOWN_OWNER_SECONDS_MAX = 7 * 86_400
 
-# The scrub of a maintenance pass reads at least this many bytes, if the round has that many bytes left and the time
-# allows.
+# The scrub of a maintenance pass reads at least this many bytes, unless the scrub's round ends earlier or the pass has
+# no time left.
 SCRUB_PASS_BYTES_MIN = 256 * 1024 * 1024
-# A complete round of the scrub counts as proof for this long. Before history is forgotten, the blobs that the new base
-# needs are checked. This check only looks up the blobs that a valid round has read, and reads the other blobs.
+# A complete round of the scrub proves for this long that its blobs are intact. Before retention forgets history, it
+# checks the blobs that the new base needs. If the last round has read a blob, retention only looks up whether the blob
+# is stored. It reads all other blobs.
 SCRUB_PROOF_SECONDS_MAX = 30 * 86_400
 # The largest assumed difference between a process's clock and the clock of the storage that dates blobs.
 SCRUB_CLOCKS_SECONDS_MAX = 86_400
@@ -147,19 +152,19 @@ REQUEST_BYTES_MAX = 16 * 1024 * 1024
 REQUEST_COMPRESSED_BYTES_MAX = 4 * 1024 * 1024
 REQUEST_RECORD_BYTES_MAX = 1024 * 1024 * 1024
 # At the peak of its commit a pushed text exists seven times in memory: once as the body that arrived, and
-# `REQUEST_COPIES` times more. So while a body is decoded and applied, it counts as `REQUEST_COPIES` times its size, or
-# as the size of its decoded values if that is more, but at most as `REQUEST_DECODED_BYTES_MAX`.
+# `REQUEST_COPIES` times more. So a body that is decoded and applied counts as `REQUEST_COPIES` times its size. If its
+# decoded values are larger, their size counts instead. A body counts as `REQUEST_DECODED_BYTES_MAX` at most.
 REQUEST_COPIES = 6
 REQUEST_DECODED_BYTES_MAX = REQUEST_COPIES * REQUEST_BYTES_MAX
-# A push is decoded and applied in parts of this size, or of one mutation each.
+# A server decodes and applies a push in parts of at most this decoded size. A larger mutation is a part of its own.
 PUSH_PART_DECODED_BYTES = 32 * 1024 * 1024
-# The gzip members or zstd frames of a compressed body.
+# A compressed body has at most this many gzip members or zstd frames.
 PACKED_PARTS_MAX = 1000
 # The largest distance over which a zstd frame may refer back. Decompression needs this much memory.
 PACKED_WINDOW_BYTES_MAX = 8 * 1024 * 1024
-# The memory of all bodies at the same time: `BODY_…` on arrival, `DECODED_…` while they are decoded and applied.
-# `DECODED_BYTES_IN_FLIGHT_MAX` is the size of the largest body plus some room for small bodies, which never wait for a
-# large body. Other bodies wait up to `DECODED_WAIT_SECONDS_MAX`.
+# The memory of all bodies at the same time. `BODY_…` limits the bodies on arrival, and `DECODED_…` the bodies that are
+# decoded and applied. `DECODED_BYTES_IN_FLIGHT_MAX` is the size of the largest body plus some room for small bodies,
+# which never wait for a large body. Other bodies wait up to `DECODED_WAIT_SECONDS_MAX`.
 BODY_BYTES_IN_FLIGHT_MAX = 64 * 1024 * 1024
 BODY_BYTES_OF_PRINCIPAL_MAX = 24 * 1024 * 1024
 DECODED_BYTES_IN_FLIGHT_MAX = REQUEST_DECODED_BYTES_MAX + 8 * 1024 * 1024
@@ -167,24 +172,24 @@ DECODED_BYTES_OF_PRINCIPAL_MAX = REQUEST_DECODED_BYTES_MAX
 DECODED_BYTES_SMALL_MAX = 1024 * 1024
 DECODED_WAIT_SECONDS_MAX = 10
 DECODED_WAITS_OF_HOLDER_MAX = 4
-# The temporary files of record uploads in progress, and the memory of all responses.
+# The size of the temporary files of all unfinished record uploads, and the memory of all responses.
 FILE_BYTES_MAX = 8 * 1024 * 1024 * 1024
 FILE_BYTES_OF_PRINCIPAL_MAX = 2 * 1024 * 1024 * 1024
 ANSWER_BYTES_IN_FLIGHT_MAX = 96 * 1024 * 1024
 ANSWER_BYTES_OF_PRINCIPAL_MAX = 64 * 1024 * 1024
-# Smaller responses are not counted.
+# A response below this size does not count.
 ANSWER_BYTES_COUNTED_MIN = 64 * 1024
 REQUEST_DEPTH_MAX = JSON_DEPTH_MAX + 8
 REQUEST_SILENCE_SECONDS_MAX = 60
-# The times for which a server waits for a caller: for the head of a request, for its body (plus a second for each
-# `REQUEST_BODY_BYTES_PER_SECOND_MIN` bytes), and for the next request.
+# The times for which a server waits for a caller: for the head of a request, for the body, and for the next request.
+# The body has one more second for each `REQUEST_BODY_BYTES_PER_SECOND_MIN` bytes.
 REQUEST_HEAD_SECONDS_MAX = 10
 REQUEST_HEAD_BYTES_MAX = 16 * 1024
 REQUEST_BODY_SECONDS_MAX = 60
 REQUEST_BODY_BYTES_PER_SECOND_MIN = 64 * 1024
 CONNECTION_IDLE_SECONDS_MAX = 5
-# While unsent bytes of a response wait, its caller must read some of them within `ANSWER_SILENCE_SECONDS_MAX`, and
-# `ANSWER_BYTES_PER_SECOND_MIN` on average over a minute. The server sends the response in pieces of
+# While a response has unsent bytes, its caller must read some bytes within `ANSWER_SILENCE_SECONDS_MAX`. The caller
+# must also read `ANSWER_BYTES_PER_SECOND_MIN` on average over a minute. The server sends the response in pieces of
 # `ANSWER_PIECE_BYTES`.
 ANSWER_SILENCE_SECONDS_MAX = 20
 ANSWER_BYTES_PER_SECOND_MIN = 4096
@@ -196,11 +201,11 @@ BODY_THREADS_MAX = 4
 # The operating system may buffer this many unsent bytes of a response.
 ANSWER_UNSENT_BYTES_MAX = 128 * 1024
 PAGE_ITEMS_MAX = 1000
-# At most this many organisations with a document of one name are examined. Each needs a call of the application's
-# rules.
+# A request for the organisations with a document of one name examines at most this many organisations. The server calls
+# the application's access rules for each organisation.
 NAME_HOLDERS_MAX = 1000
 PAGE_STATES_MAX = 50
-# A server streams a pull with more bytes of values than this, while it still reads the rest.
+# If the values of a pull have more bytes than this, the server starts its response before it has read all values.
 PULL_START_BYTES_MAX = 256 * 1024
 # A row is large if a response must read more bytes than this for it. At most `LARGE_ROWS_MAX` large rows are decoded
 # and encoded at a time.
@@ -212,8 +217,8 @@ SNAPSHOT_BODY_BYTES_MAX = 256 * 1024
 CONNECTIONS_MAX = 10_000
 # File descriptors that are reserved for the store's files, for engines and for other services.
 DESCRIPTORS_RESERVED = 256
-# The limits of one turn of the event loop: the connections that it accepts, sets up and drops, and the ready sockets
-# that it serves of one principal and of all addresses together.
+# The limits of one turn of the event loop. A turn accepts, sets up and drops at most this many connections. It serves
+# at most this many ready sockets of one principal, and of all addresses together.
 ACCEPTS_PER_TURN_MAX = 64
 SETUPS_PER_TURN_MAX = 2
 DROPS_PER_TURN_MAX = 4
@@ -221,8 +226,8 @@ PRINCIPAL_SOCKETS_PER_TURN_MAX = 1
 ADDRESS_SOCKETS_PER_TURN_MAX = 2
 ACCEPT_RETRY_SECONDS = 1
 LOG_LINE_SECONDS_MIN = 1
-# The share of a process's connections, and of its live connections, that one holder may use. The shares apply only if
-# tokens are required.
+# The share of a process's connections that one principal, organisation or address may use, and the share of its live
+# connections. The shares apply only if tokens are required.
 PRINCIPAL_SHARE_MAX = 0.1
 ORGANISATION_SHARE_MAX = 0.5
 ADDRESS_SHARE_MAX = 0.25
@@ -235,9 +240,9 @@ POOL_CALLS_MAX = 1024
 CALL_WAIT_SECONDS_MAX = 20
 IDENTITY_THREADS_MAX = 16
 # While other principals call and the process is busy, the threads of one caller may compute for an equal share of the
-# time, but at least for `CALLER_COMPUTED_SHARE_MIN`. A caller may first exceed its share by a burst. Then the caller
-# pauses, at most for `CALLER_PAUSE_SECONDS_MAX`. The shared time is the time of one core, since the threads of a
-# process share an interpreter.
+# time. The share is at least `CALLER_COMPUTED_SHARE_MIN`. A caller may first exceed its share by a burst. Then the
+# caller pauses, at most for `CALLER_PAUSE_SECONDS_MAX`. The shared time is the time of one core, since the threads of
+# a process share an interpreter.
 CALLER_COMPUTED_SHARE_MIN = 0.125
 CALLER_COMPUTED_BURST_SECONDS = 0.5
 CALLER_PAUSE_SECONDS_MAX = 5
@@ -254,22 +259,22 @@ RATE_ORGANISATION_REQUESTS_PER_SECOND = 2000
 RATE_ORGANISATION_REQUESTS_BURST = 10_000
 RATE_HOLDERS_MAX = 10_000
 TOKEN_BYTES_MAX = 8192
-# The keys of an issuer of web tokens: the time for which they are cached, the shortest time between two fetches for
-# unknown keys, the longest time of a fetch, and the largest size of the issuer's response.
+# The keys of an issuer of web tokens. The limits are the time for which the keys are cached, the shortest time between
+# two fetches for unknown keys, the longest time of a fetch, and the largest size of the issuer's response.
 TOKEN_KEYS_SECONDS_MAX = 3600
 TOKEN_KEYS_REFETCH_SECONDS_MIN = 60
 TOKEN_KEYS_FETCH_SECONDS_MAX = 5
 TOKEN_KEYS_BYTES_MAX = 256 * 1024
-# Invalid tokens: the rate and the burst from one address, and the time that the refusal of each further token waits.
-# `TOKENS_REMEMBERED_MAX` valid tokens are cached by their digests.
+# Invalid tokens: the rate and the burst from one address, and the delay of the refusal of each further token. A server
+# caches `TOKENS_REMEMBERED_MAX` valid tokens by their digests.
 INVALID_TOKENS_PER_SECOND = 1
 INVALID_TOKENS_BURST = 50
 INVALID_TOKEN_WAIT_SECONDS = 1
 TOKENS_REMEMBERED_MAX = 10_000
-# The creations of one principal: documents, logs and forks.
+# The documents, logs and forks that one principal creates.
 CREATIONS_PER_SECOND = 5
 CREATIONS_BURST = 500
-# The record creations of one principal. A put of many counts each new record.
+# The records that one principal creates. A put of many records counts each new record.
 RECORD_CREATIONS_PER_SECOND = 20
 RECORD_CREATIONS_BURST = 10_000
 # The new clients of one principal. A client counts at its first mutation in a document.
@@ -283,14 +288,15 @@ USAGE_SLICE_SECONDS = 10
 USAGE_SLICES_MAX = 512
 USAGE_CLOCKS_SECONDS_MAX = 60
 USAGE_ORGANISATIONS_MAX = 10_000
-# The number of organisations whose usage is in the metrics: the organisations nearest to a quota.
+# The metrics show the usage of at most this many organisations: the organisations nearest to a quota.
 USAGE_LABELS_MAX = 100
 # A measurement that began longer ago than this and did not finish starts again.
 USAGE_PROGRESS_SECONDS_MAX = 86_400
 # The assumed stored size of a request besides its body, and of a new document, log or fork: items and their keys.
 REQUEST_STORED_BYTES = 512
 CREATION_STORED_BYTES = 1024
-# The lines that all callers together may add to the access log and the security log. One caller may add a tenth.
+# The lines that all callers together may add to the access log and the security log. One caller may add a tenth of
+# these lines.
 ACCESS_LINES_PER_SECOND = 2000
 SECURITY_LINES_PER_SECOND = 100
 LOG_LINES_WAITING_MAX = 10_000
@@ -304,7 +310,7 @@ LIVE_CLOSE_SECONDS_MAX = 10
 LIVE_HELLO_SECONDS_MAX = 10
 PRESENCE_BYTES_MAX = 1024
 PRESENCE_CONNECTIONS_MAX = 200
-# The connections of one principal whose presence is shown.
+# A document shows the presence of at most this many connections of one principal.
 PRESENCE_PER_PRINCIPAL_MAX = 20
 # The shortest time between two updates of a connection's presence. Listeners are notified after a pause that grows with
 # their number. The two rates limit the bytes of presence sent to all listeners of a document, and of a process.
@@ -328,8 +334,8 @@ PROCESS_RESTART_SECONDS_MAX = 30.0
 # function.
 FUNCTION_ANSWER_BYTES_MAX = (6 * 1024 * 1024 - 64 * 1024) // 4 * 3
 FUNCTION_UNPACKED_BYTES_MAX = 64 * 1024 * 1024
-# A connection at API Gateway is closed this long after its hello. The hello's token is checked once and not stored. So
-# the permission cannot be checked again, and the client must connect again.
+# A connection at API Gateway is closed this long after its first message. The token in this message is checked once and
+# not stored. So the permission cannot be checked again, and the client must connect again.
 GATEWAY_CONNECTION_SECONDS_MAX = 900
 # At most this many connections of a document show a presence state. One WebSocket message of API Gateway contains all
 # states, and may have 128 KB.

@@ -10,20 +10,20 @@ from stratalog.folders import file_errors, sync_path
 __all__ = ["create_file"]
 
 UNFINISHED = ".new"
-# SQLite applies the file NAME-wal to the database NAME, even if another database wrote the file. SQLite treats the
-# other suffixes in the same way.
+# SQLite applies the file NAME-wal to the database NAME, even if another database wrote the file. The same is true of a
+# file with one of the other suffixes.
 SUFFIXES = ("-journal", "-wal", "-shm")
 
 
 def create_file(path: str, create: Callable[[str], None]) -> None:
     """Create the file at ``path`` if it is missing or empty. Only one process at a time may call this for a path.
 
-    ``create`` writes a whole database to the temporary path that it is given. Then the file is renamed. A database that
-    is made under its final name can be lost. SQLite undoes the first transaction of a new file by truncating it. If the
+    ``create`` writes a whole database to a temporary path. Then this function renames the file. A database that is made
+    under its final name can be lost. SQLite undoes the first transaction of a new file by truncating the file. If the
     sync after the truncation fails, and then the power fails during the next try, the file may keep sectors of zeros.
-    Such a file is not a database.
+    A file with such sectors is not a database.
 
-    Raises the errors of ``create``, StorageFull, Unavailable: the next call creates the file.
+    Raises the errors of ``create``, StorageFull, Unavailable. After an error the next call creates the file.
     """
     path = os.path.realpath(path)
     if os.path.exists(path) and os.path.getsize(path):

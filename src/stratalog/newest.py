@@ -16,8 +16,8 @@ T = TypeVar("T")
 class Newest(Generic[T]):
     """The newest value that any thread has offered, or None.
 
-    ``rank`` orders values. ``join`` combines a newer and an older value into the value to hold; by default the newer
-    value is held. ``join`` runs under a lock, so it must not wait. After a value is dropped, older values are still
+    ``rank`` orders values. ``join`` combines a newer and an older value into the value to keep; by default the newer
+    value is kept. ``join`` runs under a lock, so it must not block. After a value is dropped, older values are still
     refused, so that a slow thread cannot bring back an outdated value.
     """
 
@@ -31,7 +31,7 @@ class Newest(Generic[T]):
         self._rank = rank
         self._join = join
         self.value = value
-        """The value held now; only this class changes it.
+        """The current value. Only this class changes it.
 
         A decision reads `value` once and passes the result on: a second read may return a newer value.
         """
@@ -39,13 +39,13 @@ class Newest(Generic[T]):
         self._bar = None if value is None else rank(value)
 
     def require(self) -> T:
-        """Return the value held now. The caller ensures that a value is held."""
+        """Return the current value. The caller ensures that the current value is not None."""
         value = self.value
-        assert value is not None, "no value was offered, or it was dropped"
+        assert value is not None, "no value was offered, or the value was dropped"
         return value
 
     def offer(self, value: T) -> T:
-        """Hold ``value``, unless a newer value is or was held. Return the held value; ``value`` if none is held."""
+        """Keep ``value``, unless a newer value was kept before. Return the current value; ``value`` if none is kept."""
         rank = self._rank(value)
         with self._lock:
             held = self.value
@@ -62,7 +62,7 @@ class Newest(Generic[T]):
             return newest
 
     def drop(self, value: T | None) -> None:
-        """Forget ``value``. If another value has replaced it, the other value stays."""
+        """Forget ``value``. If another value has replaced ``value``, the other value stays."""
         with self._lock:
             if self.value is value:
                 self.value = None

@@ -1,4 +1,4 @@
-"""Process forks: a handle belongs to the process that opened it. In a forked child its calls raise Closed.
+"""Process forks: a handle belongs to the process that opened it. In a forked child the calls of a handle raise Closed.
 
 A child has only the thread that forked. A lock that another thread held at the moment of the fork stays locked in the
 child for ever. The state that the lock protects may be half changed. So a child replaces the locks and ports of every
@@ -17,10 +17,10 @@ __all__ = ["Inherited", "close_in_child", "is_inherited"]
 
 
 class Inherited:
-    """Replaces a lock, a condition or a port of the parent in a forked child. Its use raises Closed."""
+    """Replaces a lock, a condition or a port of the parent in a forked child. Any other use of it raises Closed."""
 
     def release(self) -> None:
-        """Do nothing, for the thread that forked while it held the lock."""
+        """Do nothing. If a thread forked while it held the lock, the child may call `release`."""
 
     def close(self) -> None:
         """Do nothing: the resource is the parent's."""
@@ -39,15 +39,15 @@ _owners: WeakKeyDictionary[Any, tuple[str, ...]] = WeakKeyDictionary()
 
 
 def close_in_child(owner: object, *attributes: str) -> None:
-    """Replace these attributes of ``owner``, above all its locks, by `Inherited` in a forked child.
+    """In a forked child, replace these attributes of ``owner``, which are mostly locks, by `Inherited`.
 
-    Call it once for each owner: a later call replaces the attributes of the earlier call.
+    Call the function once for each owner: a later call replaces the names that the earlier call gave.
     """
     _owners[owner] = attributes
 
 
 def is_inherited(value: object) -> bool:
-    """Return whether ``value`` was replaced, because this is a forked child of the process that made its owner."""
+    """Return whether ``value`` was replaced, because this process is a forked child of the value's process."""
     return isinstance(value, Inherited)
 
 

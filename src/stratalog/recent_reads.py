@@ -13,11 +13,13 @@ __all__ = ["RecentReads"]
 
 
 class RecentReads:
-    """Keys, each with the generation that was read. Safe for threads. The oldest reads are forgotten first.
+    """The keys of recently read blobs, each with the generation that was read. Safe for threads.
 
-    A put of bytes that are already stored reads them back, since presence does not prove integrity. After a recent read
-    of the same generation the put skips this read: within `OBSERVATION_SECONDS_MAX` another read would come from a
-    cache, not from the disk.
+    If there are more than `READS_REMEMBERED_MAX` keys, the oldest reads are forgotten first.
+
+    A put of bytes that are already stored reads the stored bytes back, since presence does not prove integrity. After a
+    recent read of the same generation the put skips this read. Within `OBSERVATION_SECONDS_MAX` the operating system
+    would answer another read from a cache, not from the disk.
     """
 
     def __init__(self) -> None:

@@ -69,8 +69,8 @@ class Retry:
     def wait(self, cause: StratalogError, *, has_turn: bool = False) -> bool:
         """Count a try that failed with ``cause``, and wait for the next try. Return False at once if no time is left.
 
-        A writer that has a turn does not wait here. The index holds other writers off, or makes the writer wait at the
-        start of its turn; see `Index.turn`.
+        A writer that has a turn does not wait here. The index makes other writers wait, or makes this writer wait at
+        the start of its turn; see `Index.turn`.
         """
         self.attempts += 1
         left = self._policy.seconds_max - self._age_seconds()
@@ -88,10 +88,10 @@ class Retry:
         return True
 
     def wait_for(self, hindrance: Hashable, seconds_max: float) -> bool:
-        """Wait after a try that failed because of ``hindrance``. Return False at once if its budget is used up.
+        """Wait after a try that failed for the cause ``hindrance``. Return False at once if its budget is used up.
 
-        Each hindrance has its own time budget, of ``seconds_max``, and its own number of tries. The budget includes the
-        time of the tries. So a long hindrance does not use up the budget of another hindrance.
+        Each cause has its own time budget, of ``seconds_max``, and its own number of tries. The budget includes the
+        time of the tries. So a cause that lasts long does not use up the budget of another cause.
         """
         self.attempts += 1
         met = self._hindrances.setdefault(hindrance, _Hindrance())
@@ -110,7 +110,7 @@ class Retry:
         return passed
 
     def _age_seconds(self) -> float:
-        """Return the time since the budget began; 0 without a budget, which then needs no clock."""
+        """Return the time since the budget began. Without a budget, return 0 and read no clock."""
         return self._since.age_seconds() if self._since is not None else 0.0
 
     def _jittered(self, attempt: int, limit_seconds: float) -> float:
@@ -119,7 +119,7 @@ class Retry:
 
 
 class _Hindrance:
-    """A reason for failed tries: the time that it took, and the number of tries."""
+    """The time that failed tries with one cause took, and the number of these tries."""
 
     def __init__(self) -> None:
         self.seconds = 0.0

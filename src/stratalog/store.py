@@ -31,9 +31,10 @@ class Store:
 
     A store, and every handle made by it, belongs to its process: in a forked child their calls raise Closed.
 
-    ``queue`` may be a function that opens the queue. It is called on first use, since many callers need no queue.
-    ``meter`` counts the requests to hosted services; None counts nothing. ``location`` is the URL of the store, or the
-    absolute path of its folder; empty for a store made of ports. ``announcements`` are hints between processes.
+    ``queue`` may be a function that opens the queue. The store calls the function on first use, since many callers need
+    no queue. ``meter`` counts the requests to hosted services. ``location`` is the URL of the store, or the absolute
+    path of its folder; empty for a store made of ports. With ``announcements``, processes send each other hints that a
+    log has new entries.
     """
 
     def __init__(
@@ -100,9 +101,9 @@ class Store:
     def held_document(self, organisation: str, document: str) -> Document | None:
         """Return the document as this process last opened it, without a read; None if it must be opened.
 
-        The document may have been deleted since, and its name used for another document. A commit by the handle then
-        raises NotFound. Only an index that checks the head in the commit itself ensures this error. With any other
-        index the result is None.
+        The document may be deleted by now, and another document may have its name. A commit by the handle then raises
+        NotFound. Only an index that checks the head in the commit itself ensures this error. With any other index the
+        result is None.
         """
         if not self.environment.index.joint_commits:
             return None
@@ -110,23 +111,23 @@ class Store:
         return None if known is None or known.log.is_lost else known
 
     def delete(self, document: Document) -> None:
-        """Delete a document. Versions that its forks need stay. Its name may be used again, as another incarnation.
+        """Delete a document. Versions that its forks need stay. A new document may then have the name.
 
-        From then on every handle of the document raises NotFound. A repeated call raises NotFound.
+        After the call commits and reads of the head raise NotFound in every handle. A repeated call raises NotFound.
         """
         delete_log(document.log)
 
     def create_log(self, organisation: str, log: str, kind: str = "log", *, upcasters: Upcasters | None = None) -> Log:
         """Create an empty log for an application's own events. Raises Conflict.
 
-        An application that saves app snapshots (`Log.save_snapshot`) gives its logs a ``kind`` of its own. A log of
-        that kind begins its next segment only once the current segment has a snapshot, or twice the target number of
+        An application that saves app snapshots (`Log.save_snapshot`) gives its logs another ``kind`` than ``log``. Such
+        a log begins its next segment only once the current segment has a snapshot, or twice the target number of
         entries.
         """
         return create_log(self.environment, organisation, log, kind, upcasters=upcasters)
 
     def log(self, organisation: str, log: str, *, upcasters: Upcasters | None = None) -> Log:
-        """Return the log of that name, which may be a document's. Raises NotFound."""
+        """Return the log of that name, which may be the log of a document. Raises NotFound."""
         return open_log(self.environment, organisation, log, upcasters=upcasters)
 
     def fork_log(self, log: Log, name: str, at: int, *, upcasters: Upcasters | None = None) -> Log:
@@ -137,9 +138,9 @@ class Store:
         return fork_log(log, name, at, upcasters=upcasters)
 
     def delete_log(self, log: Log) -> None:
-        """Delete an application's own log. Versions that forks need stay; the name may be used again.
+        """Delete an application's own log. Versions that forks need stay. A new log may then have the name.
 
-        From then on every handle of the log raises NotFound. A repeated call raises NotFound.
+        After the call appends and reads of the head raise NotFound in every handle. A repeated call raises NotFound.
         """
         delete_log(log)
 
@@ -158,14 +159,15 @@ class Store:
     def organisations_of(self, document: str) -> Iterator[NameHolder]:
         """Yield the organisations that have a document or log of the name, in order, by pages: usually one read.
 
-        This is for operators. A caller that serves a tenant must filter out organisations that the tenant may not read.
+        The method is for operators. A caller that serves a tenant must leave out organisations that the tenant may not
+        read.
         """
         return organisations_of(self.environment.index, document)
 
     def close(self) -> None:
         """Wait for background tasks, then release files and connections. Closing twice is harmless.
 
-        In a forked child nothing is closed: files and connections are the parent's.
+        In a forked child the method closes nothing: the files and connections belong to the parent.
         """
         if is_inherited(self.environment.index):
             return
@@ -194,7 +196,7 @@ class Store:
             return self._documents.get(name)
 
     def _remember(self, document: Document) -> Document:
-        """Hold a handle and return it; or return the handle of a thread that opened the same document meanwhile."""
+        """Keep a handle and return it. If another thread has opened the same document meanwhile, return its handle."""
         name = (document.organisation, document.name)
         with self._lock:
             known = self._documents.get(name)
@@ -207,7 +209,7 @@ class Store:
 
 
 def _is_handle_of(known: Document | None, log: Log) -> TypeGuard[Document]:
-    """Return whether the held document is of the same incarnation and has not lost its history to another branch."""
+    """Return whether ``known`` is a handle of the incarnation of ``log`` and has not found another stored history."""
     return known is not None and known.log.record.incarnation == log.record.incarnation and not known.log.is_lost
 
 
@@ -225,18 +227,18 @@ def open_store(
     A URL is one of these:
 
     * a folder: SQLite and files;
-    * ``aws://TABLE?bucket=…&queue=…&region=…&prefix=…&freed=…``: bucket and queue have the table's name unless given;
-      AWS's usual configuration gives the credentials, the endpoints and, if it is not in the URL, the region;
-    * ``postgresql://USER@HOST/DATABASE?schema=…&blobs=…``: tables in one schema, ``stratalog`` unless given. With
-      ``blobs``, a folder or ``s3://BUCKET/PREFIX``, blobs over 64 KiB are stored there. libpq gets all other parts of
-      the URL, and its usual configuration, such as ``PGPASSWORD``, applies;
+    * ``aws://TABLE?bucket=…&queue=…&region=…&prefix=…&freed=…``: bucket and queue have the table's name by default.
+      AWS's usual configuration gives the credentials, the endpoints and the default region;
+    * ``postgresql://USER@HOST/DATABASE?schema=…&blobs=…``: tables in one schema, by default ``stratalog``. ``blobs``
+      is a folder or ``s3://BUCKET/PREFIX`` for blobs over 64 KiB. libpq gets all other parts of the URL. The usual
+      configuration of libpq, for example ``PGPASSWORD``, applies;
     * ``memory:``: a store that ends with the process.
 
     ``meter`` counts the requests that hosted services would bill.
 
-    Raises Invalid for a URL that no backend supports, and for a folder without a store unless ``create``; Corrupt,
-    Unsupported; Unavailable. Without ``create`` no request goes to AWS here: missing resources raise Unavailable on
-    first use.
+    Raises Corrupt, Unsupported, Unavailable. Raises Invalid for a URL that no backend supports. Raises Invalid for a
+    folder without a store if ``create`` is False. With ``create`` False the function sends no request to AWS: missing
+    resources raise Unavailable on first use.
     """
     clock = clock or SystemClock()
     ports = open_ports(str(url), create, clock, meter)

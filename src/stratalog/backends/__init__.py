@@ -1,16 +1,16 @@
-"""The ports on real technologies. A backend imports no backend of another technology and nothing above the ports.
+"""Implementations of the ports. A backend imports no backend of another technology and nothing above the ports.
 
 Modules
 -------
-memory                  all three ports in memory: the strict reference
+memory                  all three ports in memory: the reference for the other backends
 item_rows               rows of items, for an index in SQL
-row_blobs               blobs; the small blobs are rows of the index's database
+row_blobs               blobs, with small blobs as rows of the index's database
 sqlite                  index, small blobs and queue in one SQLite file
 sqlite_file             connections to the file: group commit, readers, turns of processes
 sqlite_blobs            blobs as rows of the file
 sqlite_queue            the queue's rows in the file
 sqlite_tables           the tables of the file, and the statements that fill them
-turnstile               a fair hand-over between processes that share a file
+turnstile               fair turns between processes that share a file
 files                   blobs in a folder
 postgres                index, blobs and queue in one schema of PostgreSQL
 postgres_commits        commits to the index, with blobs, in groups
@@ -24,13 +24,13 @@ dynamodb_client         DynamoDB's requests and retries
 dynamodb_http           HTTP connections to DynamoDB
 dynamodb_setup          the client's settings, and creation and check of the table
 hosted_turns            turns of processes at a hosted index
-objectstore             blobs in S3, or another object store
+objectstore             blobs in S3 or another object store
 s3_versions             conditional deletes in S3 by object version
 sqs                     the queue on SQS FIFO
 aws_access              region, endpoints and credentials of AWS
 aws_store               the index, blobs and queue behind an AWS URL
 boto                    clients and errors of boto3
 service_request         retries of requests to a hosted service
-metered_ports           wrappers that count the units that AWS would bill for the same calls
+metered_ports           wrappers of the ports that count the units that AWS would bill for the same calls
 billed_units            the rules by which AWS counts billed units
 """

@@ -1,7 +1,8 @@
 """The region, the endpoints and the credentials that AWS's own tools would use.
 
-A Lambda function has all of them in its environment. `EnvironmentAccess` reads them there without botocore, because the
-import and the session of botocore take longer than everything else in the cold start of a function.
+The environment of a Lambda function contains the region, the endpoints and the credentials. `EnvironmentAccess` reads
+the environment without botocore. The import and the session of botocore take longer than everything else in the cold
+start of a function.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ __all__ = ["AwsAccess", "EnvironmentAccess", "SessionAccess", "configured_endpoi
 # The time for which obstore may reuse credentials. botocore renews credentials that expire within ten minutes, so its
 # credentials are valid for longer than CREDENTIALS_TTL.
 CREDENTIALS_TTL = timedelta(minutes=9)
-# With one of these variables the region, an endpoint or the credentials may come from elsewhere, or may change.
+# With one of these variables the region, an endpoint or the credentials may come from another source, or may change.
 NEEDS_BOTOCORE = frozenset(
     {
         "AWS_ACCOUNT_ID",
@@ -45,10 +46,10 @@ REGION = re.compile(r"(us|eu|ap|sa|ca|me|af|il|mx)-\w+-\d+")
 
 
 class AwsAccess(Protocol):
-    """Where a store's services are, and the credentials for them."""
+    """The region and endpoints of a store's services, and the credentials for these services."""
 
     region: str
-    """Empty if none is set."""
+    """The region; empty if no region is set."""
 
     has_credentials: bool
 
@@ -61,11 +62,11 @@ class AwsAccess(Protocol):
         ...
 
     def credentials(self) -> Credentials:
-        """Return the current credentials. Requires `has_credentials`. Raises Unavailable if they cannot be renewed."""
+        """Return the current credentials. Requires `has_credentials`. Raises Unavailable if a renewal fails."""
         ...
 
     def object_store_options(self) -> Mapping[str, Any]:
-        """Return the credentials as options of obstore's S3 store. Raises Unavailable if there are none."""
+        """Return the credentials as options of obstore's S3 store. Raises Unavailable if there are no credentials."""
         ...
 
     def session(self) -> Any:
@@ -106,7 +107,7 @@ class _Keys(msgspec.Struct):
 
 
 class EnvironmentAccess:
-    """Access by the environment alone. Its credentials do not change as long as the process runs."""
+    """Access by the environment alone. The credentials do not change as long as the process runs."""
 
     has_credentials = True
 
@@ -137,7 +138,7 @@ class EnvironmentAccess:
 
 
 class SessionAccess:
-    """Access by a boto3 session, by default a new one, which knows AWS's configuration files and the machine's role."""
+    """Access by a boto3 session, by default a new one. The session reads AWS's configuration and the machine's role."""
 
     def __init__(self, region: str = "", session: Any = None) -> None:
         import boto3

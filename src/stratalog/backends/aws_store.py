@@ -42,14 +42,14 @@ class Address(msgspec.Struct, frozen=True):
     region: str = ""
     prefix: str = ""
     freed: str = ""
-    """With ``retain``, a copy of each deleted blob stays below `!freed/` until the bucket's lifecycle removes it."""
+    """With ``retain``, copies of deleted blobs stay below `!freed/` until the bucket's lifecycle removes the copies."""
 
 
 def parse_address(url: str) -> Address:
     """Return the address in `aws://NAME?bucket=…&queue=…&region=…&prefix=…&freed=…`.
 
-    NAME is the table's name, and the default for bucket and queue. Raises Invalid for an unknown or repeated part, and
-    for a name that its service does not accept.
+    NAME is the table's name. It is also the default for bucket and queue. Raises Invalid for an unknown or repeated
+    part, and for a name that the service does not accept.
     """
     parts = urlsplit(url)
     given = dict(pairs := parse_qsl(parts.query, keep_blank_values=True))
@@ -140,9 +140,9 @@ def open_bucket(url: str, clock: Clock) -> ObjectBlobs:
     return open_object_blobs(url, clock, access=find_access())
 
 
-# For each part of an address: a pattern of the names that its service accepts, and the rule in words. The table's name
-# is the default name of bucket and queue, and as such it must match the rules of S3 and SQS too. SQS accepts 80
-# characters, and `-dead.fifo` takes ten of them.
+# The keys are the parts of an address. Each value is a pattern of the names that the service accepts, and the rule in
+# words. A default name of the bucket or queue is the table's name, and must match the rules of S3 or SQS too. SQS
+# accepts 80 characters, and `-dead.fifo` takes ten of these characters.
 SHAPES: dict[str, tuple[re.Pattern[str], str]] = {
     "table": (re.compile(r"[A-Za-z0-9_.-]{3,255}"), "3 to 255 letters, digits, underscores, dots and hyphens"),
     "bucket": (re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]"), "3 to 63 lower-case letters, digits, dots and hyphens"),

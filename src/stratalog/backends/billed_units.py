@@ -30,7 +30,7 @@ QUEUE_NAMES_BYTES = 64
 
 
 def write_units(item_bytes: int, *, transaction: bool = False) -> int:
-    """Return the write units that DynamoDB bills for an item: one for each started KB, twice that in a transaction.
+    """Return the write units that DynamoDB bills for an item: one unit for each started KB, two in a transaction.
 
     For an overwrite pass the larger of the old and the new size. A failed condition is billed like a success.
     """
@@ -42,7 +42,7 @@ def read_units(read_bytes: int, *, consistent: bool) -> float:
     """Return the read units that DynamoDB bills for one get or one page of a query.
 
     A consistent read costs one unit for each started 4 KB, an eventually consistent read half of that. ``read_bytes``
-    is the sum over the items of the page. Reading nothing costs as much as reading 4 KB.
+    is the size of all items of the page. A read without a result costs as much as a read of 4 KB.
     """
     units = max(1, -(-read_bytes // READ_UNIT_BYTES))
     return units if consistent else units / 2
@@ -56,7 +56,7 @@ def commit_operation(writes: Sequence[Write]) -> str:
 
 
 def commit_units(writes: Sequence[Write], standing: Mapping[int, Item | None]) -> int:
-    """Return the write units of a commit: each write counts the larger of its item and the known item at its key.
+    """Return the write units of a commit. The size of a write is the larger size of its item and of the stored item.
 
     ``standing`` maps the position of a write to the item that is stored at its key. Checks are billed like writes.
     """
@@ -92,7 +92,7 @@ def count_read(meter: Meter, operation: str, items: Iterable[Item], *, consisten
 
 
 def message_bytes(group: str, body_bytes: int) -> int:
-    """Return the size of a message as SQS counts it: body as base64, group name, and the attributes' allowance."""
+    """Return the size of a message as SQS counts it: the body in base64, the group's name, and `QUEUE_NAMES_BYTES`."""
     return 4 * -(-body_bytes // 3) + len(group.encode()) + QUEUE_NAMES_BYTES
 
 

@@ -1,10 +1,9 @@
 """Clients of boto3 without retries, and one mapping of boto3's errors to Stratalog's, for all backends on boto3.
 
-boto3's own retries are off, since they hide that an earlier try may have taken effect. Callers use `send_request` to
-retry.
+boto3's own retries are off, since they hide that an earlier try may have taken effect. Callers retry by `send_request`.
 
-boto3 is imported at the first use. Most processes of AWS Lambda functions never need it, and its import delays their
-start.
+The functions import boto3 when they first use it. Most processes of AWS Lambda functions never need boto3, and its
+import delays the start of a process.
 """
 
 from __future__ import annotations

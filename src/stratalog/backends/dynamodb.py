@@ -196,7 +196,7 @@ class DynamoIndex:
 
 
 def _reported_units(written: _Written | None) -> float:
-    """Return the units that DynamoDB reports for a commit: one figure, or one for each table."""
+    """Return the units that DynamoDB reports for a commit, in one figure or in one figure for each table."""
     consumed = written.ConsumedCapacity if written else None
     parts = consumed if isinstance(consumed, tuple) else (consumed,) if consumed else ()
     return sum(part.CapacityUnits for part in parts)

@@ -64,10 +64,10 @@ class Reason(msgspec.Struct, frozen=True):
 
 
 class DynamoRetryPolicy(RetryPolicy, frozen=True, kw_only=True):
-    """The time budgets for a call's retries: ``seconds_max`` for lost and unsent requests, others for other failures.
+    """The time budgets for a call's retries. ``seconds_max`` is the budget after lost and unsent requests.
 
-    The budgets are separate. So waiting for a throttled table does not use up the time for conflicts, and conflicts do
-    not use up the time for a throttled table.
+    The budgets are separate. So waits for a throttled table do not use up the time for conflicts, and conflicts do not
+    use up the time for a throttled table.
     """
 
     seconds_max: float = 5.0
@@ -77,7 +77,7 @@ class DynamoRetryPolicy(RetryPolicy, frozen=True, kw_only=True):
     conflicts_seconds_max: float = 3.0
 
     def seconds_for(self, kind: Kind) -> float:
-        """Return the time budget for attempts that end with ``kind``; 0 if another attempt would end the same way."""
+        """Return the time budget for attempts that end with ``kind``; 0 if another attempt would have the same end."""
         if kind is Kind.THROTTLED:
             return self.throttled_seconds_max
         if kind is Kind.CONFLICTS:
@@ -94,7 +94,7 @@ class Credentials(Protocol):
 
 
 class CallEffect(enum.Enum):
-    """The effect that a call may have had when its answer is lost. The effect decides whether the call is repeated."""
+    """The effect that a call may have although its answer is lost. The effect decides whether the client retries."""
 
     READ = "no effect: retry"
     WRITE = "possibly written: report an unknown outcome"
@@ -158,7 +158,7 @@ class DynamoClient:
         self._retry_policy = retry_policy or DynamoRetryPolicy()
 
     def call(self, operation: str, request: Any, decoder: msgspec.json.Decoder[T], kind: CallEffect) -> DynamoAnswer[T]:
-        """Send ``request``, with retries, and return its answer: DONE, or CONDITION where a condition does not hold.
+        """Send ``request``, with retries, and return its answer: DONE, or CONDITION if a condition does not hold.
 
         Raises Unavailable, Invalid, LimitExceeded: nothing was written. Raises OutcomeUnknown: the write may have taken
         effect. Raises Corrupt: the reply has data of a form that this package does not write.
@@ -197,7 +197,8 @@ class DynamoClient:
 class Signer:
     """Signature version 4 for requests of one kind: a POST of JSON to the root of one host.
 
-    The code follows “Create a signed AWS API request” in AWS's documentation. It caches the signing key of the day.
+    The code follows “Create a signed AWS API request” in AWS's documentation. A signer caches the signing key of the
+    day.
     """
 
     def __init__(self, host: str, region: str) -> None:
@@ -267,8 +268,9 @@ def _refusal(reply: Reply) -> DynamoAnswer[Any]:
 def _kind(codes: set[str]) -> Kind:
     """Return the kind of a refusal with these codes.
 
-    The kind is CONDITION only if every code is a failed condition. If one write meets a conflict or throttle, DynamoDB
-    does not evaluate the conditions of the other writes. But the port promises the item of every failed condition.
+    The kind is CONDITION only if every code is a failed condition. If DynamoDB reports a conflict or a throttle for one
+    write, it does not evaluate the conditions of the other writes. But the port must return the item of every failed
+    condition, so the client tries again.
     """
     if codes - CONDITIONS - CONFLICTS - THROTTLED or not codes:
         return Kind.REFUSED

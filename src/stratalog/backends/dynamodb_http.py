@@ -1,6 +1,6 @@
-"""HTTP/1.1 to one endpoint, with reused connections: a request is one write, and its reply is read whole into memory.
+"""An HTTP/1.1 client for one endpoint. It reuses connections, and reads each whole reply into memory.
 
-No HTTP library is used, since the libraries take more processor time than the rest of a commit: see
+The client uses no HTTP library, since each of the libraries takes more processor time than the rest of a commit: see
 docs/decisions/0002-libraries.md.
 """
 
@@ -40,7 +40,7 @@ class Reply(msgspec.Struct, frozen=True, gc=False):
 
 
 class HttpExchange(Protocol):
-    """One endpoint: sends a request and reads its reply."""
+    """A client of one endpoint. It sends a request and reads the reply."""
 
     host: str
 
@@ -58,10 +58,10 @@ class HttpExchange(Protocol):
 
 
 class Endpoint:
-    """The server behind an ``http`` or ``https`` URL. Safe for threads: each exchange has a connection to itself.
+    """The server behind an ``http`` or ``https`` URL. Safe for threads: two exchanges never use a connection at once.
 
-    A forked child that inherits this object opens connections of its own. The constructor raises Invalid for a URL of
-    another scheme.
+    A forked child that inherits this object opens new connections. The constructor raises Invalid for a URL of another
+    scheme.
     """
 
     def __init__(
@@ -100,8 +100,8 @@ class Endpoint:
     def _idle_connection(self) -> _Connection | None:
         """Return the idle connection that was used last and is still open, or None.
 
-        The connection that was used last is reused first. So after a burst the other connections stay idle, and the
-        server closes them.
+        The connection that was used last is reused first. So after a burst of requests the server closes the
+        connections that stay idle.
         """
         # A forked child must not share its parent's streams: the replies to the two processes would mix.
         if self._process != os.getpid():
@@ -135,10 +135,11 @@ class Endpoint:
 
 
 def _roots_on_demand() -> ssl.SSLContext | None:
-    """Return a context that reads a root certificate when a chain needs it. None if no folder has them by their hash.
+    """Return a context that reads a root certificate from OpenSSL's folder when the verification of a chain needs it.
 
-    Reading all root certificates takes some 25 ms of CPU time, a fifth of a function's cold start. A file of root
-    certificates may have more of them than the folder, so `Endpoint` reads them all if a chain cannot be verified.
+    Return None without a folder whose files are named by the hash of a certificate. A read of all root certificates
+    takes some 25 ms of CPU time, a fifth of a function's cold start. OpenSSL's file of root certificates may have more
+    certificates than the folder. So `Endpoint` reads all certificates if it cannot verify a chain.
     """
     folder = ssl.get_default_verify_paths().capath
     with suppress(OSError):  # a folder that this process may not list

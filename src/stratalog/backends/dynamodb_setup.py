@@ -1,4 +1,4 @@
-"""Setup of DynamoDB: a client from the region, endpoint and credentials that AWS's tools find, and the table itself."""
+"""Setup of DynamoDB: makes a client with the region, endpoint and credentials that AWS's tools find, and the table."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def open_client(
 ) -> DynamoClient:
     """Return a client with the region, endpoint and credentials that AWS's own tools would use.
 
-    ``region`` and ``endpoint`` take precedence where given. Raises Invalid without credentials or a region.
+    A ``region`` or ``endpoint`` that is not empty takes precedence. Raises Invalid without credentials or a region.
     """
     access = access or find_access(region)
     if not access.region:
@@ -59,7 +59,7 @@ def open_client(
 
 
 def table_is_ready(client: DynamoClient, table: str) -> bool:
-    """Return whether the index's table exists and is active. Raises Invalid if its keys differ, and Unavailable."""
+    """Return whether the index's table exists and is active. Raises Unavailable, or Invalid for other keys."""
     try:
         description = client.call("DescribeTable", {"TableName": table}, _described, CallEffect.READ).value
     except Unavailable as exc:
@@ -75,8 +75,8 @@ def table_is_ready(client: DynamoClient, table: str) -> bool:
 def create_table(client: DynamoClient, table: str) -> bool:
     """Create the index's table, billed per request, and wait until it is active. Return False if it existed before.
 
-    Raises Invalid if a table of that name with other keys exists, and Unavailable, also if the table is not active
-    after `TABLE_SECONDS_MAX` seconds.
+    Raises Invalid if a table of that name with other keys exists. Raises Unavailable, for example if the table is not
+    active after `TABLE_SECONDS_MAX` seconds.
     """
     made = _request_table(client, table)
     for _ in range(int(TABLE_SECONDS_MAX / TABLE_WAIT_SECONDS)):

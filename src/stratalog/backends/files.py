@@ -1,7 +1,7 @@
-"""Blobs as files of a folder: one file per blob, written under a temporary name and linked into place.
+"""Blobs as files of a folder. Each blob is one file, written under a temporary name and then linked to its path.
 
 A file's path is the blob's key plus the suffixes of its kind and codec, so that a person can open it. In format 1 the
-path is the key alone. A file of format 1 can still be read. The next put of such a blob writes a file with suffixes and
+path is the key alone. A file of format 1 can still be read. The next put of the blob writes a file with suffixes and
 removes the old file.
 """
 
@@ -156,9 +156,9 @@ class FileBlobs:
     def _write(self, path: str, data: bytes) -> bool:
         """Write a new file and link it to ``path``, durably, and return True.
 
-        Return False if another put was first. A link does not replace that put's file, which may be younger. Return
-        False also if another process removed the empty folder, or took the temporary file for an unfinished file and
-        removed it.
+        Return False if another put has made the file first. A link does not replace the other file, which may be
+        younger. Return False also if another process has removed the empty folder, or has removed the temporary file
+        as unfinished.
         """
         temporary = os.path.join(self._folder, NEW, new_id(self._clock, 26))
         try:
@@ -202,7 +202,7 @@ class FileBlobs:
         return now_ns, now_ns
 
     def _unlink_generation(self, path: str, stamp: str) -> bool:
-        """Unlink the file and return True. Return False if the file has another stamp than ``stamp``, or is gone."""
+        """Unlink the file and return True. Return False if the file does not exist or has another stamp."""
         with suppress(FileNotFoundError), open(path, "rb", buffering=0) as file, self._locked(file):
             if _is_at(path, file) and _stamp(os.fstat(file.fileno())) == stamp:
                 os.unlink(path)

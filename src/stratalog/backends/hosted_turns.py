@@ -1,18 +1,20 @@
-"""Turns at a hosted index: a waiting mark that busy writers read rarely. The mark is a hint and never a fence.
+"""Turns at a hosted index. A writer that waits writes a mark, and busy writers read the mark from time to time.
 
-Without turns a busy process commits between another process's read of the head and its put. So the other process
+The mark only makes lost races rarer. It never excludes a writer.
+
+Without turns a busy process commits between the read of the head and the put of another process. So the other process
 loses every race. With turns each writer follows three rules:
 
 - A writer that *keeps losing* writes the mark: one item for each log or record, with a random id. A mark contains no
   time and no order. Each id stops a process at most once, so no writer waits long for a waiter that crashed.
   Maintenance deletes the marks of records; a writer that still waits writes a new mark.
-- A process that *commits without pause* reads the mark in parallel with its commits. When it finds a new id, it stops
-  once, for at most `STOP_MS_MAX`. The stop ends as soon as another writer has written the item that the process was
-  about to write.
+- A process that *commits without pause* reads the mark in parallel with its commits. When the process finds a new id,
+  it stops once, for at most `STOP_MS_MAX`. The stop ends as soon as another writer has written the item that the
+  process was about to write.
 - A writer that *lost a race* waits a random time of up to two round trips, then reads and puts.
 
-A lone writer pays only for reads of the mark. Each read is eventually consistent and costs a tenth of a write. There is
-at most one read for `LOOK_COMMITS` commits. The measurements behind the constants are in
+A lone writer pays only for reads of the mark. Each read is eventually consistent and costs a tenth of a write. A
+process reads the mark at most once in `LOOK_COMMITS` commits. The measurements behind the constants are in
 docs/decisions/0032-turns-at-hosted-indexes.md.
 """
 
@@ -68,7 +70,7 @@ LONG_AGO_MS = -(10**9)
 
 
 class _Traffic:
-    """Recent commits of the process to one log or record, and the marks of this log or record that it has read."""
+    """The recent commits of this process to one log or record, and the marks that this process has read or written."""
 
     __slots__ = ("author", "ended_ms", "known", "looked_ms", "looking", "mark_partition", "run", "stop", "wins_ms")
 
@@ -83,10 +85,10 @@ class _Traffic:
         """Whether a new mark asks this process to stop at its next commit."""
 
         self.author: _Wait | None = None
-        """The writer of this process that wrote the newest mark; None if another process wrote it."""
+        """The writer of this process that wrote the newest mark; None if another process wrote the mark."""
 
     def learn(self, id: str, author: _Wait | None = None) -> bool:
-        """Note a mark that was read or written. Return whether its id is new; a new id sets ``stop``.
+        """Record a mark that was read or written. Return whether its id is new. A new id sets ``stop``.
 
         The last `IDS_KNOWN_MAX` ids are remembered, since an eventually consistent read may return an older mark.
         """
@@ -98,7 +100,7 @@ class _Traffic:
 
 
 class _Wait:
-    """A writer that has lost a race or was stopped: its losses, their times, and whether it has written the mark."""
+    """A writer that has lost a race or was stopped, with its losses, their times, and whether it has written a mark."""
 
     __slots__ = ("due", "has_turn", "losses", "lost_ms", "marked", "traffic", "waits_since_ms")
 
@@ -113,21 +115,22 @@ class _Wait:
         self.has_turn = False
 
     def mark_after_ms(self) -> int:
-        """Return how long this writer must have waited before it writes its first mark, or a further mark."""
+        """Return the time in milliseconds that this writer must wait before it writes its first or next mark."""
         if self.marked:
             return MARK_AGAIN_MS
         sated = self.lost_ms - self.traffic.wins_ms[0] < SATED_MS
         return MARK_SATED_AFTER_MS if sated else MARK_AFTER_MS
 
 
-# A context identifies a writer. Each thread has its own context, and so has each actor of a simulation.
+# A context identifies a writer. Each thread and each actor of a simulation has its own context.
 _waiting: ContextVar[_Wait | None] = ContextVar("stratalog waiting", default=None)
 
 
 class HostedTurns:
-    """A wrapper around a hosted index that adds turns for writers of logs and records. Closing it closes the index.
+    """A wrapper around a hosted index that adds turns for writers of logs and records. `close` also closes the index.
 
-    ``run_look`` runs one read of a mark in parallel with its caller; by default in a thread, which `close` waits for.
+    ``run_look`` runs one read of a mark in parallel with its caller. By default a thread runs the read, and `close`
+    waits for the thread.
     """
 
     def __init__(
@@ -162,8 +165,8 @@ class HostedTurns:
     def commit(self, writes: Sequence[Write], blobs: Mapping[str, bytes] = NO_BLOBS) -> None:
         """Commit on the wrapped index.
 
-        A mark may stop the commit for a while. If another writer puts an item at the key of the append meanwhile, the
-        commit is not sent, and raises ConditionFailed with the other writer's item.
+        A mark may stop the commit for a while. If another writer meanwhile puts an item at the key of the append, the
+        commit is not sent. It raises ConditionFailed with the other writer's item.
         """
         first = _appended(writes)
         partition = turn_partition(first.partition) if first is not None else None
@@ -179,16 +182,16 @@ class HostedTurns:
             self._index.commit(writes, blobs)
         except ConditionFailed as exc:
             self._measure(traffic, begun_ms)
-            if 0 in exc.items:  # the append itself lost the race; the conditions of other writes are not about races
+            if 0 in exc.items:  # only the condition of the append, which is the first write, shows a lost race
                 self._note_loss(traffic)
             raise
         self._measure(traffic, begun_ms)
         self._note_win(traffic)
 
     def turn(self, partition: str) -> AbstractContextManager[bool]:
-        """Wait, or write the mark, if the caller has lost a race or was stopped; the block's value is then True.
+        """If the caller has lost a race or was stopped, wait or write the mark. The value of the block is then True.
 
-        For any other caller the value is False, and there is no wait.
+        For any other caller the value is False, and the caller does not wait.
         """
         self._index.turn(partition)  # raises Closed
         return _Turn(self, self._traffic_of(partition))
@@ -205,7 +208,7 @@ class HostedTurns:
         wait.due = None
         waited_ms = self._clock.boot_ms() - wait.waits_since_ms
         if wait.losses >= LOSSES_MIN and waited_ms >= wait.mark_after_ms():
-            self._mark(wait)  # its read and its put take about as long as the wait
+            self._mark(wait)  # the read and the put of the mark take about as long as the wait
             return
         self._clock.sleep((low + (high - low) * self._clock.random()) * self._round_trip_ms / 1000)
 
@@ -217,18 +220,18 @@ class HostedTurns:
             wait.marked = item is None or not traffic.learn(_id_of(item))
             if wait.marked:
                 id = new_id(self._clock)
-                # Note the mark before the put, whatever the outcome of the put. Then other threads of this process stop
-                # for the mark, and this writer does not stop when a later read returns its own mark.
+                # Record the mark before the put, whatever the outcome of the put. Then other threads of this process
+                # stop for the mark, and this writer does not stop when a later read returns its own mark.
                 traffic.learn(id, wait)
                 condition: Condition = Absent() if item is None else Equals("i", _id_of(item))
                 self._index.commit([Put(Item(traffic.mark_partition, MARK_SORT, {"i": id}), condition)])
         wait.waits_since_ms = self._clock.boot_ms()  # from the end of the put, since the put may take long
 
     def _stop(self, traffic: _Traffic, item: Item) -> None:
-        """Let a waiter commit first: poll ``item``'s key until another writer's item is there or the time is over.
+        """Let a waiter commit first. Poll the key of ``item`` until another writer has put an item, or time is up.
 
         Raises ConditionFailed with the other writer's item. Returns at once if the caller itself wrote the mark, or if
-        this process has not won within `RECENT_MS`.
+        this process has not won a race within `RECENT_MS`.
         """
         traffic.stop = False
         begun_ms = self._clock.boot_ms()
@@ -254,7 +257,7 @@ class HostedTurns:
         traffic.run, traffic.looked_ms, traffic.looking = 0, now_ms, True
         try:
             self._run_look(lambda: self._look(traffic))
-        except (RuntimeError, MemoryError):  # the process can start no more threads; the commit must not fail for this
+        except (RuntimeError, MemoryError):  # the process can start no more threads, but the commit must continue
             traffic.looking = False
 
     def _look(self, traffic: _Traffic) -> None:
@@ -267,7 +270,7 @@ class HostedTurns:
             traffic.looking = False
 
     def _measure(self, traffic: _Traffic, begun_ms: int) -> None:
-        """Note the end of a commit, and include its duration in the estimate of a round trip."""
+        """Record the end of a commit, and include the commit's duration in the estimate of a round trip."""
         traffic.ended_ms = self._clock.boot_ms()
         measured_ms = min(ROUND_TRIP_MS_MAX, traffic.ended_ms - begun_ms)
         self._round_trip_ms += (measured_ms - self._round_trip_ms) * ROUND_TRIP_SHARE
@@ -325,7 +328,7 @@ class _Turn(AbstractContextManager[bool]):
 
 
 class _Looks:
-    """Threads that read marks, one thread for each read. `close` waits for all threads."""
+    """The threads that read marks, one thread for each read. `close` waits for all threads."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -334,7 +337,7 @@ class _Looks:
         self._closed = False
 
     def start(self, look: Callable[[], None]) -> None:
-        """Start a thread for ``look``; do nothing once closed. Raises RuntimeError if no thread can be started."""
+        """Start a thread for ``look``. After `close`, do nothing. Raises RuntimeError if no thread can be started."""
         thread = threading.Thread(target=look, name="stratalog-look")
         with self._lock:
             if not self._closed:
@@ -351,9 +354,9 @@ class _Looks:
 
 
 def _appended(writes: Sequence[Write]) -> Item | None:
-    """Return the item that a commit appends: its first write, if that is a put on condition that the key is absent.
+    """Return the item of a commit's first write, if this write is a put with the condition `Absent`; else None.
 
-    Commits of logs and records have this form. Return None for any other commit.
+    Appends to logs and records have this form.
     """
     first = writes[0] if writes else None
     return first.item if type(first) is Put and type(first.condition) is Absent else None

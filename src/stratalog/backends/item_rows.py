@@ -41,7 +41,7 @@ MessagePack map has up to 15 pairs.
 """
 
 ReadPage = Callable[[str | None, str | None, int], Sequence[tuple[str, bytes]]]
-"""Reads rows ``after`` one sort and ``before`` another, at most a number of rows. Returns sorts and bodies in order."""
+"""Called with ``after``, ``before`` and a limit. Returns the sorts and bodies of at most so many rows, in order."""
 
 
 def pages(
@@ -79,7 +79,7 @@ def page_statements(mark: str) -> dict[tuple[bool, bool, bool], str]:
 def encoded_commit(
     writes: Sequence[Write], blobs: Mapping[str, bytes], blob_bytes_max: int
 ) -> tuple[Sequence[bytes], Sequence[Row]]:
-    """Check a commit. Return the encoded item of each write, and the rows of the commit if it only inserts, else [].
+    """Check a commit. Return the encoded item of each write, and the rows of a commit that only inserts, else [].
 
     Raises Invalid, LimitExceeded.
     """
@@ -95,7 +95,7 @@ def encoded_commit(
 def _rows_if_absent(writes: Sequence[Write], bodies: Sequence[bytes]) -> list[Row]:
     """Return the rows of a commit whose puts all have the condition `Absent`; [] for any other commit.
 
-    A backend does this commit by one INSERT, and the primary key checks `Absent`. The last write may be a check for a
+    A backend does such a commit by one INSERT, and the primary key checks `Absent`. The last write may be a check for a
     hash, as in an append. The first row then has the check. The INSERT compares only the first attribute of the
     checked item. If the hash is another attribute, the INSERT fails. The backend then does the commit by its general
     statements.

@@ -1,4 +1,4 @@
-"""The ports in memory: strict and simple, the reference for the behaviour of all other backends."""
+"""The ports in memory. They are the reference for the behaviour of all other backends."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The ports with a meter: wrappers around any backend that count what DynamoDB, S3 and SQS would bill for its calls.
+"""The ports with a meter: wrappers around any backend. They count the units that DynamoDB, S3 and SQS would bill.
 
 A wrapper only counts, but two of its attributes make callers behave as on AWS. `joint_commits` is False, so that a log
 commits each entry alone, as on DynamoDB. `blob_bytes_max` is 0, so that blobs are put on their own, as on S3. Each
@@ -33,7 +33,7 @@ LETTERS_A_REQUEST = 10
 
 
 class MeteredIndex:
-    """An index that counts as DynamoDB bills.
+    """An index that counts the units that DynamoDB would bill.
 
     Before a commit, the index reads each item that a write may replace, since the item's size may decide the price. The
     meter does not count these reads. A query reads a page of 1 MB ahead, as DynamoDB does. The meter counts the whole
@@ -112,7 +112,7 @@ class MeteredIndex:
 
 
 class MeteredBlobs:
-    """Blobs that count as S3 bills for a bucket with versioning. `bytes` counts the compressed size."""
+    """Blobs that count the requests that S3 would bill for a bucket with versioning. `bytes` is the compressed size."""
 
     def __init__(self, blobs: Blobs, meter: Meter) -> None:
         self.meter = meter
@@ -167,7 +167,7 @@ class MeteredBlobs:
 
 
 class MeteredQueue:
-    """A queue that counts as SQS bills: a send or receive by the total size of its messages."""
+    """A queue that counts the requests that SQS would bill. A send or receive counts by the size of its messages."""
 
     def __init__(self, queue: Queue, meter: Meter) -> None:
         self.meter = meter
@@ -193,7 +193,7 @@ class MeteredQueue:
         return done
 
     def dead_letters(self, *, after: str = "") -> Iterator[DeadMessage]:
-        """Count the requests of `SqsQueue`, which receives all letters, ten per request, and then releases them all."""
+        """Count the requests of `SqsQueue`: it receives all letters, ten per request, and then releases all letters."""
         letters = list(self._queue.dead_letters())
         for start in range(0, len(letters), LETTERS_A_REQUEST):
             some = letters[start : start + LETTERS_A_REQUEST]

@@ -1,7 +1,7 @@
-"""Blobs as objects of a bucket: in Amazon S3 and compatible stores, and by URL in Google's and Azure's.
+"""Blobs as objects of a bucket: in Amazon S3, in compatible stores, and in the object stores of Google and Azure.
 
-obstore reads and writes the bytes. obstore cannot list or delete single versions, so `s3_versions.py` lists and deletes
-them.
+obstore reads and writes the bytes. obstore cannot list or delete single versions of an object. `s3_versions.py` does
+this for S3.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ CODE = re.compile(r"<Code>(\w+)</Code>")
 # After these statuses nothing was done: request timeout, conflict with another request at the key, too many requests.
 BUSY = (408, 409, 429)
 STATUS = re.compile(r"status code: (\d{3})")
-# The rule for the oldest buckets, which allows more than today's rule. The check is needed since obstore panics at a
-# name that does not fit in a URL.
+# The rule for the names of the oldest buckets, which allows more than today's rule. Without this check, obstore panics
+# at a name that does not fit in a URL.
 BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{2,254}")
 
 
@@ -52,7 +52,7 @@ class Versions(Protocol):
     """The operations on versions of a bucket's objects that `ObjectBlobs` needs."""
 
     def enabled(self) -> bool:
-        """Return whether the bucket gives every put a version of its own. Raises Unavailable."""
+        """Return whether the bucket stores every put as a new version. Raises Unavailable."""
         ...
 
     def page(self, prefix: str, after: str) -> tuple[list[BlobStat], str]:
@@ -185,9 +185,9 @@ def open_object_blobs(
 ) -> ObjectBlobs:
     """Return the blobs at ``url``: ``s3://bucket/prefix``, ``gs://…`` or ``az://…``. Sends no request.
 
-    ``endpoint`` is the URL of a store compatible with S3, by default the configured one. ``access`` has the credentials
-    and the region for S3; other stores find their credentials in the environment. With ``retains_freed`` a copy of each
-    deleted blob stays below `!freed/` until the bucket's lifecycle removes it.
+    ``endpoint`` is the URL of a store compatible with S3, by default the configured endpoint. ``access`` has the
+    credentials and the region for S3; other stores find their credentials in the environment. With ``retains_freed`` a
+    copy of each deleted blob stays below `!freed/` until the bucket's lifecycle removes the copy.
 
     Raises Invalid for a URL or bucket name that no store accepts, and Unavailable if S3's credentials are missing.
     """
@@ -277,7 +277,7 @@ def _raise_ours(exc: Exception, writes: bool) -> NoReturn:
 
 
 def _reason(exc: Exception) -> str:
-    """Return the status and the error code of the response; without a response, obstore's message."""
+    """Return the status and the error code of the response. Without a response, return obstore's message."""
     text = str(exc)
     line = text.partition("\n")[0]
     status, code = STATUS.search(text), CODE.search(text)

@@ -1,4 +1,4 @@
-"""Announcements by PostgreSQL's NOTIFY: hints from one process to the others."""
+"""Announcements by PostgreSQL's NOTIFY: a process sends hints to the other processes."""
 
 from __future__ import annotations
 
@@ -31,7 +31,10 @@ _log = logging.getLogger("stratalog.postgres")
 
 
 class PostgresAnnouncements:
-    """Hints on a channel of the store's schema. One thread sends, another thread listens. Each starts when needed."""
+    """Hints on a channel of the store's schema. One thread sends hints, and another thread receives hints.
+
+    Each of the two threads starts when it is first needed.
+    """
 
     def __init__(self, connections: PostgresConnections, schema: str, clock: Clock) -> None:
         self._connections = connections
@@ -49,12 +52,13 @@ class PostgresAnnouncements:
     def announce(self, organisation: str, name: str) -> None:
         if self._waiting.qsize() < WAITING_MAX:
             self._waiting.put((organisation, name))
-            # The commit is made. If the system has no thread left, the next announcement sends this hint too.
+            # The commit is durable by now, so this call must not fail. If the system has no thread left, the next
+            # announcement sends this hint too.
             with suppress(RuntimeError, MemoryError):
                 self._start("send", self._send)
 
     def listen(self, heard: Heard) -> None:
-        # `close` closes one end, and the thread that listens then reads the end of the other.
+        # `close` closes the first socket of the pair. The second socket then becomes readable and wakes the thread.
         self._wakes_listener, closed = socket.socketpair()
         self._start("listen", lambda: self._listen(heard, closed))
 
@@ -84,7 +88,7 @@ class PostgresAnnouncements:
             while not self._waiting.empty() and (next_name := self._waiting.get()) is not None:
                 names[next_name] = None
             texts = [msgspec.json.encode([self._own, *name]).decode() for name in names]
-            # A hint may be lost, and `read` may send it twice: the other processes poll.
+            # The other processes also poll, so a hint may get lost, and `read` may send a hint twice.
             with suppress(StratalogError):
                 self._connections.read("SELECT pg_notify(%s, unnest(%s::text[]))", (self._channel, texts))
             if self._closed:
@@ -110,7 +114,7 @@ class PostgresAnnouncements:
         readable.register(connection.fileno(), select.POLLIN)
         while not self._closed:
             for notify in connection.notifies(timeout=0):
-                # Any program may use the channel.
+                # Ignore a message of another form: any program may use the channel.
                 with suppress(msgspec.DecodeError):
                     own, organisation, name = msgspec.json.decode(notify.payload, type=tuple[str, str, str])
                     if own != self._own:

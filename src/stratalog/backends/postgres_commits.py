@@ -86,7 +86,7 @@ Key = tuple[bytes, bytes]
 
 
 class PostgresCommit(PendingCommit[None]):
-    """A commit that waits for the leader, and later its outcome.
+    """A commit that waits for a leader. Once a leader has settled it, it also has the outcome.
 
     ``bodies`` are the encoded items of the writes. ``rows`` are the rows of a commit that only inserts; see
     `encoded_commit`.
@@ -121,7 +121,7 @@ class PostgresWriter:
         self._closed = False
 
     def commit(self, commit: PostgresCommit) -> None:
-        """Do the commit, in this thread or the leader's. Raises the errors of `Index.commit`."""
+        """Do the commit, in this thread or in the leader's thread. Raises the errors of `Index.commit`."""
         self._connections.check_open()
         self._group_commit.commit(commit, self._run_group)
         commit.answer()
@@ -240,7 +240,7 @@ class PostgresWriter:
         raise error
 
     def _error_of(self, connection: Connection, error: psycopg.Error, *, sent: bool) -> StratalogError:
-        """End the transaction and return the error of its commits. ``sent``: the COMMIT was already sent."""
+        """End the transaction and return the error of its commits. With ``sent``, the COMMIT was already sent."""
         lost = is_lost(connection, error)
         if not lost:
             try:
@@ -257,7 +257,7 @@ class PostgresWriter:
     def _blobs_of(self, group: Iterable[PostgresCommit]) -> list[BlobRow]:
         """Return the blobs of all commits, each key once, in order of key, so that transactions do not deadlock.
 
-        The rows get the present time. The time in a row may be old, if the process was suspended after it made the row.
+        The result has the present time. The time in a given row may be old, if the process was suspended meanwhile.
         """
         now_ms = self._clock.wall_ms()
         rows = {row[1]: row for commit in group for row in commit.blobs}
@@ -312,8 +312,8 @@ def _locked(connection: Connection, group: Sequence[PostgresCommit]) -> _Changes
 
     Return None if another transaction deleted a row between these two steps. The caller then begins again.
 
-    An inserted row has the body of the first put with its key, or an empty body if there is no put. Usually this body
-    is not changed again.
+    An inserted row has the body of the first put with its key, or an empty body if there is no put. Usually the
+    transaction does not change this body again.
     """
     proposed: dict[Key, bytes] = {}
     for commit in group:
@@ -364,7 +364,7 @@ def _check(connection: Connection, result: PGresult) -> None:
 
 
 def put_blobs(connection: Connection, rows: Sequence[BlobRow]) -> None:
-    """Store blobs, in the order of ``rows``. A blob that exists gets a new time and stamp, and a body that differs."""
+    """Store blobs, in the order of ``rows``. A stored blob gets a new time and stamp. A different body is replaced."""
     connection.execute(PUT_BLOBS, _columns([(row[0], row[1].encode(), *row[2:]) for row in rows]))
 
 

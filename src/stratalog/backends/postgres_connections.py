@@ -44,7 +44,7 @@ DURABLE_COMMITS = (
 )
 
 # If the server's host vanishes, the kernel ends the connection after 30 seconds. The user timeout covers the time until
-# the server has the request. The keepalive covers the wait for the answer. By default it waits for two hours.
+# the server has the request. The keepalive covers the wait for the answer; its default is two hours.
 CONNECTION_DEFAULTS = {
     "connect_timeout": str(CONNECT_SECONDS_MAX),
     "tcp_user_timeout": "30000",
@@ -81,7 +81,7 @@ class PostgresConnections:
         self._closed = False
         self._opening = threading.Lock()
         self._pool: ConnectionPool[Connection] | None = None
-        # `Inherited` is true, so `check_open` raises Closed in a child.
+        # In a child `_closed` is an `Inherited`, which counts as true, so `check_open` raises Closed.
         close_in_child(self, "_opening", "_pool", "_closed")
 
     def connect(self) -> Connection:
@@ -245,7 +245,7 @@ def is_lost(connection: Connection, error: psycopg.Error) -> bool:
 
 
 def error_of(error: psycopg.Error, *, sent: bool = False) -> StratalogError:
-    """Translate an error of psycopg to one of Stratalog. ``sent``: the connection broke after the commit was sent."""
+    """Return Stratalog's error for an error of psycopg. With ``sent``, the connection broke after a commit was sent."""
     state, reason = error.sqlstate or "", _reason(error)
     if sent:
         return OutcomeUnknown("the connection to the database broke during a commit", reason=reason)
@@ -271,4 +271,4 @@ def _parts(conninfo: str) -> dict[str, Any]:
 
 
 _open_pools: set[ConnectionPool[Connection]] = set()
-"""Keeps the parent's pools alive in a forked child. A pool's finalizer would wait for threads that the child lacks."""
+"""Keeps the parent's pools alive in a forked child. A pool's finalizer would wait for threads of the parent."""

@@ -1,4 +1,4 @@
-"""Versions of objects in an S3 bucket: listed and deleted through boto3, since obstore cannot list or delete them."""
+"""Lists and deletes versions of objects in an S3 bucket. The module uses boto3, since obstore has no such requests."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ NULL = "null"
 FREED = "!freed/"
 """The prefix of copies of deleted blobs. No organisation's keys begin with it."""
 FREED_DAYS = 36
-"""One day longer than DynamoDB's point-in-time recovery can reach back, which is at most 35 days."""
+"""DynamoDB's point-in-time recovery can restore a state of the last 35 days. The copies stay one day longer."""
 NO_BUCKET = "NoSuchBucket"
 
 
@@ -121,7 +121,7 @@ class S3Versions:
             self._client.close()
 
     def _answers(self, prefix: str, marker: dict[str, str]) -> Iterator[Any]:
-        """Yield responses of at most 1000 versions and delete markers, by key, and within a key the newest first."""
+        """Yield responses of at most 1000 versions and delete markers, in order of key, with new versions first."""
         request = {"Bucket": self._bucket, "Prefix": self._base + prefix}
         while True:
             answer = self._request(
@@ -205,7 +205,7 @@ def _versioning(client: Any, bucket: str) -> str | None:
 def create_bucket(client: Any, bucket: str) -> bool:
     """Create the bucket if it is missing, and set its lifecycle and then its versioning. Return False if it existed.
 
-    Old versions and aborted uploads expire after a day, copies of deleted blobs after `FREED_DAYS`.
+    Old versions and aborted uploads expire after a day. Copies of deleted blobs expire after `FREED_DAYS`.
 
     Raises Invalid if another account owns a bucket of that name. After Unavailable or OutcomeUnknown, call it again.
     """

@@ -121,7 +121,7 @@ class SqliteIndex:
         return self._file.write(job, rows, inserted, rows_bytes(stored))
 
     def turn(self, partition: str) -> AbstractContextManager[bool]:
-        """Hold off writers of all partitions in other processes, since they share the file. See `Index.turn`."""
+        """Make all writers in other processes wait, since all partitions share the file. See `Index.turn`."""
         return self._file.turn()
 
     def close(self) -> None:

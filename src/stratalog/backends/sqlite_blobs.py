@@ -1,6 +1,6 @@
 """Blobs as rows of the SQLite file. `RowBlobs` makes a blob store of these rows.
 
-Bodies are rows of one table. Keys, sizes, times and stamps are rows of another table, so that a repeated put of a blob
+Bodies are rows of one table. Keys, sizes, times and stamps are rows of another table. So a repeated put of a blob
 writes a short row instead of the body.
 """
 

@@ -1,4 +1,4 @@
-"""A SQLite file that many threads and processes write: group commit, turns of processes, separate readers."""
+"""A SQLite file that many threads and processes write, with group commit, turns of processes and separate readers."""
 
 from __future__ import annotations
 
@@ -55,10 +55,10 @@ Job = Callable[[apsw.Connection], Result]
 
 
 class SqliteFile:
-    """The connections to one file: one for writes, which run as jobs inside transactions, and several for reads.
+    """The connections to one file: one connection for writes, and several for reads. Writes are jobs in transactions.
 
     Jobs of threads that wait at the same time share a transaction and its fsync. Processes that share the file take
-    turns through a `Turnstile`, since SQLite's own busy handler starves some of them.
+    turns through a `Turnstile`, since SQLite's own busy handler starves some processes.
     """
 
     def __init__(
@@ -79,7 +79,7 @@ class SqliteFile:
             writer = _open_writer(path, synchronous, file_bytes_max, vfs)
         self._turnstile = Turnstile(path, clock)
         self._writer = _GroupWriter(writer, self._turnstile, log_bytes)
-        # A weak reference, since a registration cannot be undone and must not keep the file alive.
+        # The registration cannot be undone. It has a weak reference, so that it does not keep this object alive.
         os.register_at_fork(after_in_child=partial(_leave_to_parent, weakref.ref(self)))
 
     def write(
@@ -87,11 +87,11 @@ class SqliteFile:
     ) -> Result:
         """Run ``job`` in a transaction. Return its result, or raise its error, once the transaction is durable.
 
-        The job must read before it writes, and do the same when it runs again. The job may raise ConditionFailed before
-        its first write, and other errors at any time. Such errors fail this job and no other job of the transaction.
+        The job must read before it writes, and have the same effect when it runs again. The job may raise
+        ConditionFailed before its first write, and other errors at any time. Such an error affects no other job.
 
-        A caller that gives ``rows`` or ``blobs`` states that the job only inserts these if all are absent, so one
-        statement may replace the job. ``blob_bytes`` is the size of the blobs that the job writes: jobs share a
+        A job with ``rows`` or ``blobs`` must only insert these rows and blobs, and only if all of them are absent. So
+        one statement may replace the job. ``blob_bytes`` is the size of the blobs that the job writes. Jobs share a
         transaction until their blobs have `BLOB_SLICE_BYTES`.
 
         Raises the job's error, StorageFull, Unavailable, Corrupt, Closed: nothing was written. Raises OutcomeUnknown:
@@ -170,7 +170,7 @@ class SqliteFile:
 
 
 class _Ticket(PendingCommit[Result]):
-    """A job that waits to be run, and later its outcome."""
+    """A job that waits for a leader. Once a leader has run the job, the ticket also has the outcome."""
 
     def __init__(
         self, job: Job[Result], rows: Sequence[Row] = (), blobs: Sequence[BlobRow] = (), blob_bytes: int = 0
@@ -195,7 +195,7 @@ class _GroupWriter:
         self._closed = False
 
     def commit(self, ticket: _Ticket[Any]) -> None:
-        """Run the ticket's job, in this thread or the leader's, and settle the ticket."""
+        """Run the ticket's job, in this thread or in the leader's thread, and settle the ticket."""
         self._group_commit.commit(ticket, self._run_group)
 
     def close(self) -> None:
@@ -235,7 +235,7 @@ class _GroupWriter:
                 ticket.settle(outcome)
 
     def _fill(self, group: list[_Ticket[Any]]) -> None:
-        """Add waiting tickets until the group's blobs have `BLOB_SLICE_BYTES`. Others wait for the next group."""
+        """Add waiting tickets until the group's blobs have `BLOB_SLICE_BYTES`. Later tickets are in the next group."""
         blob_bytes = group[0].blob_bytes
         while blob_bytes < BLOB_SLICE_BYTES and self._group_commit.take(group):
             blob_bytes += group[-1].blob_bytes
@@ -333,7 +333,7 @@ def _nothing(_: apsw.Connection) -> None:
 
 
 def _all_rows(group: Sequence[_Ticket[Any]]) -> tuple[Sequence[Row], Sequence[BlobRow]]:
-    """Return the rows of all tickets if all tickets only insert, and one statement can insert all; else no rows."""
+    """Return the rows of all tickets if all tickets only insert and one statement can insert all rows; else no rows."""
     rows = list(chain.from_iterable(ticket.rows for ticket in group))
     blobs = list(chain.from_iterable(ticket.blobs for ticket in group))
     insert = len(rows) <= INSERT_ROWS_MAX and all(ticket.rows or ticket.blobs for ticket in group)
@@ -341,7 +341,7 @@ def _all_rows(group: Sequence[_Ticket[Any]]) -> tuple[Sequence[Row], Sequence[Bl
 
 
 def _fail(group: Sequence[_Ticket[Any]], error: StratalogError) -> None:
-    """Settle each ticket with a copy of ``error``, since each is raised in another thread."""
+    """Settle each ticket with its own copy of ``error``, since each copy is raised in another thread."""
     for ticket in group:
         ticket.settle(error.copy())
 
@@ -372,7 +372,7 @@ def _prepare(connection: apsw.Connection, synchronous: str, file_bytes_max: int 
 
 
 def _leave_to_parent(reference: weakref.ref[SqliteFile]) -> None:
-    """In a forked child, close the lock files. Otherwise a lock of the parent would outlive the parent."""
+    """In a forked child, close the lock files. Otherwise a lock of the parent would stay after the parent has ended."""
     file = reference()
     if file is not None:
         file.leave_to_parent()
@@ -389,7 +389,7 @@ def _error(exc: apsw.Error) -> StratalogError:
 
 @contextmanager
 def _opening(path: str) -> Iterator[None]:
-    """Let one process at a time open the file, since the open may create it. Translates SQLite's errors."""
+    """Let one process at a time open the file, since the open may create the file. Translates SQLite's errors."""
     lock_file = open_lock_file(path + ".lock")
     try:
         fcntl.flock(lock_file, fcntl.LOCK_EX)

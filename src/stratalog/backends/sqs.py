@@ -1,6 +1,6 @@
 """The queue on Amazon SQS: a FIFO queue whose message groups are the port's groups, and a FIFO queue for dead letters.
 
-SQS accepts only text, so `SqsQueue` sends a body as base64. A message's id in the port is its deduplication id.
+SQS accepts only text, so `SqsQueue` sends a body as base64. The id of a message in the port is SQS's deduplication id.
 `SqsQueue` makes these ids, in order of time. A retried send has the same id, so SQS accepts the message once.
 
 A receive moves a message that was received too often to the dead-letter queue. `SqsQueue` does not use SQS's own
@@ -54,9 +54,9 @@ ATTRIBUTES = ("ApproximateReceiveCount", "MessageDeduplicationId", "MessageGroup
 class SqsQueue:
     """The queue at ``url`` with its dead letters at ``dead_url``. ``client`` must try each request once.
 
-    SQS measures visibility by its own clock, in whole seconds, rounded up. A receipt whose time is over by
-    ``clock`` is stale, and `SqsQueue` sends no request for it. SQS retains messages and dead letters for 14 days. A
-    receive waits up to ``wait_seconds`` for a message, 20 at most.
+    SQS measures visibility by its own clock, in whole seconds, rounded up. A receipt is stale once its time has passed
+    by ``clock``, and `SqsQueue` sends no request for a stale receipt. SQS retains messages and dead letters for 14
+    days. A receive waits up to ``wait_seconds`` for a message, 20 at most.
     """
 
     def __init__(
@@ -108,7 +108,7 @@ class SqsQueue:
                 return given
 
     def move_dead(self, messages: Sequence[Message]) -> list[Message]:
-        """Move the messages that were received too often to the dead letters, and return the others.
+        """Move the messages that were received too often to the dead letters, and return the other messages.
 
         A move has two steps. If a crash interrupts the move, the next receive repeats it. The second letter then has
         the same id, and a listing returns one letter.
@@ -133,7 +133,7 @@ class SqsQueue:
 
         The letters are hidden from other readers until all are received, so two listings at the same time each get a
         part of the letters. The listing ends when SQS returns no letter. In a long listing a letter may become visible
-        and be received again. So the listing hides further letters longer, the longer it runs. Each letter is then
+        and be received again. So the longer a listing runs, the longer it hides the next letters. Each letter is then
         received only a few times.
         """
         self._check_open()
@@ -162,8 +162,8 @@ class SqsQueue:
     def _send_rest(self, url: str, entries: list[dict[str, Any]]) -> None:
         """Send ``entries``, and remove the sent entries from the list, so that a retry sends the rest in order.
 
-        Raises Retryable for the rest. If a later message was sent although an earlier message failed, raises
-        OutcomeUnknown without a retry: a retry would send the messages in the wrong order.
+        Raises Retryable for the rest. Raises OutcomeUnknown if a later message was sent although an earlier message
+        failed. This error allows no retry, since a retry would send the messages in the wrong order.
         """
         answer = self._client.send_message_batch(QueueUrl=url, Entries=entries)
         failed = {failure["Id"]: failure for failure in answer.get("Failed", [])}
@@ -201,11 +201,10 @@ class SqsQueue:
         return records
 
     def _settle(self, operation: str, message: Message, call: Callable[..., Any], seconds: float) -> bool:
-        """Send a request for one receipt. Return False if the receipt is stale by this machine's clock or for SQS.
+        """Send a request for one receipt. Return False if SQS refuses the receipt as stale.
 
-        In the first case no request is sent.
-
-        On success the receipt is valid for ``seconds`` from now on.
+        If the receipt is stale by this machine's clock, send no request and return False. After a success the receipt
+        is valid for ``seconds`` from now on.
         """
         seen = Observation(self._clock)
         timeout = self._timeouts.get(message.receipt)
@@ -221,7 +220,7 @@ class SqsQueue:
         return True
 
     def _remember(self, receipt: str, timeout: _VisibilityTimeout) -> None:
-        """Remember how long a receipt is valid. Over `TIMEOUTS_MAX`, forget the oldest, which SQS still checks."""
+        """Remember how long a receipt is valid. Above `TIMEOUTS_MAX`, forget the oldest, which only SQS then checks."""
         with self._lock:
             self._timeouts[receipt] = timeout
             if len(self._timeouts) > TIMEOUTS_MAX:
@@ -288,7 +287,7 @@ def find_queues(client: Any, name: str) -> tuple[str, str]:
 
 
 def missing_queues(client: Any, name: str) -> list[str]:
-    """Return the full names of the missing queues: none, one or both. Raises Unavailable."""
+    """Return the full names of the queue and dead-letter queue, if they are missing. Raises Unavailable."""
     return [full_name for full_name in _names(name) if not _url(client, full_name)]
 
 
@@ -341,7 +340,7 @@ def _entry(group: str, body: bytes, id: str, **attributes: str) -> dict[str, Any
 
 
 def _message(record: Any) -> Message:
-    """Return a message from SQS's form of it. If another program sent it, its group is SQS's message group."""
+    """Return the message of an SQS record. If another program sent the message, its group is SQS's message group."""
     attributes = record["Attributes"]
     group = record.get("MessageAttributes", {}).get("group", {}).get("StringValue", attributes["MessageGroupId"])
     return Message(
@@ -358,7 +357,7 @@ def messages_of_event(records: Sequence[Mapping[str, Any]], receives_max: int = 
 
     SQS delivers a failing message together with the messages behind it, and increases their counts too. So only the
     first message of a group was tried as often as its count states. The function lowers ``receives`` of the other
-    messages below ``receives_max``, so that each has one more try or more.
+    messages below ``receives_max``, so that each message has at least one more try.
     """
     messages = [_message_of_event(record) for record in records]
     first = {message.group: message for message in reversed(messages)}
@@ -371,7 +370,7 @@ def messages_of_event(records: Sequence[Mapping[str, Any]], receives_max: int = 
 
 
 def _message_of_event(record: Mapping[str, Any]) -> Message:
-    """Return a message from a record of a Lambda event, which spells the names differently."""
+    """Return the message of a record in a Lambda event. Such a record has other names for the same fields."""
     attributes = {name: {"StringValue": value["stringValue"]} for name, value in record["messageAttributes"].items()}
     names = {"Body": record["body"], "ReceiptHandle": record["receiptHandle"]}
     return _message({**names, "Attributes": record["attributes"], "MessageAttributes": attributes})

@@ -1,11 +1,11 @@
-"""Turns between the processes that share a file: a fair hand-over, but never a fence.
+"""Turns between the processes that share a file. Turns are fair. After a time limit a process works without a turn.
 
 Each shared file has two lock files, named *door* and *room*. A process locks the room while it works. To lock the room,
 a process first locks the door, then waits for the room, and then unlocks the door. With a single lock, the process that
 frees the lock would take it again before a waiting process wakes. With two locks, this process finds that the waiting
 process has locked the door, and waits behind that process.
 
-Every wait polls and is bounded. With a blocking lock, one stopped process would stop all others.
+Every wait polls the lock and has a time limit. With a blocking lock, one stopped process would stop all others.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ class Turnstile:
     A process locks the room for one transaction (`enter`, `leave`), or for a `turn` of several reads and commits. While
     a thread has a turn, the transactions of its process run inside that turn.
 
-    A file lock belongs to the descriptor that took it. Transactions and turns have descriptors of their own, so a turn
-    waits for a transaction of its own process as well.
+    A file lock belongs to the descriptor that took it. Transactions and turns use different descriptors, so a turn also
+    waits for a transaction of its own process.
     """
 
     def __init__(self, path: str, clock: Clock) -> None:
@@ -61,9 +61,9 @@ class Turnstile:
 
     @contextmanager
     def turn(self) -> Iterator[bool]:
-        """Keep other processes out of the room until the end of the block. The value is False if the wait failed.
+        """Lock the room against other processes until the end of the block. The value is False if the wait failed.
 
-        A second thread shares the turn of the first, so the second thread may lose the turn in the middle of its block.
+        A second thread shares the turn of the first thread, so it may lose the turn in the middle of its block.
         """
         if self._in_turn or not self._owner.acquire(blocking=False):
             yield self._in_turn
@@ -96,7 +96,7 @@ class Turnstile:
         self._turn.close()
 
     def _close_turn(self) -> None:
-        """Close the turn's files, unless a thread has the turn: that thread closes them at the end of its turn."""
+        """Close the turn's files. If a thread has the turn, this thread closes the files at the end of its turn."""
         if self._owner.acquire(blocking=False):
             try:
                 self._turn.close()
@@ -108,8 +108,8 @@ class Turnstile:
 
         Return False, without the lock of the room, if ``ended()`` is true, or after `TURN_WAIT_MS_MAX`.
 
-        A process that waited in vain is probably behind a stopped process. Such a process does not wait again until it
-        finds the locks free. Otherwise each of its commits would wait for `TURN_WAIT_MS_MAX`.
+        After a wait without success, a stopped process probably has a lock. The caller's process then does not wait
+        again until it finds the locks free. Otherwise each of its commits would wait for `TURN_WAIT_MS_MAX`.
         """
         deadline = None
         try:

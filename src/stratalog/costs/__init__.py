@@ -4,5 +4,5 @@ Modules
 -------
 prices    a list of prices, each with its source
 bill      the counts of a meter as billed units, and their price in dollars
-workload  the billed units of each operation, measured by running it
+workload  the billed units of each operation, measured by a run of the operation
 """

@@ -1,4 +1,4 @@
-"""Cost: a meter's counts as billed units, and their price in dollars by a list of prices."""
+"""Cost: converts a meter's counts to billed units, and billed units to dollars by a list of prices."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ GETS = frozenset({"GetObject", "HeadObject", "GetBucketVersioning"})
 
 
 class Units(msgspec.Struct, frozen=True, kw_only=True):
-    """The billed units of some work. ``s3_bytes`` is the size of the objects put; deletes subtract nothing."""
+    """The billed units of some work. ``s3_bytes`` is the size of all objects put. Deletes do not reduce this size."""
 
     write_units: float = 0
     read_units: float = 0
@@ -50,7 +50,7 @@ class Functions(msgspec.Struct, frozen=True, kw_only=True):
     """The duration of a call when the function is already running."""
 
     cold_ms: float = 340
-    """The duration of a call that starts the function first. The start is billed. See docs/concepts/cost.md."""
+    """The duration of a call that must first start the function. AWS bills the start. See docs/concepts/cost.md."""
 
     arm: bool = True
 
@@ -75,7 +75,7 @@ class Deployment(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def units_of(after: Mapping[tuple[str, str], float], before: Mapping[tuple[str, str], float] | None = None) -> Units:
-    """Return the units in a meter's sums ``after`` some work, less those in ``before``, if given."""
+    """Return the units of some work, from a meter's sums ``after`` and ``before`` the work. None means no sums."""
     sums: dict[str, float] = dict.fromkeys(Units.__struct_fields__, 0)
     for (operation, unit), amount in after.items():
         field = _field(operation, unit)
@@ -102,7 +102,7 @@ def total(units: Units, prices: Prices, *, arm: bool = True) -> float:
 
 
 def monthly(deployment: Deployment, functions: Functions, maintenance: Units, prices: Prices) -> dict[str, float]:
-    """Return dollars per month of an unused deployment. ``maintenance`` is one run's units without its function."""
+    """Return dollars per month of an unused deployment. ``maintenance`` is the units of a run without its function."""
     run = maintenance + functions.call(cold=True)
     polls = deployment.pollers * MINUTES_A_MONTH * 3
     return {

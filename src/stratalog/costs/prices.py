@@ -1,4 +1,4 @@
-"""Prices: a dated list of the services' charges, each with its source. The list is data and can be replaced."""
+"""Prices: a dated list of the prices of services, each with its source. A user can replace the list."""
 
 from __future__ import annotations
 

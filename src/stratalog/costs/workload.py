@@ -1,4 +1,4 @@
-"""The billed units of each operation of a store. Each runs in memory, with a meter and a simulated clock.
+"""The billed units of each operation of a store. Each operation runs in memory, with a meter and a simulated clock.
 
 The units are measured, not taken from a list. So if a change makes an operation more expensive, the next measurement
 shows the new cost.
@@ -61,13 +61,13 @@ class StandingClock:
 
 
 class Trial:
-    """A throwaway store, and the billed units of work on it."""
+    """A temporary store in memory that measures the billed units of work."""
 
     def __init__(self, settings: LogSettings | None = None) -> None:
         self.clock = StandingClock()
         self.meter = Meter()
         self._settings = settings
-        # Run background tasks at once, so that they are counted, and in the same order each time.
+        # Run background tasks at once, so that the meter counts their requests, and in the same order each time.
         self.store = open_store("memory:", settings=settings, clock=self.clock, meter=self.meter)
         self.store = self.reopened()
 
@@ -78,7 +78,7 @@ class Trial:
         return units_of(self.meter.read(), before)
 
     def reopened(self) -> Store:
-        """Return the same store as seen by a process that has just started."""
+        """Return a new handle of the same store without cached data, as of a process that has just started."""
         known = self.store.environment
         environment = Environment(known.index, known.blobs, known.clock, known.settings, background=InlineTasks())
         return Store(environment, self.store.queue)
@@ -111,7 +111,7 @@ def measure_run(run: Callable[[Store], object], settings: LogSettings | None = N
 
 
 def text_of(size: int, number: int = 0) -> str:
-    """Return ``size`` hexadecimal digits, the same on every run. Compression only halves them: an expensive case."""
+    """Return ``size`` hexadecimal digits, the same on every run. Compression saves only half, so the cost is high."""
     return hashlib.shake_256(b"text %d" % number).hexdigest(size // 2 + 1)[:size]
 
 
@@ -231,7 +231,7 @@ def _queue() -> Iterator[Operation]:
 
 
 def measure_maintenance(documents: int = 10) -> Units:
-    """Return the billed units of a second maintenance pass over ``documents`` documents. The pass has nothing to do."""
+    """Return the billed units of a second maintenance pass over ``documents`` documents, which has no work to do."""
     trial = Trial()
     for number in range(documents):
         trial.store.create("acme", f"plan-{number}").apply([_put(1, number)])

@@ -15,27 +15,27 @@ head                the end of a log
 segments            runs of entries that share an index partition
 pins                the versions that forks need
 chain               the hash that names a history
-redaction           erasure of an entry's events; their digest stays
+redaction           erasure of an entry's events, whose digest stays
 verification        recomputation of a chain, and a report of its damaged versions
 plan                the writes of one commit
 pending_entry       an entry from the append call until its outcome is known
 conditional_append  one conditional put of entry n + 1, for logs and records
 append              group commits, and the entries of a batch
-contention          an estimate: does a read before the put pay, and how long is the back-off
+contention          an estimate of the other writers: whether to read before a put, and how long to back off
 commit              a commit whose unknown outcome is resolved
 reader              bounded reads across segments and archives
 lifecycle           creation, forks and deletion
 snapshots           snapshot records by version
-app_snapshots       an application's snapshot, in parts that versions share
+app_snapshots       an application's snapshots, in parts that several versions share
 archive             a sealed segment as one body
 base                the snapshot that replaces forgotten history
 retention           archiving, forgetting and freeing of segments
 usage               the measured storage of an organisation
-admission           quotas of organisations, enforced on writers
+admission           admission of writes within the quotas of organisations
 scrub_record        the position of the blob scrub, and the result of its last complete pass over all blobs
 sweep               removal of the rows of a deleted log
 
-A log does not interpret its events. Documents interpret them. So do applications that use a log directly.
+A log does not interpret its events. Documents, and applications that use a log directly, interpret the events.
 """
 
 from stratalog.log.app_snapshots import AppSnapshot

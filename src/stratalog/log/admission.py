@@ -1,9 +1,10 @@
-"""Admission: enforces the quotas of organisations on writers, from measured usage plus the writes admitted since.
+"""Admission: refuses writes that would exceed a quota of their organisation.
 
-A process reads an organisation's measurement now and then, and adds the amounts that it has admitted itself since the
-measurement began. It does not count the amounts that other processes admit meanwhile. Writers can therefore exceed a
-quota by those amounts until the next measurement. Amounts that the process admits while a measurement runs may be part
-of the measurement and of the process's own sum. These amounts count twice until the next measurement.
+A process compares a quota with the measured usage plus its own sum: the amounts that the process has admitted since the
+measurement began. It reads the measurement every `USAGE_READ_SECONDS`. The process does not count the amounts that
+other processes admit meanwhile. Writers can therefore exceed a quota by those amounts until the next measurement.
+Amounts that the process admits while a measurement runs may be part of the measurement and of the process's own sum.
+These amounts count twice until the next measurement.
 
 An organisation without quotas costs neither a read nor memory.
 """
@@ -52,7 +53,7 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def amounts(self) -> Amounts:
-        """Return the measured and the admitted amounts together: the figures that quotas are compared with."""
+        """Return the sum of the measured and the admitted amounts. A quota limits this sum."""
         return self.admitted.plus(self.measured.amounts if self.measured else NOTHING)
 
     @property
@@ -63,7 +64,7 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Admission:
-    """Admits writes within the quotas of their organisations. Safe for threads. `reserve` rarely reads the index."""
+    """Admits writes within the quotas of their organisations. Safe for threads. A `reserve` rarely reads the index."""
 
     def __init__(
         self, index: Index, clock: Clock, quotas: QuotasOf | None = None, creating: Creating | None = None
@@ -165,8 +166,8 @@ class Admission:
 class Reservation:
     """The amounts admitted for one write.
 
-    As a context manager, the reservation confirms itself at the end of the block. It releases itself after an error
-    other than OutcomeUnknown, since then nothing was written.
+    As a context manager, the reservation confirms itself at the end of the block. After an error other than
+    OutcomeUnknown the reservation releases itself, since nothing was written.
     """
 
     def __init__(self, ledger: _Ledger | None, amounts: Amounts) -> None:
@@ -185,7 +186,7 @@ class Reservation:
             self._amounts = self._amounts.plus(amounts)
 
     def confirm(self) -> None:
-        """Record that the write was or may be committed. The amounts count until a later measurement begins."""
+        """Record that the write is or may be committed. The amounts count until a later measurement begins."""
         amounts, self._amounts = self._amounts, NOTHING
         if self._ledger is not None and amounts != NOTHING:
             self._ledger.settle(amounts, confirmed=amounts)
@@ -200,7 +201,7 @@ class Reservation:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None) -> None:
-        # An interrupt is no `Exception`. It may arrive after the commit was sent, so the outcome is unknown.
+        # An interrupt, which is no `Exception`, may arrive after the commit was sent, so the outcome is unknown.
         if isinstance(exc, Exception) and not isinstance(exc, OutcomeUnknown):
             self.release()
         else:
@@ -212,7 +213,7 @@ UNBOUND = Reservation(None, NOTHING)
 
 
 class _Ledger:
-    """The access of one reservation to its account."""
+    """Connects one reservation with the account of its organisation."""
 
     def __init__(self, admission: Admission, organisation: str, account: _Account, quotas: Quotas) -> None:
         self._admission = admission
@@ -251,7 +252,7 @@ class _Account:
     def __init__(self, clock: Clock) -> None:
         self.lock: threading.Lock = threading.Lock()
         self.pending = NOTHING
-        """The amounts admitted and neither confirmed nor released yet."""
+        """The admitted amounts that are not confirmed and not released yet."""
 
         self._clock = clock
         self._reading = threading.Lock()
@@ -273,8 +274,8 @@ class _Account:
     def refresh(self, index: Index, organisation: str, *, at_once: bool = False) -> None:
         """Read the measurement if it is due. With ``at_once``, read it in any case, and consistently.
 
-        Raises Unavailable only with ``at_once``. Else a failed read is ignored: the write that follows uses the same
-        store, so it fails too.
+        Raises Unavailable only with ``at_once``. Without ``at_once`` a failed read is ignored: the following write uses
+        the same store, so the write fails too.
         """
         if not self.is_due and not at_once:
             return
@@ -290,7 +291,7 @@ class _Account:
                 return
             with self.lock:
                 self._read = seen
-                # An eventually consistent read may return a measurement older than the known one.
+                # An eventually consistent read may return an older measurement than an earlier read.
                 if measured and (self._measured is None or self._measured.began_ms < measured.began_ms):
                     self._measured = measured
                     self._forget_before(measured.began_ms - USAGE_CLOCKS_SECONDS_MAX * 1000)
@@ -317,7 +318,7 @@ class _Account:
     def _join_older(self) -> None:
         """Join the older half of the slices in pairs.
 
-        Older slices become coarser, so a bounded number of them covers any length of time.
+        Older slices then cover longer times, so a limited number of slices covers any length of time.
         """
         older = [self._slices.popleft() for _ in range(USAGE_SLICES_MAX // 4 * 2)]
         joined = (first.joined(second) for first, second in zip(older[::2], older[1::2], strict=True))

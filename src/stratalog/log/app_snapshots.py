@@ -1,9 +1,9 @@
 """App snapshots: an application's state at a version as a list of parts. Each part is a blob that versions share.
 
 App snapshots are for applications that use the log directly and whose state is not a map from keys to values. The
-application cuts its state into parts so that a small change leaves most of them unchanged. A stored part is not written
-again. Two rules apply, as for every snapshot. The parts are durable no later than the snapshot's record. A snapshot
-that shares parts of an older snapshot is committed only while the older snapshot exists.
+application cuts its state into parts so that a small change leaves most parts unchanged. A stored part is not written
+again. Two rules apply to every snapshot. The parts are durable no later than the snapshot's record. A snapshot that
+shares parts of an older snapshot is committed only while the older snapshot exists.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ ADDRESS_BYTES = 32
 
 
 class Manifest(msgspec.Struct, frozen=True, array_like=True):
-    """The body of an app snapshot's record: the hashes of its parts in order, inline or in a body of their own."""
+    """The body of an app snapshot's record: the hashes of the parts in order, inline or in a separate body."""
 
     kind: Literal["app-snapshot"]
     format: Literal[1]
@@ -81,7 +81,7 @@ def save_app_snapshot(
         except ConditionFailed:
             if base is None:
                 raise
-            # The collector may delete the parts of the missing base, so write every part anew.
+            # The collector may delete the parts of the missing base, so write every part again.
             base = None
             environment.counters["snapshot whose base was gone"] += 1
             continue
@@ -116,8 +116,8 @@ def read_app_snapshot(blobs: Blobs, owner: str, app_snapshot: AppSnapshot) -> It
 def read_app_snapshot_back(blobs: Blobs, owner: str, snapshot: Snapshot) -> Iterator[BlobReading]:
     """Read every blob of an app snapshot from storage: the list of its parts, then each part.
 
-    Damage is yielded, not raised, and the remaining parts are read too. A snapshot of another kind yields nothing.
-    Raises Unavailable.
+    The function yields damage instead of raising an error, and continues with the next part. If the list of parts is
+    damaged, the function ends after the list. It yields nothing for a snapshot of another kind. Raises Unavailable.
     """
     manifest = manifest_of(snapshot)
     if manifest is None:

@@ -1,6 +1,6 @@
 """Appends of entries to a log. Threads of one process share commits: the leader commits for every queued thread.
 
-`plan_append` is pure and decides the writes. `LogAppend` commits the writes by the same conditional append as records.
+`plan_append` is a pure function that decides the writes. `LogAppend` is the `ConditionalAppend` that commits them.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from stratalog.ports.index import Check, Delete, Equals, Item
 
 __all__ = ["Appender", "LogAppend"]
 
-JOINT_ENTRIES_MAX = COMMIT_WRITES_MAX - 4  # a roll-over adds three writes, the check of the head adds one
+JOINT_ENTRIES_MAX = COMMIT_WRITES_MAX - 4  # a roll-over adds three writes, and the check of the head adds one write
 JOINT_BYTES_MAX = COMMIT_BYTES_MAX // 2
 # An entry may join a commit whose blobs are below this limit. One entry's blobs have at most `HELD_BYTES_MAX` bytes.
 JOINT_BLOB_BYTES_MAX = COMMIT_BLOB_BYTES_MAX - HELD_BYTES_MAX
@@ -51,10 +51,10 @@ _in_doubt_versions = attrgetter("in_doubt")
 
 
 class Appender:
-    """Writes one log's entries for all threads of a process. It remembers the head, so a steady writer reads nothing.
+    """Writes one log's entries for all threads of a process. It remembers the head, so a lone writer reads nothing.
 
     Readers and the leader of a group commit share the head and the contention estimate. The estimate affects only the
-    cost of an append. Only a leader changes the other state that outlives a commit.
+    cost of an append. All other state that outlives a commit is changed by leaders only.
     """
 
     def __init__(
@@ -74,13 +74,13 @@ class Appender:
         self.heads: Newest[Head] = Newest(head_rank)
         self.left_behind: Head | None = None
         self.sent = (0, b"")
-        """The version before the commit sent last, and the hash of that commit's last entry."""
+        """The version before the last commit that was sent, and the hash of the last entry in this commit."""
 
-        # While the observation rule allows it, a head derived from the known name record saves a read of the record.
+        # While the observation rule allows it, a head that is derived from the name record saves a read of the record.
         self.origin = Newest(head_rank, None if seen is None else first_head(name, seen))
         self.ask_again_at = 0
         self.branch_lost = False
-        """Whether the index holds another history than this process has seen."""
+        """Whether the index has another history than this process has seen."""
 
     @property
     def name(self) -> NameRecord:
@@ -97,10 +97,10 @@ class Appender:
         return pending.answer()
 
     def head(self) -> Head:
-        """Return the head, read now and consistently; or a newer head that another thread has learnt meanwhile."""
+        """Read the head consistently. Return it, or a newer head that another thread has read or written meanwhile."""
         start = self.heads.value or self.origin.value
         read = follow_head(self.environment.index, self.environment.clock, self.name, start)
-        # Take the known head after the read: another thread may have learnt and counted entries meanwhile.
+        # Get the known head after the read: another thread may have read and counted some entries meanwhile.
         known = self.heads.value
         head = self.heads.offer(read)
         if known is not None and head is read:
@@ -110,7 +110,7 @@ class Appender:
         return head
 
     def known_head(self) -> Head | None:
-        """Return the head as this process last saw it. Other processes may have appended since."""
+        """Return the head that this process last read or wrote. Other processes may have appended since."""
         return self.heads.value
 
     def _others_between(self, known: Head, head: Head) -> int:
@@ -189,7 +189,7 @@ class LogAppend(ConditionalAppend[Head, Plan]):
         return self._appender.is_behind() and any(pending.expected is None for pending in self._batch)
 
     def _prepare(self) -> None:
-        """Refresh aged blobs of entries. A refresh takes time, so take the time of sending again after it."""
+        """Refresh aged blobs of entries. A refresh takes time, so set the time of sending again after a refresh."""
         for pending in self._batch:
             if pending.blob_batch is not None and pending.blob_batch.refresh():
                 self._sent = Observation(self._environment.clock)
@@ -235,13 +235,13 @@ class LogAppend(ConditionalAppend[Head, Plan]):
         return chosen
 
     def _refuse_all(self, head: Head) -> None:
-        """Settle the entries that no longer fit. Requires a head that was read during this call, or a newer head."""
+        """Settle the entries that expect another version. ``head`` was read during this call, or is newer."""
         assert self._fresh, "only a head read during this call justifies a refusal"
         for pending in list(self._batch):
             self._refuse(pending, head)
 
     def _refuse(self, pending: PendingEntry, head: Head) -> None:
-        """Settle an entry that expected another version: with the entry of an earlier call, else VersionConflict."""
+        """Settle an entry that expected another version, by the entry of an earlier call or by VersionConflict."""
         expected, name = pending.expected or 0, self._appender.name.name
         if not (pending.named and expected < head.version and self._is_answered_at(pending, expected + 1)):
             pending.error = VersionConflict(
@@ -250,7 +250,7 @@ class LogAppend(ConditionalAppend[Head, Plan]):
         self._batch.remove(pending)
 
     def _is_answered_at(self, pending: PendingEntry, version: int) -> bool:
-        """Settle ``pending`` by the entry stored as ``version``. Return False if that entry does not settle it.
+        """Settle ``pending`` by the entry stored as ``version``. Return False if ``pending`` is not settled.
 
         A stored entry with the same write id settles ``pending``. The stored entry may be the pending entry itself, may
         be redacted, or may belong to another request. A forgotten ``version`` settles ``pending`` too.
@@ -258,7 +258,7 @@ class LogAppend(ConditionalAppend[Head, Plan]):
         try:
             entry = self._appender.entry_as_stored(version)
         except VersionForgotten:
-            pending.error = OutcomeUnknown("an append's position was forgotten before its outcome", version=version)
+            pending.error = OutcomeUnknown("the version of an append was forgotten before its outcome", version=version)
             return True
         except NotFound:
             return False
@@ -281,7 +281,7 @@ class LogAppend(ConditionalAppend[Head, Plan]):
         return True
 
     def _is_open(self, head: Head) -> bool:
-        """Return whether the head's segment is still current: a sealed segment could be freed before the commit."""
+        """Return whether the head's segment is still current. A sealed segment could be freed before the commit."""
         name, seen = self._appender.name, Observation(self._environment.clock)
         name = require_name(self._environment.index, name.organisation, name.name, name.incarnation)
         name = self._appender.names.offer(name)
@@ -339,7 +339,7 @@ class LogAppend(ConditionalAppend[Head, Plan]):
             self._batch.remove(pending)
 
     def _learn(self, plan: Plan, head: Head, conflict: ConditionFailed) -> bool:
-        """Note the lost race. The next try reads the head after the back-off: a head read now would be old by then."""
+        """Record the lost race. The next try reads the head after the back-off, since a head read now would be old."""
         if self._head_is_gone(plan, head, conflict):
             return False
         ours = {pending.write_id for pending in plan.batch}
@@ -350,7 +350,7 @@ class LogAppend(ConditionalAppend[Head, Plan]):
         return any(pending.expected is None for pending in plan.batch)
 
     def _head_is_gone(self, plan: Plan, head: Head, conflict: ConditionFailed) -> bool:
-        """Return whether the head's entry was freed long after it was seen. The head is then dropped and read again.
+        """Drop the head and return True if its entry may have been freed since the head was read; else return False.
 
         Raises HistoryChanged if the entry is missing or replaced although it cannot have been freed yet.
         """
@@ -385,7 +385,7 @@ class LogAppend(ConditionalAppend[Head, Plan]):
             return False
         ours = item is not None and item.attributes.get("w") == pending.write_id
         if (item is None or ours) and self._is_answered_at(pending, version):
-            # Another request may own this version while our own entry is stored at another version in doubt.
+            # This version may belong to another request, and our own entry may be stored at another version in doubt.
             if not isinstance(pending.error, KeyReused) or pending.in_doubt == [(partition, version)]:
                 return True
             pending.error, ours = None, False
@@ -395,9 +395,9 @@ class LogAppend(ConditionalAppend[Head, Plan]):
         return False
 
     def _remove_orphan(self, item: Item, pending: PendingEntry) -> None:
-        """Delete an entry that landed in a freed position: no reader reads it, so it only occupies the position.
+        """Delete an entry that was stored in a freed position, where no reader reads the entry.
 
-        A failed delete is ignored: the orphan stays, as if the process had crashed here.
+        A failed delete is ignored: the orphan stays, as after a crash of the process.
         """
         with suppress(ConditionFailed, Unavailable, OutcomeUnknown):
             self._environment.index.commit([Delete(item.partition, item.sort, Equals("w", pending.write_id))])

@@ -1,4 +1,4 @@
-"""The archive of a sealed segment: its items as one body. Readers get the same items from it and from the index."""
+"""The archive of a sealed segment: the segment's items as one body. A reader gets the same items as from the index."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ def write_archive(
 
 
 def prove_archive(environment: Environment, prefix: str, owner: str, segment: Segment) -> bool:
-    """Read an archive back before its source is freed, and put it again, so that its blobs are young.
+    """Read an archive back before its entries in the index are freed. Put the archive again, so its blobs are young.
 
-    A collection could delete an older blob if it listed the blob before a record named the archive. A damaged archive
-    is made anew. Return False if another process changed the segment meanwhile. Raises Corrupt if the archive is
-    damaged and the entries do not give the same archive: then no entry may be freed.
+    A collection could delete an older blob if it listed the blob before a record named the archive. The function makes
+    a damaged archive again from the entries. Return False if another process changed the segment meanwhile. Raises
+    Corrupt if the archive is damaged and the entries do not give the same archive. Then no entry may be freed.
     """
     if segment.archive is None:
         return True
@@ -72,8 +72,8 @@ def pack_archive(items: Iterable[Item]) -> bytes:
 def read_archive(environment: Environment, prefix: str, owner: str, segment: Segment) -> list[Item]:
     """Return the items of an archived segment. Raises Corrupt.
 
-    A mark that was committed late may name an archive that was collected meanwhile. Until the segment is freed, the
-    index still has the items, so this function reads them from the index.
+    If the mark of a segment is committed late, the collector may have deleted the archive before. Until the segment is
+    freed, the index still has the items, so this function reads the items from the index.
     """
     try:
         return open_archive(environment, prefix, owner, segment)
@@ -97,7 +97,7 @@ def open_archive(environment: Environment, prefix: str, owner: str, segment: Seg
 
 
 def _restore_archive(environment: Environment, prefix: str, owner: str, segment: Segment) -> None:
-    """Write a damaged archive anew from the index. Raises Corrupt if the segment's record does not name the result."""
+    """Write a damaged archive again from the index. Raises Corrupt if the segment's record names another archive."""
     blob_batch = BlobBatch(environment, held_bytes_max=0)
     if write_archive(environment, prefix, owner, segment, segment.last, blob_batch) != segment.archive:
         raise Corrupt("the entries differ from their damaged archive", prefix=prefix, segment=segment.first)

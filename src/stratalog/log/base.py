@@ -80,7 +80,7 @@ class AppBases:
         return snapshot if snapshot is not None and snapshot.version > floor else None
 
     def raise_damage(self) -> None:
-        """Raise Corrupt if `find` rejected a damaged snapshot, which is newer than the base that `find` returned."""
+        """Raise Corrupt if `find` rejected a damaged snapshot, which is newer than the result of `find`."""
         for version, damage in self.damages:
             raise Corrupt(
                 "the application's snapshot is damaged, so the floor cannot rise to it",

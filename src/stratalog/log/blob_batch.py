@@ -1,4 +1,4 @@
-"""The blobs of one commit. The commit stores them if the index can; else the batch puts them before the commit."""
+"""The blobs of one commit. The commit stores a blob itself if the index can. The batch puts other blobs before it."""
 
 from __future__ import annotations
 
@@ -15,34 +15,35 @@ from stratalog.ports.index import NO_BLOBS
 
 __all__ = ["HELD_BYTES_MAX", "BlobBatch", "BlobsDeferred"]
 
-# One batch may hold half of the bytes that a commit can store. Entries may join a commit up to the other half.
+# The held blobs of one batch have at most half of the bytes that a commit can store. So other entries can join a commit
+# until their blobs have the other half.
 HELD_BYTES_MAX = COMMIT_BLOB_BYTES_MAX // 2
 
 RENEWED_TOGETHER = 1024
 
 
 class BlobsDeferred(Exception):
-    """A commit is not sent because some of its blobs are not put yet: call `BlobBatch.put_deferred`, then try again."""
+    """A commit is not sent, because some of its blobs are not put. Call `BlobBatch.put_deferred`, then try again."""
 
 
 class BlobBatch:
     """Makes every blob durable no later than the item that names it.
 
-    Create it before the first blob is written. Call `refresh` before the commit is sent and `renew` after the answer.
-    Pass `blobs` to the commit.
+    Create the batch before the first blob is written. Call `refresh` before the commit is sent and `renew` after the
+    answer. Pass `blobs` to the commit.
 
-    Held blobs become durable with the item, so a collector sees both the blobs and the item, or neither. Blobs put
-    ahead are safe from the collector if they are less than half the grace old when the commit is answered. `renew` puts
-    older blobs again (docs/concepts/collecting.md). The batch keeps the bytes of these blobs, since their source may be
-    collected.
+    The commit itself stores the *held* blobs. So a collector sees the held blobs and the item, or sees neither of them.
+    The batch puts all other blobs *ahead*, before the commit. The collector does not delete such a blob if the blob is
+    younger than half the grace when the answer to the commit arrives. `renew` puts older blobs again
+    (docs/concepts/collecting.md). The batch keeps the bytes of the blobs put ahead, as their source may be collected.
     """
 
     def __init__(
         self, environment: Environment, held_bytes_max: int = HELD_BYTES_MAX, blobs: Blobs | None = None
     ) -> None:
-        """Above ``held_bytes_max`` bytes the held blobs are put ahead. With 0 every blob is durable once it is written.
+        """``held_bytes_max`` limits the held blobs: above it, the batch puts the held blobs ahead.
 
-        ``blobs`` replaces the environment's blobs.
+        With ``held_bytes_max`` 0, each blob is durable once it is written. ``blobs`` replaces the environment's blobs.
         """
         self._environment = environment
         self._blobs = blobs or environment.blobs
@@ -54,10 +55,10 @@ class BlobBatch:
         self.held_bytes: int = 0
 
     def defer(self) -> None:
-        """From now on only collect the blobs to put ahead; `put_deferred` puts them.
+        """From now on keep the blobs to put ahead in memory, until `put_deferred` puts them.
 
-        A caller that holds a lock calls `defer`. If it put blobs under the lock, other threads would wait for the blob
-        store.
+        A caller that holds a lock calls `defer`. If the caller put blobs under the lock, other threads would wait for
+        the blob store.
         """
         self._deferred = {}
 
@@ -66,12 +67,12 @@ class BlobBatch:
         self._held, self.held_bytes = {}, 0
 
     def check_put(self) -> None:
-        """Raise BlobsDeferred if blobs were collected and not put."""
+        """Raise BlobsDeferred if the batch keeps deferred blobs that are not put."""
         if self._deferred:
             raise BlobsDeferred
 
     def put_deferred(self) -> None:
-        """Put the collected blobs and stop deferring. Raises the errors of ``Blobs.put``."""
+        """Put the deferred blobs and stop deferring. Raises the errors of ``Blobs.put``."""
         if self._deferred:
             self._put_now(self._deferred)
         self._deferred = None
@@ -99,7 +100,7 @@ class BlobBatch:
         self.held_bytes += size
 
     def put_all(self, bodies: Mapping[str, bytes]) -> None:
-        """Store many blobs. The blobs to put ahead are put together. Raises the errors of ``Blobs.put``."""
+        """Store many blobs. The blobs to put ahead are put in parallel. Raises the errors of ``Blobs.put``."""
         if self._environment.index.blob_bytes_max:
             for key, body in bodies.items():
                 self.put(key, body)
@@ -107,9 +108,9 @@ class BlobBatch:
             self._put_ahead(bodies)
 
     def refresh(self) -> bool:
-        """Before the commit is sent, put again the blobs that may have been collected while the process slept.
+        """Before the commit is sent, put the blobs ahead again if they are old enough to be collected.
 
-        Tries once and returns whether it put them. Raises Unavailable if a put fails: no item names the blobs yet.
+        Tries once. Returns whether the blobs were put. Raises Unavailable if a put fails: no item names the blobs yet.
         """
         if self._looked is None or self._looked.age_seconds() <= OBSERVATION_SECONDS_MAX:
             return False
@@ -122,9 +123,9 @@ class BlobBatch:
         return True
 
     def renew(self) -> None:
-        """After the answer, put again the blobs that grew too old meanwhile, with retries.
+        """After the answer, put the blobs ahead again if they are too old by now. Retries a failed put.
 
-        Without the renewal a committed item could name missing blobs. Raises OutcomeUnknown if the retries fail.
+        Without `renew` a committed item could name missing blobs. Raises OutcomeUnknown if the retries fail.
         """
         if self._looked is None or self._looked.age_seconds() <= GRACE_SECONDS / 2:
             return
@@ -143,10 +144,10 @@ class BlobBatch:
         self._put_now(bodies)
 
     def _put_now(self, bodies: Mapping[str, bytes]) -> None:
-        # The first put is the oldest, so its age is the limit for all puts.
+        # The blob that was put first is the oldest, so its age counts for all blobs.
         self._looked = self._looked or Observation(self._environment.clock)
         self._put(bodies)
-        # Only now: after a failed put, the next write of the same bytes must not be skipped.
+        # Record the blobs only after the put: after a failed put, the next write of the same bytes must not be skipped.
         self._ahead.update(bodies)
 
     def _put(self, bodies: Mapping[str, bytes]) -> None:

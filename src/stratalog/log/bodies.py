@@ -24,7 +24,7 @@ class BodyRef(msgspec.Struct, frozen=True, array_like=True):
     address: bytes
     size: int
     digest: bytes | None = None
-    """The hash of the content; None if the body is one blob: ``address`` is then that hash."""
+    """The hash of the content; None if the body is one blob, since ``address`` is then the hash of the content."""
 
 
 class BlobWriter(Protocol):
@@ -36,7 +36,7 @@ class BlobWriter(Protocol):
 
 
 def write_body(blobs: BlobWriter, prefix: str, content: bytes | Iterable[bytes]) -> BodyRef:
-    """Store ``content`` under ``prefix``. Holds one part in memory at a time. Raises the errors of ``put``."""
+    """Store ``content`` under ``prefix``. Needs memory for one part at a time. Raises the errors of ``put``."""
     if isinstance(content, bytes) and len(content) <= BODY_PART_BYTES:
         return BodyRef(_put(blobs, prefix, content), len(content))
     parts = _slices(content) if isinstance(content, bytes) else _parts(content)
@@ -48,15 +48,15 @@ def write_body(blobs: BlobWriter, prefix: str, content: bytes | Iterable[bytes])
 
 
 def read_body(blobs: Blobs, prefix: str, ref: BodyRef) -> bytes:
-    """Return the whole content, verified. Raises Corrupt, see `stream_body`."""
+    """Return the whole verified content. Raises Corrupt under the conditions of `stream_body`."""
     return b"".join(stream_body(blobs, prefix, ref))
 
 
 def stream_body(blobs: Blobs, prefix: str, ref: BodyRef) -> Iterator[bytes]:
-    """Yield the content part by part, each verified. The hash of the whole is verified before the last part is yielded.
+    """Yield the verified parts of the content. Before the last part, verify the hash of the whole content.
 
-    Keeps no reference to a part that it yielded, so a slow reader holds one part in memory, not two. Raises Corrupt for
-    a blob that is damaged or missing: an item in the index names the blob, so it must exist.
+    Keeps no reference to a yielded part, so only one part is in memory while a slow reader works. Raises Corrupt for a
+    blob that is damaged or missing: an item in the index names the blob, so the blob must exist.
     """
     if ref.digest is None:
         body = _get(blobs, prefix, ref.address)
@@ -80,9 +80,9 @@ def stream_body(blobs: Blobs, prefix: str, ref: BodyRef) -> Iterator[bytes]:
 
 
 def read_body_back(blobs: Blobs, prefix: str, ref: BodyRef) -> Iterator[BlobReading]:
-    """Read every blob of the body from storage. Damage is yielded, not raised, and the remaining parts are read too.
+    """Read every blob of the body from storage. Yield damage instead of raising an error, and continue.
 
-    Holds one part in memory. Raises Unavailable.
+    If the manifest is damaged, no part is read. Needs memory for one part. Raises Unavailable.
     """
     key = f"{prefix}/{ref.address.hex()}"
     body = read_blob_back(blobs, key)
@@ -116,7 +116,7 @@ def read_body_back(blobs: Blobs, prefix: str, ref: BodyRef) -> Iterator[BlobRead
 
 
 def blob_addresses(blobs: Blobs, prefix: str, ref: BodyRef) -> Iterator[bytes]:
-    """Yield the hashes of all blobs of the body: first ``ref.address``, then those of the parts, if it has several."""
+    """Yield the hashes of all blobs of the body: first ``ref.address``, then the hashes of a large body's parts."""
     yield ref.address
     if ref.digest is not None:
         yield from _manifest(blobs, prefix, ref)

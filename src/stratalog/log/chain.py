@@ -1,8 +1,8 @@
-"""The hash chain: the hash of an entry names the whole history up to it. `formats/chain.md` defines it exactly.
+"""The hash chain: the hash of an entry identifies the whole history up to the entry. `formats/chain.md` has the bytes.
 
-Entry n has H(n) = SHA-256(H(n − 1) ‖ D(n)). D(n) is the digest of the entry's own facts. H(0) comes from the *origin*,
-a random id that copies, imports and forks keep. The hash does not depend on how a body is stored (inline, compressed,
-as a blob).
+Entry n has H(n) = SHA-256(H(n − 1) ‖ D(n)). D(n) is the digest of the entry's own facts: its version, time, principal,
+author, write id and body digest. H(0) is the hash of the *origin*, a random id that copies, imports and forks keep. The
+hash does not depend on how a body is stored (inline, compressed, as a blob).
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from stratalog.log.entries import Entry
 __all__ = ["SALT_BYTES", "body_digest", "checked_entries", "genesis", "link"]
 
 SALT_BYTES = 16
-"""A redaction erases the salt with the body. Nobody can guess a salt of this length, and thereby the body."""
+"""A redaction erases the salt and the body. Without the salt nobody can check a guess of the body by its digest."""
 
 DOMAIN = b"stratalog history 1\0"
 FACTS_FORMAT = 1
 
 
 def genesis(origin: str) -> bytes:
-    """Return H(0) of the histories that began with ``origin``."""
+    """Return H(0) of the histories with this ``origin``."""
     return sha256(DOMAIN + origin.encode()).digest()
 
 
@@ -47,20 +47,20 @@ def link(
     digest: bytes,
     extras: Any = None,
 ) -> bytes:
-    """Return H(``version``), given the hash ``before`` it.
+    """Return H(``version``). ``before`` is the hash of the previous version.
 
-    ``extras`` are the further facts of a record's version; None for an entry of a log. The facts are one MessagePack
-    array, since concatenated texts could be split in more than one way.
+    ``extras`` are the further facts of a record's version; None for an entry of a log. The facts are encoded as one
+    MessagePack array, since two different lists of texts could have the same concatenation.
     """
     facts = encode((FACTS_FORMAT, version, created_ms, principal, author, write_id, digest, extras))
     return sha256(before + sha256(facts).digest()).digest()
 
 
 def checked_entries(before: bytes, entries: Iterable[Entry]) -> Iterator[Entry]:
-    """Yield ``entries`` in order, each proven to continue the history that ``before`` names.
+    """Yield each of ``entries`` after a check that it continues the history whose hash is ``before``.
 
-    Read ``entries`` without upcasters.
-    Raises Corrupt for the first entry whose stored hash does not follow from its facts and the hash before it.
+    The caller must read ``entries`` without upcasters. Raises Corrupt for the first entry whose stored hash does not
+    follow from its facts and the hash of the previous entry.
     """
     for entry in entries:
         digest = entry.redacted or body_digest(entry.salt, sha256(encode(entry.events)).digest())

@@ -1,4 +1,4 @@
-"""A commit that resolves an unknown outcome by reading back, never by a guess."""
+"""A commit that reads whether it took effect, if its answer is lost."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ def commit_once(
     landed: Callable[[], bool],
     blobs: Mapping[str, bytes] = NO_BLOBS,
 ) -> None:
-    """Commit ``writes`` with ``blobs``, and resolve a lost answer by reading.
+    """Commit ``writes`` with ``blobs``. If the answer is lost, read whether the commit took effect.
 
     ``landed`` reads whether the writes took effect. No other caller may make the same writes. After a lost answer this
     function calls ``landed``. If ``landed`` returns False, the function commits the writes again. The first commit may
     still be under way, but it has the same conditions, so only one of the two commits can take effect.
 
-    Raises ConditionFailed: nothing written. Unavailable: nothing written within the time budget. OutcomeUnknown: the
-    writes may have taken effect.
+    Raises ConditionFailed: nothing was written. Raises Unavailable: nothing was written within the time budget. Raises
+    OutcomeUnknown: the writes may have taken effect.
     """
     retry = environment.retry()
     in_doubt = False
@@ -39,7 +39,7 @@ def commit_once(
             environment.index.commit(writes, blobs)
             return
         except ConditionFailed as exc:
-            # After a lost answer, our own earlier commit may have made the conditions fail: check that before raising.
+            # After a lost answer, our own earlier commit may have made the conditions fail. Call `landed` to find out.
             if not in_doubt or refused is not None:
                 raise
             refused = exc
@@ -53,7 +53,7 @@ def commit_once(
 
 
 def _cause(unavailable: Unavailable, in_doubt: bool) -> StratalogError:
-    """Return the error for a used-up time budget: never Unavailable once a write of ours may have landed."""
+    """Return the error after the time budget: OutcomeUnknown if an earlier commit may have landed, else Unavailable."""
     if not in_doubt:
         return unavailable
     unknown = OutcomeUnknown("the outcome of a commit did not arrive in time")

@@ -61,7 +61,7 @@ class RaceLost(msgspec.Struct, frozen=True):
 
 
 class StoreFailed(msgspec.Struct, frozen=True):
-    """The store failed. The positions in doubt, not this state, record whether a commit of ours may have landed."""
+    """The store failed. The positions in doubt, not this state, record whether a commit may have taken effect."""
 
     cause: Unavailable | OutcomeUnknown
 
@@ -72,10 +72,10 @@ IDLE = Idle()
 class ConditionalAppend(ABC, Generic[H, P]):
     """One append, from the first try to the last.
 
-    Its state is `Idle`, `InFlight`, `RaceLost` or `StoreFailed`. Two more facts outlive a try. The head is *fresh* once
-    it was read during this call; only a fresh head justifies a final answer. A position is *in doubt* if a write of
-    ours may have landed or may still land. While a position is in doubt, each try reads the head and checks that
-    position first.
+    The state of an append is `Idle`, `InFlight`, `RaceLost` or `StoreFailed`. Two more facts outlive a try. The head is
+    *fresh* if it was read during this call; only a fresh head justifies a final answer. A position is *in doubt* if a
+    write of this append may be stored there, now or later. While a position is in doubt, each try first reads the head
+    and checks that position.
     """
 
     what = "an append"
@@ -109,27 +109,27 @@ class ConditionalAppend(ABC, Generic[H, P]):
 
     @abstractmethod
     def _in_doubt(self) -> bool:
-        """Return whether a write of ours may have landed or may still land."""
+        """Return whether a write of this append may be stored, now or later, at a position in doubt."""
 
     @abstractmethod
     def _known_head(self) -> H | None:
-        """Return the head as last seen. None if other writers have appended, or probably have: then read the head."""
+        """Return the head that was last read. Return None if it is outdated, or probably so: then read the head."""
 
     @abstractmethod
     def _reread(self) -> H:
-        """Read the head consistently: from now on it is fresh."""
+        """Read the head consistently. After the call the head is fresh."""
 
     @abstractmethod
     def _resolve_doubts(self, head: H) -> None:
-        """Check each position in doubt. A free position stays in doubt: the write may still land in it."""
+        """Check each position in doubt. A free position stays in doubt: the write may still be stored there."""
 
     @abstractmethod
     def _plan(self, head: H) -> tuple[P, H] | None:
-        """Return the commit to make and the head that it follows; None if there is nothing to write just now."""
+        """Return the next commit and the head that it follows; None if this try has nothing to write."""
 
     @abstractmethod
     def _learn(self, plan: P, head: H, conflict: ConditionFailed) -> bool:
-        """Handle a failed condition: another write, or our own earlier write, landed. Return whether to back off."""
+        """Handle a failed condition: another writer, or an earlier try, has written. Return whether to wait."""
 
     @abstractmethod
     def _land(self, plan: P, head: H) -> None:
@@ -137,7 +137,7 @@ class ConditionalAppend(ABC, Generic[H, P]):
 
     @abstractmethod
     def _mark_in_doubt(self, plan: P) -> None:
-        """Record that the commit may have landed, or may still land."""
+        """Record that the writes of the plan may be stored, now or later."""
 
     @abstractmethod
     def _turn(self) -> AbstractContextManager[bool]:
@@ -148,18 +148,18 @@ class ConditionalAppend(ABC, Generic[H, P]):
         """Return the details that name the log or the record in errors."""
 
     def _reads_first(self) -> bool:
-        """Return whether even the first try must read the head before it puts, inside the turn."""
+        """Return whether the first try must already take the turn and read the head before it puts."""
         return False
 
     def _prepare(self) -> None:
-        """Prepare a try. Called at the beginning of each try."""
+        """Prepare a try. Each try begins with a call of this method."""
 
     def _pace(self) -> Pace | None:
-        """Return the pace of the back-off, which earlier appends adapted to other writers; None for the default."""
+        """Return the contention that earlier appends observed, for the back-off; None for the default back-off."""
         return None
 
     def _try_again(self) -> None:
-        """Make the next try: inside the turn after a lost race, or if it must read the head before it puts."""
+        """Make the next try. After a lost race, or if the try must read the head first, the try is inside the turn."""
         before, self._state = self._state, IDLE
         if isinstance(before, StoreFailed):
             self._wait(before.cause)  # outside the turn, so that other writers need not wait too
@@ -192,7 +192,7 @@ class ConditionalAppend(ABC, Generic[H, P]):
         head = None if in_doubt else self._known_head()
         if head is None:
             return self._reread()
-        # The other half of the observation time is for the commit and its answer.
+        # A head may use half of the observation time. The other half is for the commit and its answer.
         return head if head.seen.seconds_until(self._sent) <= OBSERVATION_SECONDS_MAX / 2 else self._reread()
 
     def _commit(self, plan: P, head: H) -> None:
@@ -226,7 +226,7 @@ class ConditionalAppend(ABC, Generic[H, P]):
         raise error from cause
 
     def _verdict(self, cause: StratalogError) -> StratalogError:
-        """Return ``cause``, or OutcomeUnknown if an earlier try may have landed or may still land."""
+        """Return ``cause``, or OutcomeUnknown if the write of an earlier try may be stored, now or later."""
         if self._in_doubt() or isinstance(cause, OutcomeUnknown):
             return OutcomeUnknown(f"the outcome of {self.what} did not arrive in time", **self._details())
         return cause

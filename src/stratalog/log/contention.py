@@ -13,7 +13,7 @@ from stratalog.log.environment import LogSettings
 __all__ = ["READ_SHARE", "Contention"]
 
 READ_SHARE = 0.2
-"""The cost of a read relative to a put, in DynamoDB's prices: reading first pays if a larger share of puts loses."""
+"""The price of a read, as a share of the price of a put in DynamoDB. A larger share of lost puts justifies a read."""
 
 RETAINED = 7 / 8  # the share of the earlier observations that remains at a new observation
 FORGOTTEN = 1 / 16  # a remainder at or below this many entries is dropped
@@ -26,20 +26,20 @@ class Contention:
     """Estimates contention from the entries of other writers and the outcomes of this process's puts.
 
     The estimate decides whether to read first and how long to wait. A wrong estimate costs time or money, never
-    correctness. The estimate weighs about the last dozen tries, however long they took. So it suits a log with one
-    foreign entry an hour and a log with 100 foreign entries a second.
+    correctness. The estimate uses about the last dozen tries, however long they took. So the estimate is useful for a
+    log with one foreign entry an hour, and for a log with 100 foreign entries a second.
     """
 
     __slots__ = ("_others", "_seconds", "backoff_seconds", "contended")
 
     def __init__(self) -> None:
         self.contended = False
-        """Whether other writers wrote recently. While none wrote, no estimate is needed."""
+        """Whether other writers wrote recently. Without other writers no estimate is needed."""
 
         self._others = 0.0
         self._seconds = 0.0
         self.backoff_seconds = 0.0
-        """The limit of the next wait after a lost put. It lasts from one append to the next."""
+        """The limit of the next wait after a lost put. The next append starts with the limit of the last append."""
 
     def saw(self, others: int, seconds: float) -> None:
         """Record that ``others`` entries of other writers appeared within ``seconds``."""
@@ -49,9 +49,10 @@ class Contention:
         self.contended = self._others > 0
 
     def is_behind(self, age_seconds: float) -> bool:
-        """Return whether a head of this age is outdated with a probability that makes reading it the cheaper choice.
+        """Return whether a head of this age is so probably outdated that a read before the put is cheaper.
 
-        The estimate assumes that others write at random at their observed rate: the probability is 1 - e^(-rate · age).
+        The estimate assumes that other writers write at random times at their observed rate. The probability is then
+        1 - e^(-rate · age).
         """
         # Compare products, not quotients: the observed time may be zero.
         return self._others * age_seconds > _QUIET * self._seconds

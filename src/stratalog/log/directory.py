@@ -1,11 +1,11 @@
-"""The directory: every log and record of an organisation, listed in the commit that creates it.
+"""The directory: the list of every log and record of an organisation. The commit that creates a log or record adds it.
 
 The lines of an organisation's logs are in one partition, so one paged read lists them. An organisation may have many
 millions of records, which many writers create at once. So the lines of records are spread over shards, and the listing
 merges the shards.
 
-Names belong to an organisation. The partition `!names/NAME` holds one line for each organisation that has a log of that
-name. The commit that writes such a line also writes the organisation's own name record, on a condition.
+Names belong to an organisation. The partition `!names/NAME` has one line for each organisation that has a log of that
+name. The commit that writes such a line also writes the name record of the log, on a condition.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Listing(msgspec.Struct, frozen=True):
 
 
 def directory_put(organisation: str, shelf: str, id: str, kind: str, created_ms: int) -> Put:
-    """Return the write that lists ``id`` on a shelf (`LOGS` or `RECORDS`)."""
+    """Return the write that adds ``id`` to a shelf: the list of logs (`LOGS`) or of records (`RECORDS`)."""
     attributes: dict[str, Attribute] = {"k": kind, "c": created_ms}
     return Put(Item(_partition(organisation, shelf, id), id_sort(id), attributes))
 
@@ -83,15 +83,15 @@ def list_directory(
 
 
 def organisation_put(organisation: str) -> Put:
-    """Return the write that lists an organisation of the store. Listing it again is harmless."""
+    """Return the write that adds an organisation to the store's list. A repeated write is harmless."""
     return Put(Item(ORGANISATIONS_PARTITION, id_sort(organisation, "organisation"), {}))
 
 
 def organisation_missing(environment: Environment, organisation: str) -> list[Put]:
-    """Return the write that lists the organisation; no write if a cheap read finds the organisation listed.
+    """Return the write that adds the organisation to the store's list; no write if a cheap read finds it in the list.
 
-    An organisation is never removed from the list. The organisation's item must not be part of every creation:
-    concurrent creators would contend for the item.
+    An organisation is never removed from the list. Not every creation may write the organisation's item: concurrent
+    creators would contend for the item.
     """
     put = organisation_put(organisation)
     if environment.entered_organisations.knows(organisation):
@@ -116,19 +116,19 @@ class NameHolder(msgspec.Struct, frozen=True):
 
 
 def name_line_put(organisation: str, log: str, kind: str) -> Put:
-    """Return the write that records that ``organisation`` has a log named ``log``. Commit it with the name record."""
+    """Return the write that records that ``organisation`` has a log named ``log``. Commit this with the name record."""
     return Put(Item(names_partition(log), id_sort(organisation, "organisation"), {"k": kind}))
 
 
 def name_delete(organisation: str, log: str) -> Delete:
-    """Return the write that removes the line of `name_line_put`. Commit it with the name record."""
+    """Return the write that removes the line of `name_line_put`. Commit this write with the name record."""
     return Delete(names_partition(log), id_sort(organisation, "organisation"))
 
 
 def organisations_of(index: Index, log: str) -> Iterator[NameHolder]:
     """Yield the organisations that have a log of the name, in UTF-8 order of the ids, by pages.
 
-    A tenant must not see other tenants: the caller filters the result before it answers a tenant.
+    A tenant must not see other tenants, so the caller must filter the result before it answers a tenant.
     """
     for item in index.query(names_partition(log)):
         attributes: Any = item.attributes

@@ -47,7 +47,7 @@ Upcasters = Mapping[tuple[str, int], Callable[[Any], Any]]
 
 
 class Event(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """One typed fact. ``schema`` is the version of ``data``'s shape for this type, from 1."""
+    """One event: a type and its data. ``schema`` is the version of the structure of ``data`` for this type, from 1."""
 
     type: str
     data: Any = None
@@ -55,7 +55,10 @@ class Event(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class _PlainEvent(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """An event that msgspec alone can validate. Other events take a slower path. A character has up to four bytes."""
+    """An event that msgspec alone can validate. Other events take a slower path.
+
+    The length limit of ``type`` counts characters. A character has up to four bytes, so the limit is a quarter.
+    """
 
     type: Annotated[str, msgspec.Meta(max_length=EVENT_TYPE_BYTES_MAX // 4)]
     data: Plain
@@ -63,7 +66,7 @@ class _PlainEvent(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class Entry(msgspec.Struct, frozen=True, gc=False):
-    """One atomic commit; its number is its version. ``created_ms`` never decreases along a log."""
+    """One entry: the events of one append. Its number is its version. ``created_ms`` never decreases along a log."""
 
     version: int
     created_ms: int
@@ -71,20 +74,23 @@ class Entry(msgspec.Struct, frozen=True, gc=False):
     write_id: str
     events: tuple[Event, ...]
     principal: str = ""
-    """The id of the principal who asked for the entry, empty if no principal did; ``author`` is the name to show."""
+    """The id of the principal that asked for the entry; empty without a principal. ``author`` is the name to show."""
 
     hash: bytes = b""
-    """The hash names the history up to this entry; see `stratalog.log.chain`."""
+    """The hash identifies the history up to this entry; see `stratalog.log.chain`."""
 
     salt: bytes = b""
-    """The salt hides the body in the chain: without the salt nobody can guess a redacted body."""
+    """Random bytes in the body's digest. Without the salt nobody can check a guess of a redacted body by its digest."""
 
     redacted: bytes = b""
-    """The body's digest in the chain, if events and salt were erased; `events` is then empty. Else ``b""``."""
+    """The digest of the body in the chain, if events and salt were erased; else ``b""``.
+
+    In an entry whose events were erased, ``events`` is empty.
+    """
 
 
 def encode_events(events: Sequence[Event], *, checked: bool = False) -> bytes:
-    """Return the canonical bytes of an entry's events. ``checked`` asserts that the events' data is canonical.
+    """Return the canonical bytes of an entry's events. ``checked`` means that the events' data is already canonical.
 
     Raises Invalid or LimitExceeded for events that may not be stored.
     """
@@ -97,14 +103,14 @@ def encode_events(events: Sequence[Event], *, checked: bool = False) -> bytes:
 
 
 def inline_body(body: bytes) -> tuple[str, bytes]:
-    """Return the attribute's name, which is a codec's tag, and ``body`` in that codec: compressed only if smaller."""
+    """Return the tag of a codec and ``body`` in this codec, compressed if that saves bytes."""
     if len(body) >= COMPRESS_BYTES_MIN and len(packed := compress(body)) < len(body):
         return ZSTD.tag, packed
     return PLAIN.tag, body
 
 
 def entry_from_item(item: Item, blobs: Blobs, owner: str, upcasters: Upcasters | None = None) -> Entry:
-    """Return the entry that an item stores. Read a body that is not inline from the blobs. Raises Corrupt."""
+    """Return the entry that an item stores. If the item does not contain the body, read a blob. Raises Corrupt."""
     attributes: Mapping[str, Any] = item.attributes
     if "d" in attributes:
         return _redacted_entry(item, attributes)
@@ -145,7 +151,7 @@ def _redacted_entry(item: Item, attributes: Mapping[str, Any]) -> Entry:
 def inline_entries(items: Sequence[Item], first: int) -> list[Entry] | None:
     """Return the entries of ``items`` in half the time of `entry_from_item`; None if an item needs `entry_from_item`.
 
-    ``items`` are in order. So the version of the last item shows whether they run from ``first`` on without a gap.
+    ``items`` are in order. So the version of the last item shows whether ``items`` start at ``first`` without a gap.
     """
     if parse_number(items[-1].sort) != first + len(items) - 1:
         return None
@@ -191,7 +197,7 @@ def _stored_body(item: Item, blobs: Blobs, owner: str) -> bytes:
 def _checked_body(events: Sequence[Event]) -> bytes:
     body, plain = reread(events, _plain_events)
     if plain is not None:
-        # Most entries have one event. A direct comparison of its data takes a quarter of the iterators' time.
+        # Most entries have one event. A direct comparison of its data takes a quarter of the time of the code below.
         if len(events) == 1 and plain[0].data == events[0].data:
             return body
         if all(map(eq, map(_data_of, plain), map(_data_of, events))):

@@ -29,16 +29,19 @@ _log = logging.getLogger("stratalog")
 
 
 class LogSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """Numbers that tune speed and cost; none of them is part of a stored format."""
+    """Numbers that change speed and cost. No number is part of a stored format."""
 
     segment_entries_target: int = 10_000
-    """A segment is sealed at this many entries; in a log with state, after a snapshot or at twice as many entries."""
+    """A segment is sealed once it has this many entries.
+
+    In a log with state, the segment must also have a snapshot. Otherwise it is sealed at twice as many entries.
+    """
 
     snapshot_entries_interval: int = 500
     """The number of versions from one snapshot of a document to the next."""
 
     body_inline_bytes_max: int = BODY_INLINE_BYTES_MAX
-    """Larger bodies of events are stored as blobs. Up to this size the index is cheaper."""
+    """A larger body of events is stored as a blob. Up to this size a body costs less in the index."""
 
     append_seconds_max: float = 10.0
     """The time for which an append retries under contention or while the index is unavailable."""
@@ -51,7 +54,7 @@ class LogSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class EnteredOrganisations:
-    """Organisations that a read found in the store's list. No organisation ever leaves this list."""
+    """Organisations that a read found in the store's list. No organisation is ever removed from the list."""
 
     def __init__(self) -> None:
         self._names: set[str] = set()
@@ -94,7 +97,7 @@ class Environment:
         """The decoded chunks of all documents of the store."""
 
         self.admission: Admission | None = None
-        """Enforces quotas; None if this process enforces none. Only a server sets it, not a worker or maintenance."""
+        """Enforces quotas; None if this process enforces no quotas. Only a server sets this attribute."""
 
         self.entered_organisations: EnteredOrganisations = EnteredOrganisations()
         self.reads: RecentReads = RecentReads()
@@ -103,8 +106,8 @@ class Environment:
     def report(self, what: str, **details: object) -> None:
         """Count and log an event that an operator must learn of. Alarms match ``what`` in metrics and logs.
 
-        ``details`` name things, e.g. a log or a version. They must contain neither content of documents nor texts of
-        exceptions, which could quote this content.
+        ``details`` identify objects, e.g. a log or a version. They must not contain content of documents. They must not
+        contain texts of exceptions, which could quote such content.
         """
         self.counters[what] += 1
         _log.error("%s: %s", what, " ".join(f"{name}={value}" for name, value in details.items()))
@@ -123,5 +126,5 @@ class Environment:
         return self.admission.reserve(organisation, amounts, document_clients=document_clients, principal=principal)
 
     def retry(self, since: Observation | None = None, *, pace: Pace | None = None) -> Retry:
-        """Return the retry of one write. Its budget of `LogSettings.append_seconds_max` begins now or at ``since``."""
+        """Return the retry of one write. The budget, `LogSettings.append_seconds_max`, begins now or at ``since``."""
         return Retry(self.clock, self._retry_policy, since, pace=pace)

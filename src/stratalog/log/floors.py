@@ -15,7 +15,7 @@ __all__ = ["LogFloor", "floor_rank", "read_log_floor"]
 
 
 class LogFloor(msgspec.Struct, frozen=True):
-    """The oldest version kept, 0 while all versions are kept, and its hash. An empty hash is stored elsewhere."""
+    """The oldest version kept (0 while all versions are kept), and its hash; ``b""`` if only its entry has the hash."""
 
     version: int
     hash: bytes
@@ -26,9 +26,9 @@ floor_rank = attrgetter("version")
 
 
 def read_log_floor(index: Index, record: NameRecord) -> LogFloor:
-    """Return the oldest version of a log after which every entry is kept. One read for each ancestor that counts.
+    """Return the oldest version of a log after which every entry is kept. Reads each ancestor with versions above it.
 
-    The floor of an ancestor forgets only the versions that the ancestor itself holds.
+    An ancestor's floor counts only if it lies in the versions that the ancestor itself stores for the log.
     """
     floor, before = LogFloor(record.floor, record.floor_hash), 0
     for parent in record.lineage:
@@ -41,7 +41,7 @@ def read_log_floor(index: Index, record: NameRecord) -> LogFloor:
 
 
 def _floor_of_ancestor(index: Index, parent: Parent) -> LogFloor:
-    """Return the floor in an ancestor's name record, which stays after a deletion until another log gets the name."""
+    """Return the floor in an ancestor's name record. The record of a deleted log stays until a new log has the name."""
     record = read_name(index, parent.organisation, parent.name)
     if record is not None and record.incarnation == parent.incarnation:
         return LogFloor(record.floor, record.floor_hash)
@@ -51,7 +51,7 @@ def _floor_of_ancestor(index: Index, parent: Parent) -> LogFloor:
 def _floor_of_segments(index: Index, parent: Parent) -> LogFloor:
     """Return the oldest version that an ancestor without a name record keeps.
 
-    Every entry above the forgotten segments is stored. If the ancestor has a state, its floor has the oldest snapshot.
+    Every entry above the forgotten segments is stored. The floor of an ancestor with state is its oldest snapshot.
     """
     forgotten = 0
     for segment in list_segments(index, parent.prefix):

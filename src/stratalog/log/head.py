@@ -25,7 +25,7 @@ class Head(msgspec.Struct, frozen=True, gc=False):
     segment: int
     created_ms: int
     hash: bytes
-    """The hash names the history up to ``version``."""
+    """The hash identifies the history up to ``version``."""
 
     seen: Observation
 
@@ -35,12 +35,12 @@ head_rank = attrgetter("version", "seen.boot_ms")
 
 
 def first_head(name: NameRecord, seen: Observation) -> Head:
-    """Return the head before the current segment of ``name``, to start a search. ``name`` was read at ``seen``."""
+    """Return the head just before the current segment of ``name``, to start a search. ``name`` was read at ``seen``."""
     return Head(name.segment - 1, name.segment, name.created_ms, name.hash, seen)
 
 
 def find_head(index: Index, clock: Clock, name: NameRecord) -> Head:
-    """Return the head of the incarnation of ``name``, from its name record: two reads. Raises NotFound."""
+    """Return the head of the incarnation of ``name``. Reads the name record and the last item. Raises NotFound."""
     while True:
         seen = Observation(clock)
         name = require_name(index, name.organisation, name.name, name.incarnation)
@@ -52,8 +52,8 @@ def find_head(index: Index, clock: Clock, name: NameRecord) -> Head:
 def follow_head(index: Index, clock: Clock, name: NameRecord, head: Head | None) -> Head:
     """Return the head. A search from ``head`` needs one read while the segment of ``head`` exists. Raises NotFound.
 
-    The segment of ``head`` may be freed if ``head`` is older than the observation rule allows. A late write may then
-    have landed in the segment. In this case the search begins at the name record.
+    If ``head`` is older than the observation rule allows, its segment may be freed, and may contain a late write. The
+    search then begins at the name record.
     """
     if head is not None and head.seen.age_seconds() <= OBSERVATION_SECONDS_MAX:
         current = _head_from(index, clock, name, head)
@@ -72,7 +72,7 @@ def _head_from(index: Index, clock: Clock, name: NameRecord, head: Head) -> Head
 
 
 def _walk(index: Index, name: NameRecord, segment: int, seen: Observation) -> Head | None:
-    """Return the head, searched from ``segment`` on along the seals; None if a segment on this path has no items."""
+    """Follow the seals from ``segment`` on and return the head; None if a segment on this path has no items."""
     while True:
         last = _last_item(index, name.prefix, segment)
         if last is None:

@@ -54,7 +54,7 @@ def create_log(
 ) -> Log:
     """Create a log, in one commit with its first segment and its line in the directory.
 
-    ``origin`` is the origin of the history that an import repeats; without it the log gets a new origin.
+    ``origin`` is the origin of the history that an import copies. Without ``origin`` the log gets a new origin.
 
     Raises Conflict if the organisation has a log of that name, QuotaExceeded: nothing is created. Does not raise
     NotFound.
@@ -90,17 +90,18 @@ def fork_log(
     upcasters: Upcasters | None = None,
     require_state: Callable[[], object] = lambda: None,
 ) -> Log:
-    """Create a log whose versions up to ``at`` are ``log``'s. A history of any length needs only one commit.
+    """Create a log that shares the versions of ``log`` up to ``at``. A history of any length needs only one commit.
 
-    The same commit pins ``at``: the log that holds this version cannot raise its floor above the version. The fork
+    The same commit pins ``at``: the log that stores this version cannot raise its floor above the version. The fork
     belongs to the same organisation and shares the blobs of ``log``. For another organisation, copy the log instead.
 
-    ``require_state`` raises if no state of ``at`` can be loaded from storage. It is called only
-    if a version was ever redacted, and after the read of the name record. A later redaction changes that record, so the
-    commit fails and is repeated.
+    ``require_state`` raises if no state of ``at`` can be loaded from storage. The function calls it only if a version
+    was redacted, and after the read of the name record. A later redaction changes the name record, so the commit fails
+    and is repeated.
 
-    Raises NotFound (no such version), VersionForgotten (below the floor), Conflict (the name is in use), QuotaExceeded,
-    Invalid, LimitExceeded (forks nested too deeply), ContentionError (the source kept changing). Nothing is created.
+    Raises NotFound (the version does not exist), VersionForgotten (the version is below the floor), Conflict (the name
+    is in use), LimitExceeded (the forks are nested too deeply), ContentionError (the source kept changing),
+    QuotaExceeded, Invalid. After an error nothing is created.
     """
     environment, organisation = log.environment, log.record.organisation
     head = log.head()
@@ -134,8 +135,8 @@ def fork_log(
 def delete_log(log: Log) -> None:
     """Delete the log. One commit writes an end marker as entry n + 1 and marks the name record as deleted.
 
-    `sweep_deleted` removes the log's items later, when no process can rely on having seen them. A repeated call raises
-    NotFound. Raises ContentionError: the log is unchanged.
+    `sweep_deleted` removes the log's items later, when no process may rely on an earlier read of them. A repeated call
+    raises NotFound. Raises ContentionError: the log is unchanged.
     """
     retry = log.environment.retry()
     lost: ConditionFailed | None = None
@@ -172,7 +173,7 @@ def _append_end(log: Log) -> None:
 
 
 class _SourceChanged(Exception):
-    """The log to fork from changed between reading it and the commit, which failed with ``lost``."""
+    """The source of a fork changed between the read of its name record and the commit. The commit raised ``lost``."""
 
     def __init__(self, lost: ConditionFailed) -> None:
         super().__init__(str(lost))
@@ -268,10 +269,10 @@ def _creation(record: NameRecord, former: NameRecord | None, depth: int) -> list
 
 
 def _holder(environment: Environment, record: NameRecord, at: int) -> NameRecord:
-    """Return the living log that holds version ``at``: the log itself, or the ancestor that the version belongs to.
+    """Return the name record of the log that version ``at`` belongs to: the log of ``record`` or one of its ancestors.
 
-    The version of a fork point belongs to the fork. Raises NotFound if the ancestor was deleted. The pinned versions of
-    a deleted ancestor stay readable, but no new fork may pin one of them.
+    The version at which a fork was made belongs to the fork. Raises NotFound if the log was deleted. The pinned
+    versions of a deleted ancestor stay readable, but no new fork may pin one of these versions.
     """
     for parent in record.lineage:
         if at < parent.version:
@@ -280,7 +281,7 @@ def _holder(environment: Environment, record: NameRecord, at: int) -> NameRecord
 
 
 def _lineage(source: NameRecord, at: int, hash: bytes) -> tuple[Parent, ...]:
-    """Return a fork's ancestors: those of ``source``, and ``source`` itself if it has own versions up to ``at``."""
+    """Return a fork's ancestors: the ancestors of ``source``, and ``source`` if it has own versions up to ``at``."""
     if source.lineage and source.lineage[-1].version == at:
         return source.lineage
     if len(source.lineage) >= FORK_DEPTH_MAX:
@@ -291,8 +292,9 @@ def _lineage(source: NameRecord, at: int, hash: bytes) -> tuple[Parent, ...]:
 def _pin(source: NameRecord, record: NameRecord) -> list[Write]:
     """Return the writes that pin the fork's version at every ancestor, and fail if the source has changed.
 
-    The source's revision rises, so no process can commit a floor that it chose from an older read of the pins. The
-    record of an older ancestor need not change: the source already pins that ancestor at the same version.
+    The commit raises the revision of the source's name record. So no process can commit a floor that it chose from an
+    older read of the pins. The record of an older ancestor need not change: the source already pins that ancestor at
+    the same version.
     """
     pins: list[Write] = [pin_put(parent.prefix, Pin(parent.version, record.prefix)) for parent in record.lineage]
     return [*pins, name_put(msgspec.structs.replace(source, revision=source.revision + 1))]

@@ -44,7 +44,7 @@ class Log:
         *,
         seen: Observation | None = None,
     ) -> None:
-        """``seen`` was taken before ``record`` was read or written. It saves the first append a read of ``record``."""
+        """``seen`` was taken before ``record`` was read or written. With ``seen`` the first append need not read it."""
         self.environment = environment
         self.record = record
         """The name record at the time when the handle was made."""
@@ -62,7 +62,7 @@ class Log:
 
     @property
     def first(self) -> int:
-        """The version below the log's own first entry: the version it was forked at, or 0."""
+        """The version before the log's own first entry: in a fork the version of the fork, else 0."""
         return self.record.lineage[-1].version if self.record.lineage else 0
 
     def append(
@@ -88,13 +88,13 @@ class Log:
           late, the append puts again the blobs that were put before the commit.
         - ``checked``: the events' data is canonical already, so the append does not check it again.
 
-        Raises these errors, with the state after each:
-        VersionConflict: nothing written; the log is not at ``expected``. NotFound: nothing written; the log is deleted.
-        KeyReused: nothing written; the write id belongs to other events or another principal.
-        Redacted: nothing written now; the write id belongs to an entry that was redacted.
-        HistoryChanged: the store holds another history than this handle has seen; open the log again.
-        ContentionError, Unavailable: nothing written within the time budget. OutcomeUnknown: the entry may be written.
-        Invalid, LimitExceeded: nothing written. BlobsDeferred: nothing written; only if ``blob_batch`` defers.
+        Raises OutcomeUnknown: the entry may be written. After each of these errors, this call has written nothing:
+        VersionConflict: the log is not at ``expected``. NotFound: the log is deleted.
+        KeyReused: the write id belongs to other events or another principal.
+        Redacted: the write id belongs to an entry that was redacted.
+        HistoryChanged: the store has another history than this handle has seen; open the log again.
+        ContentionError, Unavailable: the time budget is used up. Invalid, LimitExceeded: the entry cannot be stored.
+        BlobsDeferred: ``blob_batch`` has deferred blobs.
         """
         wanted = [events] if isinstance(events, Event) else events
         pending = prepare_entry(
@@ -118,7 +118,7 @@ class Log:
         return self._appender.head()
 
     def known_head(self) -> Head | None:
-        """Return the end of the log as this process last read or wrote it; None if it never read or wrote the log."""
+        """Return the end of the log that this process last read or wrote; None if this process has no such end."""
         return self._appender.known_head()
 
     def is_behind(self) -> bool:
@@ -131,13 +131,13 @@ class Log:
 
     @property
     def is_lost(self) -> bool:
-        """Whether an append found another history in the store than this handle has seen. If so, open the log again."""
+        """Whether an append has found another history in the store than this handle has seen. If so, reopen the log."""
         return self._appender.branch_lost
 
     def turn(self) -> AbstractContextManager[bool]:
-        """Hold off other writers of this log while the block reads and appends: a hint, see `Index.turn`.
+        """Make other writers of this log wait while the block reads and appends, if the index can. See `Index.turn`.
 
-        Call it if the events are computed from a state, after another process has won the race for a version.
+        A caller that computes its events from a state uses a turn after another process has won the race for a version.
         """
         return self._appender.turn()
 
@@ -146,14 +146,15 @@ class Log:
         return self.environment.retry(pace=self._appender.contention)
 
     def floor(self) -> int:
-        """Return the oldest version kept, read now; 0 while all versions are kept.
+        """Read and return the oldest version kept; 0 while all versions are kept.
 
-        Every entry above the floor is kept. The floor of a fork can be an ancestor's, and can rise with it.
+        Every entry above the floor is kept. The floor of a fork can be the floor of an ancestor. It then rises when the
+        ancestor's floor rises.
         """
         return self._read_floor().version
 
     def learn_floor(self, record: NameRecord) -> int:
-        """Remember the floor of a record that the caller has read. Return the highest floor that this handle knows."""
+        """Remember the floor of a name record that the caller has read. Return the highest floor of this handle."""
         return self._floor.offer(read_log_floor(self.environment.index, record)).version
 
     def entry(self, version: int) -> Entry:
@@ -169,8 +170,8 @@ class Log:
         The upper bound is fixed before the first page. A caller that has just read the head passes it as ``head``. The
         log reads the head again before it rejects ``upto`` as too high.
 
-        The call itself raises NotFound for an ``upto`` beyond the head, and VersionForgotten if ``after`` + 1 is below
-        the floor that this handle last read. The iteration raises VersionForgotten and Corrupt.
+        The call itself raises NotFound for an ``upto`` beyond the head. It raises VersionForgotten if ``after`` + 1 is
+        below the floor that this handle last read. The iteration raises VersionForgotten and Corrupt.
         """
         self._check_version(after, minimum=0)
         self._check_above_floor(after + 1)
@@ -204,18 +205,18 @@ class Log:
         return snapshots
 
     def check_redactable(self, version: int) -> None:
-        """Raise RedactionRefused if a fork needs the version or an ancestor has it.
+        """Raise RedactionRefused if a fork needs the version, or if the version belongs to an ancestor.
 
         Raises NotFound, VersionForgotten.
         """
         check_redactable(self.environment, self.record, self.floor(), self.head().version, version)
 
     def forget_archived(self) -> None:
-        """Drop the cached archived segment after a redaction. Each other handle may still cache one such segment."""
+        """Drop the cached archived segment after a redaction. Other handles may still cache the segment."""
         self._reader.forget_archived()
 
     def version_at(self, time_ms: int) -> int:
-        """Return the newest version created at ``time_ms`` or before; 0 if all are newer. O(log n) reads.
+        """Return the newest version created at ``time_ms`` or before; 0 if all versions are newer. O(log n) reads.
 
         Raises VersionForgotten if that version is no longer kept.
         """
@@ -249,7 +250,7 @@ class Log:
         return snapshot
 
     def save_snapshot(self, version: int, parts: Sequence[bytes]) -> bool:
-        """Save an application's state of ``version`` as parts of at most 8 MiB. Return False if the version has one.
+        """Save an application's state of ``version`` as parts of at most 8 MiB. Return False if a snapshot exists.
 
         A part of the newest snapshot at or below ``version`` is not written again. So cut the state in such a way that
         a small change leaves most parts unchanged. Raises NotFound for a version that does not exist, LimitExceeded.
@@ -266,7 +267,7 @@ class Log:
         return read_app_snapshot(self.environment.blobs, self.record.owner, app_snapshot)
 
     def hash_at(self, version: int) -> bytes:
-        """Return the hash that names the history up to ``version``. Version 0 and the known head need no read.
+        """Return the hash that identifies the history up to ``version``. Version 0 and the known head need no read.
 
         Raises NotFound, VersionForgotten below the floor.
         """
@@ -302,7 +303,7 @@ class Log:
             raise
 
     def _hash_at_floor(self, version: int) -> bytes:
-        """Return the hash of the floor, read now, if ``version`` is the floor and the hash is not only in the entry."""
+        """Read the floor. Return its hash if ``version`` is the floor; ``b""`` if only the entry stores the hash."""
         floor = self._read_floor()
         return floor.hash if version == floor.version else b""
 
@@ -329,7 +330,7 @@ class Log:
         return self._reader_of(version)[0].entry_as_stored(version)
 
     def _segment_ready(self, head: Head) -> bool:
-        """Return whether the current segment may be sealed: a log with state must have a snapshot in it."""
+        """Return whether the current segment may be sealed. The segment of a log with state must have a snapshot."""
         if self.record.kind == "log":
             return True
         snapshot = newest_snapshot(self.environment.index, self.record.prefix, head.version)

@@ -16,14 +16,14 @@ __all__ = ["NameRecord", "Parent", "name_check", "name_put", "read_name", "requi
 
 
 class Parent(msgspec.Struct, frozen=True, array_like=True):
-    """One ancestor of a fork. It stores the fork's versions from the end of the preceding ancestor to ``version``."""
+    """One ancestor of a fork. It stores the fork's versions up to ``version`` that no older ancestor stores."""
 
     organisation: str
     name: str
     incarnation: str
     version: int
     hash: bytes
-    """The hash of that version. The fork's first own entry continues from the hash of the last ancestor."""
+    """The hash of ``version``. The fork's first own entry continues from the hash in the last ancestor."""
 
     @property
     def prefix(self) -> str:
@@ -46,7 +46,7 @@ class NameRecord(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """The random id of the beginning of the history; forks, copies and imports keep it."""
 
     hash: bytes
-    """The hash of the version before ``segment``. The first entry of that segment continues from it."""
+    """The hash of the version before ``segment``. The first entry of the current segment continues from this hash."""
 
     segment: int = 1
     """The first version of the current segment."""
@@ -55,7 +55,7 @@ class NameRecord(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """The oldest version kept; 0 while all versions are kept."""
 
     floor_hash: bytes = b""
-    """The hash of the version ``floor``; the entries above are verified from it. Empty while ``floor`` is 0."""
+    """The hash of the version ``floor``. A verification of the entries above starts from it. Empty without a floor."""
 
     owner: str = ""
     """The owner of the blobs of this log's family."""
@@ -66,7 +66,7 @@ class NameRecord(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     deleted_ms: int = 0
 
     redacted: bool = False
-    """Whether a version was ever redacted. If so, a fork checks that storage has a state of the forked version."""
+    """Whether any version was redacted. If so, a fork checks that storage has a state of the forked version."""
 
     @cached_property
     def prefix(self) -> str:
@@ -81,7 +81,7 @@ def read_name(index: Index, organisation: str, name: str) -> NameRecord | None:
 
 
 def require_name(index: Index, organisation: str, name: str, incarnation: str | None = None) -> NameRecord:
-    """Return the record of a living log, of ``incarnation`` if one is given. Raises NotFound."""
+    """Return the record of a log that is not deleted, and of ``incarnation`` unless it is None. Raises NotFound."""
     record = read_name(index, organisation, name)
     if record is None or record.deleted_ms or incarnation not in (None, record.incarnation):
         raise NotFound("log not found", organisation=organisation, log=name)

@@ -31,7 +31,7 @@ WRITE_ID_CHARACTERS = 16
 
 
 class PendingEntry:
-    """An entry to be written, and in the end its outcome: the committed entry or an error."""
+    """An entry to be written. After the append it also has the outcome: the committed entry or an error."""
 
     # Class attributes, since most entries never set them: creating an instance is then faster.
     error: BaseException | None = None
@@ -122,8 +122,8 @@ def prepare_entry(
     blob_batch: BlobBatch | None = None,
     checked: bool = False,
 ) -> PendingEntry:
-    """Return an entry ready to be written: checked, encoded, and with a large body in ``owner``'s blobs."""
-    # One call draws the salt and the write id, since each call enters the kernel.
+    """Check and encode an entry, and return it ready to be written. A large body goes to the blobs of ``owner``."""
+    # One call returns the bytes of the salt and of the write id, since each call enters the kernel.
     drawn = environment.clock.random_bytes(SALT_BYTES + (WRITE_ID_CHARACTERS if write_id is None else 0))
     attributes: dict[str, Any] = {
         "w": check_write_id(write_id) if write_id is not None else id_from(drawn[SALT_BYTES:]),

@@ -1,8 +1,8 @@
 """Pins: the versions of a log that its forks need. Pins are in order of version, so one read finds the lowest pin.
 
-A fork pins a version of its source, and the same commit changes the source's name record. The fork also pins every
-ancestor of the source, at the version that the source already pins. So while a log's name record is unchanged, the
-log's lowest pin can rise but never fall. `docs/decisions/0033` explains why.
+A fork pins a version of its source, and the same commit changes the source's name record. The fork also pins a version
+of every ancestor of the source: the version that the source already pins. So while a log's name record is unchanged,
+the log's lowest pin can rise but never fall. `docs/decisions/0033` explains why.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Pin(msgspec.Struct, frozen=True):
 
 
 def lowest_pin(index: Index, ancestor: str) -> Pin | None:
-    """Return the pin of the oldest version of a log. One consistent read: pins may change during a paged scan."""
+    """Return the pin of the lowest version, or None. One consistent read, because pins may change between two pages."""
     return next((pin_of(item) for item in index.query(forks_partition(ancestor), limit=1)), None)
 
 
@@ -58,5 +58,5 @@ def pin_of(item: Item) -> Pin:
     """Return the pin that an item stores. Raises Corrupt."""
     version, _, prefix = item.sort.partition(SEPARATOR)
     if not is_decimal(version) or not prefix:
-        raise Corrupt("a pin's key has no version and log", partition=item.partition, sort=item.sort)
+        raise Corrupt("the key of a pin has no version or no log", partition=item.partition, sort=item.sort)
     return Pin(parse_number(version), prefix)

@@ -20,7 +20,7 @@ _ABSENT = Absent()
 
 
 class Plan(msgspec.Struct, frozen=True):
-    """One commit: its writes and their blobs, the pending entries from version ``first`` on, and the head after it."""
+    """One commit: its writes and their blobs, the pending entries from version ``first`` on, and the resulting head."""
 
     writes: Sequence[Write]
     first: int
@@ -43,13 +43,14 @@ def plan_append(
     roll_over: bool = False,
     checks_head: bool = False,
 ) -> Plan:
-    """Return the commit that appends ``batch`` after ``head``: an item each, and on roll-over a seal and a new segment.
+    """Return the commit that appends ``batch`` after ``head``. A roll-over adds a seal and the record of a new segment.
 
-    With ``checks_head`` the commit succeeds only while the head's own entry exists unchanged. The put's condition does
-    not prove this. After a restore of the index from a backup, the put of an open handle could follow a gap.
+    With ``checks_head`` the commit succeeds only while the head's own entry exists unchanged. The condition of the put
+    does not check the head. Without the check a handle could write after a gap, if the index was restored from a backup
+    while the handle was open.
     """
     assert batch, "a plan appends at least one entry"
-    # Times never decrease along a log, even if this process's clock is behind the last writer's.
+    # Times never decrease along a log, even if this process's clock is behind the clock of the last writer.
     created_ms = now_ms if now_ms > head.created_ms else head.created_ms
     version, before = head.version, head.hash
     segment = version + 1 if roll_over else head.segment
@@ -76,8 +77,8 @@ def plan_append(
 def _seal(name: NameRecord, head: Head, created_ms: int) -> list[Write]:
     """Return the writes of a roll-over.
 
-    The writes are the seal as item n + 1 of the old segment, the new segment's record, and the name record, which names
-    the new segment.
+    The first write is the seal, item n + 1 of the old segment. The second write is the record of the new segment. The
+    third write is the name record, which names the new segment.
     """
     version = head.version + 1
     seal = Item(entries_partition(name.prefix, head.segment), number(version), {"c": created_ms, "k": SEAL})

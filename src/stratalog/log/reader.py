@@ -1,4 +1,4 @@
-"""Bounded reads: each read fixes its last version before its first page. So all pages fit together without a gap."""
+"""Bounded reads: each read fixes its last version before its first page. So no entry is missing between two pages."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Run = Generator[list[Entry], None, int]
 
 
 class Reader:
-    """Reads the entries of one incarnation of a log from the index or the archive, wherever they are stored."""
+    """Reads the entries of one incarnation of a log, from the index or from the archives."""
 
     def __init__(self, environment: Environment, prefix: str, owner: str, upcasters: Upcasters | None) -> None:
         self._environment = environment
@@ -38,18 +38,18 @@ class Reader:
         self._archived = _Archived()
 
     def entry(self, version: int, head: Head | None = None) -> Entry:
-        """Return entry ``version``. A ``head`` that the caller has seen saves the look-up of the segment.
+        """Return entry ``version``. If the caller passes a ``head``, the method need not look up a segment for it.
 
         Raises NotFound, VersionForgotten, Corrupt, Unavailable.
         """
         item = self._item(version, head.segment) if head is not None and version >= head.segment else None
-        # An item from a segment that may be freed by now proves nothing, so look the segment up.
+        # If the segment may be freed by now, its item may be an orphaned write. So look up the segment.
         if item is None or head is None or _outdated(head.seen):
             item = self._stored_item(version)
         return self._entry(item)
 
     def entry_as_stored(self, version: int) -> Entry:
-        """Return entry ``version`` with the events as they were appended, before any upcaster. Raises like `entry`."""
+        """Return entry ``version`` with the events as they were appended, without upcasters. Raises as `entry` does."""
         return Reader(self._environment, self._prefix, self._owner, None).entry(version)
 
     def forget_archived(self) -> None:
@@ -117,7 +117,7 @@ class Reader:
         return version
 
     def _again(self, version: int) -> Entry:
-        """Return an entry that must exist but was not in its expected position: it was archived or is lost."""
+        """Return an entry that must exist but was not in its expected position: the entry is in an archive or lost."""
         try:
             return self._entry(self._stored_item(version))
         except VersionForgotten:
@@ -128,8 +128,8 @@ class Reader:
     def _stored_item(self, version: int) -> Item:
         """Return the item of an entry, wherever it is stored now.
 
-        Retries, since a segment may be freed between two reads. Raises Unavailable if the last try took so long that
-        its result proves nothing.
+        Retries, since a segment may be freed between two reads. Raises Unavailable if the last try took too long: a
+        freed position may contain an orphaned write.
         """
         late = True
         for _ in range(LOOKS_MAX):
@@ -207,7 +207,7 @@ def _outdated(seen: Observation) -> bool:
 
 
 class _Archived:
-    """Caches the archived segment read last. A walk or a binary search often reads one segment many times."""
+    """Caches the archived segment that was read last. A walk or a binary search often reads one segment many times."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

@@ -1,6 +1,6 @@
-"""Redaction: the events and the salt of an entry are erased; the digest that represents them in the chain stays.
+"""Redaction: erases the events and the salt of an entry. The digest that represents them in the chain stays.
 
-The chain verifies as before, and nobody can find the events by trying. `formats/log.md` describes the item.
+The chain verifies as before. Without the salt nobody can check a guess of the events. `formats/log.md` has the item.
 """
 
 from __future__ import annotations
@@ -62,7 +62,10 @@ def redact_entry(environment: Environment, record: NameRecord, version: int) -> 
 
 
 def check_redactable(environment: Environment, record: NameRecord, floor: int, head: int, version: int) -> None:
-    """Raise RedactionRefused if a fork needs the version or an ancestor has it. Raises NotFound, VersionForgotten."""
+    """Raise RedactionRefused if a fork needs the version, or the version belongs to an ancestor.
+
+    Raises NotFound, VersionForgotten.
+    """
     if not 1 <= version <= head:
         raise NotFound("version not found", log=record.name, version=version)
     if parent := next((parent for parent in record.lineage if version <= parent.version), None):
@@ -89,7 +92,7 @@ def erase_entry(environment: Environment, record: NameRecord, version: int, chec
     """Erase the entry in the index and in its archive, while ``checks`` hold and no fork pins the version.
 
     The segment's record changes in the same commit, so no record can name an archive that was made of the old item. The
-    name record changes too, as it does for a fork: of an erasure and a concurrent fork only one commit succeeds.
+    commit also changes the name record. A fork does the same, so of an erasure and a concurrent fork one commit fails.
 
     Raises ConditionFailed if one of the checks does not hold, RedactionRefused for a fork, VersionForgotten,
     ContentionError.
@@ -141,8 +144,8 @@ def retire_snapshots(
 ) -> None:
     """Delete snapshots and add their versions to ``retired``. The collector frees the blobs that only they used.
 
-    Raises ConditionFailed if the name record has changed since ``record`` was read: a snapshot may have become the
-    base of a floor or of a fork. Some of the snapshots may already be deleted; ``retired`` has their versions.
+    Raises ConditionFailed if the name record has changed since ``record`` was read. A snapshot may have become the base
+    of a floor or of a fork. Some of the snapshots may already be deleted; ``retired`` has the versions of these.
     """
     for snapshot in snapshots:
         deletion = Delete(snapshots_partition(snapshot.prefix), number(snapshot.version))
@@ -161,7 +164,7 @@ def _erased(environment: Environment, record: NameRecord, item: Item) -> Item:
 def _without(
     environment: Environment, record: NameRecord, segment: Segment, version: int, blob_batch: BlobBatch
 ) -> Segment | None:
-    """Return the segment with an archive in which the entry is erased; None if the entry is already erased in it."""
+    """Return the segment with a new archive without the entry's events; None if the archive already has no events."""
     items = open_archive(environment, record.prefix, record.owner, segment)
     position = version - segment.first
     if "d" in items[position].attributes:

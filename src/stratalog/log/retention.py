@@ -54,7 +54,7 @@ __all__ = [
 ]
 
 BASE_CHECK = 1
-"""The index, among the writes that raise a floor, of the check that the base exists."""
+"""The position of the check that the base exists, among the writes that raise a floor."""
 
 Stop = Callable[[], bool]
 Prove = Callable[[int], Snapshot | None]
@@ -69,7 +69,7 @@ def archive_segments(log: Log, upto: int | None = None, stop: Stop = never) -> i
     """Archive the sealed segments that end at ``upto`` or before (all sealed segments, if None); return their number.
 
     Each archive is stored and read back before the segment's record changes. After the change readers use the archive.
-    ``stop`` is called before each segment.
+    The function calls ``stop`` before each segment, and ends if the result is True.
     """
     environment, prefix = log.environment, log.record.prefix
     archived = 0
@@ -97,8 +97,8 @@ def archive_segments(log: Log, upto: int | None = None, stop: Stop = never) -> i
 def raise_floor(log: Log, version: int) -> int:
     """Forget history below ``version`` and return the new floor. The floor never rises above a version that is pinned.
 
-    The history of a log with a state then begins with its newest app snapshot at or below ``version`` that reads back
-    from storage with all parts. Without such a snapshot the floor stays. A log without state needs no base.
+    The history of a log with a state then begins with a base: the newest app snapshot at or below ``version`` that
+    reads back with all parts. Without a base the floor stays. A log without state needs no base.
 
     Raises NotFound for a version beyond the head, Invalid for a document, ContentionError and Unavailable: the floor is
     unchanged. OutcomeUnknown: the floor is unchanged or rose, and the next call resumes. Corrupt for a damaged
@@ -113,12 +113,12 @@ def raise_floor(log: Log, version: int) -> int:
 
 
 def raise_floor_onto(log: Log, version: int, prove: Prove | None) -> int:
-    """Raise the floor onto a base from ``prove``, as `raise_floor` does. Packages that keep states of a log call it.
+    """Raise the floor to a base from ``prove``, as `raise_floor` does. Packages that store states of logs call this.
 
-    ``prove`` makes or finds a snapshot at or below a given version, and reads the snapshot back from storage. The proof
-    is valid while the floor and the pins are unchanged, however often the log rolls over. ``prove`` returns None if
-    the floor must stay. If ``prove`` raises Corrupt, NotFound or Unavailable and another process has raised the floor
-    meanwhile, the error is dropped. Else it is raised, and the floor stays.
+    ``prove`` makes or finds a snapshot at or below a given version, and reads the snapshot back from storage. The
+    snapshot stays a valid base while the floor and the pins are unchanged, however often the log rolls over. ``prove``
+    returns None if the floor must stay. ``prove`` may raise Corrupt, NotFound or Unavailable. If another process has
+    raised the floor meanwhile, this function drops the error and tries again. Otherwise it raises the error.
     """
     if version > log.head().version:
         raise NotFound("version not found", log=log.record.name, version=version)
@@ -126,7 +126,7 @@ def raise_floor_onto(log: Log, version: int, prove: Prove | None) -> int:
 
 
 class _Raising:
-    """One raise of the floor: read the floor and pins, prove a base, commit. A lost race repeats only the commit."""
+    """Raises the floor once: reads floor and pins, finds a base, and commits. A lost race repeats only the commit."""
 
     def __init__(self, log: Log, version: int, prove: Prove | None) -> None:
         self._log = log
@@ -161,7 +161,7 @@ class _Raising:
                 return self._log.floor()
 
     def _look(self) -> tuple[NameRecord, int]:
-        """Return the name record and the limit of the floor. Pins are read second: a later pin changes the record."""
+        """Return the name record and the limit of the floor. Read the pins second: a later pin changes the record."""
         record = self._log.record
         record = require_name(self._log.environment.index, record.organisation, record.name, record.incarnation)
         return record, pinned_floor(self._log.environment.index, record.prefix, self._version)
@@ -187,7 +187,7 @@ class _Raising:
         return _Plan(self._floor, self._hash, self._base, segment)
 
     def _commit(self, record: NameRecord, plan: _Plan) -> bool:
-        """Commit the floor. Return False if another process changed the log: read again."""
+        """Commit the floor. Return False if another process changed the log; the caller then reads again."""
         try:
             _commit_floor(self._log.environment, record, plan)
         except ConditionFailed as exc:
@@ -224,12 +224,13 @@ def pinned_floor(index: Index, prefix: str, version: int) -> int:
 
 
 def free_segments(log: Log, stop: Stop = never) -> int:
-    """Delete the entries of segments marked long enough ago from the index; return the segments' number. Restartable.
+    """Delete the entries of due segments from the index; return the number of segments. An interrupted call can resume.
 
-    The function first reads the archive, or the base at the floor, back from storage: either may be damaged since the
-    mark. It makes a damaged archive anew. ``stop`` is called before each segment.
+    A segment is due some time after its mark; see `is_due`. Before it deletes entries, the function reads their archive
+    back from storage, or the base at the floor. Either may be damaged by now. The function makes a damaged archive
+    again from the entries. It calls ``stop`` before each segment.
 
-    Raises Corrupt if the base does not read back or an archive cannot be made anew: no further segment is freed.
+    Raises Corrupt if the base does not read back or an archive cannot be made again: no further segment is freed.
     Raises Invalid for a document, Unavailable.
     """
     if log.record.kind == "document":
@@ -238,10 +239,10 @@ def free_segments(log: Log, stop: Stop = never) -> int:
 
 
 def free_segments_below(log: Log, require_base: Callable[[], None], stop: Stop = never) -> int:
-    """Free segments as `free_segments` does, after ``require_base``. Packages that keep states of a log call this.
+    """Free segments as `free_segments` does, after ``require_base``. Packages that store states of logs call this.
 
-    ``require_base`` is called once, before the first forgotten segment is freed. ``require_base`` raises if the base at
-    the floor does not read back.
+    The function calls ``require_base`` once, before it frees the first forgotten segment. ``require_base`` raises if
+    the base at the floor does not read back.
     """
     environment, prefix = log.environment, log.record.prefix
     freed, is_required = 0, False
@@ -267,14 +268,15 @@ def is_due(clock: Clock, segment: Segment) -> bool:
 
 
 def free_time_reached(clock: Clock, marked_ms: int) -> bool:
-    """Return whether items marked at ``marked_ms`` may be freed. The grace also covers clocks that disagree."""
+    """Return whether items marked at ``marked_ms`` may be freed. The grace also allows for clocks that differ."""
     return clock.wall_ms() - marked_ms > (OBSERVATION_SECONDS_MAX + GRACE_SECONDS) * 1000
 
 
 def delete_items(index: Index, partition: str, *, spared_kind: str | None = None) -> int:
-    """Delete a partition's items in ascending order, the seal last: a reader meanwhile still finds the end.
+    """Delete a partition's items, except items of ``spared_kind``. Return their number.
 
-    Deletes the items one by one if a joint commit is a transaction, since a transaction costs twice as much per item.
+    The items are deleted in ascending order. The seal is the last item, so a reader still finds it during the deletion.
+    If a joint commit costs more, the function deletes the items one by one.
     """
     size = COMMIT_WRITES_MAX if index.joint_commits else 1
     deleted = 0
@@ -356,7 +358,7 @@ def forget_segment(environment: Environment, prefix: str, segment: Segment) -> b
 
 
 def _mark(environment: Environment, prefix: str, segment: Segment) -> bool:
-    """Mark the segment's record, unless another process changed it."""
+    """Mark the segment's record. Return False if another process has changed the record."""
     marked = msgspec.structs.replace(
         segment, marked_ms=max(environment.clock.wall_ms(), segment.marked_ms + 1), freed=False
     )

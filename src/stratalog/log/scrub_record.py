@@ -30,7 +30,7 @@ class ScrubRecord(msgspec.Struct, array_like=True):
     """The time at which the last pass ended."""
 
     bytes_read: int = 0
-    """The bytes read in this round."""
+    """The number of bytes that this round has read."""
 
     damaged: int = 0
     """The number of damaged blobs in this round."""
@@ -59,11 +59,11 @@ def save_scrub_record(environment: Environment, record: ScrubRecord) -> None:
 
 
 def scrubbed_before_ms(environment: Environment) -> int:
-    """Return a time T: the last round verified each blob that was stored before T and still exists. 0 means no such T.
+    """Return a time T in milliseconds: the last complete round verified each blob that was stored before T and exists.
 
-    The result is 0 if the round began more than `SCRUB_PROOF_SECONDS_MAX` ago. The result is also 0 if the round met a
-    damaged blob: the cause of the damage may have damaged more blobs since. The storage's clock dates blobs and a
-    process's clock dates rounds. These clocks may differ by `SCRUB_CLOCKS_SECONDS_MAX`.
+    The result is 0 without such a round, or if the round began more than `SCRUB_PROOF_SECONDS_MAX` ago. It is also 0 if
+    the round found a damaged blob: the cause may have damaged more blobs since. The clock of the storage dates blobs,
+    and the clock of a process dates rounds. These clocks may differ by `SCRUB_CLOCKS_SECONDS_MAX`.
     """
     record, now_ms = load_scrub_record(environment), environment.clock.wall_ms()
     age_ms = now_ms - record.round_began_ms

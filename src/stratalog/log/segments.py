@@ -34,13 +34,13 @@ class Segment(msgspec.Struct, frozen=True, kw_only=True):
     """The number of this record's writes. Each change is conditional on the revision that was read."""
 
     last: int = 0
-    """The segment's last version, once the segment is marked; 0 before."""
+    """The last version of a marked segment; 0 before the mark."""
 
     archive: BodyRef | None = None
-    """The reference to the segment's archive; None before archiving, and None again once the segment is forgotten."""
+    """The reference to the segment's archive; None if the segment is not archived, or is forgotten."""
 
     marked_ms: int = 0
-    """The time at which the segment's entries were marked for freeing; 0 before.
+    """The time at which the segment's entries were marked for freeing; 0 before the mark.
 
     After the mark, readers use the archive. Without an archive they report the versions as forgotten.
     """
@@ -49,7 +49,7 @@ class Segment(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the segment's entries are deleted from the index."""
 
     base: int = 0
-    """The version of the verified snapshot that history starts from, if this is the first kept segment; else 0."""
+    """In the first kept segment, the version of the verified snapshot with which history starts; else 0."""
 
 
 def segment_put(prefix: str, segment: Segment, condition: Condition) -> Put:

@@ -20,7 +20,7 @@ from stratalog.ports.index import NO_BLOBS, Absent, Attribute, Check, Equals, In
 __all__ = ["Snapshot", "latest_snapshots", "list_snapshots", "newest_snapshot", "put_snapshot", "snapshot_check"]
 
 SNAPSHOT_PUT, NAME_CHECK, BASE_CHECK = range(3)
-"""The indexes of the writes that store a snapshot."""
+"""The positions of the three writes in the commit that stores a snapshot."""
 
 
 class Snapshot(msgspec.Struct, frozen=True):
@@ -49,11 +49,11 @@ def put_snapshot(
     The snapshot's blobs must be stored already, except ``blobs``. ``base`` is the snapshot whose blobs the new snapshot
     reuses. The commit succeeds only while the base exists, since the base's record keeps those blobs safe from the
     collector. The commit also succeeds only while the floor is at or below ``version``. A floor above ``version``
-    forgets entries. Some values of the state may have been named only by these entries. Also, `log.retention` deletes
-    the snapshots below a floor only once, after the floor rose.
+    forgets entries, and perhaps only these entries name some values of the state. Also, `log.retention` deletes the
+    snapshots below a floor only once, after the floor rose.
 
-    Raises VersionForgotten below the floor, NotFound if the log is deleted, ConditionFailed if the base is gone,
-    Unavailable if the name record kept changing, and the errors of ``Index.commit``.
+    Raises VersionForgotten below the floor, NotFound if the log is deleted, ConditionFailed if the base is gone. Raises
+    Unavailable if the name record kept changing. Raises the errors of ``Index.commit``.
     """
     id = new_id(environment.clock)
     attributes: dict[str, Attribute] = {"c": environment.clock.wall_ms(), "w": id, PLAIN.tag: body, "h": hash}

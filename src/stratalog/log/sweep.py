@@ -1,6 +1,6 @@
-"""The sweep: delete the items of a deleted log after the time for which a process may rely on a read of the log.
+"""The sweep deletes the items of a deleted log, once no process may rely on an earlier read of the log.
 
-The sweep parses no body.
+The sweep decodes no body of an entry, so damaged bodies do not stop it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ __all__ = ["sweep_deleted"]
 def sweep_deleted(environment: Environment, organisation: str, *, dry_run: bool = False, stop: Stop = never) -> int:
     """Sweep an organisation's deleted incarnations that are due; return their number. An interrupted sweep can resume.
 
-    A dry run only counts the incarnations. The sweep calls ``stop`` before each of them, and ends if it returns True.
+    A dry run only counts the incarnations. The sweep calls ``stop`` before each incarnation, and ends if the result is
+    True.
 
     The log's end marker and name record stay. The sweep skips an incarnation that a fork still pins. The sweep of a
     family's last member deletes the family's blobs. Before that sweep only the collector deletes blobs of the family.

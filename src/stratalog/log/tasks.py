@@ -27,7 +27,7 @@ class Tasks(Protocol):
     """Runs background work. `BackgroundTasks` uses threads. A simulation uses its own actors."""
 
     def offer(self, work: Callable[[], None]) -> Task | None:
-        """Begin ``work``, which must not raise. Return None if it will not run, e.g. with too much work under way."""
+        """Begin ``work``, which must not raise. Return None if the work will not run, e.g. if too much work runs."""
         ...
 
     def pause(self) -> None:
@@ -64,7 +64,7 @@ class BackgroundTasks:
         """
         thread = threading.Thread(target=work, name="stratalog-background")
         with self._lock:
-            # Count the threads that are alive. A counter could miss the end of a task that an interrupt hits.
+            # Count the threads that are alive. A counter could miss the end of a task that an interrupt ends.
             self._threads = [other for other in self._threads if other.is_alive()]
             if self._closed or len(self._threads) >= self._offers_max:
                 return None
@@ -77,17 +77,17 @@ class BackgroundTasks:
         return thread
 
     def pause(self) -> None:
-        """Sleep for a moment, so that a thread that waits for the interpreter gets it at once.
+        """Sleep for a moment, so that a thread that waits for the interpreter lock gets the lock at once.
 
-        Otherwise this thread would mostly get the interpreter back first after each call that releases it, and a commit
-        would wait for the interpreter's switch interval of 5 ms, several times.
+        Without the sleep this thread mostly gets the lock back first. A commit in another thread then waits several
+        times for the interpreter's switch interval of 5 ms.
         """
         self._clock.sleep(PAUSE_SECONDS)
 
     def wait(self) -> None:
         """Wait for all work that has begun."""
         with self._lock:
-            threads = [thread for thread in self._threads if thread.is_alive()]  # the others cannot be joined
+            threads = [thread for thread in self._threads if thread.is_alive()]  # no other can be joined
         for thread in threads:
             thread.join()
 
@@ -110,10 +110,10 @@ class InlineTasks:
         """Do nothing: the caller's thread runs the work."""
 
     def wait(self) -> None:
-        """Nothing is under way."""
+        """Do nothing: no work is under way."""
 
     def close(self) -> None:
-        """Nothing is under way."""
+        """Do nothing: no work is under way."""
 
 
 class _Ended:

@@ -1,6 +1,6 @@
-"""Usage: the storage of an organisation as it was last measured. The record is derived, and may be deleted.
+"""Usage: the storage of an organisation at the last measurement. The record is derived data, and may be deleted.
 
-A measurement counts everything anew. A counter would be one item that every commit writes, so there is no counter.
+A measurement counts the whole storage again. No counter is kept: every commit would have to write the same counter.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ MEASURED_SORT = "measured"
 
 
 class Amounts(msgspec.Struct, frozen=True, kw_only=True):
-    """An amount of each kind. ``documents`` include logs and forks. ``clients`` counts the clients of all documents.
+    """Amounts of storage. ``documents`` includes logs and forks. ``clients`` counts the clients of all documents.
 
     ``stored_bytes`` are the bytes of blobs as stored and of index items as DynamoDB counts them.
     """
@@ -58,7 +58,7 @@ class Quotas(msgspec.Struct, frozen=True, kw_only=True):
     """The amounts that an organisation may store. None means no limit. Reads and deletes are never limited."""
 
     stored_bytes_max: int | None = None
-    """Bytes of blobs and index items, including history and garbage that is not collected yet."""
+    """The bytes of blobs and index items, including history and garbage that is not collected yet."""
 
     documents_max: int | None = None
     """Documents, logs and forks."""
@@ -67,10 +67,10 @@ class Quotas(msgspec.Struct, frozen=True, kw_only=True):
     """Records. A deleted record still counts, since its history is stored."""
 
     clients_max: int | None = None
-    """Clients of all documents together."""
+    """The clients of all documents together."""
 
     document_clients_max: int | None = None
-    """Clients of any one document."""
+    """The clients of each single document."""
 
 
 UNLIMITED = Quotas()

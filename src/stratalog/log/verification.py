@@ -1,7 +1,7 @@
-"""Verification of a hash chain: recompute every hash, and report each fault by kind and version.
+"""Verification of a hash chain: recomputes every hash, and reports each fault by kind and version.
 
-The same walk verifies logs and records. A log supplies its entries, and a record supplies its versions. Each is a
-`Link`, or a `Damage` if it could not be read.
+The same walk verifies logs and records. A log supplies its entries, and a record supplies its versions. Each entry or
+version is a `Link`, or a `Damage` if it could not be read.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Link(msgspec.Struct, frozen=True, gc=False):
     author: str
     write_id: str
     digest: bytes
-    """The digest of the body, computed from the body itself; for a redacted body, the stored digest."""
+    """The digest that was computed from the body; for a redacted body, the stored digest."""
 
     hash: bytes
     redacted: bool = False
@@ -74,7 +74,7 @@ class ChainReport(msgspec.Struct, frozen=True, kw_only=True):
 
     origin: str
     start: int
-    """0, or the floor."""
+    """The floor, or 0 without a floor."""
 
     version: int
     hash: bytes
@@ -95,8 +95,8 @@ def verify_log(
 ) -> ChainReport:
     """Recompute a log's chain up to ``upto`` or the head. Reads every entry. ``log`` must have no upcasters.
 
-    ``visit`` is called with each entry read, in order. It is called again for entries that are read once more to
-    explain a fault.
+    The function calls ``visit`` with each entry that it reads, in order. If it reads entries once more to explain a
+    fault, it calls ``visit`` again.
 
     Raises NotFound, Unavailable, and VersionForgotten if the floor rises meanwhile.
     """
@@ -123,8 +123,8 @@ def check_chain(
 ) -> ChainReport:
     """Verify the versions after ``start``, whose hash is ``before``.
 
-    ``links`` yields the versions in order. It is called once more if the walk must search for misplaced links.
-    ``progress`` is called with 1 after each version.
+    ``links`` yields the versions in order. The function calls ``links`` once more if it must search for misplaced
+    links. It calls ``progress`` with 1 after each version.
     """
     walk = _Walk(start, before, links)
     for step in links():
@@ -153,7 +153,7 @@ class _Walk:
         self._known: list[Link] | None = None
         self._searches = 0
         self._befores: tuple[bytes, ...] = (before,)
-        """The hashes that the next version may follow; empty if it may follow any."""
+        """The hashes that the next version may follow. If empty, the next version may follow any hash."""
 
     def take(self, step: Link | Damage) -> None:
         """Verify the next version."""
@@ -172,7 +172,7 @@ class _Walk:
             self._misfit(step, computed)
 
     def _misfit(self, step: Link, computed: list[bytes]) -> None:
-        """Report a version whose hash does not follow: it has another version's content, or it was altered."""
+        """Report a version whose hash is wrong: it has another version's content, or it was altered."""
         if (right := self._belonging(step.version)) is not None:
             self._find("disordered", step.version, "it has another version's content")
             self._befores = (right.hash,)

@@ -1,13 +1,13 @@
-"""The contracts that all other packages depend on. The contracts name no vendor. Backends implement the contracts.
+"""The contracts between Stratalog and its storage. They name no vendor. The backends implement the contracts.
 
 Modules
 -------
 index  an ordered table of items with conditional commits
-commit_blobs  the blobs of a commit: put first, or stored by the index in the same commit
+commit_blobs  storage of a commit's blobs, before the commit or by the index in the same commit
 blobs  immutable bytes under their own hash
 blob_stats  the metadata of many blobs of one folder
 scratch  blobs in a temporary file, for checks that may not write
-read_back  a blob's content from storage, or its damage
+read_back  a read of a blob from storage that returns damage as a value
 blob_kinds  the media type of a blob, for people who browse a folder or a bucket
 announcements  hints between processes that a log has new entries
 queue  a FIFO queue in groups

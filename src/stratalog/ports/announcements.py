@@ -15,7 +15,7 @@ Heard = Callable[[str, str], None]
 
 
 class Announcements(Protocol):
-    """The contract. A hint may be lost, repeated or late. Many threads may call `announce` at once."""
+    """The contract. A hint may get lost, arrive twice or arrive late. Many threads may call `announce` at once."""
 
     def announce(self, organisation: str, name: str) -> None:
         """Send the other processes the hint that the log has new entries. Returns at once, and never raises."""

@@ -1,4 +1,4 @@
-"""The kind of a blob's content, for file names and headers. People and their tools use the kind, and decoders do not.
+"""The kind of a blob's content, for file names and headers. People and their tools use the kind. Decoders ignore it.
 
 The kind depends only on the key and the content, so the same content under the same key always has the same name.
 """

@@ -38,8 +38,8 @@ class Blobs(Protocol):
     def put(self, key: str, body: bytes) -> None:
         """Store ``body``, durably. A put of a stored blob restarts its age, and replaces damaged content.
 
-        Raises Invalid (the key does not end in the body's hash), LimitExceeded, Unavailable: nothing written.
-        OutcomeUnknown: the blob may be stored. A second put of the blob is always safe.
+        Raises Invalid (the key does not end in the body's hash), LimitExceeded, Unavailable: nothing was written.
+        Raises OutcomeUnknown: the blob may be stored. A second put of the blob is always safe.
         """
         ...
 
@@ -56,7 +56,7 @@ class Blobs(Protocol):
         ...
 
     def delete(self, key: str, stamp: str) -> bool:
-        """Delete the generation that ``stamp`` names. If another generation is stored, delete nothing, return False.
+        """Delete the generation that ``stamp`` names. If another generation is stored, delete nothing and return False.
 
         Return True if the generation was deleted or no blob is stored. Raises Unavailable if the backend cannot
         distinguish generations.

@@ -1,6 +1,6 @@
 """Storage of a commit's blobs.
 
-The index stores small blobs in the commit, if it can. Other blobs are put before the commit.
+An index with `blob_bytes_max` above 0 stores small blobs in the commit itself. Other blobs are put before the commit.
 """
 
 from __future__ import annotations
@@ -51,15 +51,18 @@ def put_first(index: Index, blobs: Blobs, bodies: Mapping[str, bytes]) -> dict[s
 def put_all(index: Index, blobs: Blobs, bodies: Mapping[str, bytes]) -> None:
     """Put many blobs before the commit that names them. All blobs are durable on return. Raises the errors of `put`.
 
-    Blobs that ``index`` can store are committed in slices of `BLOB_SLICE_BYTES`, so that other commits wait for one
-    slice only.
+    Blobs that ``index`` can store are committed in slices of `BLOB_SLICE_BYTES`, so that another commit waits for at
+    most one slice.
     """
     for part in _slices(put_first(index, blobs, bodies)):
         index.commit((), part)
 
 
 def put_together(blobs: Blobs, bodies: Mapping[str, bytes]) -> None:
-    """Put blobs, in parallel from `TOGETHER_MIN` blobs on. All blobs are durable on return. Raises `put`'s errors."""
+    """Put blobs. All blobs are durable on return. From `TOGETHER_MIN` blobs on, threads put the blobs in parallel.
+
+    Raises the errors of `Blobs.put`.
+    """
     if len(bodies) < TOGETHER_MIN:
         for key, body in bodies.items():
             blobs.put(key, body)

@@ -1,4 +1,7 @@
-"""Index: an ordered table of small items with conditional, atomic commits. Only the conditions stop an old writer."""
+"""Index: an ordered table of small items with conditional, atomic commits.
+
+A writer that has read an outdated state is stopped by the conditions of its commit, and by nothing else.
+"""
 
 from __future__ import annotations
 
@@ -53,18 +56,18 @@ class Item(msgspec.Struct, frozen=True, gc=False):
 
 
 class Absent(msgspec.Struct, frozen=True):
-    """Holds when no item exists at the key."""
+    """The condition that no item exists at the key."""
 
 
 class Equals(msgspec.Struct, frozen=True, gc=False):
-    """Holds when the item at the key exists and has this attribute with this value."""
+    """The condition that the item at the key exists and has an attribute with this name and value."""
 
     name: str
     value: Attribute
 
 
 class LessThan(msgspec.Struct, frozen=True, gc=False):
-    """Holds when the item at the key exists and its attribute is of the same type and smaller."""
+    """The condition that the item at the key has an attribute of this name, of the type of ``value``, and less."""
 
     name: str
     value: Attribute
@@ -74,7 +77,7 @@ Condition = Absent | Equals | LessThan
 
 
 class Put(msgspec.Struct, frozen=True, gc=False):
-    """Store ``item``, replacing any item at its key."""
+    """Store ``item``. Replace the item at the same key, if there is one."""
 
     item: Item
     condition: Condition | None = None
@@ -104,13 +107,13 @@ NO_BLOBS: Mapping[str, bytes] = MappingProxyType({})
 class Index(Protocol):
     """The contract. Safe to call from many threads; several processes may share one database.
 
-    *Order*: commits are strictly serializable: they take effect one after another, in an order that agrees with real
-    time. *Atomicity*: all writes of a commit or none take effect. *Limits*: `ITEM_BYTES_MAX`, `COMMIT_WRITES_MAX`,
-    `COMMIT_BYTES_MAX`; two writes of one commit may not name the same key.
+    *Order*: commits are strictly serializable. They take effect one after another, in an order that agrees with real
+    time. *Atomicity*: either all writes of a commit take effect, or no write. *Limits*: `ITEM_BYTES_MAX`,
+    `COMMIT_WRITES_MAX` and `COMMIT_BYTES_MAX`. Two writes of one commit may not name the same key.
     """
 
     joint_commits: bool
-    """Whether a commit of several puts costs no more than a commit for each of them.
+    """Whether one commit of several puts costs no more than a separate commit for each put.
 
     True for a backend whose commits are local transactions. False for a hosted service, which charges twice the price
     for a transaction.
@@ -138,15 +141,15 @@ class Index(Protocol):
     ) -> Iterator[Item]:
         """Yield items of one partition with ``after`` < sort < ``before``, in order of sort or reversed, lazily.
 
-        Pages are read at different moments, so a query may see half of a commit made between two pages. A caller that
-        must not see half a commit limits the query to items that it knows to be complete.
+        Pages are read at different moments, so a query may see half of a commit that happens between two pages. A
+        caller that must not see half a commit limits the query to a range whose items no commit changes any more.
 
         Raises Unavailable, Closed, Corrupt, also while iterating.
         """
         ...
 
     def commit(self, writes: Sequence[Write], blobs: Mapping[str, bytes] = NO_BLOBS) -> None:
-        """Do all writes or none. On return the writes are durable, and every consistent read sees them.
+        """Do either all writes or no write. On return the writes are durable, and every consistent read sees them.
 
         ``blobs`` are stored in the same transaction, as `Blobs.put` stores them: the age of a stored blob restarts.
         A reader that sees a write of the commit finds its blobs. A blob has at most `blob_bytes_max` bytes, and all
@@ -160,15 +163,15 @@ class Index(Protocol):
         ...
 
     def turn(self, partition: str) -> AbstractContextManager[bool]:
-        """Hold off other writers of ``partition`` until the end of the block. A turn is a hint, never a fence.
+        """Make other writers of ``partition`` wait until the end of the block. A turn makes lost races rarer.
 
         A writer that lost a race reads and commits inside the block, so it does not lose to the same busy writer again.
-        The block's value is True if the index holds other writers off, or makes the caller wait at the start of the
-        block. Otherwise the value is False and the call costs nothing. The caller then backs off. A condition of a
-        commit inside the block may still fail. An index that holds other writers off waits at most `TURN_WAIT_MS_MAX`
-        for the turn. The other writers wait at most as long for the end of the block. A nested turn is harmless.
+        The block's value is True if the index makes other writers wait, or has made the caller wait at the start.
+        Otherwise the value is False, the call costs nothing, and the caller backs off.
 
-        Raises Closed.
+        A turn does not exclude other writers: a condition of a commit inside the block may still fail. An index that
+        makes other writers wait waits at most `TURN_WAIT_MS_MAX` for the turn. The other writers wait for the end of
+        the block, at most for the same time. A nested turn is harmless. Raises Closed.
         """
         ...
 
@@ -184,12 +187,12 @@ _NO_TURN = nullcontext(False)
 
 
 def no_turn() -> AbstractContextManager[bool]:
-    """Return the result of `Index.turn` on a backend that cannot hold other writers off."""
+    """Return the result of `Index.turn` on a backend that never makes writers wait."""
     return _NO_TURN
 
 
 def holds(condition: Condition | None, item: Item | None) -> bool:
-    """Return whether ``condition`` holds for the item at the key: the reference implementation for backends."""
+    """Return whether ``condition`` holds for the item at the key. This is the reference implementation for backends."""
     if condition is None:
         return True
     if isinstance(condition, Absent):
@@ -205,8 +208,8 @@ def holds(condition: Condition | None, item: Item | None) -> bool:
 def item_bytes(item: Item) -> int:
     """Return the item's size as DynamoDB counts it.
 
-    Names and texts count their bytes in UTF-8. A number counts one byte for two digits, two bytes more, and one more
-    byte if the number is negative. DynamoDB drops trailing zeros, so DynamoDB may count fewer bytes, never more.
+    The size of a name or text is its number of UTF-8 bytes. A number has one byte for each two digits, two more bytes,
+    and one more byte if the number is negative. DynamoDB drops trailing zeros, so its own count may be smaller.
 
     Raises Invalid for an attribute of another type.
     """
@@ -236,9 +239,9 @@ def check_commit(
 ) -> None:
     """Raise LimitExceeded or Invalid for a commit over the port's limits. Every backend calls this first.
 
-    ``encoded`` contains the attributes of each write's item as a MessagePack map, if the backend has these maps. Their
-    sizes can prove that a small commit is within the limits. Such a proof takes a third of the time of `item_bytes`,
-    and most commits are small.
+    If the backend has already encoded the attributes of each write's item as a MessagePack map, ``encoded`` contains
+    these maps. The sizes of the maps can prove that a small commit is within the limits. This check takes a third of
+    the time of `item_bytes`, and most commits are small.
     """
     if blobs:
         check_blobs(blobs, blob_bytes_max)
@@ -266,8 +269,8 @@ def check_blobs(blobs: Mapping[str, bytes], blob_bytes_max: int) -> None:
 def small_bytes(item: Item, encoded: bytes) -> int:
     """Return an upper bound of `item_bytes`; 0 if the item needs the full check of `check_commit`.
 
-    In MessagePack, names, texts and bytes take at least the bytes that `item_bytes` counts. An integer may take up to
-    `INTEGER_SURPLUS` bytes less.
+    The MessagePack form of names, texts and bytes has at least the size that `item_bytes` counts. The MessagePack form
+    of an integer may be smaller by up to `INTEGER_SURPLUS` bytes.
     """
     attributes = item.attributes
     key = item.partition + item.sort

@@ -1,4 +1,4 @@
-"""The meter: counts a workload's requests to hosted services, in the units that they bill."""
+"""The meter: counts a workload's requests to hosted services, and the units that these services bill."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["Meter"]
 
 
 class Meter:
-    """Sums by operation and unit. Safe to call from many threads; the backends of one store may share one meter.
+    """Adds up amounts by operation and unit. Many threads, and several backends of a store, may share a meter.
 
     Operations have the service's own names (`PutItem`, `PutObject`). Units are English words. `requests` counts all
     requests that were sent, whatever their outcome. `write units` and `read units` count the billed units.
@@ -25,7 +25,7 @@ class Meter:
         self._sums: defaultdict[tuple[str, str], float] = defaultdict(float)
 
     def add(self, operation: str, unit: str, amount: float = 1) -> None:
-        """Add ``amount`` to a sum."""
+        """Add ``amount`` to the sum of the operation and unit."""
         with self._lock:
             self._sums[operation, unit] += amount
 

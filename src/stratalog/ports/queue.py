@@ -1,4 +1,4 @@
-"""Queue: messages in first-in, first-out order per group, each delivered to one receiver at a time, at least once."""
+"""Queue: messages in groups. A group is first in, first out. Each message is delivered at least once."""
 
 from __future__ import annotations
 
@@ -45,7 +45,8 @@ class Queue(Protocol):
     def send(self, group: str, bodies: Sequence[bytes]) -> None:
         """Append ``bodies`` to the group, in order. On return all bodies are durable.
 
-        Raises LimitExceeded, Invalid, Unavailable: nothing sent. OutcomeUnknown: some or all may have been sent.
+        Raises LimitExceeded, Invalid, Unavailable: nothing was sent. Raises OutcomeUnknown: some or all bodies may have
+        been sent.
         """
         ...
 

@@ -1,7 +1,7 @@
 """Reads blobs back from storage to check them. `read_blob_back` returns damage as a value, and raises no error for it.
 
-So a caller that reads many blobs can continue after a damaged blob. `read_blob_back` raises errors of the whole
-storage, because they do not prove that a blob is damaged.
+So a caller that reads many blobs can continue after a damaged blob. If the whole storage fails, `read_blob_back` raises
+the error, because such an error does not prove that a blob is damaged.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ class Scratch:
     """Blobs by key for the duration of one check, in a temporary file that SQLite deletes."""
 
     def __init__(self) -> None:
-        import sqlite3  # only a check needs it, and it slows the cold start of a function
+        import sqlite3  # only checks need this module, and the import slows the cold start of a function
 
         self._lock = threading.Lock()
         close_in_child(self, "_lock")
@@ -41,7 +41,7 @@ class Scratch:
 class ScratchBlobs:
     """Blobs whose puts go to a scratch file. `get` reads these blobs from the file, and all other blobs from ``blobs``.
 
-    A check reads only blobs that it needs, so `get` raises Corrupt for a missing blob.
+    A check reads only blobs that the store must have, so `get` raises Corrupt for a missing blob.
     """
 
     def __init__(self, blobs: Blobs, scratch: Scratch) -> None:

@@ -1,4 +1,4 @@
-"""The server's handling of pushes and pulls, in plain functions without HTTP, for the server, the worker and Lambda.
+"""Functions that handle pushes and pulls, without HTTP. The server, the worker and the functions on Lambda use them.
 
 Modules
 -------

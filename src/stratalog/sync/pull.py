@@ -32,7 +32,7 @@ Such cookies are expected after a restore. At any other time, investigate the ca
 _log = logging.getLogger("stratalog.sync")
 
 MayWrite = Callable[[], bool]
-"""Returns whether the principal that pulls may also write. Called only if the pull may have to commit."""
+"""Returns whether the principal that pulls may also write. A pull calls the function only if it may have to commit."""
 
 
 def always() -> bool:
@@ -57,7 +57,7 @@ def pull(document: Document, request: Pull, owner: str = "", may_write: MayWrite
 def open_pull(
     document: Document, request: Pull, owner: str = "", may_write: MayWrite = always, *, start_bytes_max: int
 ) -> OpenPull:
-    """Return the result of `pull`, with at most ``start_bytes_max`` bytes of values read now. Raises as `pull` does."""
+    """Return the result of `pull`, but read at most ``start_bytes_max`` bytes of values now. Raises as `pull` does."""
     check_identity(request.group, "group")
     if request.cookie is not None:
         _check_cookie(request.cookie)
@@ -128,7 +128,7 @@ class _Answer:
             raise Collected("the group's clients were collected", group=self._group)
 
     def _is_here(self, state: State, cookie: Cookie) -> bool | None:
-        """Return whether the cookie's version is in this history; None if it is forgotten or below the fork point."""
+        """Return whether the cookie's version is in this history; None if its hash is forgotten or before the fork."""
         if cookie.version > state.version:
             return False
         if cookie.version < max(self._document.log.first, state.floor):
@@ -142,10 +142,12 @@ class _Answer:
         return (state.hash if version == state.version else self._document.log.hash_at(version)).hex()
 
     def _resume(self, state: State, cookie: Cookie, *, is_lost: bool) -> OpenPull:
-        """Return the whole state. First raise the group's numbers and the order above those of the lost branch.
+        """Return the whole state, after the document has raised the group's numbers and the order of its cookies.
 
-        The hash of a forgotten version cannot be compared. A cookie of such a version counts as a cookie of a lost
-        branch if its order is not below the order of ``state``.
+        The numbers become the numbers that the lost branch reported. The order becomes higher than the cookie's order.
+
+        The hash of a forgotten version cannot be compared. A cookie of a forgotten version counts as a cookie of a lost
+        branch if its order is at or above the order of ``state``.
         """
         if is_lost:
             self._document.log.environment.counters[LOST_BRANCH] += 1
@@ -167,7 +169,7 @@ class _Answer:
     def _news(self, state: State, since: Cookie) -> OpenPull:
         if since.version == state.version:
             return OpenPull(Pulled(since, {}, []), None, lambda: 0)
-        assert since.version < state.version, "a cookie of this history is not ahead of it"
+        assert since.version < state.version, "a cookie of this history is not ahead of the state"
         changes = changes_since(self._document.log, state, since.version)
         last = self._last_ids(_of_group(state, changes, self._group))
         start = Pulled(self._next_cookie(state, last), last, [], self._rejected(state, since.version, set(last)))
@@ -188,7 +190,7 @@ class _Answer:
     def _last_ids(self, group_members: Iterable[Member]) -> dict[str, int]:
         """Return the last numbers to report.
 
-        A number below the number reported earlier is left out, since the client would reject it.
+        A number that is lower than the number reported earlier is left out, since the client would reject this number.
         """
         last = {}
         for member in group_members:
@@ -217,15 +219,15 @@ class _Answer:
         if order > INTEGER_MAX:
             raise Invalid("the order of the next cookie is out of range", value=order, limit=INTEGER_MAX)
         # A client that orders its pulls by their cookies ignores a pull whose cookie has no higher order.
-        assert self._cookie is None or order > self._cookie.order, "each cookie has a higher order than the one before"
+        assert self._cookie is None or order > self._cookie.order, "each cookie has a higher order than the last cookie"
         hash = state.hash.hex()
-        # The next pull with this cookie compares the hash. The log remembers the hash, so that pull needs no read for
+        # The next pull with this cookie compares the hash. If the log remembers the hash, the next pull need not read
         # it.
         self._document.log.note_hash(state.version, state.hash)
         return Cookie(order, self._origin, state.version, hash, self._group, _newest({**self._reported, **last}, last))
 
     def _order_passed(self, state: State) -> int:
-        """Return the order of the request's cookie plus the number of versions since it, at least 1.
+        """Return the order of the request's cookie, plus the number of versions since the cookie, but at least 1.
 
         The result may be above the document's own order. Without a cookie, the result is 0.
         """

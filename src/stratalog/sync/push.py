@@ -20,14 +20,14 @@ __all__ = ["check_push", "push", "refusal", "reject"]
 def push(document: Document, request: Push, owner: str = "", author: str = "", *, admitted: bool = False) -> Pushed:
     """Apply a push, in batches; return the outcome of each mutation, in order.
 
-    A mutation that no entry could hold is committed as a rejection, so that the mutation does not block its client for
+    A mutation that no entry can contain is committed as a rejection, so that the mutation does not block its client for
     ever. A client's first mutation binds the client to the group and to ``owner``. The document refuses clients of a
     group with another owner. If the push names another origin than the document's, every outcome is "unknown-client".
-    ``admitted`` means that the push was acknowledged earlier, so no quota refuses it.
+    ``admitted`` means that the push was acknowledged earlier, so no quota refuses the push.
 
     Raises Invalid or LimitExceeded for an invalid group, client or number, and ReservedName: nothing is applied. Also
-    raises the errors of `Document.apply`. After such an error, mutations from the start of the push may have been
-    applied: send the whole push again.
+    raises the errors of `Document.apply`. After an error of `Document.apply`, the first mutations of the push may have
+    been applied: send the whole push again.
     """
     request = check_push(request)
     refused = refusal(document, request)
@@ -41,9 +41,10 @@ def push(document: Document, request: Push, owner: str = "", author: str = "", *
 
 
 def check_push(request: Push) -> Push:
-    """Return the push as a client may send it. Raises Invalid or LimitExceeded for invalid names and numbers.
+    """Check a push of a client, and return it without the origins of its mutations, which no client may send.
 
-    Raises ReservedName for names that only the store itself may use.
+    Raises Invalid or LimitExceeded for invalid names and numbers. Raises ReservedName for names that only the store
+    itself may use.
     """
     check_identity(request.group, "group")
     return msgspec.structs.replace(request, mutations=[_checked(mutation) for mutation in request.mutations])
@@ -57,7 +58,7 @@ def refusal(document: Document, request: Push) -> Pushed | None:
 
 
 def _checked(mutation: Mutation) -> Mutation:
-    """Return the mutation as a client may send it: with a valid number, and without an origin."""
+    """Check the client, number and name of a mutation, and return the mutation without an origin."""
     check_identity(mutation.client, "client")
     if type(mutation.id) is not int or not 1 <= mutation.id <= INTEGER_MAX:
         raise Invalid("the id of a pushed mutation must be at least 1", client=mutation.client, value=mutation.id)
@@ -82,8 +83,8 @@ def reject(
 ) -> Outcome:
     """Commit a mutation as rejected for ``reason``, without running it, if its number is next; return its outcome.
 
-    Use this function for a mutation that no entry can hold, or that keeps failing. Otherwise the mutation would block
-    its client.
+    Use this function for a mutation that no entry can contain, or that fails at every try. Otherwise the mutation would
+    block its client.
     """
 
     def refuse(draft: Draft, args: Any) -> None:
@@ -97,7 +98,7 @@ def reject(
 def _apply(
     document: Document, batch: Sequence[Mutation], group: str, owner: str, author: str, admitted: bool
 ) -> list[Outcome]:
-    """Apply a batch as one entry, or as several entries if one entry cannot hold it."""
+    """Apply a batch as one entry, or as several entries if the batch is too large for one entry."""
     try:
         return document.apply(batch, group=group, owner=owner, author=author, admitted=admitted)
     except Unsupported:

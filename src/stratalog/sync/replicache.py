@@ -71,12 +71,10 @@ def pull_replicache(document: Document, body: Any, owner: str = "", may_write: M
 def open_replicache_pull(
     document: Document, body: Any, owner: str = "", may_write: MayWrite = always, *, start_bytes_max: int
 ) -> tuple[ReplicacheAnswer, OpenPull | None]:
-    """Return the response to a pull as `pull_replicache` does, and the open pull.
+    """Return the response to a pull as `pull_replicache` does, and the open pull, from which the caller reads the rest.
 
-    The caller may read the rest of that pull.
-
-    The pull is None if the response has no patch. Else the response's body has the start of the patch, with at most
-    ``start_bytes_max`` bytes of values.
+    The open pull is None if the response has no patch. Otherwise the response's body has the start of the patch, with
+    at most ``start_bytes_max`` bytes of values.
     """
     request = read_pull(body)
     if isinstance(request, ReplicacheAnswer):
@@ -111,14 +109,14 @@ def read_pull(body: Any) -> Pull | ReplicacheAnswer:
 
 
 def answer_push(pushed: Pushed) -> ReplicacheAnswer:
-    """Return the response for the outcomes of a push."""
+    """Return the response to a push with these outcomes."""
     statuses = {outcome.status for outcome in pushed.outcomes}
     if "wrong-group" in statuses:
         return ReplicacheAnswer(403, {"code": "forbidden", "message": "a client or its group is bound to others"})
     if "collected" in statuses:
         return client_state_not_found()
-    # After a restore, a pull makes an unknown client known again. ClientStateNotFound would make the client drop its
-    # mutations.
+    # After a restore the client's next pull adds an unknown client to the document again. ClientStateNotFound would
+    # make the client drop its mutations.
     if unapplied := [outcome for outcome in pushed.outcomes if outcome.status in UNAPPLIED]:
         return ReplicacheAnswer(409, {"code": "conflict", "message": _why(unapplied[0])})
     return ReplicacheAnswer(200, {})
@@ -141,7 +139,7 @@ def client_state_not_found() -> ReplicacheAnswer:
 def _is_foreign(request: Pull, pulled: Pulled) -> bool:
     """Return whether the response is the whole state, and the document has no client that the cookie names.
 
-    No client of the cookie's group could push again.
+    In this case no client of the cookie's group could push again.
     """
     cookie = request.cookie
     if cookie is None or cookie.group != request.group or not cookie.last:
@@ -169,7 +167,8 @@ def _converted(body: Any, shape: type[Shape]) -> Shape:
 def _cookie(cookie: Any) -> Cookie | None:
     """Return the cookie of a request.
 
-    Of a cookie from another backend only the order counts: the next cookie must exceed this order.
+    If the cookie comes from another server, return a cookie that has only its order: the order of the next cookie must
+    be higher.
     """
     if cookie is None:
         return None

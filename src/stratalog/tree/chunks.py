@@ -25,7 +25,7 @@ class Chunks:
     """The chunks of one owner. Safe to call from many threads.
 
     ``reads``, ``writes`` and ``bytes_written`` count the use of the blobs since this object was made. ``cache`` is the
-    store's cache, which the handles of all its documents share; None makes a private cache.
+    store's cache, which the handles of all its documents share. With None, this object makes its own cache.
 
     Reads raise NotFound for a missing chunk (the collector deletes chunks once their root is dropped), Corrupt,
     Unsupported and the errors of the blobs.
@@ -56,7 +56,10 @@ class Chunks:
         return node
 
     def child(self, node: Inner, position: int) -> Node:
-        """Return the child in row ``position``. Raises Corrupt unless it is one level lower, so every descent ends."""
+        """Return the child in row ``position``. Raises Corrupt unless the child is one level below ``node``.
+
+        So every descent through a tree ends.
+        """
         child = self.load(node.addresses[position])
         if child.level != node.level - 1:
             raise Corrupt("a chunk is not one level below its parent", level=child.level, parent=node.level)
@@ -79,7 +82,7 @@ class Chunks:
         return self._blobs.get(self.key(address))
 
     def read_back(self, address: bytes) -> bytes | BlobDamage:
-        """Read like `read`, but return the damage of the chunk's blob instead of raising it."""
+        """Read like `read`, but return the damage of the chunk's blob instead of raising an error for the damage."""
         with self._lock:
             self.reads += 1
         return read_blob_back(self._blobs, self.key(address))
@@ -98,7 +101,7 @@ class Chunks:
         self.note_written(chunks)
 
     def bodies(self, chunks: Collection[Chunk]) -> dict[str, bytes]:
-        """Return the blobs of ``chunks``, for a caller that stores them itself and then calls `note_written`."""
+        """Return the blobs of ``chunks``, for a caller that stores the blobs itself and then calls `note_written`."""
         return {self.key(chunk.address): chunk.body for chunk in chunks}
 
     def note_written(self, chunks: Collection[Chunk]) -> None:

@@ -13,8 +13,9 @@ __all__ = ["diff"]
 def diff(chunks: Chunks, source: Root, target: Root) -> Iterator[tuple[str, Slot | None, Slot | None]]:
     """Yield, in order, each key whose slot differs, with its slots in ``source`` and ``target``; None if absent.
 
-    Two slots differ even if only their versions differ. The result is lazy. A chunk in both trees is not read, so the
-    cost follows the size of the change. This holds even if the ends of chunks moved or the trees differ in height.
+    Two slots differ even if only their versions differ. The result is lazy. The function does not read a chunk that
+    both trees contain, so the cost depends on the size of the change. The ends of chunks may differ between the trees,
+    and so may the heights of the trees.
     """
     if source.address == target.address:
         return
@@ -51,7 +52,7 @@ def _compare_slots(old: _Walk, new: _Walk) -> Iterator[tuple[str, Slot | None, S
 
 
 class _Walk:
-    """A position in a tree, at any level: before a slot (level 0) or before a chunk that need not be read."""
+    """A position in a tree, at any level: before a slot (level 0), or before a chunk that is not read yet."""
 
     def __init__(self, chunks: Chunks, top: Node) -> None:
         self._chunks = chunks

@@ -44,8 +44,8 @@ def scan(
 ) -> Iterator[tuple[str, Slot]]:
     """Yield the keys that start with ``prefix`` and are strictly between ``after`` and ``before``, with their slots.
 
-    Keys ascend, or descend with ``reverse``. A leaf is read only when the iteration reaches it. At most one leaf is
-    read that has no key of the range: the leaf at the upper end of the range.
+    Keys ascend, or descend with ``reverse``. A leaf is read only when the iteration reaches it. Every leaf that is read
+    has a key of the range, except perhaps the leaf at the upper end of the range.
     """
     span = _Span(prefix, after, before)
     for leaf in _leaves(chunks, chunks.top(root), span, reverse):
@@ -61,9 +61,9 @@ def count(chunks: Chunks, root: Root, *, prefix: str = "") -> int:
 
 
 def nth(chunks: Chunks, root: Root, position: int) -> tuple[str, Slot] | None:
-    """Return the key with ``position`` keys before it, and its slot. Reads one node per level.
+    """Return the key that has ``position`` keys before it, and its slot; None if ``position`` is out of range.
 
-    None if ``position`` is out of range.
+    Reads one node per level.
     """
     if not 0 <= position < root.count:
         return None

@@ -41,11 +41,11 @@ __all__ = [
 
 FORMAT = 1
 
-# A key ends a chunk when its hash starts with this many zero bits, so a chunk holds 64 rows on average.
+# A key ends a chunk when its hash starts with this many zero bits, so a chunk has 64 rows on average.
 LEVEL_BITS = 6
-# Four times the average. About one chunk in 56 reaches this count without an ending key; the count then ends it.
+# The limit is four times the average. About one chunk in 56 reaches the limit without an ending key, and then ends.
 CHUNK_ROWS_MAX = 256
-# Putting a blob costs as much as writing 8 KB to a hosted index, and one snapshot record holds three roots.
+# A put of a blob costs as much as a write of 8 KB to a hosted index. One snapshot record contains three roots.
 TREE_INLINE_BYTES_MAX = 4096
 # A full chunk of the longest keys and values stays below the size limit of a blob.
 SLOT_BYTES_MAX = 32 * 1024
@@ -59,7 +59,7 @@ class Slot(msgspec.Struct, frozen=True, gc=False):
 
 
 class Leaf(msgspec.Struct, frozen=True, gc=False, array_like=True, forbid_unknown_fields=True):
-    """A chunk of level 0: keys in order, each with its slot. Stored in columns, which are faster to read."""
+    """A chunk of level 0: keys in order, each with its slot. A leaf is stored in columns, which are faster to read."""
 
     format: int
     level: int
@@ -92,7 +92,7 @@ Row: TypeAlias = tuple[Any, ...]
 
 
 class Chunk(msgspec.Struct, frozen=True, gc=False):
-    """A node with its bytes and the fields that its parent stores for it."""
+    """A node with its bytes and the fields that its parent stores."""
 
     node: Node
     body: bytes
@@ -111,7 +111,7 @@ class Root(msgspec.Struct, frozen=True, gc=False):
 
     ``address`` is the SHA-256 of the topmost chunk. ``digest`` is the hash of the content without versions. ``count``
     is the number of keys. ``inline`` is the topmost chunk itself if it has at most `TREE_INLINE_BYTES_MAX` bytes. An
-    inline chunk need not be stored as a blob. Earlier releases stored a topmost chunk above leaves as a blob only.
+    inline chunk need not be stored as a blob. Earlier releases stored a topmost inner chunk only as a blob.
     """
 
     address: bytes
@@ -206,7 +206,7 @@ def decode_node(body: bytes) -> Node:
     Only the shape is checked; `stratalog.tree.reach.verify` checks the rest.
     """
     if len(body) > 1 and body[0] & 0xF0 == _ARRAY_HEAD and FORMAT < body[1] < _FIXED_INTEGER_END:
-        raise Unsupported("a chunk was written by a newer format", value=body[1], known=FORMAT)
+        raise Unsupported("a chunk has a newer format than this program supports", value=body[1], known=FORMAT)
     try:
         node: Node = _inner.decode(body) if body[:1] == _INNER_HEAD else _leaf.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError) as exc:

@@ -25,17 +25,17 @@ class ChunkReading(msgspec.Struct, frozen=True):
     """The number of bytes; 0 if the bytes could not be read."""
 
     node: Node | None
-    """The decoded node; None if the chunk is damaged. No chunk below a damaged chunk is read."""
+    """The decoded node; None if the chunk is damaged. The chunks below a damaged chunk are not read."""
 
     damage: BlobDamage | None = None
-    """The damage. Its key is empty for an inline chunk, and for an intact chunk that contradicts the root."""
+    """The damage. The key in it is empty for an inline chunk, and for an intact chunk that contradicts the root."""
 
 
 def addresses(chunks: Chunks, root: Root, seen: Container[bytes] = ()) -> Iterator[bytes]:
     """Yield the addresses of the chunks stored as blobs, parents first. An inline topmost chunk is not a blob.
 
-    Reads the topmost chunk and inner chunks, but no other leaf. A chunk in ``seen`` is skipped with all chunks
-    below it. ``seen`` is read during the walk: a caller that adds each address gets each address of many trees once.
+    Reads the topmost chunk and inner chunks, but no other leaf. A chunk in ``seen`` is skipped with all chunks below
+    it. If the caller adds each yielded address to ``seen``, it gets each address of many trees only once.
     """
     if root.inline is None:
         if root.address in seen:
@@ -49,11 +49,11 @@ def read_tree_back(
 ) -> Iterator[ChunkReading]:
     """Read every chunk of a tree from storage, not the cache, in the order of keys, a parent before its children.
 
-    Bytes, order, ends, counts and digests are checked. Damage is yielded, not raised, and the walk continues after it.
-    Chunks whose keys are all at or before ``after`` are skipped, so a walk can resume after the last key of a leaf that
-    it read. ``seen`` is for callers that read many trees. The walk skips a chunk in ``seen`` with all chunks below it,
-    and adds each chunk that it reads to ``seen``. One path of the tree is in memory at a time. Raises Unavailable,
-    Unsupported.
+    The walk checks bytes, order, ends, counts and digests. It yields damage instead of raising an error, and continues
+    with the next chunk. It skips chunks whose keys are all at or before ``after``, so a later walk can resume after the
+    last key of a leaf. ``seen`` is for callers that read many trees. The walk skips a chunk in ``seen`` with all chunks
+    below it, and adds each chunk that it reads to ``seen``. One path of the tree is in memory at a time. Raises
+    Unavailable, Unsupported.
     """
     if seen is not None and root.inline is None:
         if root.address in seen:
@@ -119,7 +119,7 @@ def _read(chunks: Chunks, address: bytes, inline: bytes | None, check: Callable[
 
 
 def _facts(root: Root) -> tuple[bytes, bytes, int]:
-    """Return what every root of a tree has. A root of an earlier release may lack the inline chunk."""
+    """Return the fields that two roots of one tree share. A root of an earlier release may have no inline chunk."""
     return root.address, root.digest, root.count
 
 

@@ -69,13 +69,13 @@ def update(
     write: Write | None = None,
     pause: Callable[[], None] = no_pause,
 ) -> Root:
-    """Return the tree ``root`` with ``patch`` applied: a slot replaces or adds a key, None removes it if present.
+    """Return the tree ``root`` with ``patch`` applied: a slot replaces or adds a key, and None removes the key.
 
-    Reads and writes only the chunks on the path to a changed key. If the end of a chunk moves, the next chunks are
-    read and written too, up to the next unchanged end. All chunks are stored on return. A patch without effect returns
-    ``root`` and writes nothing. ``write`` stores the chunks; None means `Chunks.write_all`. ``pause`` is called
-    after each rewritten chunk, so that a background thread can let others run. Raises Invalid and LimitExceeded before
-    anything is written.
+    Reads and writes only the chunks on the path to a changed key. If the end of a chunk moves, the function also reads
+    and writes the next chunks, up to the next unchanged end. All chunks are stored on return. For a patch without
+    effect the function returns ``root`` and writes nothing. ``write`` stores the chunks; None means `Chunks.write_all`.
+    The function calls ``pause`` after each rewritten chunk, so that a background thread can let other threads run.
+    Raises Invalid and LimitExceeded before anything is written.
     """
     edits = _edits(patch)
     top = chunks.top(root)
@@ -136,7 +136,7 @@ def _merge(node: Node, edits: Edits) -> tuple[list[Row], list[int]]:
 
 
 def _cut(level: int, rows: list[Row], more: list[Row], ends: Iterable[int], made: list[Chunk]) -> list[Row]:
-    """Cut ``rows`` and ``more`` into chunks and append these to ``made``; return the rows left over.
+    """Cut ``rows`` and ``more`` into chunks, and append the chunks to ``made``. Return the remaining rows.
 
     ``ends`` are the positions in ``more`` after which a chunk must end.
     """
@@ -173,7 +173,7 @@ def _compare(gone: Iterable[Node], made: Iterable[Chunk]) -> tuple[Edits, list[C
 
 
 def _crown(chunks: Chunks, level: int, made: Iterable[Chunk], fresh: dict[bytes, Chunk], write: Write) -> Root:
-    """Return the root over ``made``, all chunks of ``level``; store the ``fresh`` chunks that belong to the tree."""
+    """Return the root above ``made``, the chunks of ``level``. Store the ``fresh`` chunks that belong to the tree."""
     tower = _Tower(level, lambda chunk: fresh.update({chunk.address: chunk}))
     for chunk in made:
         tower.push(level, chunk)
@@ -189,9 +189,10 @@ def _crown(chunks: Chunks, level: int, made: Iterable[Chunk], fresh: dict[bytes,
 
 
 def _collapse(chunks: Chunks, top: Chunk, fresh: dict[bytes, Chunk]) -> Chunk:
-    """Return the top of the smallest tree: from ``top`` down, the first leaf or chunk with more than one row.
+    """Return the first chunk from ``top`` down that is a leaf or has more than one row.
 
-    `build` returns a tree with the same top for the same content.
+    This is the topmost chunk of the smallest tree. `build` returns a tree with the same topmost chunk for the same
+    content.
     """
     while isinstance(top.node, Inner) and len(top.node.keys) == 1:
         del fresh[top.address]
@@ -209,9 +210,9 @@ def _collapse_old(chunks: Chunks, node: Node) -> Chunk:
 
 
 class _Tower:
-    """Levels of open chunks, each filled by the finished chunks of the level below.
+    """Builds a tree. Each level has one unfinished chunk. A finished chunk adds a row to the level above.
 
-    The first chunk of a level is not written until a second chunk follows: a chunk that is alone on its level is the
+    The first chunk of a level is not written until a second chunk follows. A chunk that is alone on its level is the
     topmost chunk of the tree.
     """
 
@@ -229,7 +230,10 @@ class _Tower:
             self.push(level, seal(level, rows))
 
     def push(self, level: int, chunk: Chunk) -> None:
-        """Add a finished chunk of ``level``. Unless it is the first, write it and add its row to the level above."""
+        """Add a finished chunk of ``level``. Keep the first chunk. With the second, write both; then write each chunk.
+
+        Each written chunk adds a row to the level above.
+        """
         if level not in self._held:
             self._held[level] = chunk
             return
