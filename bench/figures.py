@@ -122,6 +122,24 @@ FIGURES: tuple[Figure, ...] = (
         goal=0.6,
     ),
     Figure(
+        name="postgres-standby-append",
+        what="as `postgres-append`, with a synchronous standby that applies each commit 3 ms later",
+        unit="events/s",
+        goal=0.9,
+    ),
+    Figure(
+        name="postgres-standby-append-32",
+        what="as `postgres-append-32`, with the same standby",
+        unit="events/s",
+        goal=15,
+    ),
+    Figure(
+        name="postgres-standby-mutate",
+        what="as `postgres-mutate`, with the same standby",
+        unit="events/s",
+        goal=0.6,
+    ),
+    Figure(
         name="postgres-seldom",
         what="99th percentile of commits to PostgreSQL next to a process that commits without pause; reference: alone",
         unit="ms",

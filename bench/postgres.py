@@ -1,4 +1,9 @@
-"""Compares a store in PostgreSQL with plain inserts by psycopg, on a new server with its default durability."""
+"""Compares a store in PostgreSQL with plain inserts by psycopg, on a new server with its default durability.
+
+The rows ``postgres-standby-…`` use a synchronous standby: the primary acknowledges a commit once the standby has applied
+the commit, `STANDBY_MS` after its time. So the rows show a home in two zones of a cloud, where a commit waits for the
+network and for a disk. On one machine with a quick disk, a commit takes less time than Python needs to prepare it.
+"""
 
 from __future__ import annotations
 
@@ -14,11 +19,13 @@ from bench.sharing import BUSY, SELDOM, p99_ms, runs_at
 from bench.workplace import Workplace
 from stratalog import Store
 from stratalog.store import open_store
-from stratalog.testing.postgres_server import postgres_server
+from stratalog.testing.postgres_server import PostgresServer, postgres_server
 
 __all__ = ["MEASURES"]
 
 TABLE = "CREATE TABLE plain(log bytea, version bytea, body bytea, PRIMARY KEY(log, version))"
+STANDBY_MS = 3
+SYNCHRONOUS = ("-c synchronous_standby_names=*", "-c synchronous_commit=remote_apply")
 INSERT = "INSERT INTO plain VALUES (%s, %s, %s)"
 
 
@@ -66,6 +73,21 @@ def mutate(work: Workplace) -> Measured:
         return mutated(work, store, plain)
 
 
+def standby_append(work: Workplace) -> Measured:
+    with _sides_with_standby() as (store, plain):
+        return appended(work, store, plain)
+
+
+def standby_append_32(work: Workplace) -> Measured:
+    with _sides_with_standby() as (store, plain):
+        return appended_together(work, store, plain)
+
+
+def standby_mutate(work: Workplace) -> Measured:
+    with _sides_with_standby() as (store, plain):
+        return mutated(work, store, plain)
+
+
 def seldom(work: Workplace) -> Measured:
     """The reference is the same writer without another writer."""
     with postgres_server() as server:
@@ -85,6 +107,9 @@ MEASURES: dict[str, Callable[[Workplace], Measured]] = {
     "postgres-peer-append": peer_append,
     "postgres-append-32": append_32,
     "postgres-mutate": mutate,
+    "postgres-standby-append": standby_append,
+    "postgres-standby-append-32": standby_append_32,
+    "postgres-standby-mutate": standby_mutate,
     "postgres-seldom": seldom,
     "postgres-fairness": fairness,
 }
@@ -92,5 +117,18 @@ MEASURES: dict[str, Callable[[Workplace], Measured]] = {
 
 @contextmanager
 def _sides() -> Iterator[tuple[Store, PlainInserts]]:
-    with postgres_server() as server, open_store(server.url) as store, closing(PlainInserts(server.url)) as plain:
+    with postgres_server() as server, _open(server) as sides:
+        yield sides
+
+
+@contextmanager
+def _sides_with_standby() -> Iterator[tuple[Store, PlainInserts]]:
+    delay = f"-c recovery_min_apply_delay={STANDBY_MS}ms"
+    with postgres_server(SYNCHRONOUS) as server, postgres_server([delay], server), _open(server) as sides:
+        yield sides
+
+
+@contextmanager
+def _open(server: PostgresServer) -> Iterator[tuple[Store, PlainInserts]]:
+    with open_store(server.url) as store, closing(PlainInserts(server.url)) as plain:
         yield store, plain
