@@ -37,7 +37,7 @@ class Measured(msgspec.Struct, frozen=True):
     value: float
     reference: float | None = None
     above_us: float | None = None
-    """The microseconds that one operation takes longer than in plain SQLite; None if `reference` tells this."""
+    """The microseconds that one operation takes longer than in plain SQLite; None if it follows from `reference`."""
 
 
 class Result(msgspec.Struct, frozen=True, kw_only=True):
@@ -185,13 +185,13 @@ FIGURES: tuple[Figure, ...] = (
         name="read-bare",
         what="as `read`; reference: undecoded plain rows with only version and data",
         unit="events/s",
-        reason="`read` with rows that hold less than an entry as the reference",
+        reason="`read` with another reference: its rows contain less than an entry",
     ),
     Figure(
         name="read-decoded",
         what="as `read`; reference: a plain select that decodes its JSON",
         unit="events/s",
-        reason="`read` with a reader that decodes as the reference",
+        reason="`read` with another reference: a reader that decodes",
     ),
     Figure(name="peer-read", what="the same reads by `eventsourcing`, undecoded", unit="events/s", reason=PEER),
     Figure(
