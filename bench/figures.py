@@ -37,7 +37,7 @@ class Measured(msgspec.Struct, frozen=True):
     value: float
     reference: float | None = None
     above_us: float | None = None
-    """The microseconds that one operation takes longer than in plain SQLite; None if `reference` tells this."""
+    """The microseconds that one operation takes longer than in plain SQLite; None if it follows from `reference`."""
 
 
 class Result(msgspec.Struct, frozen=True, kw_only=True):
@@ -195,21 +195,21 @@ FIGURES: tuple[Figure, ...] = (
     ),
     Figure(
         name="read-100",
-        what="as `read`, with 100 events in each entry",
+        what="like `read`, with 100 events in each entry",
         unit="events/s",
         goal=0.6,
     ),
     Figure(
         name="read-bare",
-        what="as `read`; reference: undecoded plain rows with only version and data",
+        what="like `read`; reference: undecoded plain rows with only version and data",
         unit="events/s",
-        reason="`read` with rows that hold less than an entry as the reference",
+        reason="`read` with another reference: its rows contain less than an entry",
     ),
     Figure(
         name="read-decoded",
-        what="as `read`; reference: a plain select that decodes its JSON",
+        what="like `read`; reference: a plain select that decodes its JSON",
         unit="events/s",
-        reason="`read` with a reader that decodes as the reference",
+        reason="`read` with another reference: a reader that decodes",
     ),
     Figure(name="peer-read", what="the same reads by `eventsourcing`, undecoded", unit="events/s", reason=PEER),
     Figure(
@@ -221,7 +221,7 @@ FIGURES: tuple[Figure, ...] = (
     ),
     Figure(
         name="load-msgspec",
-        what="as `load`; reference: plain select and fold with the fastest decoder",
+        what="like `load`; reference: plain select and fold with the fastest decoder",
         unit="ms",
         better="less",
         reason="`load` with a faster reference",
@@ -301,7 +301,7 @@ FIGURES: tuple[Figure, ...] = (
     ),
     Figure(
         name="hear-median",
-        what="delay from a client's mutation to another client's state, through a server: the median",
+        what="median delay from a client's mutation to another client's state, through a server",
         unit="ms",
         goal=50,
         better="less",
@@ -310,7 +310,7 @@ FIGURES: tuple[Figure, ...] = (
     ),
     Figure(
         name="hear-slow",
-        what="as `hear-median`: the 99th percentile",
+        what="like `hear-median`, but the 99th percentile",
         unit="ms",
         goal=250,
         better="less",
@@ -409,7 +409,7 @@ FIGURES: tuple[Figure, ...] = (
     ),
     Figure(
         name="hosted-three",
-        what="as `hosted-seldom`, next to three busy writers",
+        what="like `hosted-seldom`, next to three busy writers",
         unit="round trips",
         goal=40,
         better="less",
@@ -433,7 +433,7 @@ FIGURES: tuple[Figure, ...] = (
     ),
     Figure(
         name="hosted-crashed",
-        what="as `hosted-seldom`, with a waiter that crashes every 5 s; reference: `hosted-seldom`",
+        what="like `hosted-seldom`, with a waiter that crashes every 5 s; reference: `hosted-seldom`",
         unit="round trips",
         goal=1.5,
         better="less",

@@ -1,8 +1,9 @@
 """Growth with the size of a document: mutations at 1,000 to 10,000,000 keys, compared with a document of 100 keys.
 
-*Warm* keys were changed before, so that their chunks are in memory; 200 keys are spread over the document. A *cold* key
-is the first that is changed after opening the document, with no chunk in memory. Both are medians of single mutations,
-as the caller sees them. *Sustained* is the rate with the snapshots: each round ends when its snapshots are made.
+A *warm* mutation changes one of 200 keys that are spread over the document. The keys were changed before, so their
+chunks are in memory. A *cold* mutation is the first after the document was opened, so no chunk is in memory. Rows of
+warm and of cold mutations are medians of single mutations. A *sustained* row is a rate that includes the time of the
+snapshots: each round ends when its snapshots are made.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ MILLION = "1m"
 WITHOUT_GOAL = "for comparison: `mutate-1m-…` has the goal"
 COLD = "for information: the goal is for chunks in memory"
 SUSTAINED = 500
-"""Mutations in a round of a sustained row: at the full scale a snapshot falls due in every round."""
+"""Mutations in a round of a sustained row: at the full scale a snapshot is due in every round."""
 
 
 def _figures(sizes: dict[str, int]) -> tuple[Figure, ...]:
@@ -72,7 +73,7 @@ def warm(keys: int, work: Workplace) -> Measured:
 
 
 def cold(keys: int, work: Workplace) -> Measured:
-    """Compare the medians of mutations whose handle has just been opened, without the time of opening it."""
+    """Compare the medians of first mutations after the document was opened, without the time of opening it."""
     with ExitStack() as stack:
         stores = [stack.enter_context(open_store(work.document(size))) for size in _sizes(keys, work)]
         plain = _Inserting(stack.enter_context(closing(Plain(work.fresh() / "plain.sqlite"))))
@@ -115,7 +116,7 @@ MEASURES: dict[str, Callable[[Workplace], Measured]] = {
 
 
 class _Mutating:
-    """Mutates a document and notes the seconds of each mutation, from the second round on."""
+    """Mutates a document and records the seconds of each mutation, from the second round on."""
 
     def __init__(self, store: Store, keys: int) -> None:
         chance = random.Random(SEED)
@@ -126,12 +127,12 @@ class _Mutating:
         self.spent: list[float] = []
 
     def prepare(self, count: int) -> None:
-        """Make a snapshot, then mutate ``count`` keys. So the next snapshot falls due in the middle of a round."""
+        """Make a snapshot, then mutate ``count`` keys. So the next snapshot is due in the middle of a round."""
         self._document.snapshot()
         self.mutate(count)
 
     def mutate(self, count: int) -> None:
-        """Mutate ``count`` keys, then wait for the snapshots that fell due."""
+        """Mutate ``count`` keys, then wait for the snapshots that were due."""
         self._rounds += 1
         seconds = [_seconds(self._document, self._keys[n % 200], n + self._rounds) for n in range(count)]
         if self._rounds > 1:
@@ -140,7 +141,7 @@ class _Mutating:
 
 
 class _Inserting:
-    """Inserts rows into plain SQLite and notes the seconds of each insert."""
+    """Inserts rows into plain SQLite and records the seconds of each insert."""
 
     def __init__(self, plain: Plain) -> None:
         self._plain = plain

@@ -1,7 +1,7 @@
 """Growth with the length of a log: appends, reads of the last entry and opening at 10,000 to 10,000,000 entries.
 
-The other side is a log of 1,000 entries: the times do not grow with the log. *Cold* is the first call after the store
-was opened. The operating system's page cache is warm in both cases.
+The other side is a log of 1,000 entries. The goal is that the times do not grow with the log. *Cold* is the first call
+after the store was opened. The operating system's page cache is warm for cold calls too.
 """
 
 from __future__ import annotations
@@ -55,10 +55,10 @@ LARGE_FIGURES = _figures(LARGE_SIZES)
 
 
 def measured(call: str, entries: int, work: Workplace) -> Measured:
-    """Alternate between both logs, and compare the medians of single calls. Appends are also compared with plain.
+    """Alternate between both logs, and compare the medians of single calls. Appends are also compared with inserts.
 
-    No read follows an insert: the first call after a wait for the disk would find its code and data outside the CPU's
-    caches.
+    No read follows an insert, since the first call after a wait for the disk is slower: its code and data are no longer
+    in the CPU's caches.
     """
     sizes = min(entries, work.scale.log_entries), ENTRIES_BASE
     with ExitStack() as stack:

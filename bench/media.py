@@ -1,4 +1,4 @@
-"""The media that a run measures: the disk at hand, and memory. A medium is quick or slow by its plain inserts.
+"""The media that a run measures: the disk at hand, and memory. The rate of plain inserts makes a medium quick or slow.
 
 The ratio of Stratalog to plain SQLite depends on the time that a commit waits for the disk. So rows that depend on the
 disk are measured on both media, each with the goals of its kind.
@@ -21,7 +21,7 @@ from bench.workplace import Scale, Workplace
 __all__ = ["MEMORY", "QUICK_RATE", "Medium", "opened_media"]
 
 QUICK_RATE = 25_000
-"""Plain durable inserts a second from which a medium is quick."""
+"""A medium with at least this number of plain durable inserts a second is quick."""
 
 MEMORY = Path("/dev/shm")
 

@@ -1,7 +1,7 @@
 """The sides of `bench.peers` that store events: Stratalog's logs, the recorders of `eventsourcing`, and UmaDB.
 
-Every side has one order of all its events, and streams within it. The peers check each append against the newest
-version of its stream. In Stratalog a log is the order and the stream, and a lone log has all events of a side.
+Every side has one order of all its events, and each event belongs to a stream. The peers check each append against the
+newest version of its stream. Stratalog stores all events in one log, which is both the order and the only stream.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class StratalogEvents:
 
 
 class PeerEvents:
-    """A recorder of `eventsourcing`: bytes in, bytes out. A stream is an aggregate."""
+    """A recorder of `eventsourcing`, which takes and returns bytes. A stream is an aggregate."""
 
     payload = staticmethod(fact_bytes)
 
@@ -110,7 +110,7 @@ class PeerEvents:
 
 
 class UmaEvents:
-    """A server of UmaDB over gRPC on the loopback interface: bytes in, bytes out. A stream is a tag.
+    """A server of UmaDB over gRPC on the loopback interface, which takes and returns bytes. A stream is a tag.
 
     The condition of each append fails if another caller has appended to the stream. Each stream has its own client.
     """

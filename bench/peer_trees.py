@@ -27,9 +27,9 @@ class TreeSide(Protocol):
         """Set the items with these numbers, in one commit."""
 
     def change(self, facts: Mapping[int, Mapping[str, Any]]) -> Callable[[], int] | None:
-        """Make two versions that differ in ``facts``. Return a function that counts the differences of the two.
+        """Make two versions that differ in ``facts``. Return a function that counts the differences.
 
-        None: the side cannot compare versions.
+        Return None if the side cannot compare versions.
         """
 
 
@@ -76,7 +76,8 @@ class VersionedTree:
     """`prollytree` with versions in a Git repository.
 
     Updates use `NamespacedKvStore`, since `VersionedKvStore` writes all staged changes again for each key. Only
-    `VersionedKvStore` compares versions. It has them in RocksDB, where it compares them faster than in Git.
+    `VersionedKvStore` compares versions. Its versions are in RocksDB, since it compares versions faster there than in
+    Git.
     """
 
     def __init__(self, folder: Path, memory_folder: Path, count: int) -> None:

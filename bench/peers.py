@@ -1,8 +1,8 @@
 """Compare Stratalog with other libraries: ``python -m bench.peers [--json PATH] [--only WORK …] [--quick]``.
 
-All sides do the same work. The program prints two tables. In the first, Stratalog, `eventsourcing` and UmaDB store
-events. In the second, Stratalog and `prollytree` store a map of items with versions. The sides alternate, round by
-round, on one disk. A side whose package or server is not installed has no column.
+All sides do the same work. The program prints two tables. For the first table, Stratalog, `eventsourcing` and UmaDB
+store events. For the second table, Stratalog and `prollytree` store a map of items with versions. The sides alternate,
+round by round, on one disk. A side whose package or server is not installed has no column.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Compares a store in PostgreSQL with plain inserts by psycopg, on a new server with its default durability.
 
-The rows ``postgres-standby-…`` use a synchronous standby: the primary acknowledges a commit once the standby has applied
-the commit, `STANDBY_MS` after its time. So the rows show a home in two zones of a cloud, where a commit waits for the
-network and for a disk. On one machine with a quick disk, a commit takes less time than Python needs to prepare it.
+The rows ``postgres-standby-…`` use a synchronous standby. The primary acknowledges a commit once the standby has
+applied it, `STANDBY_MS` after the commit's own time. So these rows show a database in two zones of a cloud, where a
+commit waits for the network and for two disks.
 """
 
 from __future__ import annotations

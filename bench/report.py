@@ -36,7 +36,7 @@ def legend(results: Sequence[Result], figures: Sequence[Figure] = FIGURES) -> st
 
 
 def machine() -> Iterator[tuple[str, str]]:
-    """Yield the facts, besides the code, that the figures depend on."""
+    """Yield the facts on which the figures depend, except the code."""
     yield "machine", f"{os.cpu_count()} cores, {platform.system()} {platform.machine()}"
     yield "load", f"{os.getloadavg()[0]:.1f} in the last minute"
     yield "python", platform.python_version()

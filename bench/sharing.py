@@ -39,7 +39,10 @@ OFFERING_QUICK = 2
 
 
 class Worker(msgspec.Struct, frozen=True):
-    """The task of a process: ``per_second`` commits, or no pauses (0). With ``stops`` it stops itself inside a turn."""
+    """The task of a process: it makes ``per_second`` commits a second, or commits without pause if ``per_second`` is 0.
+
+    With ``stops`` the process stops itself inside a turn.
+    """
 
     per_second: float = 0
     stops: bool = False

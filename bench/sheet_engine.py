@@ -1,8 +1,8 @@
 """Benchmarks of the spreadsheet's engine: the first call in a server, a warm call, and memory.
 
-The reference of a warm call is a call of a V8 in the caller's own process. The caller of the reference is a separate
-process, ``python -m bench.sheet_engine``. This process reads a number from each line of its input, and makes that
-number of calls.
+A warm call is compared with a call of a V8 in the caller's own process. A separate process, ``python -m
+bench.sheet_engine``, makes these other calls. It reads a number from each line of its input, and makes that number of
+calls.
 """
 
 from __future__ import annotations

@@ -43,8 +43,7 @@ COSTED = 200
 
 EVERY = {**SIDES, **BOUNDS}
 JOBS_STANDING = 4
-"""The factor of initial files of a table with jobs. Such a table needs more files, since each file is in only one job.
-"""
+"""A table with jobs has this many times as many initial files, since each file is in only one job."""
 
 HEADINGS = (
     "store",

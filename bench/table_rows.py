@@ -12,7 +12,7 @@ GROUNDS = ("folder", "hosted")
 
 
 class Row(msgspec.Struct, frozen=True):
-    """The result of a store in one case, with its best tuning. Costs are per commit, or None without a meter."""
+    """A store's result in one case, with the store's best tuning. Costs are per commit, or None without a meter."""
 
     side: str
     ground: str

@@ -1,7 +1,7 @@
-"""Tails: the median, the 99th percentile and the maximum of single commits, with the snapshots that fall due meanwhile.
+"""Tails: the median, the 99th percentile and the maximum of single commits, including the snapshots that they start.
 
-Each side commits without pause for all of its commits. A snapshot that a commit starts runs during the next commits of
-the same side, and the wait for the last snapshot is not measured.
+Each side makes all of its commits without pause. A snapshot that a commit starts runs during the next commits of the
+same side. The wait for the last snapshot is not measured.
 """
 
 from __future__ import annotations

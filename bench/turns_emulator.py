@@ -1,9 +1,9 @@
 """Measure turns at an emulator of DynamoDB: ``python -m bench.turns_emulator [--quick]``. Needs the development tools.
 
 The program resembles `bench.turns`, but each writer is a real process that uses the emulator ministack. The program
-delays each call by 5 to 20 ms, since an emulator on the same machine answers faster than a distant service. Latencies
-are in round trips of their run, since the machine's speed differs between runs. A round trip is the median, over all
-processes of the run, of the median duration of a process's calls.
+delays each call by 5 to 20 ms, since an emulator on the same machine answers faster than a distant service. The unit of
+a latency is the round trip of its run, since the machine's speed differs between runs. A round trip is the median, over
+all processes of the run, of the median duration of a process's calls.
 """
 
 from __future__ import annotations

@@ -43,7 +43,7 @@ class Scale(msgspec.Struct, frozen=True, kw_only=True):
     items: int
     log_entries: int
     tail_commits: int
-    """The commits whose latencies make a percentile. A snapshot falls due after every 500 of them."""
+    """The number of commits from which a percentile is computed. A snapshot is due after every 500 of these commits."""
 
 
 FULL = Scale(

@@ -103,7 +103,7 @@ def gather(folder: Path) -> None:
 def say_what_to_do(store: str, page: str) -> None:
     click.echo()
     click.echo(f"  Open {click.style(page, fg='cyan', bold=True)} and search, say for “shell” or “HTTP”.")
-    click.echo("  Choose a version of a record to see what it changed. Arrow keys and / do without a mouse.")
+    click.echo("  Choose a version of a record to see its changes. You can also use arrow keys and /.")
     click.echo(f"  The records are kept in {store}; remove this store to begin again.")
     click.echo()
 

@@ -26,7 +26,7 @@ def sha256(data):
 
 
 def head(length, code, wide, short=0):
-    """Return the head of ``length`` items or bytes. It has one byte below ``short``, otherwise the shortest form."""
+    """Return the head of ``length`` items or bytes: one byte below ``short``, otherwise the shortest form."""
     if length < short:
         return bytes([code + length])
     size = next(size for size in (1, 2, 4) if length < 1 << 8 * size and size in wide)

@@ -383,7 +383,7 @@ def test_a_commit_a_second_gets_its_turn_beside_busy_writers(busy: int, round_tr
 
 
 @pytest.mark.parametrize(("busy", "round_trips"), [(1, 30), (3, 100)])
-def test_a_mutation_a_second_gets_its_turn_beside_busy_writers_of_its_document(busy: int, round_trips: int) -> None:
+def test_a_mutation_a_second_gets_its_turn_beside_busy_writers(busy: int, round_trips: int) -> None:
     outcome = compete(Load(busy=busy, seldom=1, document=True), 30)
     assert outcome.seldom_round_trips <= round_trips
     assert outcome.share <= 3

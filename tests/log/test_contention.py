@@ -14,7 +14,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bench.contention import contend, main
-from stratalog.errors import ConditionFailed, ContentionError, OutcomeUnknown, StratalogError, Unavailable, VersionConflict
+from stratalog.errors import (
+    ConditionFailed,
+    ContentionError,
+    OutcomeUnknown,
+    StratalogError,
+    Unavailable,
+    VersionConflict,
+)
 from stratalog.log import Log, LogSettings, open_log
 from stratalog.log.contention import Contention
 from stratalog.ports.index import Write

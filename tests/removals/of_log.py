@@ -364,8 +364,7 @@ REMOVALS: tuple[Removal, ...] = (
         ),
         (
             "tests/log/test_contention.py::test_an_append_that_follows_a_head_just_read_reads_no_head_again",
-            "tests/backends/test_hosted_turns.py::"
-            "test_a_mutation_a_second_gets_its_turn_beside_busy_writers_of_its_document",
+            "tests/backends/test_hosted_turns.py::test_a_mutation_a_second_gets_its_turn_beside_busy_writers",
         ),
     ),
 )
