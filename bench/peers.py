@@ -34,6 +34,7 @@ from bench.program import options_of
 from bench.report import machine
 from bench.workplace import FULL, Workplace, unsynced_store
 from stratalog.store import open_store
+from stratalog.testing.local_services import exit_on_signals
 from stratalog.testing.postgres_server import postgres_server
 
 __all__ = ["APPENDS", "READS", "UPDATES", "WORK", "Row", "main"]
@@ -86,7 +87,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _options(arguments)
     print("\n".join(f"{name}: {value}" for name, value in _versions()))
     rows = []
-    with tempfile.TemporaryDirectory(dir=options.folder) as folder:
+    with exit_on_signals(), tempfile.TemporaryDirectory(dir=options.folder) as folder:
         for row in measured(options.only or list(WORK), QUICK_SIZES if options.quick else FULL_SIZES, Path(folder)):
             rows.append(row)
             _say(f"{row.work}: {row.side}: {_number(row.value)} {row.unit}")

@@ -13,6 +13,7 @@ from bench.figures import Figure, Measured, Result, evaluate, problems, unmeasur
 from bench.media import Medium, opened_media
 from bench.report import legend, machine, table
 from bench.workplace import Scale, Workplace
+from stratalog.testing.local_services import exit_on_signals
 
 __all__ = ["Measures", "measure_on", "measured", "options_of", "report", "run"]
 
@@ -32,7 +33,7 @@ def run(options: argparse.Namespace, figures: Sequence[Figure], measures: Measur
     """Measure the figures that the options select, and report them; return the exit code."""
     wanted = [figure for figure in figures if not options.only or figure.name in options.only]
     results = []
-    with opened_media(scale, options.folder) as media:
+    with exit_on_signals(), opened_media(scale, options.folder) as media:
         for result in measure_on(media, wanted, measures):
             results.append(result)
             print(result.name, result.medium or "", result.value, result.unit, "…", file=sys.stderr, flush=True)

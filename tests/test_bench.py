@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 from pathlib import Path
 
 import msgspec
@@ -114,3 +116,10 @@ def test_the_report_says_what_each_figure_measures() -> None:
 
 def row(name: str) -> Result:
     return Result(name=name, value=1.0, unit="ms", reference=1.0, ratio=1.0, goal=1.0, meets=True)
+
+
+def test_a_terminated_run_deletes_its_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(MEASURES, "append", lambda work: os.kill(os.getpid(), signal.SIGTERM))
+    with pytest.raises(SystemExit) as ended:
+        main(["--only", "append", "--quick", "--folder", str(tmp_path)])
+    assert (ended.value.code, list(tmp_path.iterdir())) == (128 + signal.SIGTERM, [])

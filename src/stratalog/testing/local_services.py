@@ -6,11 +6,11 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Collection, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from types import FrameType
 
-__all__ = ["run_with_services"]
+__all__ = ["exit_on_signals", "run_with_services"]
 
 USAGE = 2
 
@@ -34,16 +34,28 @@ def run_with_services(
     if not command:
         print(f"usage: python -m stratalog.testing.{module} COMMAND …", file=sys.stderr)
         return USAGE
+    with exit_on_signals():
+        try:
+            print(f"starting {names} on this machine …", file=sys.stderr)
+            with services as variables:
+                own = {name: value for name, value in os.environ.items() if name not in without}
+                return _run(command, {**own, "STRATALOG_STORE": store, **variables})
+        finally:
+            print(f"{names} have ended, and their data is deleted", file=sys.stderr)
+
+
+@contextmanager
+def exit_on_signals() -> Iterator[None]:
+    """Raise SystemExit in the block on SIGTERM and SIGHUP, so that the block ends its services and deletes its files.
+
+    Call this in the main thread.
+    """
     before = {number: signal.signal(number, _end) for number in (signal.SIGTERM, signal.SIGHUP)}
     try:
-        print(f"starting {names} on this machine …", file=sys.stderr)
-        with services as variables:
-            own = {name: value for name, value in os.environ.items() if name not in without}
-            return _run(command, {**own, "STRATALOG_STORE": store, **variables})
+        yield
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-        print(f"{names} have ended, and their data is deleted", file=sys.stderr)
 
 
 def _run(command: Sequence[str], environment: Mapping[str, str]) -> int:
