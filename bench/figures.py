@@ -59,6 +59,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
 
 PEER = "the peer, for comparison"
 MARKS = "writers on PostgreSQL take turns by a mark, as on DynamoDB; `hosted-seldom` has the goal in round trips"
+CLIENTS_SHARE = "no goal: the clients use the same cores as the server"
 WITHOUT_WAITS = "no goal on a quick disk: commits that share a wait for the disk gain little there"
 
 FIGURES: tuple[Figure, ...] = (
@@ -298,6 +299,12 @@ FIGURES: tuple[Figure, ...] = (
         unit="pushes/s",
         goal=300,
         goal_bounds="value",
+    ),
+    Figure(
+        name="push-processes",
+        what="as `push-singles`, on a server of two processes; reference: on a server of one process",
+        unit="pushes/s",
+        reason=CLIENTS_SHARE,
     ),
     Figure(
         name="hear-median",

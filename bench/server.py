@@ -52,19 +52,16 @@ def push_batches(work: Workplace) -> Measured:
 
 def push_singles(work: Workplace) -> Measured:
     """Pushes a second of clients that push one mutation at a time, to many documents."""
-    documents = [_document(number) for number in range(5 * work.scale.commits)]
+    shares = _shares(work)
     with _server(work) as (url, _), running_program(ECHO) as (echo, _):
-        for document in documents:
-            _send(url, "PUT", document)
-        rounds = max(1, len(documents) // CLIENTS)
-        shares = [documents[position::CLIENTS] for position in range(CLIENTS)]
-        with _senders(url, shares) as senders, _senders(echo, [["/"]] * CLIENTS) as mirrors:
-            seconds = alternated(
-                max(1, work.scale.rounds // 5),
-                lambda: _together(senders, lambda sender: sender.push(rounds, 1)),
-                lambda: _together(mirrors, lambda sender: sender.push(rounds, 1)),
-            )
-        return _rates(seconds, CLIENTS * rounds)
+        return _pushed_singly(work, (url, shares), (echo, [["/"]] * CLIENTS))
+
+
+def push_processes(work: Workplace) -> Measured:
+    """The same pushes to a server of two processes. The reference is a server of one process, on another store."""
+    shares = _shares(work)
+    with _server(work, "--processes", "2") as (url, _), _server(work) as (other, _):
+        return _pushed_singly(work, (url, shares), (other, shares))
 
 
 def hear(work: Workplace, percent: int) -> Measured:
@@ -93,10 +90,36 @@ def idle_sockets(work: Workplace) -> Measured:
 MEASURES: dict[str, Callable[[Workplace], Measured]] = {
     "push-batches": push_batches,
     "push-singles": push_singles,
+    "push-processes": push_processes,
     "hear-median": lambda work: hear(work, 50),
     "hear-slow": lambda work: hear(work, 99),
     "idle-sockets": idle_sockets,
 }
+
+
+def _shares(work: Workplace) -> list[list[str]]:
+    """Return the documents of each client. No two clients push to one document."""
+    documents = [_document(number) for number in range(5 * work.scale.commits)]
+    return [documents[position::CLIENTS] for position in range(CLIENTS)]
+
+
+Pushed = tuple[str, Sequence[Sequence[str]]]
+"""The URL of a server, and the paths to which each client pushes."""
+
+
+def _pushed_singly(work: Workplace, ours: Pushed, other: Pushed) -> Measured:
+    """Create the documents of both sides, and measure pushes of one mutation: a path gets one push in each round."""
+    for url, shares in (ours, other):
+        for path in {path for share in shares for path in share} - {"/"}:
+            _send(url, "PUT", path)
+    rounds = min(map(len, ours[1]))
+    with _senders(*ours) as senders, _senders(*other) as mirrors:
+        seconds = alternated(
+            max(1, work.scale.rounds // 5),
+            lambda: _together(senders, lambda sender: sender.push(rounds, 1)),
+            lambda: _together(mirrors, lambda sender: sender.push(rounds, 1)),
+        )
+    return _rates(seconds, CLIENTS * rounds)
 
 
 class _Sender:
@@ -198,10 +221,10 @@ def resident_bytes(pid: int) -> int:
 
 
 @contextmanager
-def _server(work: Workplace) -> Iterator[tuple[str, int]]:
-    """Run `stratalog serve` on a new store. Yield its URL and process id."""
+def _server(work: Workplace, *options: str) -> Iterator[tuple[str, int]]:
+    """Run `stratalog serve` with the options on a new store. Yield its URL and process id."""
     program = ["-c", "from stratalog.cli import main; main()"]
-    serve = ["serve", "bench.serving:app", "--port", "0", "--json", "--store", str(work.fresh())]
+    serve = ["serve", "bench.serving:app", "--port", "0", "--json", "--store", str(work.fresh()), *options]
     with running_program([*program, *serve]) as running:
         yield running
 
