@@ -43,19 +43,19 @@ INNER = {
     "server.allocator.MAPPED_BYTES_MIN",
     "server.allocator.M_ARENA_MAX",  # the number of the glibc option with this name
     "server.bodies.LOOP_BYTES_MAX",  # the server decodes a larger body on a thread
-    "server.connection_shares.ADDRESSES_REMEMBERED_MAX",  # a cache of parsed addresses
+    "server.connection_shares.ADDRESSES_REMEMBERED_MAX",  # the size of a cache
     "server.decoded_sizes.CHARACTER_BYTES_MAX",
     "server.hub.WATCH_SHARE_MAX",
-    "server.middleware.ADDRESSES_REMEMBERED_MAX",  # a cache of parsed addresses
+    "server.middleware.ADDRESSES_REMEMBERED_MAX",  # the size of a cache
     "server.paces.DEBT_SECONDS_MAX",  # follows from CALLER_PAUSE_SECONDS_MAX
     "server.paces.LOADED_SHARE_MIN",
     "server.records.SPOOL_BYTES_MAX",  # a larger body is spooled to a file
-    "server.trusted_proxies.ADDRESSES_REMEMBERED_MAX",  # a cache of parsed addresses
+    "server.trusted_proxies.ADDRESSES_REMEMBERED_MAX",  # the size of a cache
     "server.trusted_proxies.ADDRESS_BYTES_MAX",  # a longer text cannot be an address
-    "server.turns.READY_PER_SERVED_MAX",  # bounds the cost of sorting ready sockets
+    "server.turns.READY_PER_SERVED_MAX",  # each turn looks at all ready sockets, so this limits the number of turns
     "server.web_server.DEADLINE_CHECK_SECONDS_MAX",
-    "sync.replicache.DOUBLE_MAX",  # a larger integer of a Replicache client stays an integer
-    "aws.listeners.ANNOUNCE_SECONDS_MAX",  # the remaining listeners get no poke and pull later
+    "sync.replicache.DOUBLE_MAX",  # a larger integer is not converted to a double
+    "aws.listeners.ANNOUNCE_SECONDS_MAX",  # after this time, the remaining listeners get no poke, and pull later
     "worker.coalescing.COALESCED_BYTES_MAX",  # a larger message is applied alone, in a separate entry
     # Catalogues
     "stratalog_catalogue.feed.SECONDS_DIGITS_MAX",  # a longer number in Retry-After is ignored
@@ -75,16 +75,16 @@ INNER = {
     "stratalog_sheet.xlsx_repair.HOLE_MAX",  # the largest doughnut hole that Excel reads
     "stratalog_sheet.xlsx_repair.LIST_CHARACTERS_MAX",
     # Tables
-    "stratalog_table.jobs.REOPENED_MAX",  # how often a query opens a replaced model again before its last try
+    "stratalog_table.jobs.REOPENED_MAX",  # how often a query opens a replaced model again
     "stratalog_table.maintenance_commands.FILES_MIN",  # defaults of options
     "stratalog_table.maintenance_commands.ROWS_MAX",
-    "stratalog_table.queries.INNER_SCANNED_MAX",  # with more partitions, a query reads only the leaves' ancestors
+    "stratalog_table.queries.INNER_SCANNED_MAX",  # with more inner partitions, a query reads the leaves' ancestors
     "stratalog_table.queries.UNWANTED_MAX",
     "stratalog_table.transaction_group.PAUSE_MS_MAX",  # the pause in which other transactions may join a commit
     "stratalog_table.transaction_group.PAUSE_MS_MIN",
-    "stratalog_table.transaction_group.WEIGHT_MAX",  # a larger transaction has a separate entry
+    "stratalog_table.transaction_group.WEIGHT_MAX",  # no further transaction joins an entry of this weight
 }
-"""Bounds that refuse no request of a caller. So the page needs no row for these bounds."""
+"""Bounds that refuse no request of a caller. So `docs/limits.md` needs no row for these bounds."""
 
 HEADER = "| limit | default | unit | counted for | where it is reached | test |"
 

@@ -35,7 +35,8 @@ MODULES = [
 METHODS_ON_A_MODULE_PAGE_MAX = 8
 # The module whose page begins with its functions: readers look for `stratalog.open` and `stratalog.maintain`.
 FUNCTIONS_FIRST = "stratalog"
-# Aliases of Litestar whose definitions have the names of types as text. The pages show the alias, not its definition.
+# By module: a type alias of Litestar that the module uses. The alias's definition contains names of types as strings,
+# which Sphinx would have to resolve. So the pages show only the name of the alias.
 ALIASES = {"stratalog.server.application": "ControllerRouterHandler"}
 INDEX = """# Python API
 
@@ -84,7 +85,10 @@ def with_submodules(name: str) -> Iterator[tuple[str, ModuleType]]:
 
 
 def import_types(module: ModuleType) -> None:
-    """Run a module's imports for type checking, so that the types in its signatures can be resolved."""
+    """Run a module's imports for type checking, so that Sphinx can resolve the types in the module's signatures.
+
+    Replace the module's alias in `ALIASES` by an empty class with the name of the alias.
+    """
     for node in ast.parse(inspect.getsource(module)).body:
         if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
             exec("\n".join(map(ast.unparse, node.body)), vars(module))
@@ -173,7 +177,7 @@ def directive(module: str, name: str, value: object) -> str:
 
 
 def limits_page() -> str:
-    """Return a page of all limits and their numbers, each group under the comment above it."""
+    """Return a page with the names and values of all limits. Each comment in the source begins a new table."""
     limits = import_module("stratalog.limits")
     source = Path(str(limits.__file__)).read_text()
     lines = source.splitlines()

@@ -1,4 +1,4 @@
-"""The contract suites fail for a faulty backend without the help of a test runner."""
+"""Each contract suite itself fails for a faulty backend, even if only a thread of the suite meets the fault."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def is_in_main_thread() -> bool:
 
 
 class FaultyBlobs(MemoryBlobs):
-    """In other threads than the main thread, each put stores the blob and then fails, and each delete only fails."""
+    """Outside the main thread, each put stores the blob and then fails, and each delete fails and deletes nothing."""
 
     def put(self, *arguments: Any, **options: Any) -> None:
         super().put(*arguments, **options)
@@ -38,7 +38,7 @@ class FaultyBlobs(MemoryBlobs):
 
 
 class FaultyQueue(MemoryQueue):
-    """Receives one message at a time. In other threads than the main thread, `acknowledge` works but returns False."""
+    """Receives one message at a time. Outside the main thread, `acknowledge` removes the message but returns False."""
 
     def receive(self, *_: Any, **options: Any) -> Any:
         return super().receive(1, **options)
@@ -48,7 +48,7 @@ class FaultyQueue(MemoryQueue):
 
 
 class FaultyIndex(MemoryIndex):
-    """Refuses blobs with the wrong error."""
+    """Refuses every commit with blobs with LimitExceeded, even if another error is the right one."""
 
     def commit(self, writes: Sequence[Write], blobs: Mapping[str, bytes] = NO_BLOBS) -> None:
         if blobs:

@@ -1,4 +1,4 @@
-"""The six queries that the article on the sync backend requires. The numbers are the article's."""
+"""The six queries of the article that describes the sync backend. `docs/coverage.md` lists them by the same numbers."""
 
 from __future__ import annotations
 

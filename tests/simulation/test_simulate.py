@@ -1,4 +1,4 @@
-"""The simulation command: its exit code, its command to repeat a seed, and the planted bugs that it must catch."""
+"""The simulation command: its exit code, its output, and the planted bugs that its checkers must catch."""
 
 from __future__ import annotations
 
@@ -41,7 +41,10 @@ def test_a_planted_bug_is_gone_after_the_hunt() -> None:
 
 
 def attributes() -> dict[tuple[str, str], object]:
-    """Return every attribute of the modules in which mutants plant bugs, and of the classes in these modules."""
+    """Return every attribute of the loaded modules of `stratalog` and `tests`, and of the classes in these modules.
+
+    Mutants plant bugs only in these modules and classes.
+    """
     modules = [module for name, module in sys.modules.items() if name.partition(".")[0] in ("stratalog", "tests")]
     classes = [each for module in modules for each in vars(module).values() if isinstance(each, type)]
     owners = [*((module.__name__, module) for module in modules), *((repr(each), each) for each in classes)]

@@ -1,6 +1,6 @@
 """The restoration of one log into a store with other logs.
 
-The restored log has a new name and incarnation, but its old origin and hashes.
+The restored log has a new incarnation and possibly another name. It keeps its origin and the hashes of its versions.
 """
 
 from __future__ import annotations
@@ -42,9 +42,10 @@ def restore_log(
 ) -> NameRecord:
     """Copy the log ``name`` of ``backup`` to ``target`` as ``new_name``, with its ancestors as deleted logs.
 
-    The copy is a new incarnation of the same origin, so clients of the old incarnation must start again at the copy.
-    Raises NotFound, and Conflict if ``new_name`` is in use. After a failed restoration, no name record leads to the
-    copied items; a collection removes the copied blobs.
+    The copy is a new incarnation with the same origin. So sync clients of the old document continue with the copy if
+    the copy has the old name. Raises NotFound if the backup has no such log, and Conflict if ``new_name`` is in use.
+    After a failed restoration, the copied items stay, but no name record leads to them. If the log is no fork, a later
+    collection deletes the copied blobs.
     """
     record = require_name(backup.environment.index, organisation, name)
     standing = read_name(target.environment.index, organisation, new_name)

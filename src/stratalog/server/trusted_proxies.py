@@ -1,8 +1,8 @@
 """Trusted proxies: the peers whose `X-Forwarded-For` names the caller. The server ignores this header of other peers.
 
-Each proxy appends its caller's address at the right of the header. So the server reads the list from the right, as long
-as the address that added an entry is trusted. The server does not read `Forwarded` (RFC 7239). A proxy that writes one
-of the two headers forwards the other header as its caller wrote it. See `docs/decisions/0047-*`.
+Each proxy appends its caller's address at the right of the header. So the server reads the addresses from the right, as
+long as it trusts the proxy that appended the address. The server does not read `Forwarded` (RFC 7239). A proxy that
+writes one of the two headers forwards the other header as its caller wrote it. See `docs/decisions/0047-*`.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def _network(text: str) -> ipaddress.IPv4Network | ipaddress.IPv6Network:
 
 @lru_cache(ADDRESSES_REMEMBERED_MAX)
 def _parse(text: str) -> Address | None:
-    """Return the address, or None. An IPv4 address in IPv6 notation becomes the IPv4 address, as in `address_of`."""
+    """Return the address, or None if ``text`` is no address. An IPv4-mapped IPv6 address becomes the IPv4 address."""
     try:
         parsed = ipaddress.ip_address(text)
     except ValueError:
@@ -84,7 +84,7 @@ def _parse(text: str) -> Address | None:
 def _host(entry: bytes) -> str:
     """Return an entry without the port that some proxies add: `192.0.2.1:80`, `[2001:db8::1]:80`.
 
-    Returns an empty text for an entry that is too long.
+    Returns an empty text for an entry that is longer than `ADDRESS_BYTES_MAX`.
     """
     text = entry.strip().decode("latin-1")
     if len(text) > ADDRESS_BYTES_MAX:

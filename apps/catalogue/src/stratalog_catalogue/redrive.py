@@ -19,7 +19,7 @@ __all__ = ["Redriven", "redrive"]
 
 
 class Redriven(msgspec.Struct, frozen=True):
-    """The outcome for one dead letter. A letter that fails again stays a dead letter."""
+    """The outcome for one dead letter. If the retry of a work or of a letter with a body fails, the letter stays."""
 
     id: str
     resolved: bool
@@ -46,21 +46,24 @@ def redrive(store: Store, organisation: str, connect: Connect, *, sources: tuple
 
 
 def _try(store: Store, records: Records, source: Source, letter: DeadLetter, connect: Connect, polled: set[str]) -> str:
-    """Retry a letter. Return the reason of the failure, or "" if it succeeded and the letter was resolved."""
+    """Retry a letter. Return "" if the retry succeeded, else the reason of the failure.
+
+    If a work fails again, the reason is the letter's earlier reason.
+    """
     if letter.id.startswith(WORKS):
         record = SOURCES + letter.id.removeprefix(WORKS)
         return letter.reason if reconcile_records(records, source, [record], True).failed else ""
     if letter.id.startswith(SOURCES) and letter.size is not None:
         return _take_stored_body(records, source, letter)
     if source.name in polled:
-        # `_poll_anew` resolved this letter before it polled the source for an earlier letter. The poll may have written
-        # a new letter for the same file.
+        # For an earlier letter, `_poll_anew` resolved all letters of the source without a body, and polled the source.
+        # The poll may have written a new letter with the id of this letter.
         return _reason_left(records, letter)
     return _poll_anew(store, records, source, letter, connect, polled)
 
 
 def _take_stored_body(records: Records, source: Source, letter: DeadLetter) -> str:
-    """Read a letter's body with the source's present settings, and store its records.
+    """Read a letter's body with the source's present settings, and store the body's record or records.
 
     Return the reason of a failure, or "".
     """
@@ -89,7 +92,7 @@ def _take_stored_body(records: Records, source: Source, letter: DeadLetter) -> s
 def _take_document(records: Records, source: Source, letter: DeadLetter, failure: IngestFailure) -> str:
     """Store all records of the file or answer in a letter. Return the reason of a failure, or "".
 
-    If the document of a folder is still unreadable, the function reads the present file in the folder instead.
+    If the source is a folder and the letter's document is still unreadable, the function reads the file as it is now.
     """
     pieces = records.open_dead_letter(letter.id)
     if source.adapter == "folder":
@@ -106,9 +109,9 @@ def _take_document(records: Records, source: Source, letter: DeadLetter, failure
 
 
 def _take_all(records: Records, source: Source, read: Iterator[SplitRecord | Unreadable], time_ms: int) -> list[str]:
-    """Store the readable records. Return the reasons why parts of the document are still unreadable.
+    """Store the readable records of a document, and make a dead letter of each unreadable record.
 
-    If there is a reason, the caller keeps the letter.
+    If the document itself cannot be split to its end, return the reason in a list, else an empty list.
     """
     refused: list[str] = []
 
@@ -126,7 +129,10 @@ def _take_all(records: Records, source: Source, read: Iterator[SplitRecord | Unr
 def _poll_anew(
     store: Store, records: Records, source: Source, letter: DeadLetter, connect: Connect, polled: set[str]
 ) -> str:
-    """Poll a source from its beginning for a letter without a body. A record that fails again gets a new letter."""
+    """Resolve the letters of a source without a body, and poll the source from its beginning.
+
+    The poll writes a new letter for each file or record that fails again. Return the reason of a failure, or "".
+    """
     polled.add(source.name)
     prefix = f"{SOURCES}{source.name}/"
     for other in list(records.dead_letters()):
@@ -140,7 +146,7 @@ def _poll_anew(
 
 
 def _reason_left(records: Records, letter: DeadLetter) -> str:
-    """Return the reason of the letter that the poll wrote anew, or "" if the poll wrote no letter."""
+    """Return the reason of the new letter that the poll wrote under the letter's id, or "" if there is none."""
     try:
         again = records.failure(letter.id)
     except NotFound:

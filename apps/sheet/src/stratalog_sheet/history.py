@@ -33,7 +33,7 @@ _CELL_COMMANDS = ("UPDATE_CELL", "CLEAR_CELL", "SQUISHED_UPDATE_CELL")
 
 
 class Activity(msgspec.Struct, frozen=True):
-    """A description of one entry. ``cells`` has the names, at ``version``, of the first cells that the entry wrote."""
+    """A description of one entry. ``cells`` lists the first cells that it wrote, with their names at ``version``."""
 
     version: int
     created_ms: int
@@ -53,7 +53,7 @@ class NamedVersion(msgspec.Struct, frozen=True):
 
 
 class Labels:
-    """The labels of versions. Each call reads only the new entries. Safe to share between threads."""
+    """The labels of versions. Each `read` reads only entries since the last `read`. Safe to share between threads."""
 
     def __init__(self, log: Log) -> None:
         self._log = log
@@ -141,7 +141,7 @@ def _written(commands: Iterable[Mapping[str, Any]]) -> Iterator[str]:
 
 
 def _is_write(command: Mapping[str, Any]) -> bool:
-    """Return whether a command writes the content of cells. A command without content changes only their format."""
+    """Return whether a command writes the content of cells. An update without ``content`` changes only the format."""
     kind = command["type"]
     return kind == "CLEAR_CELL" or (kind in _CELL_COMMANDS and "content" in command)
 

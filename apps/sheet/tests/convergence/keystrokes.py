@@ -1,9 +1,9 @@
-"""The check of typed texts: each text is in its cell in the log, or in a client's list *While you were away*.
+"""The check of typed texts: an entry wrote each text to its cell, or a client lists it under *While you were away*.
 
-The check identifies a cell by the first positions of its row and column, also after the row or column moved (see
-`stratalog_sheet.contents`). The clients type each text once. A text may be missing if its author overwrote or cleared
-it before the client sent it. A text may also be missing if, between the typing and the commit, the creation or deletion
-of a sheet was undone. The check counts both kinds of missing texts separately.
+A cell keeps its identity when its row or column moves (see `stratalog_sheet.contents`). The clients type each text
+once, unless a redo repeats the text. A text may be missing if its author later overwrote or deleted the cell. A text
+may be missing or in another cell if a client undid or redid the creation, duplication or deletion of a sheet between
+the typing and the commit. The check counts these two kinds of texts separately.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Cell = tuple[str, CellId]
 
 
 class Keystrokes:
-    """The texts that the clients of a run typed, and the cell or list in which each text is at the end."""
+    """The texts that the clients of a run typed, to compare with the log's entries and the clients' lists."""
 
     def __init__(self, sheet: Sheet, typed: list[Typed], listed: list[dict[str, Any]]) -> None:
         self._sheet = sheet
@@ -45,7 +45,10 @@ class Keystrokes:
         self.counts: Counter[str] = Counter()
 
     def lost(self) -> Iterator[str]:
-        """Yield a message for each text that is neither in its cell nor in the list of a client."""
+        """Yield a message for each lost text.
+
+        A lost text is in no list, and it is missing or in another cell without a reason that the module names.
+        """
         for number, typed in enumerate(self._typed):
             text = self._text(typed)
             if not text:
@@ -70,7 +73,10 @@ class Keystrokes:
         return text if text.startswith(typed["name"]) else ""
 
     def _written(self, typed: Typed, text: str) -> tuple[int, Cell | None]:
-        """Return the version that committed the text, and the cell to which this version wrote the text."""
+        """Return the version of the text's revision, and the cell to which the revision wrote the text.
+
+        The version is 0 if the log lacks the revision. The cell is None if the revision did not write the text.
+        """
         version, message = self._committed.get(typed["revision"], (0, {}))
         for command in message.get("commands", ()):
             if command.get("content") == text:
@@ -107,7 +113,10 @@ class Keystrokes:
         return False
 
     def _crosses_undone_sheets(self, after: int, version: int) -> bool:
-        """Return whether the creation or deletion of a sheet was undone or redone between two versions."""
+        """Return whether a client undid or redid the creation, duplication or deletion of a sheet between two versions.
+
+        ``version`` 0 means the newest version.
+        """
         for entry in self._sheet.log.read(after, version or None):
             fact = fact_of(entry)
             if isinstance(fact, Revision) and (target := target_of(fact.message)):

@@ -6,7 +6,7 @@ const TIMEOUT_MS = 30_000;
 
 export const find = (selector) => document.querySelector(selector);
 
-/** Make an element. An attribute `on…` adds a listener. An attribute whose value is false is omitted. */
+/** Make an element. An attribute `on…` adds a listener. An attribute whose value is false or undefined is omitted. */
 export function make(tag, attributes = {}, ...content) {
   const element = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes)) {
@@ -17,7 +17,7 @@ export function make(tag, attributes = {}, ...content) {
   return element;
 }
 
-/** Fetch JSON. Throws an error with the server's message. After each 401, ask the user for a token and retry. */
+/** Fetch JSON. After each 401, ask the user for a token and retry. For another error, throw the server's message. */
 export async function fetchJson(path, query) {
   const given = Object.entries(query).filter(([, value]) => value !== "" && value !== undefined);
   const token = remembered();
