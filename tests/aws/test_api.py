@@ -1,4 +1,4 @@
-"""The server's application answers requests in the form of API Gateway's HTTP API events."""
+"""API Gateway passes each request to a function as an event. The server's application answers these events."""
 
 from __future__ import annotations
 

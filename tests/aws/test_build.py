@@ -1,4 +1,4 @@
-"""The zip of the functions is reproducible and has only the files that functions need. These tests download nothing."""
+"""The zip for Lambda is reproducible and has only the files that its functions need. The tests download nothing."""
 
 from __future__ import annotations
 
@@ -58,8 +58,8 @@ def test_the_zip_has_bytecode_that_needs_no_check(
     with zipfile.ZipFile(tmp_path / "f.zip") as archive:
         name = f"package/__pycache__/module.{sys.implementation.cache_tag}.pyc"
         assert sorted(archive.namelist()) == sorted([name, "package/broken.py", "package/module.py"])
-        # In PEP 552, the first bit means that a hash of the source follows. The second bit would mean that Python must
-        # compare this hash with the source.
+        # Bytes 4 to 7 are the flags of PEP 552. Bit 0 means that a hash of the source follows. Bit 1 would mean that
+        # Python must compare this hash with the source.
         assert int.from_bytes(archive.read(name)[4:8], "little") == 0b01
 
 

@@ -311,7 +311,7 @@ def test_what_a_principal_computed_itself_does_not_make_its_share_smaller() -> N
     pace.end(ADA, pace.begin(ADA, 10.1), 0.75, 10.1)
     # Until second 11, the process computed for 0.75 s, and only for this principal. So the process is otherwise idle.
     debt = 0.75 - CALLER_COMPUTED_BURST_SECONDS
-    assert pace.may_begin_at(ADA, 11) == 11, "ADA still pauses, although half of the passed time exceeds its debt"
+    assert pace.may_begin_at(ADA, 11) == 11, "ADA still pauses, although its bucket is no longer below zero"
     assert pace.may_begin_at(ADA, 10.1) == pytest.approx(10.1 + debt / 0.5)
 
 
@@ -358,7 +358,10 @@ def test_it_has_no_more_threads_than_it_may() -> None:
 
 
 def test_a_thread_that_cannot_be_started_takes_no_place(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Another thread runs the call. Without any thread, the pool refuses the call. Later calls start threads again."""
+    """If a thread cannot start, a running thread takes the call. If no thread runs, the pool refuses the call.
+
+    Later calls start threads again.
+    """
 
     def refuse(thread: threading.Thread) -> None:
         raise RuntimeError("can't start new thread")
@@ -513,7 +516,9 @@ def test_a_call_that_ended_after_its_loop_leaves_its_thread_to_the_next_loop() -
     pool, gate = Pool("work", PoolSettings(threads=2)), Gate()
 
     async def leave() -> None:
-        pool.submit(gate.call()).future.add_done_callback(lambda _: pytest.fail("called after its loop"))
+        pool.submit(gate.call()).future.add_done_callback(
+            lambda _: pytest.fail("a callback ran after its loop had ended")
+        )
         await gate.has_let_in(1)
 
     async def go_on() -> None:

@@ -1,4 +1,4 @@
-"""Shared steps of actors: an actor's turns outlive its crash, and a history counts and checks the answers."""
+"""A restarted process takes the turns that are left. A history counts the answers and checks them against the log."""
 
 from __future__ import annotations
 

@@ -3,8 +3,8 @@
     python -m apps.sheet.tests.engine_kills --sessions 200 --kills 50 --seed 1
 
 The test uses the clients of `convergence`: real engines in Node. This process sends the clients' requests to the server
-over HTTP. The exit code is 1 if the server died, a session diverged, or too few engines were killed. A failure prints
-the seeds of the run and of the session.
+over HTTP. The exit code is 1 if the server died, a session failed or diverged, an engine outlived the server, or too
+few engines were killed. A failed session prints the seeds of the run and of the session.
 """
 
 from __future__ import annotations
@@ -99,7 +99,10 @@ class ServedRun(Run):
         return SheetSettings()
 
     def _ask(self, method: str, path: str, **options: Any) -> Any:
-        """Return the server's answer. Retries while the server is busy or an engine died. Raises Refusal."""
+        """Do the kills planned for this request, then return the server's answer. Raises Refusal.
+
+        Retries at most `TRIES_MAX` times while the server is busy or has lost an engine.
+        """
         self._requests += 1
         for _ in range(self._kills[self._requests]):
             self._kill_amid_a_call()

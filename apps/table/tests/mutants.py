@@ -113,7 +113,7 @@ def _tally_stays(self: TableDraft, reference: FileReference, moved_to: Sequence[
 
 
 def _job_counted_once(self: TableDraft, job: str, partition: str, by: int) -> None:
-    """Count one reference per job, however many references the job gets."""
+    """Count one reference per job and partition, however many references the job gets there."""
     if by < 0 or self.draft.get(self.layout.job(job, partition)) is None:
         _count_job(self, job, partition, by)
 
@@ -157,7 +157,7 @@ def _initialised_over_files(draft: Draft, args: Any) -> None:
 
 
 def _forgets_too_much(draft: Draft, args: Any) -> None:
-    """Purge rows of the current collections too."""
+    """Purge rows of the current collections instead of the rows that clears left behind."""
     meta = table_draft.meta_of(draft)
     for name in ("file", "of", "unreferenced"):
         for key in list(draft.keys(f"{name}{meta.files}/"))[: args["limit"]]:
@@ -232,12 +232,12 @@ def _untold(version: int, args: Any, reason: str | None) -> Iterator[Any]:
 
 
 def teller(name: str, bug: Callable[..., Iterator[Any]]) -> Callable[[], AbstractContextManager[None]]:
-    """Return a context in which ``bug`` reads the tracker's events of one kind of transaction."""
+    """Return an ``apply`` with which ``bug`` reads the tracker's events of the transactions ``name``."""
     return replaced(jobs, "_EVENT_READERS", {**jobs._EVENT_READERS, name: bug})
 
 
 def mutator(name: str, bug: Callable[[Draft, Any], None]) -> Callable[[], AbstractContextManager[None]]:
-    """Return a context in which ``bug`` replaces a mutator."""
+    """Return an ``apply`` with which ``bug`` replaces the mutator ``name``."""
     return replaced(handle, "RULES", Rules({**handle.MUTATORS, name: bug}))
 
 

@@ -1,4 +1,4 @@
-"""The server's own pages: an overview at `/`, the API at `/schema`, and an icon.
+"""The server's own pages: an overview at `/` and `/web/`, the API at `/schema`, and an icon.
 
 These pages load nothing from other hosts.
 """
@@ -117,7 +117,7 @@ def _calls(document: Mapping[str, Any]) -> str:
             tag = next(iter(call.get("tags", ())), "other")
             calls.setdefault(tag, []).append(_call(method, path, call))
     preface = [f"<p>{escape(document['info'].get('description', ''))}</p>"]
-    preface.append('<p><a href="/schema/openapi.json">The OpenAPI document</a> describes all bodies.</p>')
+    preface.append('<p><a href="/schema/openapi.json">The OpenAPI document</a> describes the JSON bodies.</p>')
     return "\n".join([*preface, *(_section(tag.capitalize(), texts) for tag, texts in sorted(calls.items()))])
 
 

@@ -1,9 +1,10 @@
 """Middleware: the checks that every request passes before a handler runs.
 
-A check that cannot decide refuses the request.
+If a check raises an error, no handler runs.
 
 The checks run in this order: framing, CORS preflight, room for the connection, source (address, site, host, origin),
-principal, shares and rates.
+principal, shares and rates. The handler of a WebSocket checks its principal, because the token may be in the first
+message.
 """
 
 from __future__ import annotations
@@ -178,7 +179,10 @@ class _Passing:
             raise Invalid("a request may not have both Transfer-Encoding and Content-Length")
 
     def event_of(self, error: StratalogError) -> AuditEvent | None:
-        """Return the security event of an error of these checks, or None if the status determines the event."""
+        """Return the security event for an error that a check raised.
+
+        Return None if `note_refusal` must derive the event from the status.
+        """
         if self._closes:
             return "framing-refused"
         return "source-refused" if status_of(error) == 403 and not self.is_source_checked else None
@@ -208,10 +212,11 @@ class _Passing:
             raise Refused(403, "forbidden", "without authentication the server serves this machine only")
 
     def _check_site(self) -> None:
-        """Raise Refused for a request of another site's page. Called only without authentication.
+        """Raise Refused for a request of a page of another origin. Called only without authentication.
 
         Some requests of pages have no Origin header. So this check reads Sec-Fetch-Site, in which a browser states how
-        the calling page's site relates to this server's site. A link on any site may lead to the server's own pages.
+        the calling page's origin relates to this server's origin. A link on any page may lead to the server's own
+        pages. A request without the header passes, because programs do not send it.
         """
         site = self.headers.get("sec-fetch-site", "none")
         if site in ("none", "same-origin") or self._cors or self._scope["type"] != ScopeType.HTTP:
@@ -307,7 +312,7 @@ def _host_name(header: str) -> str:
 
 @lru_cache(ADDRESSES_REMEMBERED_MAX)
 def _is_local(address: str) -> bool:
-    """Whether the address is an address of this machine. Text that is no IP address comes from a local test client."""
+    """Whether the address is a loopback address. Text that is no IP address is local: only a test client has it."""
     try:
         parsed = ipaddress.ip_address(address)
     except ValueError:

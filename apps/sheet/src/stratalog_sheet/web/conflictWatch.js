@@ -9,7 +9,10 @@ export class ConflictWatch {
   #model;
   #across;
 
-  /** `model()` returns the model. `across(model, deliver)` calls `deliver`, and follows cells that this call moves. */
+  /**
+   * `model()` returns the model. `across(model, deliver)` calls `deliver`, which gives the model an undo or redo. Then
+   * `across` updates the positions of the listed conflicts and of the open edit.
+   */
   constructor(conflicts, model, across = (_, deliver) => deliver()) {
     this.#conflicts = conflicts;
     this.#model = model;
@@ -46,7 +49,10 @@ export class ConflictWatch {
     if (commands.length) this.give({ version, author: "", created_ms: Date.now(), message }, emit);
   }
 
-  /** Repeat a message. Record each refused text as `deleted`, because its cell is gone, for example after a restore. */
+  /**
+   * Apply a pending message again, in a new model. The model refuses a command whose cell is gone, for example after a
+   * restore. Record the text of each refused command as `deleted`.
+   */
   redo(message) {
     const model = this.#model();
     const lost = redo(model, message);
@@ -86,7 +92,7 @@ export class ConflictWatch {
     for (const item of items.length ? items : [other]) this.#conflicts.add(item);
   }
 
-  /** Record undos and redos that the page took back, for example because the server cannot be reached. */
+  /** Record undos and redos that the page cancelled before the server acknowledged them, for example while offline. */
   noteDropped(messages) {
     for (const { undoneRevisionId, redoneRevisionId } of messages) {
       this.#noteUndo(undoneRevisionId ?? redoneRevisionId, redoneRevisionId !== undefined);
@@ -94,8 +100,8 @@ export class ConflictWatch {
   }
 
   /**
-   * Record an undo or redo that the user requested while the page was not connected. Its target is the newest change
-   * that is not the target of another recorded undo or redo.
+   * Record an undo or redo that the user requested while the page was not connected. Its target is the newest change in
+   * the undo or redo history, without the targets of undos and redos that are already recorded.
    */
   missUndo(isRedo) {
     const waiting = this.#conflicts.items.filter(({ kind }) => kind === "undo").map(({ target }) => target);

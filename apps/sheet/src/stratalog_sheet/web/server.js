@@ -1,4 +1,5 @@
-// Server: the sheet's own paths over HTTP. Each failure is a StratalogError with the server's code.
+// Server: requests to the sheet's own paths. An error response raises a StratalogError with the code of the response's
+// body, or with a code that fits the status. Without a response the code is `outcome-unknown`.
 
 import { StratalogError } from "/web/client/errors.js";
 
@@ -29,7 +30,7 @@ export function askForToken({ details }) {
 }
 
 export class Server {
-  /** Requests state this incarnation of the sheet. Without an incarnation, the server uses the sheet of that name. */
+  /** The incarnation that each request names. If it is empty, the server uses the sheet that now has the name. */
   incarnation = "";
   #live = null;
 
