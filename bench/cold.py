@@ -43,7 +43,7 @@ def cold_start(work: Workplace) -> Measured:
     environment = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
     environment |= LAMBDA | {"PYTHONPYCACHEPREFIX": str(work.fresh()), "PYTHONDONTWRITEBYTECODE": ""}
     spent: tuple[list[float], list[float]] = ([], [])
-    for turn in range(min(ROUNDS, work.scale.rounds * 3) + 1):
+    for turn in range(min(ROUNDS, work.scale.rounds) + 1):
         for program, times in zip((OURS, THEIRS), spent, strict=True):
             milliseconds = cpu_ms(program, environment)
             if turn:

@@ -28,7 +28,8 @@ AWAY_SECONDS = 1.0
 INTERVAL = 50
 NEVER = 10**9
 ROUNDS = 5
-ITEMS = 2000
+ITEMS_FULL = 2000
+ITEMS_QUICK = 200
 GROUPS = 20
 BACKLOG = 50_000
 NEWCOMERS = 10_000
@@ -96,23 +97,24 @@ class HostedBlobs:
             raise Unavailable("the blob store is away")
 
 
-def hosted(interval: int) -> tuple[Store, Document, HostedBlobs]:
+def hosted(work: Workplace, interval: int) -> tuple[Store, Document, HostedBlobs]:
     """Return a store, its document of several chunks with a snapshot, and its blobs. The ports have latency."""
     clock = SystemClock()
     index, blobs = MemoryIndex(), HostedBlobs(clock)
     settings = LogSettings(snapshot_entries_interval=interval)
     store = Store(Environment(HostedIndex(index), blobs, clock, settings), MemoryQueue(clock))
     document = store.create(ORGANISATION, DOCUMENT)
-    for start in range(0, ITEMS, 1000):
-        document.apply([_put(f"items/{number}") for number in range(start, start + 1000)])
+    items = _items(work)
+    for start in range(0, items, 1000):
+        document.apply([_put(f"items/{number}") for number in range(start, min(items, start + 1000))])
     document.snapshot()
     return store, document, blobs
 
 
 def commit_away(work: Workplace) -> Measured:
     """Small commits a second while a snapshot is due and the blob store fails, compared with no snapshot due."""
-    store, away, blobs = hosted(1)
-    other, quiet, _ = hosted(NEVER)
+    store, away, blobs = hosted(work, 1)
+    other, quiet, _ = hosted(work, NEVER)
     blobs.is_away = True
     commits = work.scale.commits
     seconds = alternated(_rounds(work), partial(_increment, away, commits), partial(_increment, quiet, commits))
@@ -126,8 +128,8 @@ def commit_slow(work: Workplace) -> Measured:
     """The 99th percentile of small commits, compared with no snapshots. Every 50th commit begins a snapshot."""
     slow, commits = [], work.scale.commits * (5 if work.scale is FULL else 1)
     for interval in (INTERVAL, NEVER):
-        store, document, _ = hosted(interval)
-        times = sorted(median_ms(1, partial(_spread, document, n)) for n in range(commits))
+        store, document, _ = hosted(work, interval)
+        times = sorted(median_ms(1, partial(_spread, document, n * 7919 % _items(work))) for n in range(commits))
         slow.append(times[len(times) * 99 // 100])
         store.close()
     return Measured(*slow)
@@ -157,6 +159,10 @@ def _rounds(work: Workplace) -> int:
     return ROUNDS if work.scale is FULL else 1
 
 
+def _items(work: Workplace) -> int:
+    return ITEMS_FULL if work.scale is FULL else ITEMS_QUICK
+
+
 def _increment(document: Document, count: int) -> None:
     for _ in range(count):
         document.mutate("inc", {"key": "count"})
@@ -164,7 +170,7 @@ def _increment(document: Document, count: int) -> None:
 
 def _spread(document: Document, number: int) -> None:
     """Commit to another chunk each time, so that the next snapshot has several chunks to write."""
-    document.apply([_put(f"items/{number * 7919 % ITEMS}")])
+    document.apply([_put(f"items/{number}")])
 
 
 def _put(key: str) -> Mutation:

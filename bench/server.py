@@ -66,12 +66,10 @@ def push_processes(work: Workplace) -> Measured:
 
 def hear(work: Workplace, percent: int) -> Measured:
     """The delay from a mutation of one client to another client's state: a percentile, in milliseconds."""
-    with _server(work) as (url, _), ExitStack() as stack:
-        document_url = url + _document(0)
-        writer = stack.enter_context(_client(document_url, work, "writer"))
-        reader = stack.enter_context(_client(document_url, work, "reader"))
-        spent = sorted(_heard_ms(writer, reader, number) for number in range(work.scale.commits))
-        return Measured(spent[min(len(spent) - 1, len(spent) * percent // 100)])
+    if "heard" not in work.results:
+        work.results["heard"] = _all_heard_ms(work)
+    spent = work.results["heard"]
+    return Measured(spent[min(len(spent) - 1, len(spent) * percent // 100)])
 
 
 def idle_sockets(work: Workplace) -> Measured:
@@ -166,6 +164,14 @@ def _senders(url: str, shares: Sequence[Sequence[str]]) -> Iterator[list[_Sender
             stack.enter_context(closing(_Sender(url, f"client-{number}", documents)))
             for number, documents in enumerate(shares)
         ]
+
+
+def _all_heard_ms(work: Workplace) -> list[float]:
+    with _server(work) as (url, _), ExitStack() as stack:
+        document_url = url + _document(0)
+        writer = stack.enter_context(_client(document_url, work, "writer"))
+        reader = stack.enter_context(_client(document_url, work, "reader"))
+        return sorted(_heard_ms(writer, reader, number) for number in range(work.scale.commits))
 
 
 def _heard_ms(writer: Client, reader: Client, number: int) -> float:

@@ -29,8 +29,9 @@ from stratalog.store import open_store
 __all__ = ["BUSY", "MEASURES", "SELDOM", "p99_ms", "runs_at"]
 
 SECONDS_FULL = 6.0
-SECONDS_QUICK = 0.6
-START_SECONDS = 1.0
+SECONDS_QUICK = 0.3
+START_SECONDS_FULL = 1.0
+START_SECONDS_QUICK = 0.2
 START_SECONDS_EACH = 0.2
 SELDOM_PER_SECOND = 20
 OFFERED_PER_SECOND = 12
@@ -146,8 +147,8 @@ def runs_at(url: str, work: Workplace, workers: Sequence[Worker]) -> list[Run]:
     """Let all workers commit to one document of a new store at ``url`` at the same time."""
     with open_store(url) as store:
         store.create(ORGANISATION, DOCUMENT)
-    begin = time.time() + START_SECONDS + START_SECONDS_EACH * len(workers)
-    seconds = SECONDS_FULL if work.scale == FULL else SECONDS_QUICK
+    start, seconds = (START_SECONDS_FULL, SECONDS_FULL) if work.scale == FULL else (START_SECONDS_QUICK, SECONDS_QUICK)
+    begin = time.time() + start + START_SECONDS_EACH * len(workers)
     processes = [_start(url, worker, begin, seconds) for worker in workers]
     try:
         return [

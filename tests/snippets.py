@@ -21,7 +21,6 @@ HTML comments, before a block or alone, contain instructions for this program::
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import re
 import shlex
@@ -69,7 +68,8 @@ SHIMS = {
 }
 
 
-SAY_WHERE = "import json, os; print(json.dumps([os.getcwd(), dict(os.environ)]))"
+SAY_WHERE = "{ pwd; env -0; }"
+"""Prints the shell's folder on a line, and its variables, each with a NUL after it."""
 
 
 class SnippetFailure(AssertionError):
@@ -235,13 +235,14 @@ class _Page:
     def _run_in_shell(self, command: str) -> int:
         """Run a line in a shell. After success, take over the shell's folder and ``STRATALOG_`` variables."""
         after = self.tools / "after"
-        where = f"python -c {shlex.quote(SAY_WHERE)} > {shlex.quote(str(after))}"
+        where = f"{SAY_WHERE} > {shlex.quote(str(after))}"
         script = f"{command}\ncode=$?\n{where}\nexit $code"
         done = subprocess.run(["sh", "-c", script], timeout=COMMAND_SECONDS_MAX, env=self._environment(), check=False)
         if done.returncode == 0:
-            folder, settings = json.loads(after.read_text())
+            folder, _, settings = after.read_text().partition("\n")
             os.chdir(folder)
-            os.environ.update({name: value for name, value in settings.items() if name.startswith("STRATALOG_")})
+            own = (setting.partition("=") for setting in settings.split("\0") if setting.startswith("STRATALOG_"))
+            os.environ.update({name: value for name, _, value in own})
         return done.returncode
 
     def _start(self, line: int, words: list[str]) -> None:

@@ -5,19 +5,52 @@ from __future__ import annotations
 import json
 import os
 import signal
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from itertools import count
 from pathlib import Path
+from types import SimpleNamespace
 
 import msgspec
 import pytest
 
-from bench import peers, table
-from bench.__main__ import MEASURES, main, measured
+from bench import peers, postgres, table
+from bench.__main__ import MEASURES, main
 from bench.figures import FIGURES, Figure, Measured, Result, evaluate, problems
+from bench.media import Medium, opened_media
+from bench.program import measure_on
 from bench.report import legend
 from bench.workplace import QUICK
 from stratalog.errors import Unavailable
+from stratalog.testing.postgres_server import PostgresServer
 
 NAMES = [figure.name for figure in FIGURES]
+_numbers = count()
+
+
+@pytest.fixture(scope="module")
+def media() -> Iterator[Sequence[Medium]]:
+    """The media that all figures share, with the large stores and the measurements that several figures need."""
+    with opened_media(QUICK) as media:
+        yield media
+
+
+@pytest.fixture
+def shared_server(postgres_process: PostgresServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Give each benchmark of PostgreSQL a new database of the tests' server, since a new server takes a second."""
+    monkeypatch.setattr(postgres, "postgres_server", lambda: new_database(postgres_process))
+
+
+@contextmanager
+def new_database(server: PostgresServer) -> Iterator[SimpleNamespace]:
+    import psycopg
+
+    name = f"bench_{next(_numbers)}"
+    with psycopg.connect(server.url, autocommit=True) as connection:
+        connection.execute(f"CREATE DATABASE {name}")
+    yield SimpleNamespace(
+        url=server.url.replace("/postgres?", f"/{name}?"), environment=server.environment | {"PGDATABASE": name}
+    )
 
 
 def test_every_figure_has_a_name_of_its_own_and_a_function_behind_it() -> None:
@@ -62,8 +95,10 @@ def test_a_goal_is_reached_from_its_side(better: str, goal_bounds: str, value: f
 @pytest.mark.usefixtures("untraced")
 @pytest.mark.slow
 @pytest.mark.parametrize("figure", FIGURES, ids=NAMES)
-def test_every_figure_can_be_measured(figure: Figure) -> None:
-    assert problems(measured([figure], QUICK), [figure.name]) == []
+def test_every_figure_can_be_measured(figure: Figure, media: Sequence[Medium], request: pytest.FixtureRequest) -> None:
+    if figure.name in postgres.MEASURES:
+        request.getfixturevalue("shared_server")
+    assert problems(measure_on(media, [figure], MEASURES), [figure.name]) == []
 
 
 def test_the_program_prints_a_row_and_writes_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

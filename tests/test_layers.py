@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 import logging
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from graphlib import TopologicalSorter
 from importlib import import_module
 from pathlib import Path
@@ -94,8 +95,13 @@ def test_nothing_below_the_command_line_imports_the_front_door() -> None:
     assert importers <= {"__main__", "cli", "testing"}
 
 
-def arrows() -> Iterator[tuple[str, str]]:
-    """Yield (importing package, imported package) for every import in the library. "" means `stratalog` itself."""
+@cache
+def arrows() -> Sequence[tuple[str, str]]:
+    """Return (importing package, imported package) for every import in the library. "" means `stratalog` itself."""
+    return list(_arrows())
+
+
+def _arrows() -> Iterator[tuple[str, str]]:
     for path in sorted(SOURCE.rglob("*.py")):
         source = path.relative_to(SOURCE).with_suffix("").parts[0]
         if source == "__init__":

@@ -31,16 +31,36 @@ def test_the_site_builds_without_a_warning_and_asks_no_other_host(tmp_path: Path
     site = tmp_path / "site"
     done = run([sys.executable, "-m", "scripts.website", str(site)], cwd=ROOT, seconds=BUILD_SECONDS_MAX)
     assert done.stderr == ""
-    assert faults(site) == []
     assert "Search.setIndex" in (site / "searchindex.js").read_text()[:100]
 
 
-@pytest.mark.parametrize("name", ["site", "site-source", "site-cache"])
-def test_a_folder_that_the_script_did_not_make_is_not_deleted(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, name: str
-) -> None:
+@pytest.fixture
+def without_pages(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a build generate no page, and let Sphinx write nothing."""
+    for name in ("python_pages", "http_pages", "command_pages"):
+        monkeypatch.setattr(website, name, dict)
     monkeypatch.setattr(website, "write_pages", lambda *_: None)
     monkeypatch.setattr(website, "render", lambda *_: 0)
+
+
+@pytest.mark.usefixtures("without_pages")
+def test_a_fault_of_the_html_ends_the_build(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def render(source: Path, site: Path, cache: Path) -> int:
+        (site / "page.html").write_text('<a href="gone.html">')
+        return 0
+
+    monkeypatch.setattr(website, "render", render)
+    assert website.main([str(tmp_path / "site")]) == 1
+    assert "page.html: gone.html leads nowhere" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("without_pages")
+@pytest.mark.parametrize("name", ["site", "site-source", "site-cache"])
+def test_a_folder_that_the_script_did_not_make_is_not_deleted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
     site, own = tmp_path / "site", tmp_path / name / "page.md"
     site.mkdir()
     assert [website.main([str(site)]) for _ in range(2)] == [0, 0], "an empty folder, and the script's own folder"

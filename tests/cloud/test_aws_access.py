@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import botocore.session
 import pytest
 from botocore.session import Session
 
@@ -36,7 +37,10 @@ def test_the_environment_alone_is_enough() -> None:
     )
 
 
-def test_every_region_has_the_endpoint_of_aws_s_own_tools() -> None:
+def test_every_region_has_the_endpoint_of_aws_s_own_tools(monkeypatch: pytest.MonkeyPatch) -> None:
+    # One loader, which reads botocore's files once. Each session reads them again otherwise.
+    loader = botocore.session.create_loader()
+    monkeypatch.setattr(botocore.session, "create_loader", lambda *_: loader)
     partitions = [name for name in Session().get_available_partitions() if not name.startswith("aws-iso")]
     regions = [region for name in partitions for region in Session().get_available_regions("dynamodb", name)]
     by_environment = 0
