@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
+from collections.abc import Callable, Sequence
 
 from bench import appends, cloud, cold, large, postgres, program, progress, reads, server, sharing, sheet_engine, turns
-from bench.figures import FIGURES, Figure, Measured, Result
-from bench.workplace import FULL, QUICK, Scale, Workplace
+from bench.figures import FIGURES, Measured
+from bench.workplace import FULL, QUICK, Workplace
 
 MEASURES: dict[str, Callable[[Workplace], Measured]] = {
     **appends.MEASURES,
@@ -35,11 +34,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m bench", description="Measure the speed and the size of Stratalog.")
     options = program.options_of(parser, [figure.name for figure in FIGURES]).parse_args(arguments)
     return program.run(options, FIGURES, MEASURES, QUICK if options.quick else FULL)
-
-
-def measured(figures: Sequence[Figure], scale: Scale, folder: Path | None = None) -> Iterator[Result]:
-    """Measure the figures one after another, and yield a row for each, or a row for each medium."""
-    return program.measured(figures, MEASURES, scale, folder)
 
 
 if __name__ == "__main__":
