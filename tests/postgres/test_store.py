@@ -72,6 +72,19 @@ def test_opening_creates_a_store_and_finds_it_again(postgres: str) -> None:
         assert [message.body for message in store.queue.receive()] == [b"hint"]
 
 
+def test_commits_go_on_after_a_rollback(store: PostgresStore) -> None:
+    """After a ROLLBACK, psycopg deallocates all prepared statements of the session, also those of the store."""
+    index = store.index
+    index.commit([Put(Item("p", "counter", {"n": 0}), Absent())])
+    for number in range(10):  # from the sixth time on, psycopg prepares the statements of such a commit
+        index.commit([Put(Item("p", "counter", {"n": number + 1}), Equals("n", number))])
+    with pytest.raises(ConditionFailed):
+        index.commit([Put(Item("p", "counter", {"n": 0}), Equals("n", 0))])
+    index.commit([Put(Item("p", "counter", {"n": 11}), Equals("n", 10))])
+    index.commit([Put(Item("p", "other", {}), Absent())])
+    assert [item.sort for item in index.query("p")] == ["counter", "other"]
+
+
 def test_large_blobs_may_be_in_a_folder(postgres: str, tmp_path: Path) -> None:
     url = f"{postgres}&blobs={tmp_path}"
     with stratalog.open(url) as store:

@@ -55,4 +55,17 @@ REMOVALS: tuple[Removal, ...] = (
         (Edit("tests/selection.py", '{"aws", "dynamodb", "postgres"}', '{"aws", "dynamodb"}'),),
         ("tests/test_selection.py::test_a_quick_run_takes_what_needs_one_process_and_little_time",),
     ),
+    Removal(
+        "B444",
+        (
+            Edit(
+                COMMITS,
+                """    except psycopg.errors.InvalidSqlStatementName:
+""",
+                """    except psycopg.errors.DuplicatePreparedStatement:
+""",
+            ),
+        ),
+        ("tests/postgres/test_store.py::test_commits_go_on_after_a_rollback",),
+    ),
 )

@@ -174,7 +174,8 @@ class PostgresWriter:
             self._disconnect()
             connection = self._connections.connect()
             try:
-                _prepare(connection)
+                for length in PREPARED:
+                    _prepare(connection, length)
             except psycopg.Error as exc:
                 connection.close()
                 raise error_of(exc) from exc
@@ -349,13 +350,23 @@ def _insert_rows(connection: Connection, rows: Sequence[Row]) -> None:
         return
     (row,) = rows
     # Most commits are this statement. libpq's own call takes two thirds of the time of psycopg's `execute`.
+    try:
+        _insert_row(connection, row)
+    except psycopg.errors.InvalidSqlStatementName:
+        # After a ROLLBACK, psycopg deallocates all prepared statements of the session, also these.
+        _prepare(connection, len(row))
+        _insert_row(connection, row)
+
+
+def _insert_row(connection: Connection, row: Row) -> None:
     name, _ = PREPARED[len(row)]
     _check(connection, connection.pgconn.exec_prepared(name, [*map(_bytes, row)], BINARY[len(row)]))
 
 
-def _prepare(connection: Connection) -> None:
-    for name, statement in PREPARED.values():
-        _check(connection, connection.pgconn.prepare(name, statement.encode()))
+def _prepare(connection: Connection, length: int) -> None:
+    """Prepare the statement for rows of ``length`` values in the session."""
+    name, statement = PREPARED[length]
+    _check(connection, connection.pgconn.prepare(name, statement.encode()))
 
 
 def _check(connection: Connection, result: PGresult) -> None:
