@@ -8,6 +8,7 @@ this example.
 from __future__ import annotations
 
 import gc
+import os
 from collections.abc import Iterator
 
 import pytest
@@ -55,6 +56,11 @@ settings.register_profile(
 )
 settings.register_profile("search", deadline=None, max_examples=2000, print_blob=True)
 settings.load_profile("steady")
+
+
+def pytest_xdist_auto_num_workers() -> int:
+    """Return the workers of ``-n auto``. One worker more than cores uses the time that tests wait for other processes."""
+    return (os.cpu_count() or 1) + 1
 
 
 def pytest_collection_finish() -> None:
