@@ -59,7 +59,7 @@ settings.load_profile("steady")
 
 
 def pytest_xdist_auto_num_workers() -> int:
-    """Return the workers of ``-n auto``. One worker more than cores uses the time that tests wait for other processes."""
+    """Return the workers of ``-n auto``: one more than cores, since tests wait for processes, sockets and disks."""
     return (os.cpu_count() or 1) + 1
 
 
