@@ -12,6 +12,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -26,6 +27,7 @@ __all__ = [
     "ChildProcess",
     "ProcessFailure",
     "environment",
+    "killed_after",
     "run",
     "start",
     "unexpected_ends",
@@ -196,6 +198,18 @@ def environment(*folders: Path) -> dict[str, str]:
     """
     inherited = os.environ.get("PYTHONPATH", "").split(os.pathsep)
     return {**os.environ, "PYTHONPATH": os.pathsep.join([*map(str, folders), str(ROOT), *filter(None, inherited)])}
+
+
+@contextmanager
+def killed_after(process: subprocess.Popen[str], seconds: float) -> Iterator[None]:
+    """Kill the process if it runs ``seconds`` later, before the end of the block. The process then closes its pipes."""
+    timer = threading.Timer(seconds, process.kill)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 @contextmanager

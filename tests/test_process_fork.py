@@ -5,14 +5,18 @@ from __future__ import annotations
 import ast
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import stratalog
+from stratalog.backends.memory import MemoryBlobs
+from stratalog.backups.repository import BackupRepository
 from stratalog.client import Client
+from stratalog.clock import SystemClock
+from stratalog.codec import sha256
 from stratalog.errors import Closed
 from stratalog.log import Event
 from stratalog.protocol.sync import Pull, Pulled, Push, Pushed
@@ -21,7 +25,8 @@ from tests.sources import LIBRARY, PACKAGES, files, short_name
 SECONDS_MAX = 20
 RAISED_CLOSED, RETURNED, RAISED_OTHER = 3, 4, 5
 FILES = [path for path in files(*PACKAGES) if LIBRARY / "testing" not in path.parents]
-LOCKS = {"Lock", "RLock", "Condition"}
+LOCKS = {"Lock", "RLock", "Condition", "Semaphore", "BoundedSemaphore"}
+Function = ast.FunctionDef | ast.AsyncFunctionDef
 NO_HANDLES = {
     "apps/sheet/src/stratalog_sheet/engine.py": "the engine has its own child process",
     "apps/sheet/src/stratalog_sheet/http.py": "part of a server, which does not fork",
@@ -118,6 +123,14 @@ def test_a_forked_child_opens_a_store_for_itself(tmp_path: Path) -> None:
         assert document.get("a") == 1
 
 
+def test_a_backup_repository_in_a_forked_child_raises_closed() -> None:
+    repository, key = BackupRepository(MemoryBlobs(SystemClock()), SystemClock()), sha256(b"copy").hex()
+    with repository._lock:
+        assert in_child(lambda: repository.put_copy(key, b"copy")) == RAISED_CLOSED
+    assert in_child(repository.manifests) == RAISED_CLOSED
+    repository.put_copy(key, b"copy")
+
+
 class NoServer:
     """A transport without a server: a push or pull fails the test."""
 
@@ -142,28 +155,94 @@ def test_a_client_in_a_forked_child_raises_closed(call: Callable[[Client], objec
 
 @pytest.mark.parametrize("path", [path for path in FILES if short_name(path) not in NO_HANDLES], ids=short_name)
 def test_every_lock_of_an_object_is_closed_in_a_child(path: Path) -> None:
-    for function in ast.walk(ast.parse(path.read_text())):
-        if isinstance(function, ast.FunctionDef):
-            assert locks_made(function) <= closed(function), f"{path}:{function.lineno}"
+    tree = ast.parse(path.read_text())
+    functions = [node for node in ast.walk(tree) if isinstance(node, Function)]
+    for function in functions:
+        assert locks_made(function, lock_names(tree)) <= closed(function), f"{path}:{function.lineno}"
+    inside = {id(node) for function in functions for node in ast.walk(function)}
+    outside = [node for node in ast.walk(tree) if id(node) not in inside]
+    assert not list(locks_of(outside, lock_names(tree))), f"{path} has a lock outside of functions"
+
+
+@pytest.mark.parametrize(
+    ("statement", "made"),
+    [
+        ("self._a = threading.Lock()", {"_a"}),
+        ("self._a = Lock()", {"_a"}),
+        ("self._a = Guard()", {"_a"}),
+        ("self._a = t.Lock()", {"_a"}),
+        ("self._a: threading.Lock = threading.Lock()", {"_a"}),
+        ("self._a = self._b = threading.Condition()", {"_a", "_b"}),
+        ("self._a, self._b = threading.Lock(), 1", {"_a", "_b"}),
+        ("self._a = given or threading.Lock()", {"_a"}),
+        ("self._a = [threading.BoundedSemaphore(2)]", {"_a"}),
+        ("self._a = defaultdict(threading.Lock)", {"_a"}),
+        ("keep(self, threading.Lock())", {"keep(self, threading.Lock())"}),
+        ("return threading.Lock()", {"return threading.Lock()"}),
+        ("self._a = 1", set()),
+        ("self._a: threading.Lock = given", set()),
+        ("self._a = asyncio.Lock()", set()),
+        ("self._a = Condition()", set()),
+    ],
+)
+@pytest.mark.parametrize("head", ["def f(self):", "async def f(self):"])
+def test_each_way_to_make_a_lock_is_found(head: str, statement: str, made: set[str]) -> None:
+    imports = "import threading as t\nfrom threading import Lock, RLock as Guard\nfrom ports import Condition"
+    tree = ast.parse(f"{imports}\n{head}\n    {statement}")
+    (function,) = [node for node in ast.walk(tree) if isinstance(node, Function)]
+    assert locks_made(function, lock_names(tree)) == made
 
 
 def test_every_file_without_handles_is_still_there() -> None:
     assert set(NO_HANDLES) <= {short_name(path) for path in FILES}
 
 
-def locks_made(function: ast.FunctionDef) -> set[str]:
-    """Return the attributes, or the source of other targets, to which the function assigns a lock."""
+def lock_names(tree: ast.Module) -> set[str]:
+    """Return the source of each expression that names a class of locks in the module."""
+    modules, named = {"threading"}, set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            modules |= {name.asname or name.name for name in node.names if name.name == "threading"}
+        elif isinstance(node, ast.ImportFrom) and node.module == "threading":
+            named |= {name.asname or name.name for name in node.names if name.name in LOCKS}
+    return named | {f"{module}.{name}" for module in modules for name in LOCKS}
+
+
+def locks_of(nodes: Iterable[ast.AST], names: set[str]) -> Iterator[ast.expr]:
+    """Yield each call of a class of locks, and each class of locks that is passed to a call."""
+    for node in nodes:
+        if isinstance(node, ast.Call):
+            passed = [node.func, *node.args, *(keyword.value for keyword in node.keywords)]
+            yield from (one for one in passed if ast.unparse(one) in names)
+
+
+def locks_made(function: Function, names: set[str]) -> set[str]:
+    """Return the attributes to which the function assigns a lock, or the source of other statements with a lock."""
     made = set()
-    for node in ast.walk(function):
-        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call):
-            called = node.value.func
-            if isinstance(called, ast.Attribute) and called.attr in LOCKS:
-                target = node.targets[0]
-                made.add(target.attr if isinstance(target, ast.Attribute) else ast.unparse(target))
+    for statement in ast.walk(function):
+        if not isinstance(statement, ast.stmt) or not list(locks_of(own_expressions(statement), names)):
+            continue
+        targets = []
+        if isinstance(statement, ast.Assign):
+            targets = statement.targets
+        elif isinstance(statement, ast.AnnAssign):
+            targets = [statement.target]
+        leaves = [leaf for one in targets for leaf in (one.elts if isinstance(one, ast.Tuple) else [one])]
+        made |= {leaf.attr if isinstance(leaf, ast.Attribute) else ast.unparse(leaf) for leaf in leaves}
+        made |= set() if leaves else {ast.unparse(statement)}
     return made
 
 
-def closed(function: ast.FunctionDef) -> set[str]:
+def own_expressions(statement: ast.stmt) -> Iterator[ast.AST]:
+    """Yield the nodes of a statement without the statements inside it."""
+    waiting: list[ast.AST] = [statement]
+    while waiting:
+        node = waiting.pop()
+        yield node
+        waiting += [child for child in ast.iter_child_nodes(node) if not isinstance(child, ast.stmt)]
+
+
+def closed(function: Function) -> set[str]:
     """Return the attributes that the function passes to `close_in_child`."""
     return {
         str(argument.value)

@@ -30,6 +30,18 @@ def test_a_thread_that_hangs_fails_and_is_a_daemon(ended: threading.Event) -> No
     assert thread.daemon
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_an_exception_of_a_call_is_raised_after_all_threads_ended() -> None:
+    seen: list[int] = []
+
+    def fail() -> None:
+        raise ValueError("the call failed")
+
+    with pytest.raises(ValueError, match="the call failed"):
+        threads.run_together([fail, lambda: seen.append(1)])
+    assert seen == [1]
+
+
 def test_calls_run_at_once() -> None:
     barrier, seen = threading.Barrier(3), []
 

@@ -43,7 +43,8 @@ class Function:
     """A handler, ``package.module.name``, with at most ``containers`` idle containers.
 
     ``fate`` returns the faults of each call. Without ``warm`` each call has a new container. Each of several
-    concurrent calls has its own container. Several threads may call one function.
+    concurrent calls has its own container. Several threads may call one function; only one of them at a time calls
+    ``fate``.
     """
 
     def __init__(
@@ -74,15 +75,14 @@ class Function:
         """
         if len(json.dumps(event)) > PAYLOAD_BYTES_MAX:
             raise Failed(f"the event is too large for {self._handler}")
-        fate = self._fate()
-        container = self._take()
-        self.calls += 1
+        container, fate = self._take()
         try:
             remaining = self.seconds_max if fate.remaining_seconds is None else fate.remaining_seconds
             kill_seconds = self.seconds_max if fate.kill_seconds is None else fate.kill_seconds
             answer = container.call(event, remaining, min(self.seconds_max, kill_seconds))
         except TimeoutError as exc:
-            self.kills += 1
+            with self._lock:
+                self.kills += 1
             container.kill()
             raise Failed(f"{self._handler} was killed during the call") from exc
         except (OSError, ValueError) as exc:
@@ -103,12 +103,14 @@ class Function:
         for container in idle:
             container.kill()
 
-    def _take(self) -> _Container:
+    def _take(self) -> tuple[_Container, Fate]:
         with self._lock:
+            fate = self._fate()
+            self.calls += 1
             if len(self._idle) >= max(1, self._containers):
-                return self._idle.popleft()
+                return self._idle.popleft(), fate
             self.starts += 1
-        return _Container(self._handler, self._environment, self._clock)
+        return _Container(self._handler, self._environment, self._clock), fate
 
     def _give_back(self, container: _Container) -> None:
         with self._lock:

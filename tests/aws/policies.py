@@ -44,13 +44,14 @@ class Asked(msgspec.Struct, frozen=True):
 class Role:
     """A proxy to the services at ``url`` for a role with the policy ``statements``.
 
-    The proxy records the needed and the denied permissions.
+    The proxy records the needed and the denied permissions. Each request has its own thread.
     """
 
     def __init__(self, url: str, statements: Sequence[Mapping[str, Any]]) -> None:
-        self.asked: set[Asked] = set()
-        self.denied: set[Asked] = set()
         self.statements = statements
+        self._lock = threading.Lock()
+        self._asked: set[Asked] = set()
+        self._denied: set[Asked] = set()
         self.upstream = urlsplit(url).netloc
         role = self
 
@@ -72,6 +73,18 @@ class Role:
         self._server.server_close()
 
     @property
+    def asked(self) -> frozenset[Asked]:
+        """The permissions that requests have needed so far."""
+        with self._lock:
+            return frozenset(self._asked)
+
+    @property
+    def denied(self) -> frozenset[Asked]:
+        """The permissions that the role has refused so far."""
+        with self._lock:
+            return frozenset(self._denied)
+
+    @property
     def actions(self) -> set[str]:
         """The actions of all permissions that requests needed."""
         return {one.action for one in self.asked}
@@ -83,8 +96,9 @@ class Role:
     def take(self, needed: Sequence[Asked]) -> bool:
         """Record the permissions that a request needs. Return whether the role allows all of them."""
         refused = {one for one in needed if not self.allows(one)}
-        self.asked |= set(needed)
-        self.denied |= refused
+        with self._lock:
+            self._asked |= set(needed)
+            self._denied |= refused
         return bool(needed) and not refused
 
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pytest
 
-from tests.aws.functions import PAYLOAD_BYTES_MAX, Failed, Function
+from tests.aws.functions import PAYLOAD_BYTES_MAX, Failed, Fate, Function
 from tests.processes import environment
+from tests.threads import run_together
 
 
 def handler(event: Mapping[str, Any], context: object) -> int:
@@ -39,3 +41,19 @@ def test_a_container_that_ends_is_named_with_its_status_and_replaced(function: F
     with pytest.raises(Failed, match=r"ended by itself: the process ended; .*3"):
         function.call({"exit": 3})
     assert function.call({}) != process
+
+
+def test_threads_choose_their_fates_one_after_another() -> None:
+    inside, most = 0, 0
+
+    def fate() -> Fate:
+        nonlocal inside, most
+        inside += 1
+        most = max(most, inside)
+        time.sleep(0.05)
+        inside -= 1
+        return Fate()
+
+    function = Function(f"{__name__}.handler", environment(), warm=False, fate=fate)
+    run_together([lambda: function.call({})] * 3)
+    assert (most, function.calls, function.starts) == (1, 3, 3)

@@ -59,3 +59,16 @@ def test_a_request_that_nothing_explains_is_refused(method: str, path: str, head
         assert role.denied == set(asked)
     finally:
         role._server.server_close()
+
+
+def test_a_role_is_read_while_requests_arrive() -> None:
+    role = Role("http://127.0.0.1:1", [])
+    try:
+        role.take([Asked("s3:GetObject", "a")])
+        for _ in role.asked:
+            role.take([Asked("s3:GetObject", "b")])
+        for _ in role.denied:
+            role.take([Asked("s3:GetObject", "c")])
+        assert len(role.asked) == len(role.denied) == 3
+    finally:
+        role._server.server_close()

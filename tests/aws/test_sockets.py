@@ -253,7 +253,6 @@ def kinds(deployed: Deployed) -> list[str]:
 
 def test_all_that_follows_a_message_shares_its_time() -> None:
     environment, held = memory_place(), Held()
-    began_ms = environment.clock.boot_ms()
     held.on_post = held.on_close = lambda: environment.clock.sleep(ANNOUNCE_SECONDS_MAX / 2)
     listeners = Listeners(environment, held)  # type: ignore[arg-type]
     for number in range(6):

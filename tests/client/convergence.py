@@ -23,7 +23,7 @@ from tempfile import TemporaryDirectory
 
 from tests.client.servers import OverSockets, Servers
 from tests.client.session import CHANGES, FAULTS, Session, session_in_process
-from tests.processes import unexpected_ends
+from tests.processes import ProcessFailure, unexpected_ends
 
 CLIENTS_MIN, CLIENTS_MAX = 3, 8
 STEPS_MIN, STEPS_MAX = 20, 60
@@ -54,25 +54,33 @@ def run_over_sockets(seed: int, servers: Servers) -> Counter[str]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run sessions. Return 1 if a session failed.
+    """Run sessions. Return 1 if a session failed, or if a server ended by itself.
 
     A session without a rejection, a conflict or a lost answer counts as failed.
     """
     chosen = _arguments(arguments)
     met: Counter[str] = Counter()
-    failed = []
-    with _runner(chosen, met) as run:
-        for seed in range(chosen.seed, chosen.seed + chosen.sessions):
-            try:
-                met += run(seed)
-            except Exception:  # noqa: BLE001 - after any failure the seed is needed
-                failed.append(seed)
-                print(
-                    f"seed {seed} failed; repeat it: {_command(seed, chosen.servers)}", traceback.format_exc(), sep="\n"
-                )
-                print(*unexpected_ends(), sep="\n")
+    failed: list[int] = []
+    try:
+        with _runner(chosen, met) as run:
+            _run_all(chosen, run, met, failed)
+    except ProcessFailure as exc:
+        print(f"a server ended by itself during the sessions from seed {chosen.seed}: {exc}")
+        return 1
     print(f"{chosen.sessions} sessions from seed {chosen.seed}, {len(failed)} failed; {dict(sorted(met.items()))}")
     return 1 if failed else 0
+
+
+def _run_all(
+    chosen: argparse.Namespace, run: Callable[[int], Counter[str]], met: Counter[str], failed: list[int]
+) -> None:
+    for seed in range(chosen.seed, chosen.seed + chosen.sessions):
+        try:
+            met += run(seed)
+        except Exception:  # noqa: BLE001 - after any failure the seed is needed
+            failed.append(seed)
+            print(f"seed {seed} failed; repeat it: {_command(seed, chosen.servers)}", traceback.format_exc(), sep="\n")
+            print(*unexpected_ends(), sep="\n")
 
 
 def _command(seed: int, servers: int) -> str:

@@ -15,7 +15,7 @@ from stratalog.documents import Document
 from stratalog.protocol.sync import Pull, Pulled, Push, Pushed
 from stratalog.testing.emulators import reserved_ports
 from tests.client.helpers import InProcess
-from tests.processes import COMMAND_LINE, ChildProcess, start
+from tests.processes import COMMAND_LINE, ChildProcess, ProcessFailure, start
 from tests.threads import join_all, start_all
 
 ORGANISATION = "acme"
@@ -40,6 +40,11 @@ class Server:
         """Kill the process if it still runs, and release the port."""
         self._process.close()
         self._reservation.close()
+
+    @property
+    def has_ended(self) -> bool:
+        """True if the process ended, by itself or after `kill`."""
+        return self._process.status is not None
 
     def describe(self) -> str:
         """Describe the process: its command, whether it runs or how it ended, and the end of its stderr."""
@@ -68,13 +73,19 @@ class Servers:
 
     @contextmanager
     def killed_now_and_then(self, chance: random.Random) -> Iterator[None]:
-        """Until the end of the block, kill a random server now and then, and start it again."""
+        """Until the end of the block, kill a random server now and then, and start it again.
+
+        At its end, the block raises ProcessFailure if a server ended by itself.
+        """
         killer = start_all([partial(self._keep_killing, chance)])
         try:
             yield
         finally:
             self._ending.set()
             join_all(killer)
+        ended = [server.describe() for server in self.all if server.has_ended]
+        if ended:
+            raise ProcessFailure("\n".join(ended))
 
     def create(self, name: str) -> None:
         """Create a document in the store."""

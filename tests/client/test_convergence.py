@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import signal
+from collections import Counter
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -9,8 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.client import convergence
 from tests.client.convergence import main
+from tests.client.servers import Servers
 from tests.client.session import CHANGES, FAULTS, Session, session_in_process
+from tests.threads import until
 
 CLIENTS = 3
 clients = st.integers(0, CLIENTS - 1)
@@ -70,6 +76,20 @@ def test_a_session_that_ends_in_disagreement_is_told_with_its_seed(
     assert main(["--sessions", "1", "--seed", "7"]) == 1
     repeat = "python -m tests.client.convergence --sessions 1 --seed 7"
     assert f"seed 7 failed; repeat it: {repeat}\n" in capsys.readouterr().out
+
+
+def test_a_server_that_ends_by_itself_fails_the_run(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def crash(seed: int, servers: Servers) -> Counter[str]:
+        (server,) = servers.all
+        os.kill(server._process.pid, signal.SIGSEGV)
+        until(lambda: server.has_ended)
+        return Counter()
+
+    monkeypatch.setattr(convergence, "run_over_sockets", crash)
+    assert main(["--sessions", "1", "--servers", "1"]) == 1
+    assert "a server ended by itself during the sessions from seed 1" in capsys.readouterr().out
 
 
 @pytest.mark.slow

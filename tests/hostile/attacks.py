@@ -15,6 +15,7 @@ import json
 import os
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
+from functools import cache
 
 import msgspec
 import zstandard
@@ -80,7 +81,8 @@ class Attack(msgspec.Struct):
 
 
 async def prepare(port: int) -> None:
-    """Create mallory's document of large values."""
+    """Create mallory's document of large values, and the bodies of `bombs`."""
+    _packed_bombs()
     async with HttpCaller(port) as caller:
         await caller.call("PUT", f"{EVIL}/documents/large", token=HOSTILE_TOKEN)
         for number in range(LARGE_VALUES):
@@ -108,11 +110,18 @@ async def half_packed_bodies(attack: Attack) -> None:
     await attack.hold(40, head + os.urandom(200_000), drip=b"x")
 
 
-async def bombs(attack: Attack) -> None:
-    """Small compressed bodies that decompress to large bodies."""
+@cache
+def _packed_bombs() -> tuple[bytes, bytes, bytes]:
+    # On a busy machine, the compression takes seconds. During a run it would stop the honest callers.
     packed = gzip.compress(b"\0" * 16_000_000, 9)
     zstd = zstandard.ZstdCompressor(level=9).compress(b" " * 200_000_000)
     nested = gzip.compress(b'{"group":"g","cookie":[' + b"{}," * 5_300_000 + b"{}]}", 6)
+    return packed, zstd, nested
+
+
+async def bombs(attack: Attack) -> None:
+    """Small compressed bodies that decompress to large bodies."""
+    packed, zstd, nested = _packed_bombs()
     pull = f"{EVIL}/documents/large/pull"
     await attack.ask(
         2,

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import msgspec
 from websockets.asyncio.client import connect
-from websockets.exceptions import ConnectionClosed
 
 import stratalog
 from tests.hostile.application import HONEST_TOKENS
@@ -63,7 +62,7 @@ class Honest(msgspec.Struct):
                 ready.release()
                 while True:
                     self.pokes += '"poke"' in str(await live.recv())
-        except (OSError, ConnectionClosed, TimeoutError, EOFError) as exc:
+        except Exception as exc:  # noqa: BLE001 - nothing else reports how the connection ended
             self.errors.append(f"live connection: {exc!r}")
             ready.release()
 
@@ -108,7 +107,7 @@ class Honest(msgspec.Struct):
                 await self._expect(caller, "POST", f"{path}/pull", body, token, **JSON)
             else:
                 await self._expect(caller, "GET", path, b"", token)
-        except (OSError, EOFError, TimeoutError) as exc:
+        except Exception as exc:  # noqa: BLE001 - nobody waits for the task, so each failure is recorded here
             self.errors.append(f"request {number}: {exc!r}")
         took = time.monotonic() - due
         (self.health_seconds if number % 10 == 7 else self.seconds).append(took)
@@ -116,17 +115,22 @@ class Honest(msgspec.Struct):
     async def _write(
         self, caller: HttpCaller, name: str, client: str, values: list[tuple[str, str]], token: str = HONEST_TOKENS[0]
     ) -> None:
-        """Push one mutation for each key and value, and record the mutations that the server applied."""
+        """Push one mutation for each key and value, and record the mutations that the server applied.
+
+        Record an error if the server did not apply all of them.
+        """
         mutations = [
             {"client": client, "id": id, "name": "put", "args": {"key": key, "value": value}}
             for id, (key, value) in enumerate(values, 1)
         ]
         body = json.dumps({"group": client, "mutations": mutations}).encode()
         answer = await self._expect(caller, "POST", f"{FOLDER}/{name}/push", body, token, **JSON)
+        applied: list[bool] = []
         with suppress(KeyError, ValueError):
-            outcomes = json.loads(answer)["outcomes"]
-            applied = [outcome["status"] == "applied" for outcome in outcomes]
-            self.acknowledged[name].update(compress(values, applied))
+            applied = [outcome["status"] == "applied" for outcome in json.loads(answer)["outcomes"]]
+        self.acknowledged[name].update(compress(values, applied))
+        if applied != [True] * len(values):
+            self.errors.append(f"push of {client}: {answer[:200]!r}")
 
     async def _expect(
         self, caller: HttpCaller, method: str, path: str, body: bytes = b"", token: str = "", **headers: str

@@ -9,38 +9,41 @@ from typing import Self
 __all__ = ["HttpCaller", "head_of", "open_socket"]
 
 SECONDS_MAX = 60
+IDLE_SECONDS_MAX = 1
+"""The caller reuses no connection that was idle for longer. The server closes idle connections after five seconds."""
 
 
 class HttpCaller:
-    """A caller that reuses one connection. If the server has closed the connection, the caller opens a new one."""
+    """A caller that reuses one connection. The caller sends each request once, and never repeats a failed request."""
 
     def __init__(self, port: int, source: str = "127.0.0.1") -> None:
         self._port = port
         self._source = source
         self._streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
+        self._idle_since = 0.0
 
     async def call(
         self, method: str, path: str, body: bytes = b"", token: str = "", **headers: str
     ) -> tuple[int, bytes]:
         """Send a request. Return the status and body of its response. Raises OSError, TimeoutError, EOFError."""
-        is_reused = self._streams is not None
         request = head_of(method, path, len(body), token, **headers) + body
+        self._drop_idle()
         try:
-            return await self._exchange(request)
-        except (OSError, EOFError):
-            self.close()
-            if not is_reused:
-                raise
-        # The server may have closed the idle connection just before this call used it. So try a new connection.
-        try:
-            return await self._exchange(request)
-        except (OSError, EOFError):
+            async with asyncio.timeout(SECONDS_MAX):
+                answer = await self._answer_of(request)
+        except BaseException:
             self.close()
             raise
+        self._idle_since = asyncio.get_running_loop().time()
+        return answer
 
-    async def _exchange(self, request: bytes) -> tuple[int, bytes]:
-        async with asyncio.timeout(SECONDS_MAX):
-            return await self._answer_of(request)
+    def _drop_idle(self) -> None:
+        """Close the connection if the server has closed it, or could close it at the moment of the next request."""
+        if self._streams is None:
+            return
+        idle_seconds = asyncio.get_running_loop().time() - self._idle_since
+        if self._streams[0].at_eof() or idle_seconds > IDLE_SECONDS_MAX:
+            self.close()
 
     async def _answer_of(self, request: bytes) -> tuple[int, bytes]:
         if self._streams is None:

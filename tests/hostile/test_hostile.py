@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import signal
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import msgspec
 import pytest
 
 import stratalog
-from tests.hostile import endurance
+from tests.hostile import endurance, http_calls
 from tests.hostile.__main__ import measure
 from tests.hostile.attacks import ATTACKS, prepare
 from tests.hostile.checks import Limits, Run, failures_of, percentile
 from tests.hostile.honest import DOCUMENTS, KEYS, Honest, lost_writes
+from tests.hostile.http_calls import HttpCaller
 from tests.hostile.server import served
 
 GOOD = Run(
@@ -95,6 +98,98 @@ def test_a_write_that_is_not_there_or_has_another_value_is_lost() -> None:
             document.put("n/a", value)
         assert lost_writes(store, {"plan": {("n/a", "1"), ("n/a", "2")}}) == []
         assert lost_writes(store, {"plan": {("n/a", "3"), ("n/b", "1")}}) == ["plan n/a 3", "plan n/b 1"]
+
+
+DROP, HANG = b"drop", b"hang"
+OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"
+
+
+@asynccontextmanager
+async def scripted(*answers: bytes) -> AsyncIterator[tuple[int, list[str]]]:
+    """Serve one answer to each request, in this order. Yield the port, and a list that gets the path of each request.
+
+    After an empty answer, the server closes its idle connection.
+    """
+    waiting, paths = list(answers), list[str]()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            while waiting:
+                paths.append((await reader.readuntil(b"\r\n\r\n")).split()[1].decode())
+                answer = waiting.pop(0)
+                if answer == HANG:
+                    await reader.read()
+                if answer in (DROP, HANG):
+                    break
+                writer.write(answer or OK)
+                if not answer:
+                    break
+        except EOFError:
+            pass
+        finally:
+            writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    async with server:
+        yield server.sockets[0].getsockname()[1], paths
+
+
+@pytest.mark.parametrize("answer", [DROP, HANG])
+def test_a_request_without_an_answer_fails_and_is_not_sent_again(
+    answer: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def story() -> None:
+        async with scripted(OK, answer, OK, OK) as (port, paths), HttpCaller(port) as caller:
+            await caller.call("GET", "/1")
+            monkeypatch.setattr(http_calls, "SECONDS_MAX", 0.05 if answer == HANG else 60)
+            with pytest.raises((OSError, EOFError)):
+                await caller.call("GET", "/2")
+            monkeypatch.setattr(http_calls, "SECONDS_MAX", 60)
+            await caller.call("GET", "/3")
+            assert paths == ["/1", "/2", "/3"]
+
+    asyncio.run(story())
+
+
+def test_a_caller_replaces_a_connection_that_the_server_closed_or_may_close(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story() -> None:
+        async with scripted(b"", OK, OK) as (port, paths), HttpCaller(port) as caller:
+            await caller.call("GET", "/1")
+            assert caller._streams is not None
+            await caller._streams[0].read()
+            await caller.call("GET", "/2")
+            used = caller._streams
+            monkeypatch.setattr(http_calls, "IDLE_SECONDS_MAX", 0)
+            await caller.call("GET", "/3")
+            assert caller._streams is not used
+            assert paths == ["/1", "/2", "/3"]
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize(
+    "answer", [DROP, b"HTTP/1.1 garbage\r\n\r\n", OK.replace(b"200", b"503"), b"HTTP/1.1 200 OK\r\n\r\n"]
+)
+def test_each_failure_of_a_request_is_an_error_of_the_honest_callers(answer: bytes) -> None:
+    honest = Honest(acknowledged={DOCUMENTS[0]: set()})
+
+    async def story() -> None:
+        async with scripted(answer) as (port, _), HttpCaller(port) as caller:
+            await honest._ask(caller, 0, 0)
+
+    asyncio.run(story())
+    assert honest.errors
+
+
+def test_a_live_connection_that_is_refused_is_an_error_of_the_honest_callers() -> None:
+    honest, ready = Honest(), asyncio.Semaphore(0)
+
+    async def story() -> None:
+        async with scripted(OK.replace(b"200", b"403")) as (port, _):
+            await honest.listen(port, 0, ready)
+
+    asyncio.run(story())
+    assert (len(honest.errors), ready.locked()) == (1, False)
 
 
 def test_a_percentile_is_one_of_the_values() -> None:

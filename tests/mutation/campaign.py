@@ -63,7 +63,8 @@ def check_unchanged(root: Path, mutants: Sequence[Mutant], seed: int) -> None:
 
 def run_campaign(root: Path, mutants: Sequence[Mutant], results: Path, processes: int, seed: int) -> Iterator[Trial]:
     """Try the mutants that are not in ``results`` yet. Write each trial to the file, then yield it."""
-    done = {trial.name for trial in _drop_cut_line(results)}
+    _drop_cut_line(results)
+    done = {trial.name for trial in read_trials(results)}
     waiting = [mutant for mutant in mutants if mutant.name not in done]
     with copies_of(root, processes) as copies, ThreadPoolExecutor(processes) as pool:
 
@@ -87,10 +88,10 @@ def read_trials(results: Path) -> list[Trial]:
     return [msgspec.json.decode(line, type=Trial) for line in lines]
 
 
-def _drop_cut_line(results: Path) -> list[Trial]:
-    trials = read_trials(results)
-    results.write_bytes(b"".join(msgspec.json.encode(trial) + b"\n" for trial in trials))
-    return trials
+def _drop_cut_line(results: Path) -> None:
+    """Cut an incomplete last line off the file, or create the file. A kill at any moment loses no complete line."""
+    with results.open("ab") as file:
+        file.truncate(results.read_bytes().rfind(b"\n") + 1)
 
 
 def try_mutant(copy: Path, mutant: Mutant, seed: int) -> Trial:

@@ -110,6 +110,21 @@ def test_what_no_command_notices_survives_and_a_later_run_goes_on(module: Path, 
     assert module.read_text() == MODULE
 
 
+def test_only_an_incomplete_line_is_cut_off_the_results(tmp_path: Path) -> None:
+    results = tmp_path / "mutation.jsonl"
+    for before, after in (
+        (None, b""),
+        (b"", b""),
+        (b"cut", b""),
+        (b"{ }\n[]\n", b"{ }\n[]\n"),
+        (b"{ }\ncut", b"{ }\n"),
+    ):
+        if before is not None:
+            results.write_bytes(before)
+        campaign._drop_cut_line(results)
+        assert results.read_bytes() == after
+
+
 @pytest.mark.usefixtures("judged")
 def test_a_command_that_fails_without_a_change_judges_nothing(module: Path, tmp_path: Path) -> None:
     drawn = list(mutants(module, tmp_path))

@@ -42,8 +42,8 @@ REMOVALS: tuple[Removal, ...] = (
         (
             Edit(
                 "src/stratalog/documents/writer.py",
-                "                        self._report(run)  # the entry may be committed,"
-                " and then a repeated push runs nothing\n",
+                "                        self._report(run)  # if the entry is committed,"
+                " a repeated push reports nothing\n",
                 "",
             ),
         ),

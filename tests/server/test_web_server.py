@@ -209,14 +209,14 @@ def test_a_flood_of_what_is_no_http_writes_a_line_a_second() -> None:
             lines.append(record.getMessage())
 
     log, handler = logging.getLogger("uvicorn.error"), Lines()
-    with web_server() as running:
+    with web_server() as running, ExitStack() as ending:
         log.addHandler(handler)
+        ending.callback(log.removeHandler, handler)
         clock = running.server._throttle._clock
         began_ms = clock.boot_ms()
         for _ in range(300):
             assert running.answer(b"\0\0\0\0\r\n\r\n").startswith(b"HTTP/1.1 400 ")
         seconds = (clock.boot_ms() - began_ms) / 1000
-        log.removeHandler(handler)
     assert 1 <= len(lines) <= 2 + seconds
 
 

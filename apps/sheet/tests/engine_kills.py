@@ -18,10 +18,11 @@ import subprocess
 import sys
 import threading
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -32,6 +33,8 @@ from apps.sheet.tests.convergence.run import Diverged, Run
 from stratalog.errors import StratalogError
 from stratalog_sheet import EnginePool, SheetSettings
 from stratalog_sheet.engine import install_engine
+from tests.processes import killed_after
+from tests.threads import join_all, start_all
 
 ROOT = Path(__file__).parents[3]
 PROGRAM = "from stratalog.cli import main; main()"
@@ -45,10 +48,11 @@ KILL_DELAY_SECONDS_MAX = 0.01
 TRIES_MAX = 40
 TRY_SECONDS = 0.1
 BUSY = (429, 503)
+END_SECONDS_MAX = 60
 
 
 class Refusal(Exception):
-    """The server answered with an error. The message is the code of that error."""
+    """The server refused a request. The message is the code of the error."""
 
 
 class Server:
@@ -60,6 +64,18 @@ class Server:
         assert self.process.stdout is not None
         self.url = json.loads(self.process.stdout.readline())["url"].split("/web/")[0]
         self.kills = 0
+        # A pipe without a reader would fill up and block the server.
+        self._drain = start_all([partial(deque, self.process.stdout, 0)])
+
+    def end(self) -> None:
+        """Ask the server to end, and wait for its end. Raises Diverged if it still runs after `END_SECONDS_MAX`."""
+        was_running = self.process.poll() is None
+        self.process.terminate()
+        with self.process, killed_after(self.process, END_SECONDS_MAX):
+            status = self.process.wait()
+            join_all(self._drain)
+        if was_running and status == -signal.SIGKILL:
+            raise Diverged(f"the server did not end within {END_SECONDS_MAX} s")
 
     def engines(self) -> list[int]:
         """Return the process ids of the server's engines."""
@@ -99,7 +115,7 @@ class ServedRun(Run):
         return SheetSettings()
 
     def _ask(self, method: str, path: str, **options: Any) -> Any:
-        """Do the kills planned for this request, then return the server's answer. Raises Refusal.
+        """Do the kills planned for this request, then return the server's answer. Raises Refusal, Diverged.
 
         Retries at most `TRIES_MAX` times while the server is busy or has lost an engine.
         """
@@ -114,6 +130,8 @@ class ServedRun(Run):
             if answer.status_code not in BUSY:
                 break
             time.sleep(TRY_SECONDS)
+        if answer.status_code >= 500:
+            raise Diverged(f"{method} {path}: {answer.status_code} {answer.text}")
         if answer.status_code >= 400:
             raise Refusal(answer.json()["code"])
         return answer.json()
@@ -152,8 +170,10 @@ class ServedRun(Run):
         return self._or_code("POST", "/versions", json={"version": self._sheet.version, "label": "name"})
 
     def _rename(self, title: str) -> Any:
-        self._title = title
-        return self._or_code("POST", "/rename", json={"title": title})
+        renamed = self._or_code("POST", "/rename", json={"title": title})
+        if "error" not in renamed:
+            self._title = title
+        return renamed
 
     def _restore(self, back: int) -> Any:
         version = max(self._sheet.version - back, 1)
@@ -188,8 +208,7 @@ def serving(folder: str) -> Iterator[Server]:
             raise Diverged(f"the server died: exit={server.process.returncode}")
     finally:
         engines = server.engines()
-        server.process.terminate()
-        server.process.communicate()
+        server.end()
     left = [pid for pid in engines if Path(f"/proc/{pid}").exists()]
     if left:
         raise Diverged(f"engines outlived the server: pids={left}")

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
-from apps.sheet.tests.convergence.run import play
+from apps.sheet.tests.convergence import run
+from apps.sheet.tests.convergence.run import Diverged, play
 from stratalog import Log
 from stratalog.errors import Invalid
 from stratalog_sheet import EnginePool, SheetSettings, load_plan, sheet
@@ -48,6 +50,18 @@ def test_a_story_that_begins_behind_an_edit_that_is_undone_is_found_out(
     monkeypatch.setattr(load_plan, "_lowest_target", lambda entries, default: default)
     with pytest.raises((AssertionError, Invalid)):
         play(SEED_ACROSS, engines)
+
+
+@pytest.mark.parametrize("program", ["", 'console.log(\'{"name": "end"}\');', 'console.log(\'{"name": "name"}\');'])
+def test_clients_that_hang_are_killed(
+    program: str, engines: EnginePool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hanging = tmp_path / "hang.mjs"
+    hanging.write_text(f"{program} setInterval(() => {{}}, 1000);")
+    monkeypatch.setattr(run, "CLIENTS", hanging)
+    monkeypatch.setattr(run, "SECONDS_MAX", 1)
+    with pytest.raises(Diverged, match="SIGKILL"):
+        play(1, engines)
 
 
 def at_the_head(log: Log, settings: SheetSettings) -> Iterator[int]:

@@ -14,6 +14,7 @@ from stratalog.store import open_store
 from stratalog_sheet.engine_files import install_engine
 from stratalog_sheet.http import application
 from tests.e2e.serving import STORY_SECONDS_MAX, find_chromium, node_with, serving, tell, told_stories
+from tests.processes import killed_after
 
 HERE = Path(__file__).parent / "e2e"
 STORIES = [
@@ -110,7 +111,8 @@ def test_what_the_command_line_writes_is_seen_at_once(
     install_engine()
     with open_store(url_of_store) as store, serving(create_app(store, application())) as url:
         told = [node, "stories.mjs", url, WITH_COMMAND, find_chromium(), str(tmp_path)]
-        with subprocess.Popen(told, cwd=HERE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as person:
+        person = subprocess.Popen(told, cwd=HERE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        with killed_after(person, STORY_SECONDS_MAX), person:
             assert person.stdout is not None
             assert person.stdout.readline() == "open\n"
             cell = [f"local/{WITH_COMMAND}", "B2", "by command", "--author", "Clerk"]
@@ -119,5 +121,5 @@ def test_what_the_command_line_writes_is_seen_at_once(
                 check=True,
                 capture_output=True,
             )
-            _, errors = person.communicate(timeout=STORY_SECONDS_MAX)
+            _, errors = person.communicate()
             assert person.returncode == 0, errors

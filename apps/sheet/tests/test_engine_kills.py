@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+from collections import Counter
 from contextlib import nullcontext
 from types import SimpleNamespace
 
@@ -11,12 +12,14 @@ import httpx
 import pytest
 
 from apps.sheet.tests import engine_kills
+from apps.sheet.tests.convergence.run import Diverged
 from apps.sheet.tests.engine_kills import Refusal, ServedRun, Server, main, play
 from stratalog.errors import Unavailable
 
 SESSIONS = 6
 KILLS = 2
 SEED = 7
+PRINT_URL = """print('{"url": "http://a/web/"}', flush=True)"""
 
 
 def test_clients_agree_and_the_server_lives_when_engines_are_killed() -> None:
@@ -56,3 +59,42 @@ def test_an_engine_that_ended_since_it_was_listed_is_not_counted_as_killed(monke
         monkeypatch.setattr(Server, "engines", lambda self, listings=listings: next(listings))
         assert server.kill_one(random.Random(0)) == killed
     assert (tried, server.kills) == ([1, 2, 1], 1)
+
+
+def test_a_refused_rename_leaves_the_title(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(run: ServedRun, method: str, path: str, **options: object) -> None:
+        raise Refusal("limit-exceeded")
+
+    run = ServedRun.__new__(ServedRun)
+    run._title = "before"
+    monkeypatch.setattr(ServedRun, "_ask", refuse)
+    assert run._rename("after") == {"error": "limit-exceeded"}
+    assert run._title == "before"
+    monkeypatch.setattr(ServedRun, "_ask", lambda *_, **options: {"version": 2})
+    assert run._rename("after") == {"version": 2}
+    assert run._title == "after"
+
+
+def test_an_internal_error_of_the_server_is_no_refusal() -> None:
+    answers = iter([httpx.Response(409, json={"code": "conflict"}), httpx.Response(500, json={"code": "internal"})])
+    run = ServedRun.__new__(ServedRun)
+    run._requests, run._kills = 0, Counter()
+    run._http = httpx.Client(transport=httpx.MockTransport(lambda _: next(answers)), base_url="http://server")
+    assert run._or_code("GET", "/") == {"error": "conflict"}
+    with pytest.raises(Diverged, match="500"):
+        run._or_code("GET", "/")
+
+
+def test_a_server_that_prints_much_is_not_blocked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine_kills, "PROGRAM", f"{PRINT_URL}; print('x' * 1_000_000, flush=True)")
+    server = Server("")
+    assert server.process.wait(60) == 0
+    server.end()
+
+
+def test_a_server_that_does_not_end_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    ignore = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN)"
+    monkeypatch.setattr(engine_kills, "PROGRAM", f"{ignore}; {PRINT_URL}; time.sleep(600)")
+    monkeypatch.setattr(engine_kills, "END_SECONDS_MAX", 0.5)
+    with pytest.raises(Diverged, match="did not end"):
+        Server("").end()

@@ -29,6 +29,7 @@ import stratalog
 from apps.table.tests.helpers import collect_now
 from stratalog.homes import make_store
 from stratalog.testing.aws_local import STORE, aws_local
+from stratalog.testing.emulators import describe_status
 from stratalog_table import Column, Schema, Table, create_table, open_table
 from stratalog_table.data_files import DataFiles
 from stratalog_table.maintenance import collect, compact, maintain_table, push_down, split_large
@@ -73,7 +74,7 @@ def soak(
 ) -> dict[str, int]:
     """Run until all rows are in the table and ``kills_min`` processes were killed. Return the counts of rows and kills.
 
-    Raises AssertionError if a row is missing or duplicated.
+    Raises AssertionError if a row is missing or duplicated, or if a process ended by itself.
     """
     chance = random.Random(seed)
     batches = -(-rows // (processes * batch_rows))
@@ -87,12 +88,14 @@ def soak(
     try:
         while kills < kills_min or not _is_in(at, processes, batches):
             time.sleep(chance.random() * 2 * pause)
+            _check_running(running, at)
             place = chance.randrange(processes)
             os.kill(running[place].pid, signal.SIGKILL)
             running[place].wait()
             kills += 1
             assert kills < RESTARTS_MAX, "too many kills before all rows were in the table"
             running[place] = _start(at, place, *numbers, seed + kills)
+        _check_running(running, at)
     finally:
         for process in running:
             process.kill()
@@ -150,9 +153,15 @@ def _start(at: Site, position: int, *numbers: int) -> subprocess.Popen[bytes]:
         return subprocess.Popen(command, stderr=errors)
 
 
+def _check_running(running: Sequence[subprocess.Popen[bytes]], at: Site) -> None:
+    """Check that no process ended by itself, or wrote an error."""
+    errors = "".join(at.folder.joinpath(f"errors-{position}").read_text() for position in range(len(running)))
+    assert not errors, errors[-4000:]
+    ended = [describe_status(process.returncode) for process in running if process.poll() is not None]
+    assert not ended, f"processes ended by themselves: {ended}"
+
+
 def _is_in(at: Site, processes: int, batches: int) -> bool:
-    errors = [at.folder.joinpath(f"errors-{position}").read_text() for position in range(processes)]
-    assert not any(errors), "".join(errors)[-4000:]
     with stratalog.open(at.store) as store:
         document = open_table(store, "acme", "events").document
         return all(document.last_mutation(f"source/{position}") >= batches for position in range(processes))

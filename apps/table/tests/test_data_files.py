@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from apps.table.tests.helpers import LONG, TWO, collect_now, leaves, reopened, system_store
-from apps.table.tests.soak import site, soak
+from apps.table.tests.soak import Site, _check_running, site, soak
 from stratalog import Invalid, NotFound
 from stratalog_table import Column, Schema, Table, TransactionRefused, create_table
 from stratalog_table.arrow_types import with_sorted_keys
@@ -220,3 +222,11 @@ def test_rows_survive_processes_that_are_killed(tmp_path: Path) -> None:
         done = soak(rows=120_000, processes=3, seed=11, pause=0.8, at=at)
     assert done["rows"] == 120_000
     assert done["kills"] >= 1
+
+
+def test_a_process_that_ends_by_itself_fails_the_soak(tmp_path: Path) -> None:
+    (tmp_path / "errors-0").touch()
+    with subprocess.Popen([sys.executable, "-c", "import os; os.abort()"]) as process:
+        process.wait()
+    with pytest.raises(AssertionError, match="SIGABRT"):
+        _check_running([process], Site("", "", tmp_path))

@@ -29,6 +29,7 @@ from stratalog.keys import number, parse_number
 from stratalog.log.bodies import BodyRef, read_body, write_body
 from stratalog.ports.blobs import Blobs
 from stratalog.ports.index import Item
+from stratalog.process_fork import close_in_child
 from stratalog.tree.chunks import Chunks
 
 __all__ = ["COPIES", "MANIFESTS", "ROOT", "UNFINISHED", "BackupRepository"]
@@ -51,6 +52,7 @@ class BackupRepository:
         self.written_blobs = 0
         self.written_bytes = 0
         self._lock = Lock()
+        close_in_child(self, "blobs", "_lock")
         self._packs: OrderedDict[tuple[str, bytes], list[Item]] = OrderedDict()
 
     def new_id(self, started_ms: int, before: str = "") -> str:

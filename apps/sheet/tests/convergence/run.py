@@ -10,8 +10,9 @@ import json
 import subprocess
 import tempfile
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import msgspec
 
@@ -25,10 +26,12 @@ from stratalog_sheet.engine import engine_folder
 from stratalog_sheet.events import Created, Restored, Revision, fact_of
 from stratalog_sheet.load_plan import with_revision
 from tests.node import node_program
+from tests.processes import killed_after
 
 CLIENTS = Path(__file__).with_name("clients.mjs")
 PAGE = Path(__file__).parents[2] / "src/stratalog_sheet/web"
 SECONDS_MAX = 300
+"""The limit of the time of a clients' process. A process that still runs then is killed, and the run fails."""
 
 
 class Diverged(AssertionError):
@@ -54,27 +57,27 @@ class Run:
         return SheetSettings(undo_entries=5 + self.seed % 11, snapshot_entries=3 + self.seed % 7)
 
     def play(self, clients: int, steps: int) -> None:
-        """Run the clients to the end, and compare all states. Raises Diverged."""
+        """Run the clients to the end, and compare all states. Raises Diverged, also after `SECONDS_MAX` seconds."""
         ended = False
         asked: dict[str, Any] = {}
         folders = str(engine_folder()), str(PAGE)
         command = [node_program(), str(CLIENTS), *folders, *map(str, (self.seed, clients, steps))]
-        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as node:
+        node = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        with killed_after(node, SECONDS_MAX), node:
             assert node.stdin is not None
             assert node.stdout is not None
             for line in node.stdout:
                 asked = json.loads(line)
                 if asked["name"] == "end":
                     ended = True
-                    node.stdin.write("{}\n")
-                    node.stdin.close()
+                    _write_line(node.stdin, b"{}")
                     break
                 try:
                     answer = getattr(self, f"_{asked.pop('name')}")(**asked)
                 except StratalogError as exc:
                     answer = {"error": exc.code}
-                node.stdin.write(msgspec.json.encode(answer).decode() + "\n")
-                node.stdin.flush()
+                _write_line(node.stdin, msgspec.json.encode(answer))
+        ended = ended and node.returncode == 0
         if ended:
             self._compare_states(asked)
         self._store.close()
@@ -176,6 +179,16 @@ class Run:
             state = models.engine.raw("export", key="judge")
             models.engine.call("close", key="judge")
         return state
+
+
+def _write_line(pipe: IO[str], line: bytes) -> None:
+    """Write a line to a process. If the process has ended, close the pipe instead."""
+    try:
+        pipe.write(line.decode() + "\n")
+        pipe.flush()
+    except BrokenPipeError:
+        with suppress(BrokenPipeError):
+            pipe.close()
 
 
 def readable(state: dict[str, Any]) -> dict[str, Any]:
