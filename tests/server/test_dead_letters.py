@@ -257,22 +257,20 @@ def damage(path: QueuePath, partition: str, letter: str) -> None:
 
 
 def test_a_damaged_letter_affects_no_other_letter() -> None:
-    path = rejected_path(poisons=3)
-    first, second, third = (letter.id for letter in letters(path))
+    path = rejected_path(poisons=2)
+    first, second = (letter.id for letter in letters(path))
     damage(path, REJECTED_PARTITION, first)
     listed = letters(path)
-    assert [letter.id for letter in listed] == [first, second, third]
+    assert [letter.id for letter in listed] == [first, second]
     assert (listed[0].document, listed[0].reason[:22]) == ("", "the letter is damaged:")
     path = mended(path)
     assert [outcome.status for outcome in redrive(path.store, second)] == ["applied"]
-    edited = edit_letter(path.store, third, {"by": 2})
+    edited = edit_letter(path.store, second, {"by": 2})
     assert edit_letter(path.store, edited, {"by": 2}) == edited
     results = dict(redrive_all(path.store))
     assert isinstance(results.pop(first), Corrupt)
-    statuses = {
-        id: [outcome.status for outcome in result] for id, result in results.items() if isinstance(result, list)
-    }
-    assert statuses == {second: ["seen"], third: ["applied"], edited: ["applied"]}
+    statuses = {id: one.status for id, outcomes in results.items() if isinstance(outcomes, list) for one in outcomes}
+    assert statuses == {second: "seen", edited: "applied"}
 
 
 def test_a_damaged_letter_with_edited_arguments_is_replaced() -> None:
