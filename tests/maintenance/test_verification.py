@@ -125,7 +125,7 @@ def few_steps() -> Callable[[int], None]:
 
 
 @both
-@pytest.mark.parametrize("version", [10**6, 8 * 10**15])
+@pytest.mark.parametrize("version", [10**5, 8 * 10**15])
 def test_a_huge_gap_is_one_step(store: stratalog.Store, history: HistoryName, version: int) -> None:
     """One changed digit of an item's key makes a version that is larger by many digits."""
     last = item_at(store, history, VERSIONS)
