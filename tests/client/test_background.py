@@ -96,6 +96,20 @@ def test_a_client_whose_thread_could_not_be_started_can_be_started_again(monkeyp
     client.close()
 
 
+def test_a_client_that_is_closed_while_it_starts_stops_listening() -> None:
+    class ClosedMeanwhile(Poked):
+        def listen(self, on_poke: Callable[[], None]) -> Stop:
+            closing = threading.Thread(target=client.close)
+            closing.start()
+            closing.join(SECONDS_MAX)
+            return super().listen(on_poke)
+
+    transport = ClosedMeanwhile(new_document())
+    client = Client(transport)
+    client.start()
+    assert transport.stopped
+
+
 class Failing:
     """A sync cycle that raises the next of ``errors``, or succeeds if the next of ``errors`` is None."""
 

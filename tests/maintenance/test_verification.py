@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import msgspec
 import pytest
 
 import stratalog
-from stratalog.keys import entries_partition, number, record_key, record_partition
+from stratalog.keys import NAME_SORT, entries_partition, name_partition, number, record_key, record_partition
 from stratalog.log.archive import open_archive, pack_archive
 from stratalog.log.bodies import write_body
 from stratalog.log.retention import archive_segments, raise_floor
 from stratalog.log.segments import list_segments, segment_change
 from stratalog.log.verification import Finding
 from stratalog.maintenance.collection import collect
+from stratalog.maintenance.damage import DAMAGES_OF_GAP_MAX
+from stratalog.maintenance.inspection import inspect_history
 from stratalog.maintenance.verification import HistoryName, list_histories, verify_history
 from stratalog.ports.index import Delete, Item, Put
 from stratalog.testing.clock import ManualClock
@@ -109,6 +111,64 @@ def test_removed_versions_are_missing(store: stratalog.Store, history: HistoryNa
         item = item_at(store, history, version)
         store.environment.index.commit([Delete(item.partition, item.sort)])
     assert findings(store, history) == [("missing", 2, 3), ("missing", 7, 7)]
+
+
+def few_steps() -> Callable[[int], None]:
+    """Return a progress that fails if a verification reads far more versions than the store has."""
+    steps = list[int]()
+
+    def progress(count: int) -> None:
+        steps.append(count)
+        assert len(steps) < 10 * VERSIONS, "the verification walks through a gap version by version"
+
+    return progress
+
+
+@both
+@pytest.mark.parametrize("version", [10**5, 8 * 10**15])
+def test_a_huge_gap_is_one_step(store: stratalog.Store, history: HistoryName, version: int) -> None:
+    """One changed digit of an item's key makes a version that is larger by many digits."""
+    last = item_at(store, history, VERSIONS)
+    store.environment.index.commit([Put(Item(last.partition, number(version), last.attributes))])
+    report = verify_history(store, history, progress=few_steps())
+    assert [(found.kind, found.version, found.last) for found in report.findings] == [
+        ("missing", VERSIONS + 1, version - 1)
+    ]
+    inspection = inspect_history(store, history, progress=few_steps())
+    assert len(inspection.damages) < 2 * DAMAGES_OF_GAP_MAX
+    assert max(damage.last for damage in inspection.damages) >= version - 1
+
+
+def test_a_name_record_with_a_huge_segment_is_verified_in_few_steps(store: stratalog.Store) -> None:
+    item = store.environment.index.get(name_partition("acme", "events"), NAME_SORT)
+    assert item is not None
+    put(store, item, s=8 * 10**15)
+    report = verify_history(store, LOG, progress=few_steps())
+    assert [(found.kind, found.version, found.last) for found in report.findings] == [
+        ("missing", VERSIONS + 1, 8 * 10**15 - 1)
+    ]
+    assert len(inspect_history(store, LOG, progress=few_steps()).damages) < 2 * DAMAGES_OF_GAP_MAX
+
+
+def test_a_gap_of_a_fork_s_ancestor_is_one_step(store: stratalog.Store) -> None:
+    log = store.log("acme", "events")
+    store.fork_log(log, "fork", 6)
+    items = [item_at(store, LOG, version) for version in range(2, 6)]
+    store.environment.index.commit([Delete(item.partition, item.sort) for item in items])
+    assert findings(store, HistoryName("log", "acme", "fork")) == [("missing", 2, 5)]
+
+
+def test_a_segment_record_with_a_huge_end_is_damage(store: stratalog.Store) -> None:
+    """A list of all versions that the record names would not fit into memory."""
+    log = store.log("acme", "events")
+    archive_segments(log)
+    segment = next(list_segments(store.environment.index, log.record.prefix))
+    changed = segment_change(log.record.prefix, msgspec.structs.replace(segment, last=8 * 10**15))
+    store.environment.index.commit([changed])
+    for stat in list(store.environment.blobs.list(f"{log.record.owner}/archive")):
+        store.environment.blobs.delete(stat.key, stat.stamp)
+    assert [(found.version, found.last) for found in verify_history(store, LOG).findings] == [(1, segment.last)]
+    assert inspect_history(store, LOG, progress=few_steps()).damages
 
 
 @both

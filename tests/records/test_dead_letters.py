@@ -6,7 +6,7 @@ The dead letter keeps the reason and the input of the last failure until a calle
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import pytest
 
@@ -21,6 +21,7 @@ from stratalog.errors import (
     Unavailable,
 )
 from stratalog.keys import number
+from stratalog.limits import BODY_PART_BYTES, RECORD_UPLOAD_SECONDS_MAX
 from stratalog.log.environment import Environment, LogSettings
 from stratalog.ports.index import Write
 from stratalog.records import failures
@@ -121,6 +122,21 @@ def test_a_dead_letter_whose_failure_had_an_unknown_outcome_is_reported(
     assert world.environment.counters[DEAD_RECORD] == (lost == "body")
     world.records.fail("b1", "bad", body=LARGE, write_id="again")
     assert world.environment.counters[DEAD_RECORD] >= 1
+
+
+def test_a_failure_whose_upload_outlives_its_pin_is_not_counted(world: World) -> None:
+    def slow() -> Iterator[bytes]:
+        yield bytes(2 * BODY_PART_BYTES + 1)
+        world.pass_seconds(RECORD_UPLOAD_SECONDS_MAX + 1)
+        world.handle().free("b1")
+        yield b"end"
+
+    world.records.put("b1", b"good")
+    commits = world.index.calls["commit"]
+    with pytest.raises(LimitExceeded, match="aborted"):
+        world.records.fail("b1", "bad", body=slow())
+    assert world.records.failure("b1") is None
+    assert world.index.calls["commit"] - commits < 10
 
 
 def test_failures_leave_the_record_alone(world: World) -> None:

@@ -256,4 +256,15 @@ REMOVALS: tuple[Removal, ...] = (
         (Edit("src/stratalog/web/client/live.js", "    } catch {\n", "    } catch (error) {\n      throw error;\n"),),
         IN_NODE,
     ),
+    Removal(
+        "B437",
+        (
+            Edit(
+                "src/stratalog/client/background.py",
+                "            if self._closing.is_set():\n                self._stop_listening()\n",
+                "",
+            ),
+        ),
+        ("tests/client/test_background.py::test_a_client_that_is_closed_while_it_starts_stops_listening",),
+    ),
 )

@@ -163,7 +163,7 @@ REMOVALS: tuple[Removal, ...] = (
         (
             Edit(
                 "src/stratalog/log/reader.py",
-                "yield from page if in_order else self._sought(items, first, last)",
+                "yield from page if is_gapless(page, first, last) else self._sought(items, first, last)",
                 "yield from (item for item in items if number(first) <= item.sort <= number(last))",
             ),
         ),

@@ -25,6 +25,13 @@ HANGS_UP = """\
         self._forget(name, listener.id)
 """
 
+LETTERS = "src/stratalog/worker/dead_letters.py"
+OF_LETTERS = "tests/server/test_dead_letters.py"
+READS_ALL_LETTERS = """\
+    items = store.environment.index.query(REJECTED_PARTITION)
+    item = {item.sort: item for item in items if read_rejection(item)}.get(letter)
+"""
+
 REMOVALS: tuple[Removal, ...] = (
     Removal(
         "B428",
@@ -204,5 +211,46 @@ REMOVALS: tuple[Removal, ...] = (
         "B391",
         (Edit("src/stratalog/cli/naming.py", "        if not math.isfinite(number):\n", "        if False:\n"),),
         ("tests/cli/test_option_values.py::test_a_number_is_finite",),
+    ),
+    Removal(
+        "B436",
+        (
+            Edit(
+                LETTERS,
+                "    item = store.environment.index.get(REJECTED_PARTITION, letter)\n",
+                READS_ALL_LETTERS,
+            ),
+        ),
+        (
+            f"{OF_LETTERS}::test_a_damaged_letter_affects_no_other_letter",
+            f"{OF_LETTERS}::test_a_redrive_of_all_letters_lists_the_queue_and_the_rejections_once",
+        ),
+    ),
+    Removal(
+        "B436",
+        (
+            Edit(
+                LETTERS,
+                "    except Corrupt as exc:\n        return RejectedPush(",
+                "    except OSError as exc:\n        return RejectedPush(",
+            ),
+        ),
+        (f"{OF_LETTERS}::test_a_damaged_letter_affects_no_other_letter",),
+    ),
+    Removal(
+        "B436",
+        (Edit(LETTERS, "    except (NotFound, Corrupt):\n", "    except NotFound:\n"),),
+        (f"{OF_LETTERS}::test_a_damaged_letter_with_edited_arguments_is_replaced",),
+    ),
+    Removal(
+        "B436",
+        (
+            Edit(
+                LETTERS,
+                "    except Corrupt:\n        return AttemptRecord()\n",
+                "    except OSError:\n        return AttemptRecord()\n",
+            ),
+        ),
+        (f"{OF_LETTERS}::test_a_letter_whose_attempt_record_is_damaged_is_listed_and_redriven",),
     ),
 )

@@ -8,6 +8,7 @@ __all__ = ["REMOVALS"]
 
 READ_ONLY = "tests/maintenance/test_read_only.py"
 REBUILD = "src/stratalog/documents/rebuild.py"
+VERIFICATION = "tests/maintenance/test_verification.py"
 SNAPSHOTS = "src/stratalog/documents/snapshots.py"
 
 REMOVALS: tuple[Removal, ...] = (
@@ -102,5 +103,51 @@ REMOVALS: tuple[Removal, ...] = (
         "B359",
         (Edit("examples/verify_export.py", "    except Exception as error:", "    except OSError as error:"),),
         ("tests/test_verify_export.py::test_it_refuses_a_line_without_a_field",),
+    ),
+    Removal(
+        "B441",
+        (
+            Edit(
+                "src/stratalog/records/verification.py",
+                "yield _gap(after + 1, version - 1)",
+                "yield from (_gap(each, each) for each in range(after + 1, version))",
+            ),
+        ),
+        (f"{VERIFICATION}::test_a_huge_gap_is_one_step",),
+    ),
+    Removal(
+        "B441",
+        (
+            Edit(
+                "src/stratalog/log/verification.py", "last=_last_of_gap(log, step.version, upto))", "last=step.version)"
+            ),
+        ),
+        (
+            f"{VERIFICATION}::test_a_huge_gap_is_one_step",
+            f"{VERIFICATION}::test_a_name_record_with_a_huge_segment_is_verified_in_few_steps",
+        ),
+    ),
+    Removal(
+        "B441",
+        (
+            Edit(
+                "src/stratalog/maintenance/damage.py",
+                "range(first, min(last + 1, first + DAMAGES_OF_GAP_MAX - 1))",
+                "range(first, last + 1)",
+            ),
+        ),
+        (f"{VERIFICATION}::test_a_huge_gap_is_one_step",),
+    ),
+    Removal(
+        "B441",
+        (
+            Edit(
+                "src/stratalog/log/archive.py",
+                "    if not is_gapless(items, segment.first, last):\n",
+                "    if [parse_number(item.sort) for item in items] != list(range(segment.first, last + 1)):\n",
+            ),
+        ),
+        (f"{VERIFICATION}::test_a_segment_record_with_a_huge_end_is_damage",),
+        raises=("MemoryError",),
     ),
 )

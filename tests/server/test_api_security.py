@@ -21,7 +21,7 @@ from stratalog.errors import Invalid, Unavailable
 from stratalog.server import live
 from stratalog.server import web_tokens as tokens_module
 from stratalog.server.application import Application
-from stratalog.server.security import Action, Principal, StaticTokens
+from stratalog.server.security import Action, Principal, StaticTokens, is_expired
 from stratalog.server.web_tokens import WebTokens
 from stratalog.testing.clock import ManualClock
 from tests.server.api import BUDGET, Client, mutation, problem, push, serving
@@ -225,6 +225,17 @@ def test_a_good_web_token_is_its_subjects() -> None:
     found = web_tokens()(token(read_only=True))
     assert found is not None
     assert (found.id, found.name, found.read_only) == ("u-ada", "Ada", True)
+
+
+def test_a_principal_expires_when_its_token_is_no_longer_accepted() -> None:
+    """The leeway is so long that today is within it: a live connection of the token must stay open."""
+    expired_s, leeway_seconds = 1_000_000_000, 3_000_000_000
+    found = web_tokens(leeway_seconds=leeway_seconds)(token(exp=expired_s))
+    assert found is not None
+    assert not is_expired(found, (expired_s + leeway_seconds) * 1000 - 1)
+    assert is_expired(found, (expired_s + leeway_seconds) * 1000)
+    endless = web_tokens(principal=lambda claims: Principal(id="u-ada"))(token())
+    assert endless == Principal(id="u-ada")
 
 
 @pytest.mark.parametrize(

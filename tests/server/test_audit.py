@@ -6,6 +6,7 @@ import errno
 import io
 import json
 import os
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -24,7 +25,7 @@ from stratalog.server.shares import Holder
 from stratalog.store import open_store
 from stratalog.testing.clock import ManualClock
 from tests.server.api import BUDGET, HOST, Client
-from tests.threads import until
+from tests.threads import SECONDS_MAX, until
 
 TOKENS = StaticTokens({"secret-ada": Principal(id="u-ada", name="Ada"), "secret-bob": Principal(id="u-bob")})
 ADA, BOB = ({"Authorization": f"Bearer secret-{name}"} for name in ("ada", "bob"))
@@ -199,6 +200,32 @@ def test_a_full_disk_stops_nobody_and_is_counted() -> None:
     log.write(EVE, line(0))
     log.close()
     assert log.omitted >= 1
+
+
+def test_lines_that_two_threads_omit_at_once_are_both_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While the log's thread counts a line that it could not write, the caller's thread counts a refused line."""
+    counting, counted = threading.Event(), threading.Event()
+
+    class Slow(int):
+        def __iadd__(self, more: int) -> Slow:  # type: ignore[misc]
+            if threading.current_thread() is not threading.main_thread() and not counting.is_set():
+                counting.set()
+                assert counted.wait(SECONDS_MAX)
+            return Slow(int(self) + more)
+
+    def fail(line: bytes) -> None:
+        monkeypatch.undo()
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    log = LineLog(str(tmp_path / "log"), ManualClock(), 1)
+    log._refused, log._unwritten = Slow(), Slow()
+    monkeypatch.setattr(log._file, "write", fail)
+    log.write(EVE, line(0))
+    assert counting.wait(SECONDS_MAX)
+    log.write(EVE, line(1))
+    counted.set()
+    log.close()
+    assert log.omitted == 2
 
 
 class AlmostFull(io.FileIO):

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, NoReturn
 
 import pytest
 
 from stratalog.documents import Rules
 from stratalog.documents.rejections import LAST_ATTEMPT, UNEXPECTED
-from stratalog.errors import Invalid, NotFound, OutcomeUnknown
+from stratalog.errors import Corrupt, Invalid, NotFound, OutcomeUnknown
+from stratalog.keys import QUEUE_ATTEMPTS_PARTITION, REJECTED_PARTITION
 from stratalog.log import Log, delete_log
+from stratalog.ports.index import Item, Put
+from stratalog.ports.queue import DeadMessage
 from stratalog.protocol import BUILT_IN_MUTATORS, Draft, Mutation
 from stratalog.protocol.sync import Push
 from stratalog.store import Store
 from stratalog.sync.push import push
-from stratalog.worker.dead_letters import RejectedPush, edit_letter, list_letters, redrive
+from stratalog.worker.dead_letters import UNKNOWN, RejectedPush, edit_letter, list_letters, redrive, redrive_all
 from stratalog.worker.settlement import DEAD_MESSAGE
 from tests.server.queue_path import QueuePath, kill, named, put
 
@@ -245,6 +249,68 @@ def test_edited_arguments_are_a_letter_of_their_own() -> None:
     assert [redrive(path.store, id)[0].status for id in (edited, edited, letter.id)] == ["applied", "seen", "applied"]
     assert path.document.get("n") == 11
     assert path.document.last_mutation(f"redrive/{edited}") == 1
+
+
+def damage(path: QueuePath, partition: str, letter: str) -> None:
+    """Replace a stored item by an item of another kind."""
+    path.store.environment.index.commit([Put(Item(partition, letter, {"reason": 1}))])
+
+
+def test_a_damaged_letter_affects_no_other_letter() -> None:
+    path = rejected_path(poisons=2)
+    first, second = (letter.id for letter in letters(path))
+    damage(path, REJECTED_PARTITION, first)
+    listed = letters(path)
+    assert [letter.id for letter in listed] == [first, second]
+    assert (listed[0].document, listed[0].reason[:22]) == ("", "the letter is damaged:")
+    path = mended(path)
+    assert [outcome.status for outcome in redrive(path.store, second)] == ["applied"]
+    edited = edit_letter(path.store, second, {"by": 2})
+    assert edit_letter(path.store, edited, {"by": 2}) == edited
+    results = dict(redrive_all(path.store))
+    assert isinstance(results.pop(first), Corrupt)
+    statuses = {id: one.status for id, outcomes in results.items() if isinstance(outcomes, list) for one in outcomes}
+    assert statuses == {second: "seen", edited: "applied"}
+
+
+def test_a_damaged_letter_with_edited_arguments_is_replaced() -> None:
+    path = with_arguments()
+    (letter,) = letters(path)
+    edited = edit_letter(path.store, letter.id, {"by": 10})
+    damage(path, REJECTED_PARTITION, edited)
+    assert edit_letter(path.store, letter.id, {"by": 10}) == edited
+    assert [outcome.status for outcome in redrive(path.store, edited)] == ["applied"]
+
+
+def test_a_letter_whose_attempt_record_is_damaged_is_listed_and_redriven() -> None:
+    path = broken()
+    (letter,) = letters(path)
+    damage(path, QUEUE_ATTEMPTS_PARTITION, letter.id)
+    (listed,) = letters(path)
+    assert (listed.id, listed.document, listed.reason) == (letter.id, "plan", UNKNOWN)
+    assert [outcome.status for outcome in redrive(path.store, letter.id)] == ["applied", "applied"]
+    assert letters(path)[0].redriven_ms > 0
+
+
+def test_a_redrive_of_all_letters_lists_the_queue_and_the_rejections_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    path = rejected_path(poisons=5)
+    ids = [letter.id for letter in letters(path)]
+    path = mended(path)
+    listed = []
+
+    def dead_letters(after: str = "") -> Iterator[DeadMessage]:
+        listed.append("queue")
+        return listed_letters(after=after)
+
+    def query(partition: str, **options: Any) -> Iterator[Item]:
+        listed.extend(["rejections"] * (partition == REJECTED_PARTITION))
+        return queried(partition, **options)
+
+    listed_letters, queried = path.store.queue.dead_letters, path.store.environment.index.query
+    monkeypatch.setattr(path.store.queue, "dead_letters", dead_letters)
+    monkeypatch.setattr(path.store.environment.index, "query", query)
+    assert [id for id, _ in redrive_all(path.store)] == ids
+    assert sorted(listed) == ["queue", "rejections"]
 
 
 def test_the_same_edit_is_the_same_letter_and_no_edit_is_none() -> None:

@@ -15,14 +15,15 @@ import pytest
 
 from apps.table.tests.helpers import LONG, TWO, collect_now, leaves, reopened, system_store
 from apps.table.tests.soak import Site, _check_running, site, soak
-from stratalog import Invalid, NotFound
+from stratalog import Invalid, Mutation, NotFound
 from stratalog_table import Column, Schema, Table, TransactionRefused, create_table
 from stratalog_table.arrow_types import with_sorted_keys
 from stratalog_table.data_files import DataFiles
 from stratalog_table.job_worker import JobWorker
 from stratalog_table.maintenance import collect, compact, maintain_table, push_down, split_large
 from stratalog_table.merge_plan import plan
-from stratalog_table.rows import RowSource, data_files_of, ingest, new_filename, scan
+from stratalog_table.rows import BatchOutOfOrder, RowSource, data_files_of, ingest, new_filename, scan
+from stratalog_table.sources import SourceRows
 
 ROWS = 600
 
@@ -120,6 +121,81 @@ def test_a_batch_that_a_source_brings_again_is_there_once(made: tuple[Table, Dat
     assert ingest(table, data_files, numbered(ROWS), source=RowSource("s", 2)) is not None
     assert rows_in(table, data_files) == all_of(2 * ROWS)
     assert ingest(table, data_files, numbered(0, 0)) is None
+
+
+@pytest.mark.parametrize(("batches", "number", "expected"), [(0, 2, 1), (1, 3, 2)])
+def test_a_batch_after_a_gap_is_an_error(
+    made: tuple[Table, DataFiles], batches: int, number: int, expected: int
+) -> None:
+    table, data_files = made
+    for batch in range(batches):
+        ingest(table, data_files, numbered(batch * ROWS), source=RowSource("s", batch + 1))
+    with pytest.raises(BatchOutOfOrder) as raised:
+        ingest(table, data_files, numbered(batches * ROWS), source=RowSource("s", number))
+    assert raised.value.details == {"client": "s", "number": number, "expected": expected}
+    assert len([*data_files.list()]) == batches
+    assert ingest(table, data_files, numbered(batches * ROWS), source=RowSource("s", expected)) is not None
+
+
+def test_a_batch_without_a_number_is_invalid(made: tuple[Table, DataFiles]) -> None:
+    table, data_files = made
+    with pytest.raises(Invalid):
+        ingest(table, data_files, numbered(0), source=RowSource("s", 0))
+
+
+def test_a_source_that_is_a_client_of_a_group_is_an_error(made: tuple[Table, DataFiles]) -> None:
+    table, data_files = made
+    mutation = Mutation(client="s", id=1, name="set_retention", args={"retention_days": 1})
+    table.document.apply([mutation], group="g", owner="u")
+    with pytest.raises(BatchOutOfOrder, match="wrong-group"):
+        ingest(table, data_files, numbered(0), source=RowSource("s", 2))
+    assert not [*data_files.list()]
+
+
+def test_a_batch_that_was_refused_is_refused_again(
+    made: tuple[Table, DataFiles], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table, data_files = made
+    table.initialise([300])
+    write = data_files.write
+
+    def write_and_reinitialise(filename: str, rows: pa.Table) -> None:
+        write(filename, rows)
+        table.reinitialise()
+
+    with monkeypatch.context() as patched:
+        patched.setattr(data_files, "write", write_and_reinitialise)
+        with pytest.raises(TransactionRefused, match="Partition not found"):
+            ingest(table, data_files, numbered(0), source=RowSource("s", 1))
+    with pytest.raises(TransactionRefused, match="Partition not found"):
+        ingest(table, data_files, numbered(0), source=RowSource("s", 1))
+    assert ingest(table, data_files, numbered(0), source=RowSource("s", 2)) is not None
+    assert ingest(table, data_files, numbered(0), source=RowSource("s", 1)) is None
+
+
+def test_of_two_processes_with_one_batch_one_adds_it(
+    made: tuple[Table, DataFiles], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table, data_files = made
+    write = data_files.write
+
+    def write_after_the_other(filename: str, rows: pa.Table) -> None:
+        write(filename, rows)
+        monkeypatch.setattr(data_files, "write", write)
+        assert ingest(reopened(table), data_files, numbered(0), source=RowSource("s", 1)) is not None
+
+    monkeypatch.setattr(data_files, "write", write_after_the_other)
+    assert ingest(table, data_files, numbered(0), source=RowSource("s", 1)) is None
+    assert len([*data_files.list()]) == 1
+
+
+def test_a_numbered_batch_of_a_file_is_recorded_for_the_file(made: tuple[Table, DataFiles]) -> None:
+    table, data_files = made
+    rows = SourceRows("feed", "a", "0" * 64, 0, ROWS)
+    ingest(table, data_files, numbered(0), source=RowSource("s", 1), brought=rows)
+    known = table.at().source_file("feed", "a")
+    assert known is not None
+    assert known.rows == ROWS
 
 
 def test_rows_that_do_not_fit_the_key_are_refused(made: tuple[Table, DataFiles]) -> None:

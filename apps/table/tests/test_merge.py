@@ -13,8 +13,10 @@ from hypothesis import strategies as st
 
 from apps.table.tests.helpers import LONG, TWO, memory_store, new_file, table_of
 from apps.table.tests.test_data_files import made_of
+from stratalog import Invalid
 from stratalog_table import Assignment, Output, ReplaceFileReferences
-from stratalog_table.maintenance import compact
+from stratalog_table.limits import FILES_PER_JOB_MAX
+from stratalog_table.maintenance import compact, maintain_table
 from stratalog_table.merge import OutOfOrder, merged
 from stratalog_table.merge_plan import plan, size_tier
 from stratalog_table.rows import ingest, scan
@@ -133,6 +135,23 @@ def test_files_of_one_size_are_merged_and_a_large_one_is_left() -> None:
     assert plan(table, 8) == 1
     assert {one.filename for one in table.at().on_partition("root").references if one.job is None} == {"large.parquet"}
     assert [size_tier(rows) for rows in (0, 7, 8, 63, 64, 511, 512)] == [0, 0, 1, 1, 2, 2, 3]
+
+
+def test_a_job_has_at_least_the_minimum_of_files(tmp_path: Path) -> None:
+    """A minimum of 0 would make empty jobs without an end, and a minimum of 1 would merge each file with itself."""
+    table, files = made_of(tmp_path, LONG)
+    table.add_files([new_file(f"{number}.parquet") for number in range(FILES_PER_JOB_MAX + 50)])
+    version = table.version
+    for files_min in (FILES_PER_JOB_MAX + 1, 1, 0, -1):
+        for act in (
+            lambda limit=files_min: plan(table, limit),
+            lambda limit=files_min: compact(table, files, files_min=limit),
+            lambda limit=files_min: maintain_table(table, files, rows_max=1, files_min=limit, age_ms=0),
+        ):
+            with pytest.raises(Invalid, match="minimum of files"):
+                act()
+    assert table.version == version
+    assert plan(table, FILES_PER_JOB_MAX) == 1
 
 
 def test_files_that_a_job_has_or_that_were_set_aside_are_left_out() -> None:

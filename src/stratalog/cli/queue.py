@@ -106,14 +106,12 @@ def redrive(session: Session, letters: tuple[str, ...], every: bool, args: str |
     if args is not None:
         letters = (server.edit_letter(store, letters[0], from_json(args)),)
     failed = False
-    for letter in letters or [rejected.id for rejected in server.list_letters(store)]:
-        try:
-            outcomes = server.redrive(store, letter)
-        except StratalogError as exc:
+    for letter, result in server.redrive_all(store) if every else server.redrive_each(store, letters):
+        if isinstance(result, StratalogError):
             failed = True
-            _say(session, {"letter": letter, "error": str(exc)}, f"{letter}  {click.style(str(exc), fg='red')}")
+            _say(session, {"letter": letter, "error": str(result)}, f"{letter}  {click.style(str(result), fg='red')}")
         else:
-            for outcome in outcomes:
+            for outcome in result:
                 line = f"{letter}  {outcome.client}  {outcome.id}  {outcome.status}  {outcome.reason or ''}".rstrip()
                 _say(session, {"letter": letter, "outcome": outcome}, line)
     if failed:

@@ -46,6 +46,9 @@ class Background:
             thread.start()
             self._thread = thread
             self._stop_listening = self._transport.listen(self.wake)
+            # Another thread, or a signal handler, may have called `close` before there was a listener to stop.
+            if self._closing.is_set():
+                self._stop_listening()
 
     def wake(self) -> None:
         """Request a sync cycle soon. After a failed cycle, the thread first waits until the back-off is over."""

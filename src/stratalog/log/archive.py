@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import msgspec
@@ -16,7 +16,7 @@ from stratalog.log.environment import Environment
 from stratalog.log.segments import Segment, segment_changed
 from stratalog.ports.index import Item
 
-__all__ = ["open_archive", "pack_archive", "prove_archive", "read_archive", "write_archive"]
+__all__ = ["is_gapless", "open_archive", "pack_archive", "prove_archive", "read_archive", "write_archive"]
 
 
 def write_archive(
@@ -96,6 +96,16 @@ def open_archive(environment: Environment, prefix: str, owner: str, segment: Seg
     return [Item(partition, number(version), attributes) for version, attributes in rows]
 
 
+def is_gapless(items: Sequence[Item], first: int, last: int) -> bool:
+    """Return whether ``items`` are the versions from ``first`` to ``last`` in order.
+
+    ``last`` may come from a damaged record, so its versions are not counted up before their number is compared.
+    """
+    if len(items) != last - first + 1:
+        return False
+    return all(item.sort == number(version) for version, item in enumerate(items, first))
+
+
 def _restore_archive(environment: Environment, prefix: str, owner: str, segment: Segment) -> None:
     """Write a damaged archive again from the index. Raises Corrupt if the segment's record names another archive."""
     blob_batch = BlobBatch(environment, held_bytes_max=0)
@@ -106,7 +116,7 @@ def _restore_archive(environment: Environment, prefix: str, owner: str, segment:
 def _indexed(environment: Environment, prefix: str, segment: Segment, last: int) -> list[Item]:
     """Return the items of a segment that ends at ``last``, from the index. Raises Corrupt if an item is missing."""
     items = list(environment.index.query(entries_partition(prefix, segment.first), before=number(last + 1)))
-    if [parse_number(item.sort) for item in items] != list(range(segment.first, last + 1)):
+    if not is_gapless(items, segment.first, last):
         raise Corrupt("a segment lacks entries", prefix=prefix, segment=segment.first, last=last)
     return items
 

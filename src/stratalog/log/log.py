@@ -184,6 +184,17 @@ class Log:
             return self._reader.read(after, last, head)
         return self._read(after, last, head)
 
+    def next_stored(self, version: int, upto: int) -> int:
+        """Return the next version after ``version`` that may be stored; ``upto`` + 1 if none up to ``upto`` may be.
+
+        A verification calls this method at a missing version, so as not to ask for each version of a gap. Raises
+        Corrupt.
+        """
+        for parent, reader in self._ancestors:
+            if version < parent.version:
+                return reader.next_stored(version, min(upto, parent.version))
+        return self._reader.next_stored(version, upto)
+
     def follow(self, after: int = 0) -> Iterator[Entry]:
         """Yield the entries after ``after``, for ever. At the head, poll until there are more entries."""
         while True:

@@ -10,11 +10,11 @@ from stratalog.clock import Observation
 from stratalog.errors import Corrupt, NotFound, Unavailable, VersionForgotten
 from stratalog.keys import entries_partition, number, parse_number
 from stratalog.limits import OBSERVATION_SECONDS_MAX
-from stratalog.log.archive import read_archive
+from stratalog.log.archive import is_gapless, read_archive
 from stratalog.log.entries import Entry, Upcasters, entry_from_item, inline_entries
 from stratalog.log.environment import Environment
 from stratalog.log.head import Head
-from stratalog.log.segments import Segment, list_segments, segment_holding
+from stratalog.log.segments import Segment, list_segments, segment_changed, segment_holding
 from stratalog.ports.index import Item
 from stratalog.process_fork import close_in_child
 
@@ -62,6 +62,22 @@ class Reader:
         Raises Corrupt, VersionForgotten, Unavailable.
         """
         return chain.from_iterable(self._pages(after, upto, head))
+
+    def next_stored(self, version: int, upto: int) -> int:
+        """Return the next version after ``version`` that may be stored, at most ``upto`` + 1. Raises Corrupt."""
+        index = self._environment.index
+        segment = segment_holding(index, self._prefix, version)
+        following = next(list_segments(index, self._prefix, first=version + 1), None)
+        last = min(upto, following.first - 1) if following else upto
+        if segment is None or (segment.marked_ms and (segment.archive is None or version >= segment.last)):
+            return last + 1
+        if segment.marked_ms:
+            return version + 1
+        partition = entries_partition(self._prefix, segment.first)
+        items = index.query(partition, after=number(version), before=number(last + 1), limit=1)
+        stored = next((parse_number(item.sort) for item in items), last + 1)
+        # The items of a segment that was freed meanwhile are in its archive.
+        return version + 1 if segment_changed(index, self._prefix, segment) else stored
 
     def _pages(self, after: int, upto: int, head: Head | None) -> Iterator[list[Entry]]:
         version = after
@@ -165,8 +181,7 @@ class Reader:
         if not segment.first <= first <= last <= segment.last:
             raise NotFound("version not found", prefix=self._prefix, version=last)
         page = items[first - segment.first : last - segment.first + 1]
-        in_order = [item.sort for item in page] == [number(version) for version in range(first, last + 1)]
-        yield from page if in_order else self._sought(items, first, last)
+        yield from page if is_gapless(page, first, last) else self._sought(items, first, last)
 
     def _sought(self, items: list[Item], first: int, last: int) -> Iterator[Item]:
         """Yield the items of these versions from an archive that is not in order. Raises Corrupt at a gap."""

@@ -38,7 +38,10 @@ class Finding(msgspec.Struct, frozen=True):
 
 
 class Damage(msgspec.Struct, frozen=True):
-    """A version that could not be read. ``hash`` is its stored hash, or empty if the hash could not be read either."""
+    """A version that could not be read. ``hash`` is its stored hash, or empty if the hash could not be read either.
+
+    A gap is one damage, up to ``last``: one damaged key of an item can make a gap of 10**15 versions.
+    """
 
     version: int
     kind: FindingKind
@@ -46,6 +49,9 @@ class Damage(msgspec.Struct, frozen=True):
     hash: bytes = b""
     key: str = ""
     """The key of the blob that could not be read, if the fault is a blob."""
+
+    last: int = 0
+    """The last version of the gap that begins at ``version``; 0 if only ``version`` is damaged."""
 
 
 class Link(msgspec.Struct, frozen=True, gc=False):
@@ -124,13 +130,14 @@ def check_chain(
     """Verify the versions after ``start``, whose hash is ``before``.
 
     ``links`` yields the versions in order. The function calls ``links`` once more if it must search for misplaced
-    links. It calls ``progress`` with 1 after each version.
+    links. After each version or gap, it calls ``progress`` with the number of versions.
     """
     walk = _Walk(start, before, links)
     for step in links():
+        seen = walk.version
         walk.take(step)
         if progress:
-            progress(1)
+            progress(walk.version - seen)
     return ChainReport(
         origin=origin,
         start=start,
@@ -156,9 +163,10 @@ class _Walk:
         """The hashes that the next version may follow. If empty, the next version may follow any hash."""
 
     def take(self, step: Link | Damage) -> None:
-        """Verify the next version."""
+        """Verify the next version, or pass a gap."""
         self.version = step.version
         if isinstance(step, Damage):
+            self.version = max(step.version, step.last)
             self._find(step.kind, step.version, step.reason, step.key)
             self.hash, self._befores = step.hash, (step.hash,) if step.hash else ()
             return
@@ -197,11 +205,12 @@ class _Walk:
         return None
 
     def _find(self, kind: FindingKind, version: int, reason: str, key: str = "") -> None:
+        """Add a fault of the versions from ``version`` to the version that the walk has reached."""
         last = self.findings[-1] if self.findings else None
         if last is not None and (last.kind, last.last, last.reason, last.key) == (kind, version - 1, reason, key):
-            self.findings[-1] = msgspec.structs.replace(last, last=version)
+            self.findings[-1] = msgspec.structs.replace(last, last=self.version)
         else:
-            self.findings.append(Finding(kind, version, version, reason, key))
+            self.findings.append(Finding(kind, version, self.version, reason, key))
 
 
 def damage_of(version: int, error: Exception, hash: bytes = b"") -> Damage:
@@ -236,8 +245,13 @@ def _links(log: Log, after: int, upto: int, visit: Callable[[Entry], None]) -> I
                 yield link_of(entry)
                 after = entry.version
         if after < upto:
-            after += 1
-            yield _link_at(log, after, visit)
+            step = _link_at(log, after + 1, visit)
+            if isinstance(step, Damage) and step.kind == "missing" and not step.key:
+                step = msgspec.structs.replace(step, last=_last_of_gap(log, step.version, upto))
+                after = step.last
+            else:
+                after = step.version
+            yield step
 
 
 def _link_at(log: Log, version: int, visit: Callable[[Entry], None]) -> Link | Damage:
@@ -253,6 +267,14 @@ def _link_at(log: Log, version: int, visit: Callable[[Entry], None]) -> Link | D
         return damage_of(version, exc)
     except (Corrupt, NotFound) as exc:
         return damage_of(version, exc)
+
+
+def _last_of_gap(log: Log, version: int, upto: int) -> int:
+    """Return the last version of the gap that begins at ``version``, at most ``upto``."""
+    try:
+        return log.next_stored(version, upto) - 1
+    except Corrupt:
+        return version
 
 
 def _head(error: Corrupt) -> Finding:

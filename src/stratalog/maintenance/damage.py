@@ -5,6 +5,7 @@ Every stored object has a kind. `docs/guides/verify.md` lists the kinds, and the
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Literal
 
 import msgspec
@@ -21,9 +22,24 @@ from stratalog.log.names import NameRecord
 from stratalog.log.segments import segment_holding
 from stratalog.ports.index import Attribute, Index, Item
 
-__all__ = ["DamageList", "Fault", "StoredDamage", "blob_kind", "entry_key", "item_key", "item_kind", "shape_fault"]
+__all__ = [
+    "DAMAGES_OF_GAP_MAX",
+    "DamageList",
+    "Fault",
+    "StoredDamage",
+    "blob_kind",
+    "damaged_ranges",
+    "entry_key",
+    "item_key",
+    "item_kind",
+    "shape_fault",
+]
 
 Fault = Literal["missing", "damaged", "contradicts"]
+
+
+DAMAGES_OF_GAP_MAX = 1000
+"""A range of damaged versions has at most this many damages, so that a huge gap needs little memory."""
 
 
 class StoredDamage(msgspec.Struct, frozen=True):
@@ -40,7 +56,11 @@ class StoredDamage(msgspec.Struct, frozen=True):
 
     first: int = 0
     last: int = 0
-    """The first and last version known to need the object; 0 if none is known."""
+    """The first and last version known to need the object; 0 if none is known.
+
+    For the last damage of a range of more than `DAMAGES_OF_GAP_MAX` versions, the rest of the range. ``key`` names the
+    object of its first version.
+    """
 
     derivable: bool = False
     """Whether `repair` can restore the object from intact objects."""
@@ -98,6 +118,14 @@ def blob_kind(key: str) -> str:
     if owner in ("records", "queue"):
         return "record body" if owner == "records" else "queued push"
     return BLOB_KINDS.get(folder, "application's blob")
+
+
+def damaged_ranges(first: int, last: int) -> Iterator[tuple[int, int]]:
+    """Yield the versions from ``first`` to ``last`` one by one, each as a range; a large rest as one range."""
+    for version in range(first, min(last + 1, first + DAMAGES_OF_GAP_MAX - 1)):
+        yield version, version
+    if last >= (rest := first + DAMAGES_OF_GAP_MAX - 1):
+        yield rest, last
 
 
 def item_key(partition: str, sort: str) -> str:

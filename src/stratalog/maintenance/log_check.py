@@ -32,7 +32,7 @@ from stratalog.log.pins import Pin, pin_of
 from stratalog.log.segments import Segment, list_segments, segment_holding
 from stratalog.log.snapshots import Snapshot, list_snapshots
 from stratalog.log.verification import ChainReport, Finding, verify_log
-from stratalog.maintenance.damage import DamageList, entry_key, item_key
+from stratalog.maintenance.damage import DamageList, damaged_ranges, entry_key, item_key
 from stratalog.ports.index import Item
 
 __all__ = ["LogCheck"]
@@ -76,9 +76,9 @@ class LogCheck:
         segments = list(list_segments(self._index, self.record.prefix))
         firsts = {segment.first for segment in segments}
         for finding in report.findings:
-            for version in firsts & set(range(finding.version, finding.last + 1)):
-                if finding.kind == "missing" and not finding.key:
-                    key = item_key(segments_partition(self.record.prefix), number(version))
+            for first in firsts:
+                if finding.kind == "missing" and not finding.key and finding.version <= first <= finding.last:
+                    key = item_key(segments_partition(self.record.prefix), number(first))
                     self._damages.add("segment record", key, "contradicts", "it begins at an entry that does not exist")
         self._check_name(segments)
         if not self.record.redacted and any(version > self.log.first for version in report.redacted):
@@ -134,8 +134,8 @@ class LogCheck:
                 self._damages.add("entry", self._entry_key(finding.version), "contradicts", reason, at=at)
             return
         fault: Any = {"altered": "damaged", "missing": "missing"}.get(finding.kind, "contradicts")
-        for version in range(finding.version, finding.last + 1):
-            self._damages.add("entry", self._entry_key(version), fault, finding.reason, at=(version, version))
+        for at in damaged_ranges(finding.version, finding.last):
+            self._damages.add("entry", self._entry_key(at[0]), fault, finding.reason, at=at)
 
     def _entry_key(self, version: int) -> str:
         return entry_key(self._index, self.record, version)

@@ -12,7 +12,7 @@ from stratalog.log import Environment
 from stratalog.log.bodies import read_body_back
 from stratalog.log.directory import RECORDS, SHARDS
 from stratalog.log.verification import ChainReport, Finding
-from stratalog.maintenance.damage import DamageList, item_key
+from stratalog.maintenance.damage import DamageList, damaged_ranges, item_key
 from stratalog.ports.index import Item
 from stratalog.records.content import body_prefix
 from stratalog.records.floor import FLOOR_SORT, floor_from_item
@@ -55,9 +55,9 @@ def check_record(
                 damages.add("record version", key, "contradicts", "a body that it names does not exist", at=at)
             continue
         fault = {"altered": "damaged", "missing": "missing"}.get(finding.kind, "contradicts")
-        for version in range(finding.version, finding.last + 1):
-            key = item_key(name.partition, number(version))
-            damages.add("record version", key, fault, finding.reason, at=(version, version))
+        for at in damaged_ranges(finding.version, finding.last):
+            key = item_key(name.partition, number(at[0]))
+            damages.add("record version", key, fault, finding.reason, at=at)
     return report
 
 

@@ -101,6 +101,9 @@ def count_failure(environment: Environment, name: Name, failure: CountedFailure,
             blobs = failure.content.blobs if failure.content is not None else NO_BLOBS
             commit_once(environment, writes, lambda: _counted(environment, name, failure), blobs)
         except ConditionFailed as exc:
+            # If the count changed too, read it first: a call with this write id may have counted the failure.
+            if failure.content is not None and failure.content.guards() and 0 not in exc.items:
+                raise failure.content.lost_pin() from exc
             if not retry.wait(exc):
                 raise ContentionError("other writers kept counting failures first", record=name.id) from exc
             continue

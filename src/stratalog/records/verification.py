@@ -69,11 +69,16 @@ def _origin(environment: Environment, name: Name) -> str:
 def _links(environment: Environment, name: Name, after: int, upto: int) -> Iterator[Link | Damage]:
     for item in environment.index.query(name.partition, after=number(after), before=number(upto + 1)):
         version = parse_number(item.sort)
-        while (after := after + 1) < version:
-            yield Damage(after, "missing", "a version of the record is missing")
+        if after + 1 < version:
+            yield _gap(after + 1, version - 1)
         yield _link(environment, name, version, item)
-    while (after := after + 1) <= upto:
-        yield Damage(after, "missing", "a version of the record is missing")
+        after = version
+    if after < upto:
+        yield _gap(after + 1, upto)
+
+
+def _gap(first: int, last: int) -> Damage:
+    return Damage(first, "missing", "a version of the record is missing", last=last)
 
 
 def _link(environment: Environment, name: Name, version: int, item: Item) -> Link | Damage:

@@ -48,9 +48,9 @@ class LineLog:
     """
 
     def __init__(self, target: str, clock: Clock, per_second: int) -> None:
-        self.omitted = 0
-        """The number of omitted lines since the start."""
-
+        # Each of these counters is written by one thread only: by the caller's, and by the log's.
+        self._refused = 0
+        self._unwritten = 0
         self._clock = clock
         self._all = Rates(clock, per_second, per_second * 10)
         self._each = Rates(clock, per_second / 10, per_second)
@@ -60,6 +60,11 @@ class LineLog:
         self._thread = threading.Thread(target=self._run, name="stratalog-log", daemon=True)
         self._thread.start()
 
+    @property
+    def omitted(self) -> int:
+        """The number of omitted lines since the start."""
+        return self._refused + self._unwritten
+
     def write(self, holder: Holder, line: msgspec.Struct) -> None:
         """Queue the line for the holder, or omit and count it. Raises nothing."""
         try:
@@ -67,7 +72,7 @@ class LineLog:
             self._all.take(ALL)
             self._lines.put_nowait(msgspec.json.encode(line))
         except (Refused, queue.Full):
-            self.omitted += 1
+            self._refused += 1
 
     def close(self) -> None:
         """Write the waiting lines, and close the file. Blocks until the file is closed."""
@@ -98,7 +103,7 @@ class LineLog:
                 self._file.write(line)
             except OSError as exc:
                 # The next `Omitted` line that can be written counts this line.
-                self.omitted += 1
+                self._unwritten += 1
                 self._file.note_failure(exc)
 
 

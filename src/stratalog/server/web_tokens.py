@@ -52,6 +52,8 @@ class WebTokens:
 
     ``keys`` is the https address of a JWKS document, or a function that fetches such a document. Keys are cached for an
     hour. A token that names an unknown key causes a new fetch, at most once a minute for all such tokens.
+    ``leeway_seconds`` bounds the difference between the issuer's clock and the server's: a token is accepted so long
+    after it expired, and the ``expires_ms`` of each principal is later by this time.
     """
 
     def __init__(
@@ -81,9 +83,13 @@ class WebTokens:
         try:
             header = jwt.get_unverified_header(token)
             key = self._keys.find(header.get("kid"), header.get("alg"))
-            return None if key is None else self._principal(self._claims(token, key))
+            principal = None if key is None else self._principal(self._claims(token, key))
         except jwt.PyJWTError:
             return None
+        if principal is None or principal.expires_ms is None:
+            return principal
+        # The token is accepted for so long. Without the leeway, a live connection that it may begin would end at once.
+        return msgspec.structs.replace(principal, expires_ms=principal.expires_ms + round(self._leeway * 1000))
 
     def _claims(self, token: str, key: jwt.PyJWK) -> dict[str, Any]:
         options: Any = {"require": ["exp", "sub", "aud", "iss"]}

@@ -14,8 +14,10 @@ arguments is a separate letter.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from heapq import merge
+from operator import itemgetter
 from typing import Any
 
 import msgspec
@@ -24,22 +26,26 @@ from stratalog.codec import canonical, decode, encode
 from stratalog.documents import Document
 from stratalog.documents.rejections import (
     RejectedMutation,
-    list_rejections,
+    read_rejection,
     require_intact_letter,
     write_rejection,
 )
 from stratalog.errors import Corrupt, Invalid, NotFound, StratalogError
+from stratalog.keys import REJECTED_PARTITION
+from stratalog.ports.index import Item
 from stratalog.ports.queue import DeadMessage
 from stratalog.protocol.messages import Mutation, Outcome, check_payload, payload_hash
 from stratalog.store import Store
-from stratalog.worker.attempt_record import read_attempts, write_attempts
+from stratalog.worker.attempt_record import AttemptRecord, read_attempts, write_attempts
 from stratalog.worker.execution import WORKER_REJECTION, apply
 from stratalog.worker.messages import open_push, read_message
 
-__all__ = ["RejectedPush", "edit_letter", "list_letters", "redrive"]
+__all__ = ["RejectedPush", "edit_letter", "list_letters", "redrive", "redrive_all", "redrive_each"]
 
 OPERATOR = "redrive"
 UNKNOWN = "the worker ended without a report"
+Redriven = tuple[str, list[Outcome] | StratalogError]
+"""A letter with the outcomes of its redrive, or with its error."""
 
 
 class RejectedPush(msgspec.Struct, frozen=True):
@@ -62,11 +68,13 @@ class RejectedPush(msgspec.Struct, frozen=True):
 
 
 def list_letters(store: Store, *, after: str = "") -> Iterator[RejectedPush]:
-    """Yield all dead letters after the id ``after``, in order of ids."""
+    """Yield all dead letters after the id ``after``, in order of ids. Raises Corrupt if an item cannot be read at all.
+
+    A letter that is damaged in another way is listed with the damage as its reason.
+    """
     messages = (_of_message(store, letter) for letter in store.queue.dead_letters(after=after.partition("/")[0]))
-    rejections = (
-        _of_rejection(id, rejection) for id, rejection in list_rejections(store.environment.index, after=after)
-    )
+    items = store.environment.index.query(REJECTED_PARTITION, after=after or None)
+    rejections = map(_of_item, items)
     return merge(messages, rejections, key=lambda letter: letter.id)
 
 
@@ -82,6 +90,24 @@ def redrive(store: Store, letter: str, author: str = OPERATOR) -> list[Outcome]:
     if message is None:
         raise NotFound("dead letter not found", letter=letter)
     return _redrive_message(store, message)
+
+
+def redrive_each(store: Store, letters: Iterable[str], author: str = OPERATOR) -> Iterator[Redriven]:
+    """Redrive these letters in order. Yield each with its outcomes, or with the error of `redrive`."""
+    return ((letter, _result(partial(redrive, store, letter, author))) for letter in letters)
+
+
+def redrive_all(store: Store, author: str = OPERATOR) -> Iterator[Redriven]:
+    """Redrive all present letters in order of ids, as `redrive_each` does. Lists the queue's dead letters only once.
+
+    Raises the errors of `list_letters`.
+    """
+    # Collect the ids first: a redriven mutation that is rejected for a fault again becomes a new letter.
+    ids = [item.sort for item in store.environment.index.query(REJECTED_PARTITION)]
+    messages = ((message.id, partial(_redrive_message, store, message)) for message in store.queue.dead_letters())
+    rejections = ((id, partial(redrive, store, id, author)) for id in ids)
+    for id, run in merge(messages, rejections, key=itemgetter(0)):
+        yield id, _result(run)
 
 
 def edit_letter(store: Store, letter: str, args: Any) -> str:
@@ -101,22 +127,25 @@ def edit_letter(store: Store, letter: str, args: Any) -> str:
     if edited == encode(before):
         return original
     id = f"{original}/{payload_hash(name, edited).hex()}"
-    if not _is_intact(id, dict(list_rejections(store.environment.index, after=original)).get(id)):
+    if not _is_intact(store, id):
         new = msgspec.structs.replace(rejection, args=edited, redriven_ms=0)
         write_rejection(store.environment.index, id, new)
     return id
+
+
+def _result(run: Callable[[], list[Outcome]]) -> list[Outcome] | StratalogError:
+    try:
+        return run()
+    except StratalogError as exc:
+        return exc
 
 
 def _redrive_message(store: Store, letter: DeadMessage) -> list[Outcome]:
     envelope = read_message(letter.body)
     document = _document(store, envelope.organisation, envelope.document, envelope.incarnation)
     outcomes = apply(document, open_push(store.environment.blobs, envelope))
-    attempts = read_attempts(store.environment.index, letter.id)
-    write_attempts(
-        store.environment.index,
-        letter.id,
-        msgspec.structs.replace(attempts, redriven_ms=store.environment.clock.wall_ms()),
-    )
+    redriven = msgspec.structs.replace(_attempts(store, letter), redriven_ms=store.environment.clock.wall_ms())
+    write_attempts(store.environment.index, letter.id, redriven)
     return outcomes
 
 
@@ -138,20 +167,22 @@ def _redrive_rejection(store: Store, letter: str, author: str) -> Outcome:
 
 
 def _rejection(store: Store, letter: str) -> RejectedMutation:
-    rejection = dict(list_rejections(store.environment.index)).get(letter)
-    if rejection is None:
+    """Return the rejected mutation of a letter. Raises NotFound, and Corrupt if the letter is damaged."""
+    item = store.environment.index.get(REJECTED_PARTITION, letter)
+    if item is None:
         raise NotFound("dead letter not found", letter=letter)
+    rejection = read_rejection(item)
     require_intact_letter(letter, rejection)
     return rejection
 
 
-def _is_intact(letter: str, rejection: RejectedMutation | None) -> bool:
+def _is_intact(store: Store, letter: str) -> bool:
+    """Return whether the letter exists and is not damaged."""
     try:
-        if rejection is not None:
-            require_intact_letter(letter, rejection)
-    except Corrupt:
+        _rejection(store, letter)
+    except (NotFound, Corrupt):
         return False
-    return rejection is not None
+    return True
 
 
 def _as_it_came(document: Document, rejection: RejectedMutation) -> tuple[str, Any]:
@@ -186,7 +217,7 @@ def _document(store: Store, organisation: str, name: str, incarnation: str) -> D
 
 
 def _of_message(store: Store, letter: DeadMessage) -> RejectedPush:
-    attempts = read_attempts(store.environment.index, letter.id)
+    attempts = _attempts(store, letter)
     try:
         envelope = read_message(letter.body)
         names = (envelope.organisation, envelope.document)
@@ -196,7 +227,19 @@ def _of_message(store: Store, letter: DeadMessage) -> RejectedPush:
     return RejectedPush(letter.id, *names, "", 0, letter.dead_ms, letter.receives, reason, attempts.redriven_ms)
 
 
-def _of_rejection(id: str, rejection: RejectedMutation) -> RejectedPush:
+def _attempts(store: Store, letter: DeadMessage) -> AttemptRecord:
+    """Return the attempt record of a letter; an empty record if the stored one is damaged."""
+    try:
+        return read_attempts(store.environment.index, letter.id)
+    except Corrupt:
+        return AttemptRecord()
+
+
+def _of_item(item: Item) -> RejectedPush:
+    try:
+        rejection = read_rejection(item)
+    except Corrupt as exc:
+        return RejectedPush(item.sort, "", "", "", 0, 0, 0, f"the letter is damaged: {exc}", 0)
     names = (rejection.organisation, rejection.document, rejection.client, rejection.id)
     state = (rejection.rejected_ms, rejection.receives, rejection.reason, rejection.redriven_ms)
-    return RejectedPush(id, *names, *state, edited=bool(rejection.args))
+    return RejectedPush(item.sort, *names, *state, edited=bool(rejection.args))

@@ -18,7 +18,7 @@ from stratalog_table.data_files import DataFileDamaged, DataFiles, counts
 from stratalog_table.job_worker import JobWorker
 from stratalog_table.limits import EDGE_BYTES_MAX, check_duration
 from stratalog_table.maintenance_faults import MaintenanceFault, MaintenanceFaults, isolated
-from stratalog_table.merge_plan import plan
+from stratalog_table.merge_plan import check_files_min, plan
 from stratalog_table.messages import TransactionRefused
 from stratalog_table.model import FileReference, Held, NewReference, Region
 from stratalog_table.queries import Holding
@@ -56,9 +56,10 @@ def maintain_table(
 
     The pass splits each leaf with more than ``rows_max`` rows, and merges ``files_min`` or more files of one size tier
     on a leaf. It collects files ``age_ms`` after the last version that needs them. It takes over a merge job of another
-    worker if the job's claim is older than ``lease_ms``. Raises Invalid for an age or a lease out of range, with
-    nothing done.
+    worker if the job's claim is older than ``lease_ms``. Raises Invalid for an age, a lease or a ``files_min`` out of
+    range, with nothing done.
     """
+    check_files_min(files_min)
     check_duration("age_ms", age_ms)
     check_duration("lease_ms", lease_ms)
     faults = MaintenanceFaults(table)

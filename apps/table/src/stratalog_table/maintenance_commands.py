@@ -8,6 +8,7 @@ import click
 
 from stratalog.cli import Failed, Session, command, note
 from stratalog_table.command_parts import FAILED, module, of_table, opened_files, opened_table, seconds
+from stratalog_table.limits import FILES_PER_JOB_MAX
 
 __all__ = ["cancel", "damaged", "jobs", "maintain"]
 
@@ -27,7 +28,7 @@ WATCH_SECONDS = 60.0
     "--files-min",
     default=FILES_MIN,
     show_default=True,
-    type=click.IntRange(2),
+    type=click.IntRange(2, FILES_PER_JOB_MAX),
     help="Merge the files of a leaf once it has this many files of similar size.",
 )
 @click.option(

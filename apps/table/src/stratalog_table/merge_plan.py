@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from stratalog import Invalid
 from stratalog_table.limits import FILES_PER_JOB_MAX
 from stratalog_table.messages import TransactionRefused
 from stratalog_table.model import FileReference
 from stratalog_table.references import Assignment
 from stratalog_table.table import Table
 
-__all__ = ["plan", "size_tier"]
+__all__ = ["check_files_min", "plan", "size_tier"]
 
 TIER_RATIO = 8
 
@@ -24,8 +25,9 @@ def plan(table: Table, files_min: int, files_max: int = FILES_PER_JOB_MAX) -> in
     """Assign references to merge jobs and return the number of jobs.
 
     A job gets ``files_min`` to ``files_max`` references of one leaf and one size tier that have no job yet. Files that
-    were set aside are left out.
+    were set aside are left out. Raises Invalid as `check_files_min` does.
     """
+    check_files_min(files_min, files_max)
     view = table.at()
     damaged = {file.filename for file in view.damaged()}
     jobs = 0
@@ -36,6 +38,15 @@ def plan(table: Table, files_min: int, files_max: int = FILES_PER_JOB_MAX) -> in
             for names in _groups(free, files_min, files_max):
                 jobs += _is_assigned(table, Assignment(table.new_id(), holding.partition, names))
     return jobs
+
+
+def check_files_min(files_min: int, files_max: int = FILES_PER_JOB_MAX) -> None:
+    """Raise Invalid unless the minimum of files of a job is 2 to ``files_max``.
+
+    A job of one file would only copy the file, in each pass again.
+    """
+    if not 2 <= files_min <= files_max:
+        raise Invalid("the minimum of files of a merge job is outside its range", value=files_min, limit=files_max)
 
 
 def size_tier(rows: int) -> int:

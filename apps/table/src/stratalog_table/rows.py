@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from typing import Any
 
 import msgspec
 import pyarrow as pa  # type: ignore[import-untyped]
 
-from stratalog import Mutation, NotFound
-from stratalog.codec import decode, encode
+from stratalog import Conflict, Invalid, Mutation, NotFound, Redacted, VersionForgotten
 from stratalog_table.arrow_types import arrow_schema, columns_of, comparable, fitted, with_sorted_keys
 from stratalog_table.columns import joined
 from stratalog_table.data_files import SUFFIX, DataFileDamaged, DataFiles, counts, intersection
@@ -23,9 +21,9 @@ from stratalog_table.queries import TableView
 from stratalog_table.references import AddFiles
 from stratalog_table.row_order import encode_key
 from stratalog_table.sources import SourceRows
-from stratalog_table.table import Table
+from stratalog_table.table import Table, plain
 
-__all__ = ["Ingested", "RowSource", "bounds_of", "data_files_of", "ingest", "new_filename", "scan"]
+__all__ = ["BatchOutOfOrder", "Ingested", "RowSource", "bounds_of", "data_files_of", "ingest", "new_filename", "scan"]
 
 
 class RowSource(msgspec.Struct, frozen=True):
@@ -33,6 +31,15 @@ class RowSource(msgspec.Struct, frozen=True):
 
     client: str
     number: int
+
+
+class BatchOutOfOrder(Conflict):
+    """A batch does not have its source's next number. Nothing of it was added.
+
+    ``number`` and ``expected``, the source's next number, are in the details.
+    """
+
+    code = "batch-out-of-order"
 
 
 class Ingested(msgspec.Struct, frozen=True):
@@ -75,16 +82,19 @@ def ingest(
 ) -> Ingested | None:
     """Add rows to a table as one file. Return None if there are no rows, or if the table has the source's batch.
 
-    ``source`` numbers the batches of a client. ``brought`` names the rows of a source's file. Raises TransactionRefused
-    if these rows are not the next rows of the source's file. The function writes the data file before the transaction
-    that adds the file, and deletes the file if the table refuses the transaction. After any other failure, maintenance
-    collects a file that was not added.
+    ``source`` numbers the batches of a client. Raises BatchOutOfOrder if the number is not the client's next number.
+    ``brought`` names the rows of a source's file. Raises TransactionRefused if these rows are not the next rows of the
+    source's file. A refused batch uses its number: ingest its rows again with the next number. Until then, the refused
+    number is refused again.
+
+    The function writes the data file before the transaction that adds the file, and deletes the file if the table
+    refuses the transaction. After any other failure, maintenance collects a file that was not added.
 
     Raises Invalid or LimitExceeded if keys or columns do not fit the table. ``add_columns`` adds missing columns, and
     ``widen`` widens columns whose type does not hold the values. If the table declares no columns, its first rows
     determine the columns.
     """
-    if not rows.num_rows or (source and table.document.last_mutation(source.client) >= source.number):
+    if not rows.num_rows or (source and _is_present(table, source)):
         return None
     rows = with_sorted_keys(data_files.schema, rows)
     view = table.at()
@@ -97,7 +107,7 @@ def ingest(
     data_files.write(filename, rows)
     try:
         version = _add(table, NewFile(filename, references), source, brought, job)
-    except TransactionRefused:
+    except (TransactionRefused, BatchOutOfOrder):
         data_files.delete(filename)
         raise
     if version is None:
@@ -142,16 +152,61 @@ def new_filename(table: Table) -> str:
     return f"{table.incarnation}/{id[:2]}/{id}{SUFFIX}"
 
 
+def _is_present(table: Table, source: RowSource) -> bool:
+    """Return whether the table has the source's batch, or False if the batch is the next one.
+
+    Raises TransactionRefused if the table refused the batch, BatchOutOfOrder after a gap, and Invalid.
+    """
+    if source.number < 1:
+        raise Invalid("the batches of a source are numbered from 1", value=source.number)
+    last = table.document.last_mutation(source.client)
+    if source.number > last + 1:
+        raise _out_of_order(source, last, "gap")
+    if source.number == last:
+        _require_added(table, source)
+    return source.number <= last
+
+
+def _require_added(table: Table, source: RowSource) -> None:
+    """Raise TransactionRefused if the table refused the newest batch of the source.
+
+    A caller that did not get the answer repeats the batch, and would otherwise believe that the table has its rows.
+    """
+    version: int | None = None
+    # Retention may have deleted the entry, or a redaction its content. The caller had time to read the answer.
+    with suppress(VersionForgotten, Redacted):
+        version = table.document.applied_in(source.client, source.number)
+    for committed in () if version is None else table.document.versions(version - 1, version):
+        for mutation in committed.mutations:
+            if (mutation.client, mutation.id) == (source.client, source.number) and mutation.reason is not None:
+                raise TransactionRefused([failure_of(mutation.reason)], version)
+
+
+def _out_of_order(source: RowSource, last: int, status: str) -> BatchOutOfOrder:
+    text = f"the source's batch is out of order, status {status}"
+    return BatchOutOfOrder(text, client=source.client, number=source.number, expected=last + 1)
+
+
 def _add(
     table: Table, new: NewFile, source: RowSource | None, brought: SourceRows | None, job: str | None
 ) -> int | None:
+    """Return the version that added the file, or None if another process has added the source's batch."""
     if source is None:
         return table.add_files([new], job=job, source=brought)
-    args: Any = decode(encode(AddFiles((new,), job=job)))
-    mutation = Mutation(client=source.client, id=source.number, name="add_files", args=args)
+    mutation = Mutation(
+        client=source.client,
+        id=source.number,
+        name="add_files",
+        args=plain(AddFiles((new,), job=job, source=brought)),
+    )
     (outcome,) = table.document.apply([mutation])
     if outcome.status == "rejected":
         raise TransactionRefused([failure_of(outcome.reason or "")], outcome.version)
+    # The new file's name makes the arguments of a repeated batch differ, so `mismatch` also means a repetition.
+    if outcome.status in ("seen", "mismatch"):
+        _require_added(table, source)
+    elif outcome.status != "applied":
+        raise _out_of_order(source, table.document.last_mutation(source.client), outcome.status)
     return outcome.version
 
 
