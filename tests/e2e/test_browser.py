@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from contextlib import closing
 from itertools import islice
 from pathlib import Path
 
@@ -11,7 +12,7 @@ import pytest
 
 from stratalog.server.app import create_app
 from stratalog.store import open_store
-from tests.e2e.serving import find_chromium, node_with, serving, tell, told_stories
+from tests.e2e.serving import Storyteller, find_chromium, node_with, serving, told_stories
 
 HERE = Path(__file__).parent / "browser"
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -73,6 +74,12 @@ def test_every_story_is_told(node: str) -> None:
     assert told_stories(HERE, node) == STORIES
 
 
+@pytest.fixture(scope="module")
+def storyteller(node: str) -> Iterator[Storyteller]:
+    with closing(Storyteller(HERE, node)) as made:
+        yield made
+
+
 @pytest.mark.parametrize("story", STORIES)
-def test_in_the_browser(story: str, node: str, chromium: str, demo: str, tmp_path: Path) -> None:
-    tell(HERE, node, demo, story, chromium, str(tmp_path / "profile"))
+def test_in_the_browser(story: str, storyteller: Storyteller, demo: str, tmp_path: Path) -> None:
+    storyteller.tell(demo, story, tmp_path / "profile")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ import stratalog
 from apps.catalogue.tests.helpers import PACKAGE, Catalogue
 from stratalog.server.app import create_app
 from stratalog_catalogue.http import application
-from tests.e2e.serving import find_chromium, node_with, serving, tell, told_stories
+from tests.e2e.serving import Storyteller, node_with, serving, told_stories
 
 HERE = Path(__file__).parent / "e2e"
 STORIES = [
@@ -60,10 +61,16 @@ def node() -> str:
     return node_with(HERE)
 
 
+@pytest.fixture(scope="module")
+def storyteller(node: str) -> Iterator[Storyteller]:
+    with closing(Storyteller(HERE, node)) as made:
+        yield made
+
+
 def test_every_story_is_told(node: str) -> None:
     assert sorted(told_stories(HERE, node)) == sorted(STORIES)
 
 
 @pytest.mark.parametrize("story", STORIES)
-def test_in_the_browser(story: str, node: str, url: str, tmp_path: Path) -> None:
-    tell(HERE, node, url, story, find_chromium(), str(tmp_path))
+def test_in_the_browser(story: str, storyteller: Storyteller, url: str, tmp_path: Path) -> None:
+    storyteller.tell(url, story, tmp_path)

@@ -11,15 +11,28 @@ from click.testing import CliRunner, Result
 
 from apps.sheet.tests.packages import package, rows
 from apps.sheet.tests.workbooks import workbooks
+from stratalog import Store
 from stratalog.cli import main
-from stratalog_sheet.engine import install_engine
+from stratalog_sheet import EnginePool, Sheets
 
 Run = Callable[..., Result]
 
 
 @pytest.fixture
-def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
-    install_engine()
+def run(tmp_path: Path, engines: EnginePool, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Return a function that runs a command with the engines of the tests, so that none has to start."""
+
+    class SheetsOfCommand(Sheets):
+        def __init__(self, store: Store) -> None:
+            super().__init__(store, engines)
+
+        def close(self) -> None:
+            """Close the models but not the engines. The next command opens its models anew, as a process does."""
+            for models in engines._idle:
+                for model in list(models._held):
+                    models.drop(model)
+
+    monkeypatch.setattr("stratalog_sheet.Sheets", SheetsOfCommand)
     monkeypatch.setenv("STRATALOG_STORE", str(tmp_path / "store"))
     monkeypatch.chdir(tmp_path)
 
@@ -136,6 +149,7 @@ def test_what_goes_wrong_is_one_line_and_an_exit_code(plan: Run) -> None:
 
 
 def test_the_engine_is_said_to_be_missing(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("stratalog_sheet.Sheets", Sheets)
     run("create", "acme/plan")
     monkeypatch.setenv("STRATALOG_SHEET_ENGINE", str(tmp_path / "nowhere"))
     assert "stratalog sheet setup" in run("get", "acme/plan", "A1", code=5).output

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -13,8 +12,8 @@ from stratalog.server.app import create_app
 from stratalog.store import open_store
 from stratalog_sheet.engine_files import install_engine
 from stratalog_sheet.http import application
-from tests.e2e.serving import STORY_SECONDS_MAX, find_chromium, node_with, serving, tell, told_stories
-from tests.processes import killed_after
+from tests.e2e.serving import Storyteller, node_with, serving, told_stories
+from tests.processes import COMMAND_LINE, run
 
 HERE = Path(__file__).parent / "e2e"
 STORIES = [
@@ -76,8 +75,6 @@ STORIES = [
 
 WITH_COMMAND = "theCommandLineIsSeenAtOnce"
 WITH_RESTORE = ["aRestoredServerTakesWhatWaits", "aTabThatIsAheadIsToldAndTheListOfVersionsIsTheServers"]
-PROGRAM = "from stratalog.cli import main; main()"
-ROOT = Path(__file__).parents[3]
 
 
 @pytest.fixture(scope="module")
@@ -93,33 +90,33 @@ def node() -> str:
     return node_with(HERE)
 
 
+@pytest.fixture(scope="module")
+def storyteller(node: str) -> Iterator[Storyteller]:
+    with closing(Storyteller(HERE, node)) as made:
+        yield made
+
+
 def test_every_story_is_told(node: str) -> None:
     assert sorted(told_stories(HERE, node)) == sorted([*STORIES, WITH_COMMAND, *WITH_RESTORE])
 
 
 @pytest.mark.parametrize("story", STORIES)
-def test_in_the_browser(story: str, node: str, url: str, tmp_path: Path) -> None:
-    tell(HERE, node, url, story, find_chromium(), str(tmp_path))
+def test_in_the_browser(story: str, storyteller: Storyteller, url: str, tmp_path: Path) -> None:
+    storyteller.tell(url, story, tmp_path)
 
 
 @pytest.mark.parametrize("home", ["folder", "postgres"])
 def test_what_the_command_line_writes_is_seen_at_once(
-    home: str, node: str, tmp_path: Path, request: pytest.FixtureRequest
+    home: str, storyteller: Storyteller, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     """Another process writes to the same store, and the server polls the head."""
     url_of_store = request.getfixturevalue("postgres") if home == "postgres" else str(tmp_path / "store")
     install_engine()
-    with open_store(url_of_store) as store, serving(create_app(store, application())) as url:
-        told = [node, "stories.mjs", url, WITH_COMMAND, find_chromium(), str(tmp_path)]
-        person = subprocess.Popen(told, cwd=HERE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        with killed_after(person, STORY_SECONDS_MAX), person:
-            assert person.stdout is not None
-            assert person.stdout.readline() == "open\n"
-            cell = [f"local/{WITH_COMMAND}", "B2", "by command", "--author", "Clerk"]
-            subprocess.run(
-                [sys.executable, "-c", PROGRAM, "sheet", "set", *cell, "--store", url_of_store],
-                check=True,
-                capture_output=True,
-            )
-            _, errors = person.communicate()
-            assert person.returncode == 0, errors
+    with (
+        open_store(url_of_store) as store,
+        serving(create_app(store, application())) as url,
+        storyteller.telling(url, WITH_COMMAND, tmp_path) as person,
+    ):
+        assert person.read_line() == "open\n"
+        cell = [f"local/{WITH_COMMAND}", "B2", "by command", "--author", "Clerk"]
+        run([*COMMAND_LINE, "sheet", "set", *cell, "--store", url_of_store])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ from apps.sheet.tests.test_e2e import HERE
 from stratalog_sheet.engine_files import install_engine
 from tests.aws.conftest import deployed
 from tests.aws.deployed import Deployed
-from tests.e2e.serving import find_chromium, node_with, tell
+from tests.e2e.serving import Storyteller, node_with
 
 __all__ = ["deployed"]
 
@@ -20,8 +21,8 @@ STORIES = ["twoWindowsShowWhatTheOtherDoes"]
 @pytest.mark.parametrize("story", STORIES)
 def test_in_the_browser(story: str, deployed: Deployed, tmp_path: Path) -> None:
     install_engine()
-    node = node_with(HERE)
     deployed.serve(STRATALOG_APPLICATION="sheet")
-    tell(HERE, node, deployed.gateway.url, story, find_chromium(), str(tmp_path))
+    with closing(Storyteller(HERE, node_with(HERE))) as storyteller:
+        storyteller.tell(deployed.gateway.url, story, tmp_path)
     assert deployed.api.calls > 10
     assert deployed.gateway.posts

@@ -27,7 +27,7 @@ from stratalog_sheet.warm_sheets import EngineTurns
 from tests.server.api import Client, problem, serving
 
 SHEETS = "/v1/organisations/acme/sheets"
-ENGINES = EngineSettings(engines_max=2, heap_bytes_max=150_000_000, process_bytes_max=300_000_000)
+ENGINES = EngineSettings(engines_max=2, heap_bytes_max=64_000_000, process_bytes_max=128_000_000)
 HUGE = 2**31 - 1
 
 

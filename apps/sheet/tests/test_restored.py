@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from apps.sheet.tests.helpers import put, revision
-from apps.sheet.tests.test_e2e import WITH_RESTORE
+from apps.sheet.tests.test_e2e import HERE, WITH_RESTORE
 from stratalog.errors import HistoryChanged, VersionConflict
 from stratalog.keys import entries_partition
 from stratalog.ports.index import Delete
@@ -22,10 +22,7 @@ from stratalog_sheet import Sheet, Sheets
 from stratalog_sheet.branches import Standing, VersionLost
 from stratalog_sheet.engine_files import install_engine
 from stratalog_sheet.http import application
-from tests.e2e.serving import find_chromium, node_with, serving
-from tests.processes import start
-
-HERE = Path(__file__).parent / "e2e"
+from tests.e2e.serving import Storyteller, node_with, serving
 
 
 class Restored:
@@ -65,12 +62,11 @@ def test_what_open_sheets_do_after_a_restore(story: str, tmp_path: Path) -> None
     server = Restored(tmp_path)
     url = server.start()
     try:
-        with start([node_with(HERE), "stories.mjs", url, story, find_chromium(), str(tmp_path)], cwd=HERE) as person:
+        with closing(Storyteller(HERE, node_with(HERE))) as teller, teller.telling(url, story, tmp_path) as person:
             for wanted in ("backup", "restore"):
                 assert person.read_line() == f"{wanted}\n"
                 getattr(server, wanted)()
                 person.write_line("done")
-            person.end()
     finally:
         server.stop()
 

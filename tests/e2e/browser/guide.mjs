@@ -4,20 +4,10 @@
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import { chromium } from "playwright-core";
+import { launching } from "../telling.mjs";
 
 const [url, executablePath] = process.argv.slice(2);
-const browser = await chromium.launch({
-  executablePath,
-  args: [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-  ],
-});
+const browser = await chromium.launch(launching(executablePath));
 
 async function windowOf(who) {
   const page = await (await browser.newContext()).newPage();

@@ -3,12 +3,12 @@
 
 import { chromium } from "playwright-core";
 import { answerTasks } from "../../branches/members.mjs";
+import { launching } from "../telling.mjs";
 
 const ORIGIN = "http://localhost:9";
 const PAGE = "/web/client/stratalog.d.ts";
 const [executablePath] = process.argv.slice(2);
-const ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync"];
-const browser = await chromium.launch({ executablePath, args: ARGUMENTS });
+const browser = await chromium.launch(launching(executablePath));
 const profiles = new Map();
 
 async function partOfPage(url) {

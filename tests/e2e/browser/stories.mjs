@@ -1,27 +1,17 @@
-// Stories of users in one or two browsers, run in Chromium. `node stories.mjs` lists the stories. `node stories.mjs URL
-// STORY CHROMIUM FOLDER` runs one story against a server with the application of examples/demo_sync.py. Stories wait
-// for conditions, never for a fixed time.
+// Stories of users in one or two browsers, run in Chromium as ../telling.mjs says, against a server with the
+// application of examples/demo_sync.py. Stories wait for conditions, never for a fixed time.
 
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { chromium } from "playwright-core";
 import { agree, count, evaluate, settles, until, waitForCount } from "./page.mjs";
 import { session } from "./session.mjs";
+import { launching, task, tellStories } from "../telling.mjs";
 
-const [url, story, executablePath, folder] = process.argv.slice(2);
+const [executablePath] = process.argv.slice(2);
 const WAIT_MS = 60_000;
 const SEED = Number(process.env.SEED ?? 1);
 const SESSIONS = Number(process.env.SESSIONS ?? 8);
-const ARGUMENTS = [
-  "--no-sandbox",
-  "--disable-gpu",
-  "--disable-quic",
-  "--no-first-run",
-  "--disable-background-networking",
-  "--disable-component-update",
-  "--disable-sync",
-];
-const launching = { executablePath, args: ARGUMENTS };
 
 /** Open the page in a window of a profile, and wait until it has synchronised. */
 async function windowOf(profile) {
@@ -35,7 +25,7 @@ async function windowOf(profile) {
 }
 
 async function inStep(page) {
-  await page.goto(`${url}/web/movies/`);
+  await page.goto(`${task.url}/web/movies/`);
   await until(page, ([client]) => client.version > 0);
   return page;
 }
@@ -222,7 +212,7 @@ const stories = {
   },
 
   async aBrowserThatDiesLosesNothing() {
-    const first = await chromium.launchPersistentContext(folder, launching);
+    const first = await chromium.launchPersistentContext(task.folder, launching(executablePath));
     const ada = await windowOf(first);
     await evaluate(ada, async ([client]) => {
       client.stop();
@@ -232,7 +222,7 @@ const stories = {
     const session = await first.newCDPSession(ada);
     session.send("Browser.crash").catch(() => {});
     await gone;
-    const second = await chromium.launchPersistentContext(folder, launching);
+    const second = await chromium.launchPersistentContext(task.folder, launching(executablePath));
     const again = await windowOf(second);
     await waitForCount(again, "count/died", 5);
     await settles(again);
@@ -310,7 +300,7 @@ const stories = {
 
   async faultsOfAllKindsEndInAgreement(browser) {
     const page = await (await browser.newContext()).newPage();
-    await page.goto(`${url}/web/client/stratalog.d.ts`);
+    await page.goto(`${task.url}/web/client/stratalog.d.ts`);
     let rejected = 0;
     for (let seed = SEED; seed < SEED + SESSIONS; seed++) {
       const report = await page.evaluate(session, seed);
@@ -329,7 +319,7 @@ const stories = {
         socket.on("framesent", ({ payload }) => resolve([socket.url(), JSON.parse(payload)]));
       });
     });
-    await page.goto(`${url}/web/client/stratalog.d.ts`);
+    await page.goto(`${task.url}/web/client/stratalog.d.ts`);
     await page.evaluate(async () => {
       const { connect } = await import("/web/client/stratalog.js");
       const token = async () => "secret";
@@ -351,8 +341,8 @@ const stories = {
       readFileSync(new URL("../../../formats/golden/browser-v1.json", import.meta.url), "utf8"),
     );
     const page = await (await browser.newContext()).newPage();
-    await page.goto(`${url}/web/client/stratalog.d.ts`);
-    await page.evaluate(writeStore, [`stratalog ${url}/v1/organisations/demo/documents/movies `, golden]);
+    await page.goto(`${task.url}/web/client/stratalog.d.ts`);
+    await page.evaluate(writeStore, [`stratalog ${task.url}/v1/organisations/demo/documents/movies `, golden]);
     await inStep(page);
     await settles(page);
     assert.equal(await count(page, "count/golden"), 2);
@@ -374,13 +364,4 @@ const stories = {
   },
 };
 
-if (!story) {
-  console.log(Object.keys(stories).join("\n"));
-} else {
-  const browser = await chromium.launch(launching);
-  try {
-    await stories[story](browser);
-  } finally {
-    await browser.close();
-  }
-}
+await tellStories(chromium, () => stories);

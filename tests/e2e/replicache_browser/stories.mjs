@@ -1,13 +1,12 @@
-// Stories of users in windows with the real Replicache client. `node stories.mjs` lists the stories. `node stories.mjs
-// URL STORY CHROMIUM` runs one story against a new, empty document. Stories wait for conditions, never for a fixed
-// time.
+// Stories of users in windows with the real Replicache client, run as ../telling.mjs says. Each story has a new, empty
+// document. Stories wait for conditions, never for a fixed time.
 
 import assert from "node:assert/strict";
 import { createRequire } from "node:module";
+import { task, tellStories } from "../telling.mjs";
 
 const { chromium } = createRequire(new URL("../browser/", import.meta.url))("playwright-core");
-const [url, story, executablePath] = process.argv.slice(2);
-const base = `${url}/v1/organisations/acme/documents/${story}`;
+const base = () => `${task.url}/v1/organisations/acme/documents/${task.story}`;
 const WAIT_MS = 60_000;
 const PUSHES = "**/replicache/push";
 const PULLS = "**/replicache/pull";
@@ -20,7 +19,7 @@ async function windowOf(profile, hints = "events", release = "first") {
     console.error(error.stack);
     process.exit(1);
   });
-  await page.goto(`${url}/page/index.html?document=${story}&hints=${hints}&release=${release}`);
+  await page.goto(`${task.url}/page/index.html?document=${task.story}&hints=${hints}&release=${release}`);
   await shown(page);
   return page;
 }
@@ -60,7 +59,7 @@ async function agree(expected, ...pages) {
     await shows(page, expected);
     await settles(page);
   }
-  const state = await (await fetch(`${base}/state`)).json();
+  const state = await (await fetch(`${base()}/state`)).json();
   assert.deepEqual(state.content, expected);
 }
 
@@ -79,12 +78,12 @@ const letGo = (profile, calls = PUSHES) => profile.unroute(calls);
 
 /** Make the server apply the next `number` pushes and then cut their connections, without an answer. */
 async function cutAnswers(number) {
-  const set = await fetch(`${base}/control/cuts`, { method: "PUT", body: String(number) });
+  const set = await fetch(`${base()}/control/cuts`, { method: "PUT", body: String(number) });
   assert.equal(await set.text(), String(number));
 }
 
 const areCut = (page) =>
-  until(page, async ([, left]) => (await (await fetch(left)).text()) === "0", `${base}/control/cuts`);
+  until(page, async ([, left]) => (await (await fetch(left)).text()) === "0", `${base()}/control/cuts`);
 
 const stories = {
   async twoWindowsAgree(browser) {
@@ -202,13 +201,4 @@ const stories = {
   },
 };
 
-if (!story) {
-  console.log(Object.keys(stories).join("\n"));
-} else {
-  const browser = await chromium.launch({ executablePath, args: ["--disable-gpu"] });
-  try {
-    await stories[story](browser);
-  } finally {
-    await browser.close();
-  }
-}
+await tellStories(chromium, () => stories);

@@ -10,6 +10,7 @@ import base64
 import re
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import closing
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, ClassVar
@@ -21,13 +22,10 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from stratalog.server.app import create_app
 from stratalog.server.pages import HEADERS, POLICY
 from stratalog.store import Store, open_store
-from tests.e2e.serving import serving, tell, told_stories
+from tests.e2e.serving import Storyteller, serving, told_stories
 from tests.e2e.test_browser import HERE as DRIVER
-from tests.e2e.test_browser import chromium
 from tests.e2e.test_replicache import HERE as CLIENT
 from tests.node import install, node_program
-
-__all__ = ["chromium"]
 
 HERE = Path(__file__).parent
 FOLDERS = {"page": HERE / "page", "node_modules": CLIENT / "node_modules"}
@@ -129,7 +127,13 @@ def test_every_story_is_told(node: str) -> None:
     assert told_stories(HERE, node) == STORIES
 
 
+@pytest.fixture(scope="module")
+def storyteller(node: str) -> Iterator[Storyteller]:
+    with closing(Storyteller(HERE, node)) as made:
+        yield made
+
+
 @pytest.mark.parametrize("story", STORIES)
-def test_the_real_client_in_the_browser(story: str, node: str, chromium: str, server: str) -> None:
+def test_the_real_client_in_the_browser(story: str, storyteller: Storyteller, server: str, tmp_path: Path) -> None:
     urlopen(Request(f"{server}/v1/organisations/acme/documents/{story}", method="PUT")).close()
-    tell(HERE, node, server, story, chromium)
+    storyteller.tell(server, story, tmp_path)

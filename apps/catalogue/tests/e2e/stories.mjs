@@ -1,12 +1,10 @@
-// Stories of users of a catalogue's page, run in Chromium. `node stories.mjs` lists the stories, and
-// `node stories.mjs URL STORY CHROMIUM FOLDER` runs one story. No wait has a fixed duration.
+// Stories of users of a catalogue's page, run in Chromium as tests/e2e/telling.mjs says. No wait has a fixed duration.
 
 import assert from "node:assert/strict";
 import { chromium } from "playwright-core";
+import { task, tellStories } from "../../../../tests/e2e/telling.mjs";
 
 const WAIT_MS = 60_000;
-const [url, story, executablePath] = process.argv.slice(2);
-const ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync"];
 
 /** Open the catalogue's page in a new browser context. */
 async function person(browser, more = "", options = {}) {
@@ -17,7 +15,7 @@ async function person(browser, more = "", options = {}) {
     console.error(error.stack);
     process.exit(1);
   });
-  await page.goto(`${url}/web/catalogue/?in=acme${more}`);
+  await page.goto(`${task.url}/web/catalogue/?in=acme${more}`);
   await page.waitForSelector("#list a");
   return page;
 }
@@ -202,13 +200,4 @@ const stories = {
   },
 };
 
-if (!story) {
-  console.log(Object.keys(stories).join("\n"));
-} else {
-  const browser = await chromium.launch({ executablePath, args: ARGUMENTS });
-  try {
-    await stories[story](browser);
-  } finally {
-    await browser.close();
-  }
-}
+await tellStories(chromium, () => stories);

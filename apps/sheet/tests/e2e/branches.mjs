@@ -1,16 +1,10 @@
 // Stories of sheets whose server is restored from an older backup.
 
 import assert from "node:assert/strict";
-import { once } from "node:events";
+import { ask } from "../../../../tests/e2e/telling.mjs";
 import * as people from "./people.mjs";
 
 const { goOffline, goOnline, isOpen, isSaved, make, open, person, shows, type, until, versionOf } = people;
-
-/** Print a command for the test that runs the server, and wait until the test has executed the command. */
-async function ask(text) {
-  console.log(text);
-  await once(process.stdin, "data");
-}
 
 const says = (page, text) => page.waitForFunction((wanted) => document.body.textContent.includes(wanted), text);
 const isCached = (page) => page.waitForSelector("body[data-cached]");

@@ -1,10 +1,11 @@
-// Stories of users of a spreadsheet in one browser or two, run in Chromium. `node stories.mjs` lists the stories, and
-// `node stories.mjs URL STORY CHROMIUM FOLDER` runs one story. A story writes only to its own sheets.
+// Stories of users of a spreadsheet in one browser or two, run in Chromium as tests/e2e/telling.mjs says. A story writes
+// only to its own sheets.
 
 import assert from "node:assert/strict";
 import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { chromium } from "playwright-core";
+import { tellStories } from "../../../../tests/e2e/telling.mjs";
 import * as people from "./people.mjs";
 import { versionViewer } from "./versionViewer.mjs";
 import { away } from "./away.mjs";
@@ -14,20 +15,20 @@ import { titles } from "./titles.mjs";
 
 const { agree, choose, evaluate, goOffline, goOnline, isOpen, isSaved } = people;
 const { make, open, person, send, shows, textOf, type, until, versionOf, windowOf, write } = people;
-const [url, story, executablePath, folder] = process.argv.slice(2);
-const ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync"];
 const column = (letter, from, to) =>
   Object.fromEntries(Array.from({ length: to - from + 1 }, (_, index) => [`${letter}${from + index}`, String(index)]));
 
-/** Create a sheet with the story's name, and open it in the browsers of two users. */
-async function two(browser, contents = {}, options = {}) {
-  await make(url, story, contents);
-  const pages = [await person(browser, "Ada Lace", options), await person(browser, "Bob Hart", options)];
-  await Promise.all(pages.map((page) => open(page, url, story)));
-  return pages;
-}
+/** Return a function that creates a sheet with the story's name and opens it in the browsers of two users. */
+const twoOf =
+  ({ url, story }) =>
+  async (browser, contents = {}, options = {}) => {
+    await make(url, story, contents);
+    const pages = [await person(browser, "Ada Lace", options), await person(browser, "Bob Hart", options)];
+    await Promise.all(pages.map((page) => open(page, url, story)));
+    return pages;
+  };
 
-const stories = {
+const storiesOf = ({ url, story, folder, two }) => ({
   async aWorkbookIsImportedAndKept(browser) {
     await make(url, "source", { A1: "Nails", B1: "=40+2" });
     const xlsx = Buffer.from(await (await send(url, "source", "GET", "/export.xlsx")).arrayBuffer());
@@ -133,7 +134,9 @@ const stories = {
   },
 
   async aBurstOfChangesIsKeptOnce(browser) {
-    const [page] = await two(browser);
+    await make(url, story);
+    const page = await person(browser, "Ada Lace");
+    await open(page, url, story);
     await isSaved(page);
     const reports = await evaluate(page, async ([{ workbook }]) => {
       let count = 0;
@@ -368,15 +371,6 @@ const stories = {
   ...away({ url, story, two }),
   ...branches({ url, story, two }),
   ...faults({ url, story, two }),
-};
+});
 
-if (!story) {
-  console.log(Object.keys(stories).join("\n"));
-} else {
-  const browser = await chromium.launch({ executablePath, args: ARGUMENTS });
-  try {
-    await stories[story](browser);
-  } finally {
-    await browser.close();
-  }
-}
+await tellStories(chromium, (task) => storiesOf({ ...task, two: twoOf(task) }));

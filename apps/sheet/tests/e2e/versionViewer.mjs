@@ -25,6 +25,14 @@ import {
   write,
 } from "./people.mjs";
 
+/** Create a sheet with the story's name, and open it in one browser. */
+async function openMade(browser, url, story, contents) {
+  await make(url, story, contents);
+  const page = await person(browser, "Ada Lace");
+  await open(page, url, story);
+  return page;
+}
+
 /** Make a sheet, let two people write B2, insert a row above B2, and open the history of the selected cell. */
 async function openCellHistory(browser, url, story) {
   await make(url, story);
@@ -40,7 +48,7 @@ async function openCellHistory(browser, url, story) {
 
 export const versionViewer = ({ url, story, two }) => ({
   async theSliderShowsEveryVersion(browser) {
-    const [page] = await two(browser, { A1: "one", A2: "two", A3: "=A1" });
+    const page = await openMade(browser, url, story, { A1: "one", A2: "two", A3: "=A1" });
     await type(page, "B1", "mine");
     await isSaved(page);
     await page.keyboard.press("Control+z");
@@ -61,7 +69,7 @@ export const versionViewer = ({ url, story, two }) => ({
   },
 
   async changedCellsStandOut(browser) {
-    const [page] = await two(browser, { A1: "one", A2: "two", A3: "three" });
+    const page = await openMade(browser, url, story, { A1: "one", A2: "two", A3: "three" });
     await showVersion(page, 3);
     await until(page, ([{ versionViewer }]) => {
       const zones = versionViewer.marks.in("sheet1");
@@ -88,7 +96,7 @@ export const versionViewer = ({ url, story, two }) => ({
   },
 
   async historyOpensOnHistory(browser) {
-    const [page] = await two(browser, { A1: "one", A2: "two" });
+    const page = await openMade(browser, url, story, { A1: "one", A2: "two" });
     await page.click("#history");
     await page.waitForFunction(() => document.querySelectorAll("#panel .entries li").length === 3);
     const entries = await page.locator("#panel .entries li").allInnerTexts();
@@ -122,7 +130,7 @@ export const versionViewer = ({ url, story, two }) => ({
   },
 
   async playRunsToNow(browser) {
-    const [page] = await two(browser, { A1: "one", A2: "two", A3: "three" });
+    const page = await openMade(browser, url, story, { A1: "one", A2: "two", A3: "three" });
     const seen = new Set();
     await page.exposeFunction("saw", (version) => seen.add(version));
     await evaluate(page, ([{ versionViewer }]) => {
@@ -190,7 +198,7 @@ export const versionViewer = ({ url, story, two }) => ({
   },
 
   async aCopyBeginsAtAnyVersion(browser) {
-    const [page] = await two(browser, { A1: "first", A2: "second" });
+    const page = await openMade(browser, url, story, { A1: "first", A2: "second" });
     await showVersion(page, 2);
     page.answers = ["The copy"];
     await Promise.all([
@@ -220,7 +228,7 @@ export const versionViewer = ({ url, story, two }) => ({
   },
 
   async aLinkForReadingChangesNothing(browser) {
-    const [page] = await two(browser, { A1: "first", A2: "second" });
+    const page = await openMade(browser, url, story, { A1: "first", A2: "second" });
     await open(page, url, story, "&view&at=2");
     await until(page, ([{ versionViewer }]) => versionViewer.version === 2);
     await page.click('[data-do="now"]');
