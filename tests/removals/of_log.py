@@ -167,13 +167,13 @@ REMOVALS: tuple[Removal, ...] = (
         (
             Edit(
                 GROUP_COMMIT,
-                "                _release(successor, is_leader=True)\n",
-                "                self._leadership.release()\n                _release(successor, is_leader=True)\n",
+                "                    self._leadership[LEADER] = batch[1]\n",
+                "                    del self._leadership[LEADER]\n",
             ),
             Edit(
                 GROUP_COMMIT,
-                "return waiter.is_leader is True\n",
-                "return waiter.is_leader is True and self._leadership.acquire(timeout=1)\n",
+                "return pending.is_leader is not False\n",
+                "return pending.is_leader is not False and self._leadership.setdefault(LEADER, pending) is pending\n",
             ),
         ),
         ("tests/test_group_commit.py::test_one_who_waits_is_handed_the_turn",),

@@ -128,13 +128,15 @@ class PostgresWriter:
 
     def close(self) -> None:
         """Wait for commits in flight, and close the connection. Closing twice is fine."""
-        while not self._group_commit.enter(PostgresCommit((), ())):
-            pass  # a leader has answered the empty commit, but `close` must be the leader itself
-        try:
-            self._closed = True
-            self._disconnect()
-        finally:
-            self._group_commit.leave()
+        while True:
+            commit = PostgresCommit((), ())
+            self._group_commit.commit(commit, self._close_connection)
+            if not commit.settled:  # no other leader has answered the empty commit, so this thread was the leader
+                return
+
+    def _close_connection(self, _: list[PostgresCommit]) -> None:
+        self._closed = True
+        self._disconnect()
 
     def _run_group(self, group: list[PostgresCommit]) -> None:
         self._fill(group)

@@ -199,13 +199,15 @@ class _GroupWriter:
         self._group_commit.commit(ticket, self._run_group)
 
     def close(self) -> None:
-        while not self._group_commit.enter(_Ticket(_nothing)):
-            pass  # a leader has run the empty job, but `close` must be the leader itself
-        try:
-            self._closed = True
-            self._connection.close()
-        finally:
-            self._group_commit.leave()
+        while True:
+            ticket = _Ticket(_nothing)
+            self._group_commit.commit(ticket, self._close_connection)
+            if not ticket.settled:  # no other leader has run the empty job, so this thread was the leader
+                return
+
+    def _close_connection(self, _: list[_Ticket[Any]]) -> None:
+        self._closed = True
+        self._connection.close()
 
     def _run_group(self, group: list[_Ticket[Any]]) -> None:
         """Run the jobs of ``group`` and of the tickets that wait behind it, in one transaction."""
