@@ -80,6 +80,22 @@ def lead(group: Group, serve: Callable[[Batch], object]) -> None:
     assert served == [True]
 
 
+def test_work_that_needs_the_leadership_waits_until_its_own_request_leads() -> None:
+    group: Group = GroupCommit()
+    made: list[PendingCommit[str]] = []
+
+    def new_pending() -> PendingCommit[str]:
+        made.append(PendingCommit())
+        return made[-1]
+
+    calls = {
+        "first": partial(group.commit, PendingCommit[str](), partial(commit_all, group, PendingCommit())),
+        "second": partial(group.lead, new_pending, lambda: made[-1].settle("led")),
+    }
+    ends_of(group, PendingCommit(), calls)
+    assert [pending.answer() for pending in made] == ["together", "led"]
+
+
 def test_who_comes_first_has_the_turn() -> None:
     group: Group = GroupCommit()
     lead(group, lambda batch: None)
@@ -253,7 +269,7 @@ def test_an_interrupt_anywhere_leaves_no_waiter_without_a_leader() -> None:
 
 
 @pytest.mark.usefixtures("untraced")
-def test_an_interrupt_of_a_waiter_that_finds_the_leadership_free_leaves_no_waiter_without_a_leader() -> None:
+def test_an_interrupted_waiter_that_finds_the_leadership_free_leaves_no_waiter_behind() -> None:
     for step in count():
         crowd, interrupter = Crowd(), Interrupter(step, STEPS)
         with interrupter.active():

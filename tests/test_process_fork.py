@@ -90,6 +90,7 @@ def test_a_call_in_a_forked_child_raises_closed_though_another_thread_held_every
         document._states._shared._lock,
         document.chunks._lock,
         store._lock,
+        store._queue_lock,
     ]
     leadership = document.log._appender._group_commit._leadership
     leadership[LEADER] = prepare_entry(store.environment, "owner", [Event("e", 1)])

@@ -146,6 +146,12 @@ class GroupCommit(Generic[P]):
             self._abandon(pending, batch)
             raise
 
+    def lead(self, new_pending: Callable[[], P], work: Callable[[], object]) -> None:
+        """Run ``work`` as the leader, so that no commit runs meanwhile. The leader is a request by ``new_pending``."""
+        done: list[object] = []
+        while not done:  # another leader may have answered the request
+            self.commit(new_pending(), lambda _: done.append(work()))
+
     def await_others(self, count: int, seconds: float) -> None:
         """Wait, as the leader, until ``count`` waiters are queued, but at most ``seconds``."""
         self._enough.clear()

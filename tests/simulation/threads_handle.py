@@ -20,7 +20,7 @@ __all__ = ["AnsweredBlobs", "AnsweredIndex", "Ended", "Handle", "Interrupter"]
 T = TypeVar("T")
 INTERRUPT_RATE = 0.03
 SLOW_MS_MAX = 400
-FORGOTTEN = "an append's position was forgotten"
+FORGOTTEN = "the version of an append was forgotten"
 """The start of an error message.
 
 The error says that the version in doubt was forgotten before a thread could read it.

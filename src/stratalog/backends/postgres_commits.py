@@ -128,13 +128,9 @@ class PostgresWriter:
 
     def close(self) -> None:
         """Wait for commits in flight, and close the connection. Closing twice is fine."""
-        while True:
-            commit = PostgresCommit((), ())
-            self._group_commit.commit(commit, self._close_connection)
-            if not commit.settled:  # no other leader has answered the empty commit, so this thread was the leader
-                return
+        self._group_commit.lead(lambda: PostgresCommit((), ()), self._close_connection)
 
-    def _close_connection(self, _: list[PostgresCommit]) -> None:
+    def _close_connection(self) -> None:
         self._closed = True
         self._disconnect()
 
