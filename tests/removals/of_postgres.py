@@ -32,6 +32,7 @@ REMOVALS: tuple[Removal, ...] = (
         (
             Edit(
                 "src/stratalog/backends/postgres_connections.py",
+                "        pool = self._pool  # `close` may set the attribute to None at any time\n"
                 "        if pool is not None:\n            pool.drain()\n",
                 "        if self._pool is not None:\n            self._pool.drain()\n",
             ),
