@@ -8,7 +8,8 @@ from contextlib import contextmanager
 from types import CodeType, FrameType, FunctionType
 from typing import Any
 
-from stratalog.group_commit import GroupCommit, Waiter
+from stratalog.group_commit import GroupCommit, Pending
+from tests.threads import until
 
 __all__ = ["Interrupter", "ends_of"]
 
@@ -47,14 +48,14 @@ class Interrupter:
 
 def ends_of(
     group: GroupCommit[Any],
-    held: Waiter,
+    held: Pending,
     calls: Mapping[str, Callable[[], Any]],
     prepare: Callable[[], object] = lambda: None,
 ) -> dict[str, Any]:
     """Run each of ``calls`` in a thread named by its key, and return the results by name.
 
-    The calls share one batch, and the first call is the leader. ``held`` keeps the leadership until all calls wait.
-    The result of a call is its return value, or the exception that it raises.
+    The calls share one batch, and the first call is the leader. ``held`` keeps the leadership until all calls wait, or
+    are interrupted. The result of a call is its return value, or the exception that it raises.
     """
     ends: dict[str, Any] = {}
 
@@ -64,14 +65,15 @@ def ends_of(
         except BaseException as exc:  # noqa: BLE001 - the test checks any error
             ends[name] = exc
 
-    assert group.enter(held)
+    def gather(_: object) -> None:
+        for waiting, thread in enumerate(threads, 1):
+            thread.start()
+            until(lambda count=waiting: len(group.waiting) >= count - len(ends))  # type: ignore[misc]
+        assert all(isinstance(end, KeyboardInterrupt) for end in ends.values()), "a call did not wait"
+        prepare()
+
     threads = [threading.Thread(target=run, args=(name,), name=name, daemon=True) for name in calls]
-    for waiting, thread in enumerate(threads, 1):
-        thread.start()
-        while len(group.waiting) < waiting:
-            assert thread.is_alive(), "the call did not wait"
-    prepare()
-    group.leave()
+    group.commit(held, gather)
     for thread in threads:
         thread.join(SECONDS_MAX)
         assert not thread.is_alive()

@@ -2,21 +2,36 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
+from functools import partial
+from itertools import count
+from types import FunctionType
 
 import pytest
 
+from stratalog import group_commit
 from stratalog.errors import OutcomeUnknown, Unavailable
 from stratalog.group_commit import GroupCommit, Latch, PendingCommit
-from tests.interrupts import ends_of
+from tests.interrupts import Interrupter, ends_of
+from tests.threads import join_all, start_all
+
+Group = GroupCommit[PendingCommit[str]]
+Batch = list[PendingCommit[str]]
+
+STEPS = [
+    each
+    for place in (GroupCommit, group_commit)
+    for each in vars(place).values()
+    if isinstance(each, FunctionType) and each.__module__ == group_commit.__name__
+]
+"""Every function that takes part in a commit."""
 
 
-class Caller:
-    """A waiter that is its own latch. ``meanwhile`` runs while the caller waits."""
+class Arrival:
+    """A latch of a waiter. ``meanwhile`` runs while the waiter waits."""
 
-    def __init__(self, meanwhile: Callable[[], object] = lambda: None) -> None:
-        self.latch: Latch | None = None
-        self.is_leader: bool | None = None
+    def __init__(self, meanwhile: Callable[[], object]) -> None:
         self._meanwhile = meanwhile
 
     def acquire(self) -> None:
@@ -26,104 +41,169 @@ class Caller:
         pass
 
 
-def enter(group: GroupCommit[Caller], caller: Caller) -> bool:
-    """Enter the group with the caller as its own latch."""
-    group._new_latch = lambda: caller
-    return group.enter(caller)
+def commit_alone(group: Group, pending: PendingCommit[str], batch: Batch) -> None:
+    """Settle the leader's own request."""
+    pending.settle("alone")
+
+
+def commit_all(group: Group, pending: PendingCommit[str], batch: Batch) -> None:
+    """Settle the requests of all waiters."""
+    while group.take(batch):
+        pass
+    for each in batch:
+        each.settle("together")
+
+
+def wait_in(group: Group, meanwhile: Callable[[], object]) -> PendingCommit[str]:
+    """Commit a request that has to wait. ``meanwhile`` runs while it waits. Return the request."""
+
+    def latch() -> Latch:
+        group._new_latch = closed
+        return Arrival(meanwhile)
+
+    closed, group._new_latch = group._new_latch, latch
+    pending: PendingCommit[str] = PendingCommit()
+    group.commit(pending, partial(commit_alone, group, pending))
+    return pending
+
+
+def lead(group: Group, serve: Callable[[Batch], object]) -> None:
+    """Run ``serve`` as the leader. Fails if another request is the leader."""
+    pending: PendingCommit[str] = PendingCommit()
+    served: list[bool] = []
+
+    def work(batch: Batch) -> None:
+        served.append(batch == [pending])
+        serve(batch)
+
+    group.commit(pending, work)
+    assert served == [True]
+
+
+def test_work_that_needs_the_leadership_waits_until_its_own_request_leads() -> None:
+    group: Group = GroupCommit()
+    made: list[PendingCommit[str]] = []
+
+    def new_pending() -> PendingCommit[str]:
+        made.append(PendingCommit())
+        return made[-1]
+
+    calls = {
+        "first": partial(group.commit, PendingCommit[str](), partial(commit_all, group, PendingCommit())),
+        "second": partial(group.lead, new_pending, lambda: made[-1].settle("led")),
+    }
+    ends_of(group, PendingCommit(), calls)
+    assert [pending.answer() for pending in made] == ["together", "led"]
 
 
 def test_who_comes_first_has_the_turn() -> None:
-    group: GroupCommit[Caller] = GroupCommit()
-    assert enter(group, Caller())
-    assert group.next() is None
+    group: Group = GroupCommit()
+    lead(group, lambda batch: None)
+    lead(group, lambda batch: None)
+    assert not group.waiting
 
 
 def test_one_who_waits_is_handed_the_turn() -> None:
-    group: GroupCommit[Caller] = GroupCommit()
-    enter(group, Caller())
-    leads_again: list[bool] = []
+    group: Group = GroupCommit()
+    order: list[str] = []
 
-    def leave_and_come_back() -> None:
-        group.leave()
-        leads_again.append(enter(group, Caller()))
+    def commit(name: str, times: int) -> None:
+        for _ in range(times):
+            group.commit(PendingCommit(), lambda batch: order.append(name))
 
-    assert enter(group, Caller(leave_and_come_back))
-    assert leads_again == [False]
+    ends = ends_of(group, PendingCommit(), {name: partial(commit, name, 2) for name in ("first", "second")})
+    assert ends == {"first": None, "second": None}
+    assert order[:2] == ["first", "second"]
 
 
 def test_one_who_was_served_has_no_turn() -> None:
-    group: GroupCommit[Caller] = GroupCommit()
-    enter(group, Caller())
-
-    def serve() -> None:
-        follower = group.next()
-        assert follower is not None
-        group.leave([follower])
-
-    assert not enter(group, Caller(serve))
-    assert enter(group, Caller())
+    group: Group = GroupCommit()
+    second: PendingCommit[str] = PendingCommit()
+    commits = {"first": partial(commit_all, group, PendingCommit()), "second": partial(commit_alone, group, second)}
+    pendings = {"first": PendingCommit[str](), "second": second}
+    ends_of(group, PendingCommit(), {name: partial(group.commit, pendings[name], commits[name]) for name in commits})
+    assert second.answer() == "together"
+    lead(group, lambda batch: None)
 
 
 def test_one_who_is_interrupted_is_not_served_unseen() -> None:
-    group: GroupCommit[Caller] = GroupCommit()
-    enter(group, Caller())
-    with pytest.raises(KeyboardInterrupt):
-        enter(group, Caller(interrupted))
-    assert group.next() is None
+    group: Group = GroupCommit()
+
+    def serve(batch: Batch) -> None:
+        with pytest.raises(KeyboardInterrupt):
+            wait_in(group, interrupted)
+        assert not group.take(batch)
+
+    lead(group, serve)
 
 
 def test_one_who_is_interrupted_hands_on_the_turn_it_was_given() -> None:
-    group: GroupCommit[Caller] = GroupCommit()
-    enter(group, Caller())
+    group: Group = GroupCommit()
+    leader: PendingCommit[str] = PendingCommit()
 
     def given_and_interrupted() -> None:
-        group.leave()
+        group._leave(leader, [leader])
         interrupted()
 
-    with pytest.raises(KeyboardInterrupt):
-        enter(group, Caller(given_and_interrupted))
-    assert enter(group, Caller())
+    def serve(batch: Batch) -> None:
+        with pytest.raises(KeyboardInterrupt):
+            wait_in(group, given_and_interrupted)
+
+    group.commit(leader, serve)
+    lead(group, lambda batch: None)
 
 
 def test_one_who_awaits_others_goes_on_once_they_stand_in_the_lane() -> None:
-    group: GroupCommit[Caller] = GroupCommit()
-    assert enter(group, Caller())
+    group: Group = GroupCommit()
     seconds: list[float] = []
+
+    def serve(batch: Batch) -> None:
+        group.await_others(1, 60)
+        assert group.take(batch)
+        batch[1].settle("awaited")
 
     def arrive(most: float) -> None:
         seconds.append(most)
-        assert not enter(group, Caller(lambda: serve(group)))
+        threads.extend(start_all([partial(group.commit, PendingCommit(), serve)]))
+        assert wait(most)
 
-    group._enough.wait = arrive  # type: ignore[method-assign, assignment]
-    group.await_others(1, 60)
+    threads: list[threading.Thread] = []
+    wait, group._enough.wait = group._enough.wait, arrive  # type: ignore[method-assign, assignment]
+    lead(group, serve)
+    join_all(threads)
     assert seconds == [60]
-    assert group._enough.is_set()
 
 
 def test_one_who_awaits_others_that_are_there_does_not_wait() -> None:
-    group: GroupCommit[Caller] = GroupCommit()
-    assert enter(group, Caller())
+    group: Group = GroupCommit()
+    group._enough.wait = interrupted  # type: ignore[method-assign, assignment]
 
-    def work() -> None:
-        group._enough.wait = interrupted  # type: ignore[method-assign, assignment]
+    def serve(batch: Batch) -> None:
         group.await_others(1, 60)
-        serve(group)
+        commit_all(group, batch[0], batch)
 
-    assert not enter(group, Caller(work))
+    calls = {
+        "first": partial(group.commit, PendingCommit(), serve),
+        "second": partial(group.commit, PendingCommit(), serve),
+    }
+    assert ends_of(group, PendingCommit(), calls) == {"first": None, "second": None}
 
 
 def test_one_who_awaits_others_in_vain_goes_on_alone() -> None:
-    group: GroupCommit[Caller] = GroupCommit()
-    assert enter(group, Caller())
-    group.await_others(1, 0)
-    assert group.next() is None
+    group: Group = GroupCommit()
+
+    def serve(batch: Batch) -> None:
+        group.await_others(1, 0)
+        assert not group.take(batch)
+
+    lead(group, serve)
 
 
 def test_a_leader_that_is_interrupted_leaves_those_it_has_not_sent_to_the_next() -> None:
-    group: GroupCommit[PendingCommit[str]] = GroupCommit()
+    group: Group = GroupCommit()
     interrupts = [KeyboardInterrupt]
 
-    def settle(batch: list[PendingCommit[str]]) -> None:
+    def settle(batch: Batch) -> None:
         while group.take(batch):
             pass
         if interrupts:
@@ -155,12 +235,92 @@ def test_what_was_sent_is_settled_with_an_unknown_outcome_until_its_leader_says_
         pending.answer()
 
 
-def serve(group: GroupCommit[Caller]) -> None:
-    """Serve the next waiter, as a leader does."""
-    follower = group.next()
-    assert follower is not None
-    group.leave([follower])
+class Crowd:
+    """Threads that commit together. A leader settles at most two requests, so that it has to promote a waiter."""
+
+    def __init__(self) -> None:
+        self.group: Group = GroupCommit()
+        self.committed: list[PendingCommit[str]] = []
+
+    def commit(self) -> str:
+        pending: PendingCommit[str] = PendingCommit()
+        self.group.commit(pending, self._serve)
+        return pending.answer()
+
+    def _serve(self, batch: Batch) -> None:
+        self.group.await_others(1, 0)
+        self.group.take(batch)
+        for pending in batch:
+            self.committed.append(pending)
+            pending.settle("written")
 
 
-def interrupted() -> None:
+@pytest.mark.usefixtures("untraced")
+def test_an_interrupt_anywhere_leaves_no_waiter_without_a_leader() -> None:
+    names = ("leader", "second", "third", "fourth", "fifth")
+    for step in count():
+        crowd, interrupter = Crowd(), Interrupter(step, STEPS)
+        with interrupter.active():
+            ends = ends_of(crowd.group, PendingCommit(), dict.fromkeys(names, crowd.commit))
+        check_rest(crowd, ends, interrupter, step)
+        if interrupter.victim is None:
+            break
+    assert step > 400
+
+
+@pytest.mark.usefixtures("untraced")
+def test_an_interrupted_waiter_that_finds_the_leadership_free_leaves_no_waiter_behind() -> None:
+    for step in count():
+        crowd, interrupter = Crowd(), Interrupter(step, STEPS)
+        with interrupter.active():
+            ends = ends_of_late_waiters(crowd)
+        check_rest(crowd, ends, interrupter, step)
+        if interrupter.victim is None:
+            break
+    assert step > 100
+
+
+def ends_of_late_waiters(crowd: Crowd) -> dict[str, object]:
+    """Return the ends of two threads that find a leader, and join the queue when the leader is gone."""
+    ends: dict[str, object] = {}
+    arrived, gone = threading.Semaphore(0), threading.Event()
+    closed = crowd.group._new_latch
+
+    def late() -> Latch:
+        arrived.release()
+        assert gone.wait(20)
+        return closed()
+
+    def run() -> None:
+        name = threading.current_thread().name
+        try:
+            ends[name] = crowd.commit()
+        except BaseException as exc:  # noqa: BLE001 - the test checks any error
+            ends[name] = exc
+            arrived.release()
+
+    def gather(batch: Batch) -> None:
+        threads.extend(start_all([run, run]))
+        for _ in threads:
+            assert arrived.acquire(timeout=20)
+
+    threads: list[threading.Thread] = []
+    crowd.group._new_latch = late
+    crowd.group.commit(PendingCommit(), gather)
+    gone.set()
+    join_all(threads)
+    return ends
+
+
+def check_rest(crowd: Crowd, ends: dict[str, object], interrupter: Interrupter, step: int) -> None:
+    """Check that only the victim failed, that each request was committed once, and that the group is at rest."""
+    if interrupter.victim is not None:
+        assert isinstance(ends.pop(interrupter.victim), KeyboardInterrupt), step
+    assert set(ends.values()) == {"written"}, step
+    assert len(crowd.committed) == len(set(crowd.committed)), step
+    assert not crowd.group.waiting, step
+    assert crowd.commit() == "written", step
+
+
+def interrupted(*_: object) -> None:
     raise KeyboardInterrupt

@@ -18,7 +18,9 @@ from stratalog.client import Client
 from stratalog.clock import SystemClock
 from stratalog.codec import sha256
 from stratalog.errors import Closed
+from stratalog.group_commit import LEADER
 from stratalog.log import Event
+from stratalog.log.pending_entry import prepare_entry
 from stratalog.protocol.sync import Pull, Pulled, Push, Pushed
 from tests.sources import LIBRARY, PACKAGES, files, short_name
 
@@ -89,17 +91,20 @@ def test_a_call_in_a_forked_child_raises_closed_though_another_thread_held_every
     held = [
         document._writer._lock,
         document._snapshots._lock,
-        document.log._appender._group_commit._leadership,
         document.log._appender.heads._lock,
         document._states._shared._lock,
         document.chunks._lock,
         store._lock,
+        store._queue_lock,
     ]
+    leadership = document.log._appender._group_commit._leadership
+    leadership[LEADER] = prepare_entry(store.environment, "owner", [Event("e", 1)])
     for lock in held:
         lock.acquire()
     try:
         assert in_child(lambda: CALLS[name](store, document)) == RAISED_CLOSED
     finally:
+        leadership.clear()
         for lock in held:
             lock.release()
     CALLS[name](store, document)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from functools import partial
 from pathlib import Path
@@ -13,13 +14,18 @@ import pytest
 import stratalog
 from stratalog import folders
 from stratalog import store as opening
-from stratalog.backends import files, sqlite
+from stratalog.backends import files, sqlite, turnstile
+from stratalog.backends.memory import MemoryBlobs, MemoryIndex, MemoryQueue
 from stratalog.backends.sqlite import SqliteDatabase
-from stratalog.log import delete_log
+from stratalog.clock import SystemClock
+from stratalog.errors import StorageFull, Unavailable
+from stratalog.log import Environment, delete_log
+from stratalog.ports.queue import Queue
 from stratalog.testing.clock import ManualClock
 from stratalog.testing.disk import Disk, DiskWeather, SimulatedMachine
 from stratalog.testing.scheduler import Scheduler
 from tests.processes import run
+from tests.threads import run_together
 
 
 @pytest.fixture(params=["memory:", "folder", "postgres"])
@@ -174,3 +180,57 @@ def test_two_who_open_a_document_at_once_share_one_handle(monkeypatch: pytest.Mo
 
         monkeypatch.setattr(opening, "open_log", slow)
         assert [store.document("acme", "plan")] == opened
+
+
+def test_a_store_whose_blobs_cannot_be_opened_leaves_no_file_open(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise StorageFull("no room")
+
+    monkeypatch.setattr(files, "FileBlobs", refuse)
+    with pytest.raises(StorageFull):
+        stratalog.open(tmp_path)
+    assert open_files(tmp_path) == []
+
+
+@pytest.mark.parametrize("allowed", range(4))
+def test_a_store_whose_lock_files_cannot_be_opened_leaves_no_file_open(
+    allowed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened, open_lock_file = [], turnstile.open_lock_file
+
+    def open_some(path: str) -> int:
+        if len(opened) == allowed:
+            raise Unavailable("too many open files")
+        opened.append(path)
+        return open_lock_file(path)
+
+    monkeypatch.setattr(turnstile, "open_lock_file", open_some)
+    with pytest.raises(Unavailable) as caught:
+        stratalog.open(tmp_path)
+    assert open_files(tmp_path) == []
+    assert caught.value.message == "too many open files"
+
+
+def test_documents_are_opened_while_the_queue_is_opened() -> None:
+    clock = SystemClock()
+
+    def open_queue() -> Queue:
+        run_together([partial(store.create, "acme", "plan"), partial(store.held_document, "acme", "other")])
+        return MemoryQueue(clock)
+
+    store = stratalog.Store(Environment(MemoryIndex(), MemoryBlobs(clock), clock), open_queue)
+    assert store.queue is store.queue
+    store.close()
+
+
+def open_files(folder: Path) -> list[str]:
+    """Return the names of the files below ``folder`` that this process has open."""
+    found = []
+    for descriptor in os.listdir("/proc/self/fd"):
+        try:
+            found.append(os.readlink(f"/proc/self/fd/{descriptor}"))
+        except FileNotFoundError:  # the descriptor of the listing itself
+            continue
+    return [path for path in found if path.startswith(f"{folder}/")]

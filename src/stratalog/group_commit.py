@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from enum import Enum
 from typing import Generic, Protocol, TypeVar
@@ -12,7 +12,7 @@ from typing import Generic, Protocol, TypeVar
 from stratalog.errors import OutcomeUnknown
 from stratalog.process_fork import close_in_child
 
-__all__ = ["GroupCommit", "Latch", "Pending", "PendingCommit", "Waiter"]
+__all__ = ["GroupCommit", "Latch", "Pending", "PendingCommit"]
 
 
 class Latch(Protocol):
@@ -23,27 +23,24 @@ class Latch(Protocol):
     def release(self) -> None: ...
 
 
-class Waiter(Protocol):
-    """A request to commit. ``latch`` is None until the request waits in the queue.
+class Pending(Protocol):
+    """A request to commit. Any leader may commit the request until ``settled`` is True.
 
-    ``is_leader`` is None until a leader releases the latch. True means that the leader has promoted the waiter. False
-    means that the leader has answered the waiter.
+    ``latch`` is None until the request waits in the queue. ``is_leader`` is None until a leader releases the latch.
+    True means that the leader has promoted the waiter. False means that the leader has answered the waiter.
     """
 
     latch: Latch | None
     is_leader: bool | None
 
-
-class Pending(Waiter, Protocol):
-    """A waiter for `GroupCommit.commit`. Any leader may commit the waiter's request until ``settled`` is True."""
-
     @property
     def settled(self) -> bool: ...
 
 
-W = TypeVar("W", bound=Waiter)
 P = TypeVar("P", bound=Pending)
 Answer = TypeVar("Answer")
+
+LEADER = "leader"
 
 
 class _Open(Enum):
@@ -105,7 +102,7 @@ def closed_latch() -> Latch:
     return latch
 
 
-class GroupCommit(Generic[W]):
+class GroupCommit(Generic[P]):
     """Serialises commits. The leader commits for every queued waiter, then promotes a waiter that arrived meanwhile.
 
     If a leader only freed the leadership, the fastest thread would take it. The fastest thread is usually the previous
@@ -114,40 +111,46 @@ class GroupCommit(Generic[W]):
     A waiter joins the queue and then tries once more to become the leader. A leader frees the leadership and then
     checks the queue once more. If the waiter joins first, the leader finds the waiter in the queue. Otherwise the
     waiter gets the leadership. So no waiter is left without a leader.
+
+    An interrupt may come between any two bytecodes. So one object shows who the leader is, and each request is in
+    exactly one list: the batch of a thread, or the queue. One call into C makes a leader, and one moves a request. An
+    interrupted thread finds in these two facts what is left to do. The class survives one interrupt of each call: a
+    second interrupt, during the clean-up after the first, may leave waiters without a leader.
     """
 
     def __init__(self, new_latch: Callable[[], Latch] = closed_latch) -> None:
-        self._leadership = threading.Lock()
+        self._leadership: dict[str, P] = {}
+        """The leader's request, as the value of `LEADER`. The dictionary is empty if there is no leader."""
+
         close_in_child(self, "_leadership")
-        self.waiting: deque[W] = deque()
+        self.waiting: deque[P] = deque()
         """The queue of waiters. Only this class changes the queue. A leader reads whether the queue is empty."""
 
         self._new_latch = new_latch
         self._wanted = 0
         self._enough = threading.Event()
 
-    def commit(self: GroupCommit[P], pending: P, serve: Callable[[list[P]], None]) -> None:
+    def commit(self, pending: P, serve: Callable[[list[P]], None]) -> None:
         """Commit ``pending``, in this thread or in another leader's thread. ``pending`` then has the outcome.
 
         The leader calls ``serve`` with a batch that contains only the leader's own request. ``serve`` adds other
         requests by `take`, and settles the batch. The next leader commits the requests that ``serve`` left unsettled,
         for example after an interrupt.
         """
-        if not (self._leadership.acquire(False) or self._wait(pending)):  # the code of `enter`: a call would cost time
-            return
         batch = [pending]
         try:
-            serve(batch)
-        finally:
-            if len(batch) == 1:
-                self._pass_on()
-            else:
-                others = batch[1:]
-                self.leave(others, again=[other for other in others if not other.settled])
+            if self._leadership.setdefault(LEADER, pending) is pending or self._wait(pending, batch):
+                serve(batch)
+            self._leave(pending, batch)
+        except BaseException:
+            self._abandon(pending, batch)
+            raise
 
-    def enter(self, waiter: W) -> bool:
-        """Return True if the caller is the leader and must call `leave`; False if a leader has answered the waiter."""
-        return self._leadership.acquire(False) or self._wait(waiter)
+    def lead(self, new_pending: Callable[[], P], work: Callable[[], object]) -> None:
+        """Run ``work`` as the leader, so that no commit runs meanwhile. The leader is a request by ``new_pending``."""
+        done: list[object] = []
+        while not done:  # another leader may have answered the request
+            self.commit(new_pending(), lambda _: done.append(work()))
 
     def await_others(self, count: int, seconds: float) -> None:
         """Wait, as the leader, until ``count`` waiters are queued, but at most ``seconds``."""
@@ -157,7 +160,7 @@ class GroupCommit(Generic[W]):
             self._enough.wait(seconds)
         self._wanted = 0
 
-    def take(self, batch: list[W]) -> bool:
+    def take(self, batch: list[P]) -> bool:
         """As the leader, move the next waiter to the end of ``batch``. Return False if the queue is empty."""
         if not self.waiting:
             return False
@@ -168,64 +171,75 @@ class GroupCommit(Generic[W]):
             return False
         return True
 
-    def next(self) -> W | None:
-        """As the leader, take the next waiter, to be answered and passed to `leave`; None if the queue is empty."""
-        taken: list[W] = []
-        return taken[0] if self.take(taken) else None
-
-    def leave(self, served: Iterable[W] = (), again: Sequence[W] = ()) -> None:
-        """Release the taken waiters ``served``. Then promote a waiter, or free the leadership.
-
-        ``again`` are the waiters of ``served`` that have no answer, because the leader was interrupted. These waiters
-        return to the front of the queue, in their order.
-        """
-        if again:
-            self.waiting.extendleft(reversed(again))
-        for waiter in served:
-            if waiter not in again:
-                _release(waiter, is_leader=False)
-        self._pass_on()
-
-    def _pass_on(self) -> None:
-        """Promote a waiter, or free the leadership."""
-        while True:
-            if self.waiting and (successor := self.next()) is not None:
-                _release(successor, is_leader=True)
-                return
-            # A waiter may join just before the release and find the leadership taken. So check the queue again after
-            # the release.
-            self._leadership.release()
-            if not self.waiting or not self._leadership.acquire(False):
-                return
-
-    def _wait(self, waiter: W) -> bool:
-        latch = waiter.latch = self._new_latch()
-        self.waiting.append(waiter)
+    def _wait(self, pending: P, batch: list[P]) -> bool:
+        """Wait in the queue. Return True if the caller is the leader; False if a leader has answered ``pending``."""
+        latch = pending.latch = self._new_latch()
+        self.waiting.extend(map(batch.pop, (0,)))  # one call, as in `take`: an empty batch means that the caller waits
         if 0 < self._wanted <= len(self.waiting):
             self._enough.set()
         # The leader may have checked the queue just before this waiter joined it.
-        if self._leadership.acquire(blocking=False):
-            self.leave()
-        try:
+        if self._leadership.setdefault(LEADER, pending) is pending:
+            self._withdraw(pending)
+        else:
             latch.acquire()
-        except BaseException:
-            self._abandon(waiter, latch)
-            raise
-        return waiter.is_leader is True
+        batch.append(pending)
+        return pending.is_leader is not False
 
-    def _abandon(self, waiter: W, latch: Latch) -> None:
-        """Clean up after an interrupted caller. The caller's waiter must not stay in the queue or stay the leader."""
+    def _leave(self, pending: P, batch: list[P]) -> None:
+        """Promote a waiter, or free the leadership, if the caller is the leader.
+
+        An interrupted caller repeats the method from the start.
+        """
+        while True:
+            if self._leadership.get(LEADER) is pending:
+                self._let_go(batch)
+                if self.waiting and self.take(batch):
+                    self._leadership[LEADER] = batch[1]
+                else:
+                    del self._leadership[LEADER]
+            if len(batch) > 1:
+                _release(batch[1], is_leader=True)
+                return
+            # A waiter may have joined and found the leadership taken, just before it was freed. So check the queue.
+            if not self.waiting or self._leadership.setdefault(LEADER, pending) is not pending:
+                return
+
+    def _let_go(self, batch: list[P]) -> None:
+        """Release the waiters of ``batch`` that have an answer. Return the others to the front of the queue, in order.
+
+        A waiter has no answer if the leader was interrupted. The first request of ``batch`` is the leader's own.
+        """
+        while len(batch) > 1:
+            if batch[-1].settled:
+                _release(batch[-1], is_leader=False)
+                batch.pop()
+            else:
+                self.waiting.extendleft(map(batch.pop, (-1,)))
+
+    def _abandon(self, pending: P, batch: list[P]) -> None:
+        """Clean up after an interrupt of the caller. Its request must not stay in the queue or stay the leader."""
+        if not batch:
+            if not self._withdraw(pending) and self._leadership.get(LEADER) is not pending:
+                self._await_release(pending)
+            batch.append(pending)
+        self._leave(pending, batch)
+
+    def _withdraw(self, pending: P) -> bool:
+        """Remove a waiter from the queue. Return False if a leader has taken the waiter."""
         with suppress(ValueError):
-            self.waiting.remove(waiter)
-            return
-        # A leader has taken the waiter and will release the latch. Wait until the waiter is answered or promoted.
-        if waiter.is_leader is None:
-            latch.acquire()
-        if waiter.is_leader:
-            self.leave()
+            self.waiting.remove(pending)
+            return True
+        return False
+
+    def _await_release(self, pending: P) -> None:
+        """Wait until the leader that has taken ``pending`` releases it, unless the caller noticed its release."""
+        if pending.is_leader is None and pending.latch is not None:
+            pending.latch.acquire()
 
 
-def _release(waiter: Waiter, is_leader: bool) -> None:
+def _release(waiter: Pending, is_leader: bool) -> None:
+    """Wake the waiter. An interrupted leader may do it twice: the second time has no effect."""
     waiter.is_leader = is_leader
     if waiter.latch is not None:
-        waiter.latch.release()
+        with suppress(RuntimeError):  # the latch is open already
+            waiter.latch.release()

@@ -6,16 +6,17 @@ function on AWS Lambda starts faster without the modules of other backends.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
 from stratalog.backends.metered_ports import MeteredBlobs, MeteredIndex, MeteredQueue
 from stratalog.backends.postgres_address import parse_address, without_password
 from stratalog.clock import Clock, SystemClock
-from stratalog.errors import Invalid, StratalogError
+from stratalog.errors import Invalid
 from stratalog.folders import make_folder
 from stratalog.ports.announcements import Announcements
 from stratalog.ports.blobs import Blobs
@@ -134,8 +135,9 @@ def _folder_ports(folder: Path, create: bool, clock: Clock, meter: Meter | None)
         raise Invalid("the folder has no store; create it with `stratalog init`", store=folder)
     make_folder(folder)
     database = SqliteDatabase(folder / INDEX_FILE, clock)
-    # Make the folder of the blobs last. The sync of its name also makes the names of the other files durable.
-    blobs = database.blobs(FileBlobs(folder / BLOBS_FOLDER, clock))
+    with _closed_on_error(database):
+        # Make the folder of the blobs last. The sync of its name also makes the names of the other files durable.
+        blobs = database.blobs(FileBlobs(folder / BLOBS_FOLDER, clock))
     return _local_ports(database.index, blobs, database.queue, meter)
 
 
@@ -148,12 +150,9 @@ def _local_ports(index: Index, blobs: Blobs, queue: Queue, meter: Meter | None) 
 
 def _aws_ports(url: str, create: bool, clock: Clock, meter: Meter | None) -> Ports:
     aws = _aws(url, clock, meter)
-    try:
+    with _closed_on_error(aws):
         if create:
             aws.create()
-    except StratalogError:
-        aws.close()
-        raise
     return Ports(aws.index, aws.blobs, aws.open_queue, aws.meter)
 
 
@@ -171,14 +170,11 @@ def _aws(url: str, clock: Clock, meter: Meter | None) -> AwsStore:
 
 def _postgres_ports(url: str, create: bool, clock: Clock, meter: Meter | None) -> Ports:
     store = _postgres(url, clock)
-    try:
+    with _closed_on_error(store):
         if create:
             store.create()
         else:
             store.require()
-    except StratalogError:
-        store.close()
-        raise
     ports = _local_ports(store.index, store.blobs, store.queue, meter)
     return msgspec.structs.replace(ports, announcements=store.announcements)
 
@@ -194,7 +190,25 @@ def _postgres(url: str, clock: Clock) -> PostgresStore:
             missing=exc.name,
         ) from exc
     address = parse_address(url)
-    return PostgresStore(address, clock, open_blobs(address.blobs, clock=clock) if address.blobs else None)
+    if not address.blobs:
+        return PostgresStore(address, clock)
+    blobs = open_blobs(address.blobs, clock=clock)
+    with _closed_on_error(blobs):
+        return PostgresStore(address, clock, blobs)
+
+
+class _Closes(Protocol):
+    def close(self) -> None: ...
+
+
+@contextmanager
+def _closed_on_error(opened: _Closes) -> Iterator[None]:
+    """Close ``opened`` if the block raises: then the caller does not get it."""
+    try:
+        yield
+    except BaseException:
+        opened.close()
+        raise
 
 
 def _close(ports: Ports) -> None:

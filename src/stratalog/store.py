@@ -54,7 +54,10 @@ class Store:
         self.rules: Rules = rules or Rules()
         self._documents: OrderedDict[tuple[str, str], Document] = OrderedDict()
         self._lock = threading.Lock()
-        close_in_child(self, "_lock")
+        self._queue_lock = threading.Lock()
+        """Another lock than that of the documents: a hosted queue is opened by requests, which take time."""
+
+        close_in_child(self, "_lock", "_queue_lock")
 
     def __repr__(self) -> str:
         return f"<Store {self.location or 'of ports'}>"
@@ -62,7 +65,7 @@ class Store:
     @property
     def queue(self) -> Queue:
         """The queue. Raises Unavailable if it does not exist."""
-        with self._lock:
+        with self._queue_lock:
             if callable(self._queue):
                 self._queue = self._queue()
             return self._queue
@@ -174,7 +177,7 @@ class Store:
         self.environment.background.close()
         if self.announcements is not None:
             self.announcements.close()
-        with self._lock:
+        with self._queue_lock:
             if callable(self._queue):
                 self._queue = _closed
             else:

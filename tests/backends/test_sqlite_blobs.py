@@ -13,7 +13,7 @@ import stratalog
 from stratalog.backends.files import FileBlobs
 from stratalog.backends.row_blobs import RowBlobs
 from stratalog.backends.sqlite import SqliteDatabase
-from stratalog.backends.sqlite_file import _GroupWriter
+from stratalog.backends.sqlite_file import _GroupWriter, _nothing, _Ticket
 from stratalog.clock import Clock
 from stratalog.codec import sha256
 from stratalog.errors import ConditionFailed, Corrupt, OutcomeUnknown, StratalogError
@@ -124,10 +124,13 @@ def test_a_group_commits_the_blobs_of_each_and_none_of_a_failed_one(tmp_path: Pa
         except StratalogError as exc:
             answers[number] = exc
 
-    database._file._writer._group_commit._leadership.acquire()
-    threads = start_all(partial(commit, number) for number in range(8))
-    until(lambda: len(database._file._writer._group_commit.waiting) == 8)
-    database._file._writer._group_commit.leave()
+    group_commit, threads = database._file._writer._group_commit, []
+
+    def gather(_: object) -> None:
+        threads.extend(start_all(partial(commit, number) for number in range(8)))
+        until(lambda: len(group_commit.waiting) == 8)
+
+    group_commit.commit(_Ticket(_nothing), gather)
     join_all(threads)
     assert [number for number, answer in answers.items() if isinstance(answer, ConditionFailed)] == [3]
     assert {stat.key for stat in blobs.list("")} == {_key(body) for n, body in enumerate(bodies) if n != 3}

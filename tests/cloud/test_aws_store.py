@@ -10,8 +10,10 @@ import pytest
 from botocore.session import Session
 
 import stratalog
+from stratalog.backends import aws_store as backend
 from stratalog.backends.aws_access import configured_endpoint
-from stratalog.backends.aws_store import Address, parse_address
+from stratalog.backends.aws_store import Address, AwsStore, parse_address
+from stratalog.clock import SystemClock
 from stratalog.errors import Closed, Invalid, Unavailable
 from stratalog.homes import make_store
 from stratalog.ports.meter import Meter
@@ -213,3 +215,25 @@ def test_without_region_or_credentials_it_is_said_at_once(missing: str, monkeypa
         stratalog.open("aws://acme")
     if missing == "AWS_DEFAULT_REGION":
         stratalog.open("aws://acme?region=eu-west-1", create=False).close()
+
+
+def test_a_search_for_the_queue_that_is_interrupted_leaves_no_client_open(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Client:
+        closed = False
+
+        def close(self) -> None:
+            self.closed = True
+
+    def interrupt(client: Client, name: str) -> None:
+        raise KeyboardInterrupt
+
+    client = Client()
+    store = AwsStore(parse_address(url), SystemClock())
+    monkeypatch.setattr(store, "_service", lambda name: client)
+    monkeypatch.setattr(backend, "find_queues", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        store.open_queue()
+    assert client.closed
+    store.close()

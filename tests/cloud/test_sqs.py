@@ -98,6 +98,47 @@ def test_what_somebody_else_sent_is_given_as_it_is(sqs: Service) -> None:
     assert (message.id, message.group, message.body) == ("1", "theirs", b"{no base64}")
 
 
+def test_a_binary_attribute_of_somebody_else_is_ignored_in_a_lambda_event() -> None:
+    record = {
+        "receiptHandle": "receipt",
+        "body": "{no base64}",
+        "attributes": {
+            "ApproximateReceiveCount": "1",
+            "MessageGroupId": "theirs",
+            "MessageDeduplicationId": "1",
+        },
+        "messageAttributes": {
+            name: {"binaryValue": "AQ==", "stringListValues": [], "binaryListValues": [], "dataType": "Binary"}
+            for name in ("group", "trace")
+        },
+    }
+    (message,) = messages_of_event([record])
+    assert (message.id, message.group, message.body) == ("1", "theirs", b"{no base64}")
+
+
+def test_a_message_of_somebody_else_is_moved_aside_whatever_its_id(sqs: Service) -> None:
+    clock = ToldClock(sqs.time)
+    queue = queue_on(sqs, clock, receives_max=1)
+    for id in ("order:17/#", "x" * 128):
+        request = {"QueueUrl": queue._url, "MessageGroupId": "theirs", "MessageDeduplicationId": id}
+        sqs.client.send_message(MessageBody="{no base64}", **request)
+    for _ in range(3):
+        queue.receive(visibility_seconds=1)
+        clock.sleep(2)
+    assert [letter.id for letter in queue.dead_letters()] == ["order:17/#", "x" * 128]
+
+
+def test_a_letter_of_somebody_else_is_listed_whatever_its_attributes(sqs: Service) -> None:
+    queue = queue_on(sqs, ToldClock(sqs.time), receives_max=2)
+    request = {"QueueUrl": queue._dead_url, "MessageGroupId": "theirs", "MessageBody": "{no base64}"}
+    text = {"receives": {"DataType": "String", "StringValue": "many"}}
+    binary = {"receives": {"DataType": "Binary", "BinaryValue": b"1"}}
+    sqs.client.send_message(**request, MessageDeduplicationId="1", MessageAttributes=text)
+    sqs.client.send_message(**request, MessageDeduplicationId="2", MessageAttributes=binary)
+    sqs.client.send_message(**request, MessageDeduplicationId="3")
+    assert [(letter.id, letter.receives) for letter in queue.dead_letters()] == [("1", 2), ("2", 2), ("3", 2)]
+
+
 def test_a_lambda_event_is_read_as_a_receive_is(sqs: Service) -> None:
     """In a Lambda event, AWS gives the fields of a message other names than in the response to a receive."""
     queue = queue_on(sqs, ToldClock(sqs.time), receives_max=2)

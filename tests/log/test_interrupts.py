@@ -40,13 +40,15 @@ class Group:
         self._log = log
         group_commit = log._appender._group_commit
         held = prepare_entry(log.environment, log.record.owner, [event("held")])
-        assert group_commit.enter(held)
         threads = []
-        for waiting, name in enumerate(names, 1):
-            threads += start_all([partial(self._append, name)])
-            until(lambda count=waiting: len(group_commit.waiting) == count)  # type: ignore[misc]
-        scripted(log.environment).script = [mishap]
-        group_commit.leave()
+
+        def gather(_: object) -> None:
+            for waiting, name in enumerate(names, 1):
+                threads.extend(start_all([partial(self._append, name)]))
+                until(lambda count=waiting: len(group_commit.waiting) == count)  # type: ignore[misc]
+            scripted(log.environment).script = [mishap]
+
+        group_commit.commit(held, gather)
         join_all(threads)
 
     def _append(self, name: str) -> None:

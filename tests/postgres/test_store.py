@@ -20,8 +20,9 @@ import stratalog
 from stratalog.backends import postgres_connections
 from stratalog.backends.postgres import PostgresStore
 from stratalog.backends.postgres_address import parse_address
+from stratalog.backends.postgres_connections import PostgresConnections
 from stratalog.clock import SystemClock
-from stratalog.errors import ConditionFailed, Invalid, OutcomeUnknown, Unavailable, Unsupported
+from stratalog.errors import Closed, ConditionFailed, Invalid, OutcomeUnknown, Unavailable, Unsupported
 from stratalog.homes import make_store
 from stratalog.limits import POSTGRES_CONNECTIONS_MAX
 from stratalog.log import LogSettings
@@ -386,3 +387,57 @@ def _end_sessions(connection: Any) -> None:
     """End all other sessions of stores, and wait for their end."""
     others = "FROM pg_stat_activity WHERE application_name = 'stratalog'"
     connection.execute(f"SELECT pg_terminate_backend(pid, 10000) {others}")
+
+
+def test_dead_letters_are_listed_after_a_text_that_is_no_number(store: PostgresStore) -> None:
+    assert list(store.queue.dead_letters(after="order/17")) == []
+
+
+class Gate:
+    """A lock whose first holder waits until ``meanwhile`` has run."""
+
+    def __init__(self, meanwhile: Callable[[], object]) -> None:
+        self._lock = threading.Lock()
+        self._left = [meanwhile]
+
+    def __enter__(self) -> None:
+        while self._left:
+            self._left.pop()()
+        self._lock.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.release()
+
+
+def test_a_first_read_that_meets_the_closing_opens_no_pool() -> None:
+    connections = PostgresConnections("postgresql://127.0.0.1:1/x", "public")
+    connections._opening = Gate(connections.close)  # type: ignore[assignment]
+    with pytest.raises(Closed):
+        connections.read("SELECT 1", ())
+    assert connections._pool is None
+
+
+@pytest.mark.parametrize("call", [PostgresConnections.renew, lambda connections: connections._give_back(Ended())])
+def test_a_call_that_meets_the_closing_ends_without_an_error(call: Callable[[PostgresConnections], object]) -> None:
+    """The pool disappears just after the call has looked at it."""
+
+    class Closing(PostgresConnections):
+        @property
+        def _pool(self) -> Any:  # type: ignore[override]
+            pool, self.pool = self.pool, None
+            return pool
+
+        @_pool.setter
+        def _pool(self, pool: Any) -> None:
+            self.pool = pool
+
+    connections = Closing("postgresql://127.0.0.1:1/x", "public")
+    connections.pool = Ended()
+    call(connections)
+
+
+class Ended:
+    """A pool or connection that takes any call."""
+
+    def __getattr__(self, name: str) -> Callable[..., None]:
+        return lambda *_: None

@@ -13,11 +13,42 @@ DIRECTORY = "src/stratalog/log/directory.py"
 GROUP_COMMIT = "src/stratalog/group_commit.py"
 HEAD = "src/stratalog/log/head.py"
 LIFECYCLE = "src/stratalog/log/lifecycle.py"
+INTERRUPTED = (
+    "tests/test_group_commit.py::test_an_interrupt_anywhere_leaves_no_waiter_without_a_leader",
+    "tests/test_group_commit.py::test_an_interrupted_waiter_that_finds_the_leadership_free_leaves_no_waiter_behind",
+)
 POOLS = "src/stratalog/server/pools.py"
 RETENTION = "src/stratalog/log/retention.py"
 SEGMENTS = "src/stratalog/log/segments.py"
 
 REMOVALS: tuple[Removal, ...] = (
+    Removal("B460", (Edit(GROUP_COMMIT, "            self._abandon(pending, batch)\n", ""),), INTERRUPTED),
+    Removal(
+        "B460",
+        (
+            Edit(
+                GROUP_COMMIT,
+                "        self.waiting.extend(map(batch.pop, (0,)))",
+                "        self.waiting.append(pending)\n        batch.clear()",
+            ),
+        ),
+        INTERRUPTED,
+    ),
+    Removal(
+        "B460",
+        (
+            Edit(
+                GROUP_COMMIT,
+                "                if self.waiting and self.take(batch):\n"
+                "                    self._leadership[LEADER] = batch[1]\n",
+                "                if self.waiting:\n"
+                "                    successor = self.waiting.popleft()\n"
+                "                    batch.append(successor)\n"
+                "                    self._leadership[LEADER] = successor\n",
+            ),
+        ),
+        INTERRUPTED[:1],
+    ),
     Removal(
         "B15",
         (
@@ -167,13 +198,13 @@ REMOVALS: tuple[Removal, ...] = (
         (
             Edit(
                 GROUP_COMMIT,
-                "                _release(successor, is_leader=True)\n",
-                "                self._leadership.release()\n                _release(successor, is_leader=True)\n",
+                "                    self._leadership[LEADER] = batch[1]\n",
+                "                    del self._leadership[LEADER]\n",
             ),
             Edit(
                 GROUP_COMMIT,
-                "return waiter.is_leader is True\n",
-                "return waiter.is_leader is True and self._leadership.acquire(timeout=1)\n",
+                "return pending.is_leader is not False\n",
+                "return pending.is_leader is not False and self._leadership.setdefault(LEADER, pending) is pending\n",
             ),
         ),
         ("tests/test_group_commit.py::test_one_who_waits_is_handed_the_turn",),

@@ -8,6 +8,9 @@ __all__ = ["REMOVALS"]
 
 WORKER = "src/stratalog/worker/worker.py"
 LISTENERS = "src/stratalog/aws/listeners.py"
+SQS = "src/stratalog/backends/sqs.py"
+SQS_TESTS = "tests/cloud/test_sqs.py"
+ANY_TEXT = "test_dead_letters_are_listed_after_any_text_in_the_order_of_texts"
 QUEUE = "tests/server/test_queue.py"
 SOCKETS = "tests/aws/test_sockets.py"
 
@@ -33,6 +36,43 @@ READS_ALL_LETTERS = """\
 """
 
 REMOVALS: tuple[Removal, ...] = (
+    Removal(
+        "B461",
+        (
+            Edit(
+                SQS,
+                '        if "stringValue" in value  # another program may have sent a binary attribute\n',
+                "",
+            ),
+        ),
+        (f"{SQS_TESTS}::test_a_binary_attribute_of_somebody_else_is_ignored_in_a_lambda_event",),
+    ),
+    Removal(
+        "B462",
+        (Edit(SQS, '"Id": hashlib.sha256(id.encode()).hexdigest()', '"Id": id'),),
+        (f"{SQS_TESTS}::test_a_message_of_somebody_else_is_moved_aside_whatever_its_id",),
+    ),
+    Removal(
+        "B463",
+        (
+            Edit(
+                SQS,
+                "        receives = int(receives) if RECEIVES.fullmatch(receives) else self._receives_max\n",
+                "        receives = int(receives or self._receives_max)\n",
+            ),
+        ),
+        (f"{SQS_TESTS}::test_a_letter_of_somebody_else_is_listed_whatever_its_attributes",),
+    ),
+    Removal(
+        "B464",
+        (Edit("src/stratalog/backends/sqlite_queue.py", "last = last_number(after)", "last = int(after or 0)"),),
+        (f"src/stratalog/testing/queue_contract.py::{ANY_TEXT}",),
+    ),
+    Removal(
+        "B464",
+        (Edit("src/stratalog/backends/postgres_queue.py", "last = last_number(after)", "last = int(after or 0)"),),
+        ("tests/postgres/test_store.py::test_dead_letters_are_listed_after_a_text_that_is_no_number",),
+    ),
     Removal(
         "B428",
         (

@@ -29,7 +29,59 @@ ASIDE = Edit(
 )
 """The delete of earlier versions: it renames the file first and then compares."""
 
+LOCK_FILES = "tests/test_store.py::test_a_store_whose_lock_files_cannot_be_opened_leaves_no_file_open"
+TURNSTILE = "src/stratalog/backends/turnstile.py"
+
 REMOVALS: tuple[Removal, ...] = (
+    Removal(
+        "B465",
+        (Edit("src/stratalog/homes.py", "    with _closed_on_error(database):\n", "    if database:\n"),),
+        ("tests/test_store.py::test_a_store_whose_blobs_cannot_be_opened_leaves_no_file_open",),
+    ),
+    Removal(
+        "B465",
+        (Edit(TURNSTILE, "            self._transaction.close()\n            raise\n", "            raise\n"),),
+        (LOCK_FILES,),
+    ),
+    Removal(
+        "B465",
+        (Edit(TURNSTILE, "            os.close(self.door)\n            raise\n", "            raise\n"),),
+        (LOCK_FILES,),
+    ),
+    Removal(
+        "B465",
+        (
+            Edit(
+                "src/stratalog/backends/sqlite_file.py",
+                "            on_error.callback(writer.close)\n",
+                "",
+            ),
+        ),
+        (LOCK_FILES,),
+    ),
+    Removal(
+        "B465",
+        (
+            Edit(
+                "src/stratalog/backends/aws_store.py",
+                "        except BaseException:\n",
+                "        except Unavailable:\n",
+            ),
+            Edit("src/stratalog/backends/aws_store.py", "import Invalid\n", "import Invalid, Unavailable\n"),
+        ),
+        ("tests/cloud/test_aws_store.py::test_a_search_for_the_queue_that_is_interrupted_leaves_no_client_open",),
+    ),
+    Removal(
+        "B467",
+        (
+            Edit(
+                "src/stratalog/store.py",
+                '        close_in_child(self, "_lock", "_queue_lock")\n',
+                '        self._queue_lock = self._lock\n        close_in_child(self, "_lock", "_queue_lock")\n',
+            ),
+        ),
+        ("tests/test_store.py::test_documents_are_opened_while_the_queue_is_opened",),
+    ),
     Removal(
         "B2",
         (Edit("src/stratalog/backends/sqlite_file.py", '    connection.pragma("wal_checkpoint")\n', ""),),

@@ -48,8 +48,8 @@ REMOVALS: tuple[Removal, ...] = (
         (
             Edit(
                 GROUP_COMMIT,
-                "self.leave(others, again=[other for other in others if not other.settled])",
-                "self.leave(others)",
+                "            if batch[-1].settled:\n",
+                "            if True:\n",
             ),
         ),
         (NOT_SENT,),

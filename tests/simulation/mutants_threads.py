@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any
 
+from stratalog import group_commit
 from stratalog.documents import snapshots, state_cache
 from stratalog.documents.state import State
 from stratalog.errors import NotFound, StratalogError
@@ -25,7 +26,7 @@ from tests.simulation.world_threads import ThreadWorld, interleaving
 __all__ = ["MUTANTS"]
 
 _offer = Newest.offer
-_leave = GroupCommit.leave
+_release = group_commit._release
 _load_state = snapshots.load_state
 _read = Log.read
 
@@ -73,15 +74,16 @@ def _fail_all(self: Any, batch: list[PendingEntry]) -> None:
             raise
 
 
-def _leave_unanswered(self: Any, served: Sequence[Any] = (), again: Sequence[Any] = ()) -> None:
+def _let_all_go(self: Any, batch: list[Any]) -> None:
     """Let waiters without an answer continue as if they had an answer."""
-    _leave(self, served)
+    while len(batch) > 1:
+        _release(batch.pop(), is_leader=False)
 
 
-def _abandon_alone(self: Any, waiter: Any, gate: Any) -> None:
+def _abandon_alone(self: Any, pending: Any, batch: list[Any]) -> None:
     """Remove an interrupted waiter from the queue, but do not pass its leadership on to another waiter."""
-    if waiter in self.waiting:
-        self.waiting.remove(waiter)
+    if pending in self.waiting:
+        self.waiting.remove(pending)
 
 
 def _see_no_field(self: Any) -> None:
@@ -126,7 +128,7 @@ MUTANTS = (
     ),
     _mutant(
         "interrupted leader leaves the others unanswered",
-        replaced(GroupCommit, "leave", _leave_unanswered),
+        replaced(GroupCommit, "_let_go", _let_all_go),
         "bystander",
     ),
     _mutant(

@@ -20,7 +20,7 @@ __all__ = ["AnsweredBlobs", "AnsweredIndex", "Ended", "Handle", "Interrupter"]
 T = TypeVar("T")
 INTERRUPT_RATE = 0.03
 SLOW_MS_MAX = 400
-FORGOTTEN = "an append's position was forgotten"
+FORGOTTEN = "the version of an append was forgotten"
 """The start of an error message.
 
 The error says that the version in doubt was forgotten before a thread could read it.
@@ -115,11 +115,12 @@ class Handle:
     def held_locks(self) -> list[str]:
         """Return the names of the locks that are held. While no call runs, no lock should be held."""
         appender = self.log._appender
-        locks: dict[str, Any] = {"leadership": appender._group_commit._leadership, "head": appender.heads._lock}
+        locks: dict[str, Any] = {"head": appender.heads._lock}
         if (document := self.document) is not None:
             locks |= {"commit": document._writer._lock, "snapshots": document._snapshots._lock}
             locks |= {"state": document._states._shared._lock}
-        return [name for name, lock in locks.items() if lock.locked()]
+        held = [name for name, lock in locks.items() if lock.locked()]
+        return ["leadership", *held] if appender._group_commit._leadership else held
 
     def _check_error(self, error: StratalogError) -> None:
         if any(error is other for other in self._errors):

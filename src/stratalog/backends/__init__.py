@@ -4,6 +4,7 @@ Modules
 -------
 memory                  all three ports in memory: the reference for the other backends
 item_rows               rows of items, for an index in SQL
+message_ids             ids of messages, for a queue in SQL
 row_blobs               blobs, with small blobs as rows of the index's database
 sqlite                  index, small blobs and queue in one SQLite file
 sqlite_file             connections to the file: group commit, readers, turns of processes

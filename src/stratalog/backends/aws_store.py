@@ -23,7 +23,7 @@ from stratalog.backends.s3_versions import bucket_is_ready, create_bucket
 from stratalog.backends.service_request import RequestPolicy
 from stratalog.backends.sqs import SqsQueue, create_queues, find_queues, missing_queues
 from stratalog.clock import Clock
-from stratalog.errors import Invalid, Unavailable
+from stratalog.errors import Invalid
 from stratalog.ports.meter import Meter
 
 __all__ = ["Address", "AwsStore", "open_bucket", "parse_address"]
@@ -94,7 +94,7 @@ class AwsStore:
         client = self._service("sqs")
         try:
             urls = find_queues(client, self._address.queue)
-        except Unavailable:
+        except BaseException:
             client.close()
             raise
         return SqsQueue(client, *urls, self._clock, wait_seconds=QUEUE_WAIT_SECONDS, meter=self.meter)

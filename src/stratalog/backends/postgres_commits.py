@@ -128,13 +128,11 @@ class PostgresWriter:
 
     def close(self) -> None:
         """Wait for commits in flight, and close the connection. Closing twice is fine."""
-        while not self._group_commit.enter(PostgresCommit((), ())):
-            pass  # a leader has answered the empty commit, but `close` must be the leader itself
-        try:
-            self._closed = True
-            self._disconnect()
-        finally:
-            self._group_commit.leave()
+        self._group_commit.lead(lambda: PostgresCommit((), ()), self._close_connection)
+
+    def _close_connection(self) -> None:
+        self._closed = True
+        self._disconnect()
 
     def _run_group(self, group: list[PostgresCommit]) -> None:
         self._fill(group)

@@ -143,8 +143,9 @@ class PostgresConnections:
 
     def renew(self) -> None:
         """Replace the pool's connections. Call this once a server refuses writes: another host may accept them."""
-        if self._pool is not None:
-            self._pool.drain()
+        pool = self._pool  # `close` may set the attribute to None at any time
+        if pool is not None:
+            pool.drain()
 
     def check_open(self) -> None:
         """Raise Closed after :meth:`close`, and in a forked child."""
@@ -153,7 +154,9 @@ class PostgresConnections:
 
     def close(self) -> None:
         """Close the pool. Closing twice is fine."""
-        self._closed = True
+        if not self._closed:
+            with self._opening:  # afterwards no thread opens a pool
+                self._closed = True
         pool, self._pool = self._pool, None
         if pool is not None:
             pool.close()
@@ -169,10 +172,13 @@ class PostgresConnections:
 
     def _open_pool(self) -> ConnectionPool[Connection]:
         self.check_open()
-        if self._pool is None:
+        pool = self._pool
+        if pool is None:
             with self._opening:
-                if self._pool is None:
-                    self._pool = ConnectionPool(
+                self.check_open()  # `close` may have closed the pool since the first check
+                pool = self._pool
+                if pool is None:
+                    pool = self._pool = ConnectionPool(
                         self._conninfo,
                         connection_class=psycopg.Connection,
                         kwargs={"autocommit": True},
@@ -185,8 +191,8 @@ class PostgresConnections:
                         name="stratalog",
                         open=True,
                     )
-                    _open_pools.add(self._pool)
-        return self._pool
+                    _open_pools.add(pool)
+        return pool
 
     def _take(self) -> Connection:
         """Take a connection from the pool. Replace connections that the server ended while they were idle."""
@@ -208,11 +214,12 @@ class PostgresConnections:
             ) from exc
 
     def _give_back(self, connection: Connection) -> None:
-        if self._closed or self._pool is None:
+        pool = self._pool
+        if self._closed or pool is None:
             connection.close()
             return
         # The pool rolls back a transaction that is still open, and replaces a broken connection.
-        self._pool.putconn(connection)
+        pool.putconn(connection)
 
     def _set_up(self, connection: Connection) -> None:
         settings = [

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from stratalog.backends.message_ids import last_number, message_id
 from stratalog.backends.postgres_connections import Connection, PostgresConnections
 from stratalog.clock import Clock, new_id
 from stratalog.errors import Closed
@@ -89,11 +90,11 @@ class PostgresQueue:
         return self._settle(message, RELEASE, self._clock.wall_ms() + int(after_seconds * 1000))
 
     def dead_letters(self, *, after: str = "") -> Iterator[DeadMessage]:
-        last = int(after or 0)
+        last = last_number(after)
         self._check_open()
         while rows := self._connections.read(DEAD_LETTERS, (last,)):
             for id, name, *rest in rows:
-                yield DeadMessage(f"{id:016d}", name.decode(), *rest)
+                yield DeadMessage(message_id(id), name.decode(), *rest)
             last = rows[-1][0]
 
     def close(self) -> None:
@@ -141,7 +142,7 @@ class PostgresQueue:
         ]
         for name in {row[1] for row in rows}:
             _refresh_group(connection, name)
-        return [Message(f"{id:016d}", name.decode(), *rest) for id, name, *rest in rows]
+        return [Message(message_id(id), name.decode(), *rest) for id, name, *rest in rows]
 
     def _move_aside(self, connection: Connection, name: bytes, now: int) -> None:
         if connection.execute(MOVE_ASIDE, (name, now, self._receives_max, now)).rowcount:

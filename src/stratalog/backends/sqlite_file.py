@@ -6,7 +6,7 @@ import fcntl
 import os
 import weakref
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from functools import partial
 from itertools import chain
 from typing import Any, TypeVar
@@ -77,7 +77,10 @@ class SqliteFile:
         with _opening(path):
             create_file(path, partial(create_tables, vfs=vfs))
             writer = _open_writer(path, synchronous, file_bytes_max, vfs)
-        self._turnstile = Turnstile(path, clock)
+        with ExitStack() as on_error:
+            on_error.callback(writer.close)
+            self._turnstile = Turnstile(path, clock)
+            on_error.pop_all()
         self._writer = _GroupWriter(writer, self._turnstile, log_bytes)
         # The registration cannot be undone. It has a weak reference, so that it does not keep this object alive.
         os.register_at_fork(after_in_child=partial(_leave_to_parent, weakref.ref(self)))
@@ -199,13 +202,11 @@ class _GroupWriter:
         self._group_commit.commit(ticket, self._run_group)
 
     def close(self) -> None:
-        while not self._group_commit.enter(_Ticket(_nothing)):
-            pass  # a leader has run the empty job, but `close` must be the leader itself
-        try:
-            self._closed = True
-            self._connection.close()
-        finally:
-            self._group_commit.leave()
+        self._group_commit.lead(lambda: _Ticket(_nothing), self._close_connection)
+
+    def _close_connection(self) -> None:
+        self._closed = True
+        self._connection.close()
 
     def _run_group(self, group: list[_Ticket[Any]]) -> None:
         """Run the jobs of ``group`` and of the tickets that wait behind it, in one transaction."""
@@ -373,8 +374,7 @@ def _prepare(connection: apsw.Connection, synchronous: str, file_bytes_max: int 
 
 def _leave_to_parent(reference: weakref.ref[SqliteFile]) -> None:
     """In a forked child, close the lock files. Otherwise a lock of the parent would stay after the parent has ended."""
-    file = reference()
-    if file is not None:
+    if (file := reference()) is not None:
         file.leave_to_parent()
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import apsw
 
+from stratalog.backends.message_ids import last_number, message_id
 from stratalog.backends.sqlite_file import SqliteFile
 from stratalog.clock import Clock, new_id
 from stratalog.ports.queue import DeadMessage, Message, check_receive, check_send
@@ -78,9 +79,9 @@ class SqliteQueue:
         return self._settle(RELEASE, message, int(after_seconds * 1000))
 
     def dead_letters(self, *, after: str = "") -> Iterator[DeadMessage]:
-        last = int(after or 0)
+        last = last_number(after)
         while rows := self._file.read(DEAD_LETTERS, (last,)):
-            yield from (DeadMessage(f"{number:016d}", *rest) for number, *rest in rows)
+            yield from (DeadMessage(message_id(number), *rest) for number, *rest in rows)
             last = rows[-1][0]
 
     def close(self) -> None:
@@ -113,7 +114,7 @@ class SqliteQueue:
         ]
         for name in {row[1] for row in rows}:
             _refresh_group(name, connection)
-        return [Message(f"{number:016d}", *rest) for number, *rest in rows]
+        return [Message(message_id(number), *rest) for number, *rest in rows]
 
     def _move_aside(self, name: str, now: int, connection: apsw.Connection) -> None:
         parameters = (name, now, self._receives_max)

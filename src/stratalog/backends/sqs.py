@@ -45,6 +45,7 @@ RETENTION_SECONDS = 14 * 24 * 3600
 # SQS accepts these names of message groups. For a group with another name, the message group is a hash of the name. The
 # name is always an attribute of the message too.
 GROUP = re.compile(r"[!-~]{1,128}")
+RECEIVES = re.compile(r"[0-9]{1,9}")
 EMPTY = "-"
 MISSING = frozenset({"NonExistentQueue", "QueueDoesNotExist"})
 STALE = frozenset({"InvalidParameterValue", "MessageNotInflight", "ReceiptHandleIsInvalid"})
@@ -228,7 +229,8 @@ class SqsQueue:
 
     def _letter(self, record: Any) -> DeadMessage:
         message = _message(record)
-        receives = int(record["MessageAttributes"].get("receives", {}).get("StringValue", self._receives_max))
+        receives = record.get("MessageAttributes", {}).get("receives", {}).get("StringValue", "")
+        receives = int(receives) if RECEIVES.fullmatch(receives) else self._receives_max
         sent_ms = int(record["Attributes"]["SentTimestamp"])
         return DeadMessage(message.id, message.group, message.body, receives, sent_ms)
 
@@ -331,7 +333,8 @@ def _url(client: Any, full_name: str) -> str:
 def _entry(group: str, body: bytes, id: str, **attributes: str) -> dict[str, Any]:
     message_group = group if GROUP.fullmatch(group) else hashlib.sha256(group.encode()).hexdigest()
     return {
-        "Id": id,
+        # Another program's deduplication id may have characters that SQS does not accept here.
+        "Id": hashlib.sha256(id.encode()).hexdigest(),
         "MessageBody": b64encode(body).decode() or EMPTY,
         "MessageGroupId": message_group,
         "MessageDeduplicationId": id,
@@ -371,7 +374,11 @@ def messages_of_event(records: Sequence[Mapping[str, Any]], receives_max: int = 
 
 def _message_of_event(record: Mapping[str, Any]) -> Message:
     """Return the message of a record in a Lambda event. Such a record has other names for the same fields."""
-    attributes = {name: {"StringValue": value["stringValue"]} for name, value in record["messageAttributes"].items()}
+    attributes = {
+        name: {"StringValue": value["stringValue"]}
+        for name, value in record["messageAttributes"].items()
+        if "stringValue" in value  # another program may have sent a binary attribute
+    }
     names = {"Body": record["body"], "ReceiptHandle": record["receiptHandle"]}
     return _message({**names, "Attributes": record["attributes"], "MessageAttributes": attributes})
 

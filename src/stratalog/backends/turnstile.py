@@ -40,7 +40,11 @@ class Turnstile:
     def __init__(self, path: str, clock: Clock) -> None:
         self._clock = clock
         self._transaction = _Locks(path)
-        self._turn = _Locks(path)
+        try:
+            self._turn = _Locks(path)
+        except BaseException:
+            self._transaction.close()
+            raise
         self._owner = threading.Lock()
         close_in_child(self, "_owner")
         self._in_turn = False
@@ -150,7 +154,11 @@ class _Locks:
     def __init__(self, path: str) -> None:
         self.closed = False
         self.door = open_lock_file(path + ".door")
-        self.room = open_lock_file(path + ".room")
+        try:
+            self.room = open_lock_file(path + ".room")
+        except BaseException:
+            os.close(self.door)
+            raise
 
     def close(self) -> None:
         """Close both files. Closing twice is fine."""

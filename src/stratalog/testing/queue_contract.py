@@ -164,6 +164,19 @@ class QueueContract(ABC):
         assert list(queue.dead_letters(after=letters[11].id)) == letters[12:]
         assert list(queue.dead_letters(after=letters[-1].id)) == []
 
+    def test_dead_letters_are_listed_after_any_text_in_the_order_of_texts(self) -> None:
+        queue, clock = self._queue(receives_max=1)
+        queue.send("g", [b"1", b"2"])
+        queue.receive(visibility_seconds=1)
+        clock.sleep(1)
+        assert queue.receive() == []
+        first, second = (letter.id for letter in queue.dead_letters())
+        texts = [first[:-1], f"{first}!", f"{second}/", "", "7", "x", "-1", " ", "\u0663", "9" * 40, "0" * 40, "a/b"]
+        for after in texts:
+            assert [letter.id for letter in queue.dead_letters(after=after)] == [
+                id for id in (first, second) if id > after
+            ]
+
     def test_a_send_over_a_bound_sends_nothing(self) -> None:
         queue, _ = self._queue()
         refused: list[tuple[type[Exception], str, list[bytes]]] = [
