@@ -389,7 +389,7 @@ REMOVALS: tuple[Removal, ...] = (
         (
             Edit(
                 APPEND,
-                "is_outdated or (appender.contention.contended and self._reads_first())",
+                "appender.contention.contended and (head is appender.left_behind or self._reads_first())",
                 "appender.contention.contended and appender.is_behind()",
             ),
         ),

@@ -197,10 +197,9 @@ class LogAppend(ConditionalAppend[Head, Plan]):
     def _known_head(self) -> Head | None:
         appender = self._appender
         head = appender.heads.value
-        is_outdated = head is not None and head is appender.left_behind
-        # An entry with an expected version follows a head that its caller has just read. Another read would find newer
-        # entries as often as the put does. The caller would then never put beside a busy writer.
-        if is_outdated or (appender.contention.contended and self._reads_first()):
+        # An entry with an expected version follows a head that its caller has just read. A second read would find newer
+        # entries as often as the put does, so the caller would never put beside a busy writer.
+        if appender.contention.contended and (head is appender.left_behind or self._reads_first()):
             self._environment.counters["read first"] += 1
             return None
         return head
