@@ -58,6 +58,7 @@ settings.register_profile("search", deadline=None, max_examples=2000, print_blob
 settings.load_profile("steady")
 
 
+@pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
     """Return the workers of ``-n auto``: one more than cores, since tests wait for processes, sockets and disks."""
     return (os.cpu_count() or 1) + 1

@@ -154,8 +154,8 @@ def test_of_two_tabs_one_was_further(stage: Stage) -> None:
     settle(bob, ada, bob)
     append(ada, 2)
     settle(ada, bob)
-    # A tab of Replicache sometimes reads the pending mutations of other tabs, and then pushes them too. If bob's tab has
-    # read ada's mutation 1, the restored server gets this mutation from bob's tab.
+    # A tab of Replicache sometimes reads the pending mutations of other tabs, and then pushes them too. So the restored
+    # server may get ada's mutation 1 from bob's tab.
     again = [1] if stage.kind == "replicache" and 1 in committed(ada) else []
     assert committed(ada) == [0, *again, 2]
     assert committed(bob) == [0, 1]

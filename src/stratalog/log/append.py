@@ -195,10 +195,8 @@ class LogAppend(ConditionalAppend[Head, Plan]):
                 self._sent = Observation(self._environment.clock)
 
     def _known_head(self) -> Head | None:
-        appender = self._appender
-        head = appender.heads.value
-        # An entry with an expected version follows a head that its caller has just read. A second read would find newer
-        # entries as often as the put does, so the caller would never put beside a busy writer.
+        head, appender = self._appender.heads.value, self._appender
+        # The caller that expects a version has just read the head. A second read would only find a newer head (B443).
         if appender.contention.contended and (head is appender.left_behind or self._reads_first()):
             self._environment.counters["read first"] += 1
             return None
