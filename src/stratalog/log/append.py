@@ -196,7 +196,7 @@ class LogAppend(ConditionalAppend[Head, Plan]):
 
     def _known_head(self) -> Head | None:
         head, appender = self._appender.heads.value, self._appender
-        # The caller that expects a version has just read the head. A second read would only find a newer head (B443).
+        # The caller that expects a version has just read the head. A second read would only find a newer head.
         if appender.contention.contended and (head is appender.left_behind or self._reads_first()):
             self._environment.counters["read first"] += 1
             return None
