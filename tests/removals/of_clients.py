@@ -257,7 +257,7 @@ REMOVALS: tuple[Removal, ...] = (
         IN_NODE,
     ),
     Removal(
-        "B437",
+        "B434",
         (
             Edit(
                 "src/stratalog/client/background.py",

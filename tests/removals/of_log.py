@@ -22,9 +22,9 @@ RETENTION = "src/stratalog/log/retention.py"
 SEGMENTS = "src/stratalog/log/segments.py"
 
 REMOVALS: tuple[Removal, ...] = (
-    Removal("B460", (Edit(GROUP_COMMIT, "            self._abandon(pending, batch)\n", ""),), INTERRUPTED),
+    Removal("B441", (Edit(GROUP_COMMIT, "            self._abandon(pending, batch)\n", ""),), INTERRUPTED),
     Removal(
-        "B460",
+        "B441",
         (
             Edit(
                 GROUP_COMMIT,
@@ -35,7 +35,7 @@ REMOVALS: tuple[Removal, ...] = (
         INTERRUPTED,
     ),
     Removal(
-        "B460",
+        "B441",
         (
             Edit(
                 GROUP_COMMIT,
@@ -385,7 +385,7 @@ REMOVALS: tuple[Removal, ...] = (
         ),
     ),
     Removal(
-        "B443",
+        "B439",
         (
             Edit(
                 APPEND,

@@ -17,7 +17,7 @@ MET = "tests/postgres/test_store.py::test_a_call_that_meets_the_closing_ends_wit
 
 REMOVALS: tuple[Removal, ...] = (
     Removal(
-        "B466",
+        "B447",
         (
             Edit(
                 "src/stratalog/backends/postgres_connections.py",
@@ -28,7 +28,7 @@ REMOVALS: tuple[Removal, ...] = (
         ("tests/postgres/test_store.py::test_a_first_read_that_meets_the_closing_opens_no_pool",),
     ),
     Removal(
-        "B466",
+        "B447",
         (
             Edit(
                 "src/stratalog/backends/postgres_connections.py",
@@ -41,7 +41,7 @@ REMOVALS: tuple[Removal, ...] = (
         raises=("AttributeError",),
     ),
     Removal(
-        "B466",
+        "B447",
         (
             Edit(
                 "src/stratalog/backends/postgres_connections.py",
@@ -94,7 +94,7 @@ REMOVALS: tuple[Removal, ...] = (
         ("tests/test_selection.py::test_a_quick_run_takes_what_needs_one_process_and_little_time",),
     ),
     Removal(
-        "B444",
+        "B440",
         (
             Edit(
                 COMMITS,

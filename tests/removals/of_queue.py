@@ -37,7 +37,7 @@ READS_ALL_LETTERS = """\
 
 REMOVALS: tuple[Removal, ...] = (
     Removal(
-        "B461",
+        "B442",
         (
             Edit(
                 SQS,
@@ -48,12 +48,12 @@ REMOVALS: tuple[Removal, ...] = (
         (f"{SQS_TESTS}::test_a_binary_attribute_of_somebody_else_is_ignored_in_a_lambda_event",),
     ),
     Removal(
-        "B462",
+        "B443",
         (Edit(SQS, '"Id": hashlib.sha256(id.encode()).hexdigest()', '"Id": id'),),
         (f"{SQS_TESTS}::test_a_message_of_somebody_else_is_moved_aside_whatever_its_id",),
     ),
     Removal(
-        "B463",
+        "B444",
         (
             Edit(
                 SQS,
@@ -64,12 +64,12 @@ REMOVALS: tuple[Removal, ...] = (
         (f"{SQS_TESTS}::test_a_letter_of_somebody_else_is_listed_whatever_its_attributes",),
     ),
     Removal(
-        "B464",
+        "B445",
         (Edit("src/stratalog/backends/sqlite_queue.py", "last = last_number(after)", "last = int(after or 0)"),),
         (f"src/stratalog/testing/queue_contract.py::{ANY_TEXT}",),
     ),
     Removal(
-        "B464",
+        "B445",
         (Edit("src/stratalog/backends/postgres_queue.py", "last = last_number(after)", "last = int(after or 0)"),),
         ("tests/postgres/test_store.py::test_dead_letters_are_listed_after_a_text_that_is_no_number",),
     ),
@@ -253,7 +253,7 @@ REMOVALS: tuple[Removal, ...] = (
         ("tests/cli/test_option_values.py::test_a_number_is_finite",),
     ),
     Removal(
-        "B436",
+        "B433",
         (
             Edit(
                 LETTERS,
@@ -267,7 +267,7 @@ REMOVALS: tuple[Removal, ...] = (
         ),
     ),
     Removal(
-        "B436",
+        "B433",
         (
             Edit(
                 LETTERS,
@@ -278,12 +278,12 @@ REMOVALS: tuple[Removal, ...] = (
         (f"{OF_LETTERS}::test_a_damaged_letter_affects_no_other_letter",),
     ),
     Removal(
-        "B436",
+        "B433",
         (Edit(LETTERS, "    except (NotFound, Corrupt):\n", "    except NotFound:\n"),),
         (f"{OF_LETTERS}::test_a_damaged_letter_with_edited_arguments_is_replaced",),
     ),
     Removal(
-        "B436",
+        "B433",
         (
             Edit(
                 LETTERS,

@@ -139,7 +139,7 @@ REMOVALS: tuple[Removal, ...] = (
         (f"{DEAD_LETTERS}::test_a_dead_letter_stays_one_where_another_process_allows_more_failures",),
     ),
     Removal(
-        "B435",
+        "B432",
         (Edit(FAILURES, "failure.content.guards() and 0 not in exc.items:", "False:"),),
         (f"{DEAD_LETTERS}::test_a_failure_whose_upload_outlives_its_pin_is_not_counted",),
     ),

@@ -450,12 +450,12 @@ REMOVALS: tuple[Removal, ...] = (
         ),
     ),
     Removal(
-        "B438",
+        "B435",
         (Edit("src/stratalog/server/line_log.py", "self._unwritten += 1", "self._refused += 1"),),
         ("tests/server/test_audit.py::test_lines_that_two_threads_omit_at_once_are_both_counted",),
     ),
     Removal(
-        "B439",
+        "B436",
         (Edit(TOKENS, "principal.expires_ms + round(self._leeway * 1000)", "principal.expires_ms"),),
         (f"{API_SECURITY}::test_a_principal_expires_when_its_token_is_no_longer_accepted",),
     ),

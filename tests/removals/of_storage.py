@@ -34,22 +34,22 @@ TURNSTILE = "src/stratalog/backends/turnstile.py"
 
 REMOVALS: tuple[Removal, ...] = (
     Removal(
-        "B465",
+        "B446",
         (Edit("src/stratalog/homes.py", "    with _closed_on_error(database):\n", "    if database:\n"),),
         ("tests/test_store.py::test_a_store_whose_blobs_cannot_be_opened_leaves_no_file_open",),
     ),
     Removal(
-        "B465",
+        "B446",
         (Edit(TURNSTILE, "            self._transaction.close()\n            raise\n", "            raise\n"),),
         (LOCK_FILES,),
     ),
     Removal(
-        "B465",
+        "B446",
         (Edit(TURNSTILE, "            os.close(self.door)\n            raise\n", "            raise\n"),),
         (LOCK_FILES,),
     ),
     Removal(
-        "B465",
+        "B446",
         (
             Edit(
                 "src/stratalog/backends/sqlite_file.py",
@@ -60,7 +60,7 @@ REMOVALS: tuple[Removal, ...] = (
         (LOCK_FILES,),
     ),
     Removal(
-        "B465",
+        "B446",
         (
             Edit(
                 "src/stratalog/backends/aws_store.py",
@@ -72,7 +72,7 @@ REMOVALS: tuple[Removal, ...] = (
         ("tests/cloud/test_aws_store.py::test_a_search_for_the_queue_that_is_interrupted_leaves_no_client_open",),
     ),
     Removal(
-        "B467",
+        "B448",
         (
             Edit(
                 "src/stratalog/store.py",

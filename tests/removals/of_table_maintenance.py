@@ -174,7 +174,7 @@ REMOVALS: tuple[Removal, ...] = (
         (f"{FAULTS}::test_a_promise_that_reaches_below_the_floor_keeps_the_versions_above_the_floor",),
     ),
     Removal(
-        "B433",
+        "B430",
         (
             Edit(f"{TABLE}/rows.py", "    if source.number > last + 1:\n", "    if False:\n"),
             Edit(f"{TABLE}/rows.py", '    elif outcome.status != "applied":\n', "    elif False:\n"),
@@ -185,22 +185,22 @@ REMOVALS: tuple[Removal, ...] = (
         ),
     ),
     Removal(
-        "B433",
+        "B430",
         (Edit(f"{TABLE}/rows.py", "    if source.number < 1:\n", "    if False:\n"),),
         (f"{TESTS}/test_data_files.py::test_a_batch_without_a_number_is_invalid",),
     ),
     Removal(
-        "B433",
+        "B430",
         (Edit(f"{TABLE}/rows.py", "    if source.number == last:\n        _require_added(table, source)\n", ""),),
         (f"{TESTS}/test_data_files.py::test_a_batch_that_was_refused_is_refused_again",),
     ),
     Removal(
-        "B434",
+        "B431",
         (Edit(f"{TABLE}/rows.py", "AddFiles((new,), job=job, source=brought)", "AddFiles((new,), job=job)"),),
         (f"{TESTS}/test_data_files.py::test_a_numbered_batch_of_a_file_is_recorded_for_the_file",),
     ),
     Removal(
-        "B440",
+        "B437",
         (Edit(f"{TABLE}/merge_plan.py", "    if not 2 <= files_min <= files_max:\n", "    if False:\n"),),
         (f"{TESTS}/test_merge.py::test_a_job_has_at_least_the_minimum_of_files",),
     ),

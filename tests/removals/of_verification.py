@@ -105,7 +105,7 @@ REMOVALS: tuple[Removal, ...] = (
         ("tests/test_verify_export.py::test_it_refuses_a_line_without_a_field",),
     ),
     Removal(
-        "B441",
+        "B438",
         (
             Edit(
                 "src/stratalog/records/verification.py",
@@ -116,7 +116,7 @@ REMOVALS: tuple[Removal, ...] = (
         (f"{VERIFICATION}::test_a_huge_gap_is_one_step",),
     ),
     Removal(
-        "B441",
+        "B438",
         (
             Edit(
                 "src/stratalog/log/verification.py", "last=_last_of_gap(log, step.version, upto))", "last=step.version)"
@@ -128,7 +128,7 @@ REMOVALS: tuple[Removal, ...] = (
         ),
     ),
     Removal(
-        "B441",
+        "B438",
         (
             Edit(
                 "src/stratalog/maintenance/damage.py",
@@ -139,7 +139,7 @@ REMOVALS: tuple[Removal, ...] = (
         (f"{VERIFICATION}::test_a_huge_gap_is_one_step",),
     ),
     Removal(
-        "B441",
+        "B438",
         (
             Edit(
                 "src/stratalog/log/archive.py",
