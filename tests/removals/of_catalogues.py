@@ -310,7 +310,7 @@ REMOVALS: tuple[Removal, ...] = (
     ),
     Removal(
         "B350",
-        (Edit(f"{SOURCES}redrive.py", "        return _reason_left(records, letter)\n", '        return ""\n'),),
+        (Edit(f"{SOURCES}redrive.py", "polled[source.name] or _reason_left(records, letter)", "polled[source.name]"),),
         (f"{TESTS}test_letters.py::test_of_two_files_that_still_cannot_be_opened_a_redrive_resolves_none",),
     ),
     Removal(
