@@ -9,10 +9,11 @@ import msgspec
 import pytest
 from click.testing import CliRunner
 
-from stratalog import LogSettings
+from stratalog import Event, LogSettings
 from stratalog.aws.container import Container
 from stratalog.cli import main
 from stratalog.errors import Invalid
+from stratalog.log.segments import list_segments
 from stratalog.maintenance.store_pass import maintain
 from stratalog.server import Application, Quotas
 from stratalog.server.application import ServerLimits
@@ -102,14 +103,27 @@ def test_maintenance_makes_the_snapshots_that_the_settings_ask_for(
     assert json.loads(ran.stdout)["snapshots"] == due
 
 
-def test_a_program_maintains_by_the_settings_of_its_own_store() -> None:
-    settings = LogSettings(snapshot_entries_interval=5)
-    with open_store("memory:", settings=settings) as store:
+@pytest.mark.parametrize(("interval", "due"), [(5, 1), (20, 0)])
+def test_a_program_maintains_by_the_settings_of_its_own_store(tmp_path: Path, interval: int, due: int) -> None:
+    with open_store(tmp_path) as store:
         document = store.create("acme", "plan")
-        for number in range(4):
+        for number in range(10):
             document.mutate("put", {"key": "n", "value": number})
-        assert maintain(store).snapshots == 0
-        store.create_log("acme", "other")
+    with open_store(tmp_path, settings=LogSettings(snapshot_entries_interval=interval)) as store:
+        assert maintain(store).snapshots == due
+
+
+@pytest.mark.parametrize(("target", "segments"), [(2, 3), (50, 1)])
+def test_a_log_rolls_over_by_the_settings_of_its_own_store(target: int, segments: int) -> None:
+    with open_store("memory:", settings=LogSettings(segment_entries_target=target)) as store:
+        log = store.create_log("acme", "events")
+        for number in range(6):
+            log.append(Event("seen", number))
+        assert len(list(list_segments(store.environment.index, log.record.prefix))) == segments
+
+
+def test_an_application_that_includes_another_keeps_its_settings() -> None:
+    settings = LogSettings(snapshot_entries_interval=5)
     assert Application(settings=settings).including(Application()).settings == settings
 
 

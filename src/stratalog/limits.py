@@ -134,7 +134,8 @@ COLLECT_CHUNKS_SEEN_MAX = 1_000_000
 QUEUED_SECONDS_MAX = 30 * 86_400
 # A client must be idle for at least this long before it is forgotten, since the queue may still contain its messages.
 CLIENT_IDLE_DAYS_MIN = 30
-# Blobs stay this long if the index has no item of their owner. A copy of the owner may be in progress.
+# Blobs stay this long if the index has no item of their owner. A copy of the owner may be in progress. So the
+# restoration of one log must end within this time.
 UNKNOWN_OWNER_SECONDS_MAX = 7 * 86_400
 
 # The scrub of a maintenance pass reads at least this many bytes, unless the scrub's round ends earlier or the pass has

@@ -14,6 +14,11 @@ NO_HARVEST = f"{TESTS}test_feeds.py::test_an_answer_without_a_list_is_no_empty_h
 HOSTILE = f"{TESTS}test_hostile.py::test_a_hostile_file_is_taken_exactly_or_named_and_what_is_beside_it_is_taken"
 
 __all__ = ["REMOVALS"]
+FILE_OF_A_LETTER = Edit(
+    f"{SOURCES}folder.py",
+    'records = _records(source, folder, [file], {}, {"files": {}})',
+    "records = _split_file(source, file)",
+)
 
 REMOVALS: tuple[Removal, ...] = (
     Removal(
@@ -305,7 +310,7 @@ REMOVALS: tuple[Removal, ...] = (
     ),
     Removal(
         "B350",
-        (Edit(f"{SOURCES}redrive.py", "        return _reason_left(records, letter)\n", '        return ""\n'),),
+        (Edit(f"{SOURCES}redrive.py", "polled[source.name] or _reason_left(records, letter)", "polled[source.name]"),),
         (f"{TESTS}test_letters.py::test_of_two_files_that_still_cannot_be_opened_a_redrive_resolves_none",),
     ),
     Removal(
@@ -377,5 +382,65 @@ REMOVALS: tuple[Removal, ...] = (
         "B424",
         (Edit(f"{SOURCES}queries.py", " or isinstance(before, bool) is not isinstance(after, bool)", ""),),
         (f"{TESTS}test_works.py::test_true_and_1_differ",),
+    ),
+    Removal(
+        "B484",
+        (FILE_OF_A_LETTER,),
+        (f"{TESTS}test_letters.py::test_a_redrive_follows_no_link_out_of_the_folder",),
+    ),
+    Removal(
+        "B485",
+        (FILE_OF_A_LETTER, Edit(f"{SOURCES}redrive.py", "except Exception as exc:", "except ValueError as exc:")),
+        (
+            f"{TESTS}test_letters.py::test_a_file_that_cannot_be_read_stops_no_other_letter_of_a_redrive",
+            f"{TESTS}test_letters.py::test_an_unexpected_error_stops_no_other_letter_of_a_redrive",
+        ),
+    ),
+    Removal(
+        "B486",
+        (
+            Edit(
+                f"{SOURCES}redrive.py",
+                "    forget_checkpoint(records, source.name)\n",
+                "    for other in before:\n        resolve(records, other.id)\n"
+                "    forget_checkpoint(records, source.name)\n",
+            ),
+        ),
+        (
+            f"{TESTS}test_letters.py::test_a_redrive_whose_poll_fails_resolves_no_letter",
+            f"{TESTS}test_letters.py::test_the_letter_of_a_source_that_fails_again_stays_a_letter",
+        ),
+    ),
+    Removal(
+        "B487",
+        (
+            Edit(
+                f"{SOURCES}reconciliation.py",
+                "if work in self.dead:\n                    resolve",
+                "if not work:\n                    resolve",
+            ),
+        ),
+        (f"{TESTS}test_works.py::test_the_letter_of_a_work_goes_with_its_record",),
+    ),
+    Removal(
+        "B488",
+        (
+            Edit(
+                f"{SOURCES}redrive.py",
+                "return _reason_left(records, letter) if reconcile",
+                "return letter.reason if reconcile",
+            ),
+        ),
+        (f"{TESTS}test_works.py::test_a_work_that_fails_again_in_a_redrive_has_the_new_reason",),
+    ),
+    Removal(
+        "B489",
+        (Edit(f"{SOURCES}ingest.py", "with suppress(NotFound):", "with suppress(ZeroDivisionError):"),),
+        (f"{TESTS}test_works.py::test_a_letter_that_another_scan_resolves_first_stops_no_scan",),
+    ),
+    Removal(
+        "B490",
+        (Edit(f"{SOURCES}web/parts.js", "parsed(await answer.text())", "await answer.json()"),),
+        (f"{TESTS}test_parts.py::test_an_error_of_a_gateway_before_the_server_is_named",),
     ),
 )

@@ -9,11 +9,13 @@ from typing import Any
 
 import pytest
 
+import stratalog
 from apps.catalogue.tests.helpers import Catalogue
 from apps.catalogue.tests.test_commands import Shell, shell
 from stratalog import Invalid, LimitExceeded, Records
+from stratalog.testing.clock import ManualClock
 from stratalog_catalogue import ingest, polls
-from stratalog_catalogue.folder import poll_file
+from stratalog_catalogue.folder import poll_file, read_file
 from stratalog_catalogue.ingest import take
 from stratalog_catalogue.metrics import exposition
 from stratalog_catalogue.names import source_id
@@ -148,6 +150,89 @@ def test_of_two_files_that_still_cannot_be_opened_a_redrive_resolves_none(
         assert redriven(catalogue) == [False, False]
     assert redriven(catalogue) == [True, True]
     assert (catalogue.ids("source/scans/"), letters(catalogue)) == (["a", "b"], [])
+
+
+def test_a_redrive_whose_poll_fails_resolves_no_letter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with stratalog.open("memory:", clock=ManualClock()) as store:
+        catalogue = Catalogue(store, tmp_path)
+        catalogue.add("scans", **{**LINES, "format": "file"})
+        for name in ("a", "b"):
+            catalogue.write("x", source="scans", name=name)
+        with monkeypatch.context() as patched:
+            patched.setattr(Path, "open", _deny)
+            assert catalogue.poll().taken.failed == 2
+        before = list(catalogue.records.dead_letters())
+        (catalogue.folder / "scans").rename(catalogue.folder / "away")
+        for _ in range(2):
+            outcomes = list(redrive(store, "acme", catalogue.connect))
+            assert [(one.resolved, "folder does not exist" in one.reason) for one in outcomes] == [(False, True)] * 2
+            assert list(catalogue.records.dead_letters()) == before
+        (catalogue.folder / "away").rename(catalogue.folder / "scans")
+        assert (redriven(catalogue), letters(catalogue)) == ([True, True], [])
+
+
+def test_the_letter_of_a_source_that_fails_again_stays_a_letter(tmp_path: Path) -> None:
+    with stratalog.open("memory:", clock=ManualClock()) as store:
+        catalogue = Catalogue(store, tmp_path)
+        catalogue.add("scans", **{**LINES, "format": "file"})
+        (catalogue.folder / "scans").rename(catalogue.folder / "away")
+        while not catalogue.poll().dead:
+            pass
+        for _ in range(2):
+            assert redriven(catalogue) == [False]
+        (catalogue.folder / "away").rename(catalogue.folder / "scans")
+        assert (redriven(catalogue), list(catalogue.records.dead_letters())) == ([True], [])
+
+
+def damage(catalogue: Catalogue, source: str, name: str) -> None:
+    """Make a dead letter of a damaged file of a source."""
+    catalogue.add(source, **LINES)
+    catalogue.write(gzip.compress(b'{"id":1}\n' * 100)[:-5], source=source, name=name)
+    assert catalogue.poll(source).taken.failed == 1
+
+
+def test_a_redrive_follows_no_link_out_of_the_folder(catalogue: Catalogue) -> None:
+    damage(catalogue, "lines", "a.gz")
+    secret = catalogue.folder / "secret.gz"
+    secret.write_bytes(gzip.compress(b'{"id":"secret"}'))
+    path = catalogue.folder / "lines" / "a.gz"
+    path.unlink()
+    path.symlink_to(secret)
+    assert (redriven(catalogue), catalogue.ids("source/lines/")) == ([False], [])
+    path.unlink()
+    catalogue.write(gzip.compress(b'{"id":2}'), source="lines", name="a.gz", day=2)
+    assert (redriven(catalogue), catalogue.ids("source/lines/")) == ([True], ["2"])
+
+
+def test_a_file_that_cannot_be_read_stops_no_other_letter_of_a_redrive(
+    catalogue: Catalogue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    damage(catalogue, "first", "a.gz")
+    damage(catalogue, "second", "b.gz")
+    catalogue.write(gzip.compress(b'{"id":2}'), source="second", name="b.gz", day=2)
+    real = Path.open
+
+    def denied(path: Path, *arguments: Any, **more: Any) -> Any:
+        return _deny(path) if path.name == "a.gz" else real(path, *arguments, **more)
+
+    monkeypatch.setattr(Path, "open", denied)
+    assert (redriven(catalogue), catalogue.ids("source/second/")) == ([False, True], ["2"])
+
+
+def test_an_unexpected_error_stops_no_other_letter_of_a_redrive(
+    catalogue: Catalogue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    damage(catalogue, "first", "a.gz")
+    damage(catalogue, "second", "b.gz")
+    catalogue.write(gzip.compress(b'{"id":2}'), source="second", name="b.gz", day=2)
+    real = read_file
+
+    def failing(source: Any, id: str) -> Any:
+        return raise_(ZeroDivisionError("a fault")) if source.name == "first" else real(source, id)
+
+    monkeypatch.setattr("stratalog_catalogue.redrive.read_file", failing)
+    first, second = redrive(catalogue.store, "acme", catalogue.connect)
+    assert (first.reason, second.resolved) == ("ZeroDivisionError: a fault", True)
 
 
 def _deny(path: Path, *arguments: Any, **more: Any) -> Any:

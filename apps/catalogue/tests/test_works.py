@@ -12,6 +12,7 @@ import pytest
 
 import stratalog
 from apps.catalogue.tests.helpers import Catalogue
+from stratalog import Records
 from stratalog_catalogue import queries, transformers, workers
 from stratalog_catalogue.model import Agent, Relation, Work, decode_work
 from stratalog_catalogue.queries import differences, read_work, search, show_versions
@@ -157,6 +158,58 @@ def test_what_no_work_can_be_made_of_is_a_dead_letter_once_and_not_again(catalog
     assert read_stats(catalogue.records).dead_letters == {"films": 2}
     catalogue.add("films", format="json", transformer="plain", id="id", complete=False)
     assert all(one.resolved for one in redrive(catalogue.store, "acme", catalogue.connect))
+    assert list(catalogue.records.dead_letters()) == []
+
+
+@pytest.mark.parametrize("is_scan", [True, False], ids=["scan", "redrive"])
+def test_the_letter_of_a_work_goes_with_its_record(catalogue: Catalogue, is_scan: bool) -> None:
+    catalogue.add("films", format="json", transformer="rfc-index", id="id", complete=False)
+    catalogue.write(b'[{"id": 1}]', source="films", name="films.json")
+    catalogue.poll()
+    assert catalogue.scan().failed == 1
+    catalogue.records.delete("source/films/1")
+    if is_scan:
+        assert catalogue.scan().failed == 0
+    else:
+        assert [one.resolved for one in redrive(catalogue.store, "acme", catalogue.connect)] == [True]
+    assert list(catalogue.records.dead_letters()) == []
+
+
+def test_a_work_that_fails_again_in_a_redrive_has_the_new_reason(
+    catalogue: Catalogue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    catalogue.add("films", format="json", transformer="plain", id="id", complete=False)
+    catalogue.write(b'[{"id": 1}]', source="films", name="films.json")
+    catalogue.poll()
+    reason = ""
+
+    def fail(given: Given) -> Work:
+        raise ValueError(reason)
+
+    monkeypatch.setitem(transformers.TRANSFORMERS, "plain", Transformer("plain/1", fail))
+    reason = "an old reason"
+    assert catalogue.scan().failed == 1
+    reason = "a new reason"
+    (one,) = redrive(catalogue.store, "acme", catalogue.connect)
+    assert (one.resolved, one.reason) == (False, "ValueError: a new reason")
+
+
+def test_a_letter_that_another_scan_resolves_first_stops_no_scan(
+    catalogue: Catalogue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    catalogue.add("films", format="json", transformer="rfc-index", id="id", complete=False)
+    catalogue.write(b'[{"id": 1}, {"id": 2}]', source="films", name="films.json")
+    catalogue.poll()
+    assert catalogue.scan().failed == 2
+    catalogue.add("films", format="json", transformer="plain", id="id", complete=False)
+    real = Records.resolve_dead_letter
+
+    def overtaken(records: Records, id: str) -> None:
+        real(records, id)
+        real(records, id)
+
+    monkeypatch.setattr(Records, "resolve_dead_letter", overtaken)
+    assert catalogue.scan().made == 2
     assert list(catalogue.records.dead_letters()) == []
 
 

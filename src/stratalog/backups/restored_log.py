@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator
 
 import msgspec
 
-from stratalog.clock import new_id
-from stratalog.errors import Conflict
+from stratalog.clock import Observation, new_id
+from stratalog.errors import ConditionFailed, Conflict, LimitExceeded
 from stratalog.keys import (
     deleted_partition,
     entries_partition,
@@ -20,13 +20,15 @@ from stratalog.keys import (
     segments_partition,
     snapshots_partition,
 )
+from stratalog.limits import UNKNOWN_OWNER_SECONDS_MAX
 from stratalog.log.commit import commit_once
 from stratalog.log.directory import LOGS, directory_put, name_line_put, organisation_put
 from stratalog.log.lifecycle import INCARNATION_CHARACTERS
 from stratalog.log.names import NameRecord, Parent, name_put, read_name, require_name
 from stratalog.log.pins import Pin, pin_put
+from stratalog.log.sweep import UNNAMED
 from stratalog.maintenance.mirror import Mirror
-from stratalog.ports.index import Absent, Attribute, Item, Put
+from stratalog.ports.index import Absent, Attribute, Delete, Equals, Item, Put, Write
 from stratalog.store import Store
 
 __all__ = ["restore_log"]
@@ -43,9 +45,11 @@ def restore_log(
     """Copy the log ``name`` of ``backup`` to ``target`` as ``new_name``, with its ancestors as deleted logs.
 
     The copy is a new incarnation with the same origin. So sync clients of the old document continue with the copy if
-    the copy has the old name. Raises NotFound if the backup has no such log, and Conflict if ``new_name`` is in use.
-    After a failed restoration, the copied items stay, but no name record leads to them. If the log is no fork, a later
-    collection deletes the copied blobs.
+    the copy has the old name.
+
+    Raises NotFound if the backup has no such log, Conflict if ``new_name`` is in use, and LimitExceeded if the
+    restoration took longer than `UNKNOWN_OWNER_SECONDS_MAX`. After an error or a crash no name record leads to the
+    copied items. The sweep deletes these items and their blobs once `UNKNOWN_OWNER_SECONDS_MAX` is over.
     """
     record = require_name(backup.environment.index, organisation, name)
     standing = read_name(target.environment.index, organisation, new_name)
@@ -65,31 +69,57 @@ class _Restoration:
         self._incarnations = {prefix: new_id(clock, INCARNATION_CHARACTERS) for prefix in self._old_prefixes()}
 
     def run(self, standing: NameRecord | None) -> NameRecord:
-        record, organisation = self._record, self._record.organisation
-        lineage = tuple(self._renamed(parent) for parent in record.lineage)
-        prefix = self._new_prefix(record.prefix)
+        lineage = tuple(self._renamed(parent) for parent in self._record.lineage)
+        prefix = self._new_prefix(self._record.prefix)
         owner = lineage[0].prefix if lineage else prefix
+        begun = Observation(self._mirror.target.clock)
+        line = self._list_for_sweep(owner, lineage, prefix, begun.wall_ms + UNKNOWN_OWNER_SECONDS_MAX * 1000)
         self._copy_blobs(owner)
-        for depth, parent in enumerate(record.lineage):
-            self._copy_log(parent.prefix)
-            self._put(Item(family_partition(owner), self._new_prefix(parent.prefix), {"d": depth}))
-            self._put(pin_put(self._new_prefix(parent.prefix), Pin(parent.version, prefix)).item)
-            self._put_deleted(owner, lineage[:depth], self._new_prefix(parent.prefix))
-        self._copy_log(record.prefix)
+        for old in self._old_prefixes():
+            self._copy_log(old)
         made = msgspec.structs.replace(
-            record,
+            self._record,
             name=self._name,
-            incarnation=self._incarnations[record.prefix],
+            incarnation=self._incarnations[self._record.prefix],
             owner=owner,
             lineage=lineage,
             revision=standing.revision + 1 if standing else 1,
         )
-        writes = [
-            name_put(made, None if standing else Absent()),
+        if begun.age_seconds() > UNKNOWN_OWNER_SECONDS_MAX:
+            raise LimitExceeded(
+                "the restoration took too long", value=begun.age_seconds(), limit=UNKNOWN_OWNER_SECONDS_MAX
+            )
+        self._publish(made, line, None if standing else Absent())
+        return made
+
+    def _list_for_sweep(self, owner: str, lineage: tuple[Parent, ...], prefix: str, due_ms: int) -> Item:
+        """List the copies for the sweep, before anything is copied, and return the line of the log itself.
+
+        The commit of the name deletes this line. If there is no such commit, the sweep deletes the copies after
+        ``due_ms``. The line comes before the pins, since only its sweep deletes them. The pins come before the lines of
+        the ancestors, since they hold off the sweep of the ancestors.
+        """
+        organisation = organisation_put(self._record.organisation).item  # the sweep finds only listed organisations
+        self._put(organisation)
+        line = self._line(owner, lineage, prefix, due_ms)
+        self._put(line)
+        for parent in lineage:
+            self._put(pin_put(parent.prefix, Pin(parent.version, prefix)).item)
+        for parent in lineage:
+            # Without pins of its own: the restored log pins all its ancestors.
+            self._put(self._line(owner, (), parent.prefix, self._mirror.target.clock.wall_ms()))
+        return line
+
+    def _publish(self, made: NameRecord, line: Item, absent: Absent | None) -> None:
+        """Commit the name and the members of the family. Before this commit the collector keeps the family's blobs."""
+        organisation, prefixes = made.organisation, [*(parent.prefix for parent in made.lineage), made.prefix]
+        listed = Delete(line.partition, line.sort, Equals("m", line.attributes["m"]))
+        writes: list[Write] = [
+            name_put(made, absent),
+            listed,
             name_line_put(organisation, self._name, made.kind),
             directory_put(organisation, LOGS, self._name, made.kind, made.created_ms),
-            Put(Item(family_partition(owner), prefix, {"d": len(lineage)})),
-            organisation_put(organisation),
+            *(Put(Item(family_partition(made.owner), prefix, {"d": depth})) for depth, prefix in enumerate(prefixes)),
         ]
         index = self._mirror.target.index
 
@@ -98,8 +128,14 @@ class _Restoration:
             # Compare only the incarnation: other processes may have changed the record since.
             return stored is not None and stored.incarnation == made.incarnation
 
-        commit_once(self._mirror.target, writes, landed)
-        return made
+        try:
+            commit_once(self._mirror.target, writes, landed)
+        except ConditionFailed as exc:
+            if writes.index(listed) in exc.items:
+                raise Conflict(
+                    "the unfinished restoration was swept", organisation=organisation, log=made.name
+                ) from exc
+            raise Conflict("the name is in use", organisation=organisation, log=made.name) from exc
 
     def _old_prefixes(self) -> list[str]:
         return [*(parent.prefix for parent in self._record.lineage), self._record.prefix]
@@ -113,23 +149,23 @@ class _Restoration:
     def _renamed(self, parent: Parent) -> Parent:
         return msgspec.structs.replace(parent, incarnation=self._incarnations[parent.prefix])
 
-    def _put_deleted(self, owner: str, lineage: tuple[Parent, ...], prefix: str) -> None:
-        """List an ancestor as a deleted log. Maintenance sweeps an ancestor that no fork pins any more."""
+    def _line(self, owner: str, lineage: tuple[Parent, ...], prefix: str, gone_ms: int) -> Item:
+        """Return the line that lists a log without a name for the sweep, as if it was deleted at ``gone_ms``."""
         ancestors = " ".join(f"{parent.prefix} {parent.version}" for parent in lineage)
-        gone: dict[str, Attribute] = {"m": self._mirror.target.clock.wall_ms(), "o": owner, "l": ancestors}
-        self._put(Item(deleted_partition(self._record.organisation), prefix, gone))
+        gone: dict[str, Attribute] = {"m": gone_ms, "o": owner, "l": ancestors, UNNAMED: 1}
+        return Item(deleted_partition(self._record.organisation), prefix, gone)
 
     def _put(self, item: Item) -> None:
         self._mirror.put(item.partition, item.sort, item)
 
     def _copy_log(self, old: str) -> None:
         new = self._new_prefix(old)
-        segments = list(self._source.query(segments_partition(old)))
-        for segment in segments:
+        # Copy the segment records first: the sweep of an unfinished restoration finds the entries by these records.
+        self._copy(segments_partition(old), segments_partition(new))
+        for segment in self._source.query(segments_partition(old)):
             first = parse_number(segment.sort)
             self._copy(entries_partition(old, first), entries_partition(new, first))
         self._copy(snapshots_partition(old), snapshots_partition(new))
-        self._copy(segments_partition(old), segments_partition(new))
 
     def _copy(self, old: str, new: str) -> None:
         self._mirror.items(new, self._moved(old, new))

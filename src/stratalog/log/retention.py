@@ -370,7 +370,11 @@ def _mark(environment: Environment, prefix: str, segment: Segment) -> bool:
 
 
 def _settle_freed(environment: Environment, prefix: str, segment: Segment) -> None:
-    """Record that an archived segment is freed; delete the record of a forgotten segment."""
+    """Record that an archived segment is freed; delete the record of a forgotten segment.
+
+    An entry that takes effect in a forgotten segment after that, against the observation rule, stays for ever. No
+    reader reads the entry, and `docs/guarantees.md` names this exception.
+    """
     write: Write = (
         segment_change(prefix, msgspec.structs.replace(segment, freed=True))
         if segment.archive

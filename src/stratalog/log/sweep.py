@@ -1,5 +1,8 @@
 """The sweep deletes the items of a deleted log, once no process may rely on an earlier read of the log.
 
+The restoration of a log lists its copy here before it copies anything. So the sweep also deletes what a restoration
+leaves that does not end.
+
 The sweep decodes no body of an entry, so damaged bodies do not stop it.
 """
 
@@ -23,7 +26,12 @@ from stratalog.log.retention import Stop, delete_items, forget_segment, free_tim
 from stratalog.log.segments import list_segments
 from stratalog.ports.index import Delete, Item
 
-__all__ = ["sweep_deleted"]
+__all__ = ["UNNAMED", "sweep_deleted"]
+
+UNNAMED = "u"
+"""The attribute of a listed incarnation that never had a name: an ancestor's copy, or a log whose restoration did not
+end.
+"""
 
 
 def sweep_deleted(environment: Environment, organisation: str, *, dry_run: bool = False, stop: Stop = never) -> int:

@@ -20,7 +20,7 @@ import msgspec
 
 from stratalog.clock import Observation
 from stratalog.errors import Corrupt, Invalid, LimitExceeded, NotFound, OutcomeUnknown, StratalogError, Unavailable
-from stratalog.keys import RecordKey, family_partition, unescape
+from stratalog.keys import RecordKey, deleted_partition, family_partition, unescape
 from stratalog.limits import (
     COLLECT_CANDIDATES_MAX,
     GRACE_SECONDS,
@@ -262,7 +262,11 @@ class _Collection:
 
     def _mark_family(self, work: CollectionProgress, parts: list[str]) -> None:
         if next(self._environment.index.query(family_partition(work.owner), limit=1), None) is None:
-            self._mark_younger(work, OLD_SECONDS if self._is_gone(*parts) else UNKNOWN_OWNER_SECONDS_MAX)
+            # A restored log or its ancestor may have the name of another log: only the line for the sweep tells that a
+            # restoration is under way. Read the line first, because the end of the restoration replaces it by the name.
+            is_listed = self._environment.index.get(deleted_partition(unescape(parts[0])), work.owner) is not None
+            is_gone = not is_listed and self._is_gone(*parts)
+            self._mark_younger(work, OLD_SECONDS if is_gone else UNKNOWN_OWNER_SECONDS_MAX)
         else:
             Marking(self._environment, work.owner, work.mark, work.reached, work.seen, self._step).run()
 

@@ -203,7 +203,7 @@ SHAPES = {
     "directory line": ("k:t c:i", ""),
     "name line": ("k:t", ""),
     "organisation line": ("", ""),
-    "deleted incarnation": ("m:i o:t l:t", ""),
+    "deleted incarnation": ("m:i o:t l:t", "u:i"),
     "record version": ("c:i w:t n:i h:b ch:b", "s:b b:b z:b x:m t:i u:m k:t o:t p:t og:t d:b"),
     "record floor": ("v:i e:i g:i p:m r:i w:t", "ch:b og:t"),
     "upload": ("w:t c:i", ""),

@@ -33,6 +33,7 @@ from stratalog.log.entries import END
 from stratalog.log.names import read_name
 from stratalog.log.pins import Pin
 from stratalog.log.segments import list_segments
+from stratalog.log.sweep import UNNAMED
 from stratalog.maintenance.damage import DamageList, item_key
 from stratalog.ports.index import Item
 from stratalog.ports.queue import Queue
@@ -104,8 +105,13 @@ def check_organisation(environment: Environment, organisation: str, damages: Dam
 
 
 def _check_deleted(environment: Environment, organisation: str, damages: DamageList) -> None:
-    """Check the line of each deleted log, and that its last entry is the end marker, which a sweep does not remove."""
+    """Check the line of each deleted log, and that its last entry is the end marker, which a sweep does not remove.
+
+    A log that never had a name has no end marker, and its restoration may be under way.
+    """
     for gone in environment.index.query(deleted_partition(organisation)):
+        if UNNAMED in gone.attributes:
+            continue
         segments = list(list_segments(environment.index, gone.sort))
         if not segments:
             continue  # the sweep has deleted the segment records, so the last segment is unknown

@@ -202,9 +202,17 @@ def _hash(file: _File) -> str:
 
 
 def read_file(source: Source, id: str) -> Iterator[SplitRecord | Unreadable] | None:
-    """Return the records of a file by its id, or None if the file is gone. Raises Unavailable and OSError."""
-    file = next((file for file in _files(Path(source.location), source.pattern) if file.id == id), None)
-    return None if file is None else _split_file(source, file)
+    """Return the records of a file by its id, or None if the file is gone. Raises Unavailable.
+
+    If the file cannot be read to its end, the last record is Unreadable, as in a poll. The records have no time of the
+    file: the caller knows the time that the poll gave to the file.
+    """
+    folder = Path(source.location)
+    file = next((file for file in _files(folder, source.pattern) if file.id == id), None)
+    if file is None:
+        return None
+    records = _records(source, folder, [file], {}, {"files": {}})
+    return (msgspec.structs.replace(record, file_time_ms=None) for record in records)
 
 
 def poll_file(source: Source, path: Path) -> Iterator[Step]:
@@ -289,7 +297,7 @@ def _records(
             # The file cannot be read now. Without an entry in the checkpoint the next poll tries the file again.
             known.pop(file.id, None)
             following["files"].pop(file.id, None)
-            yield Unreadable(id=file.id, reason=fault, file_time_ms=time_ms)
+            yield Unreadable(id=file.id, reason=fault, document=True, file_time_ms=time_ms)
 
 
 def _split_file(source: Source, file: _File) -> Iterator[SplitRecord | Unreadable]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Set
+from contextlib import suppress
 from itertools import takewhile
 from pathlib import Path
 from typing import Any
@@ -44,6 +45,7 @@ __all__ = [
     "failure_of",
     "living_version",
     "missing_records",
+    "resolve",
     "take",
     "take_record",
     "time_of",
@@ -142,6 +144,12 @@ def fail(
     Records(records.environment, records.organisation, failures_max=1).fail(
         record_id, short, body=body or None, pointer=pointer
     )
+
+
+def resolve(records: Records, letter_id: str) -> None:
+    """Resolve a dead letter, or do nothing if another process has resolved the letter. Raises Unavailable."""
+    with suppress(NotFound):
+        records.resolve_dead_letter(letter_id)
 
 
 def failure_of(letter: DeadLetter) -> IngestFailure | None:
@@ -245,7 +253,7 @@ class _Intake:
     def _forget_bodiless(self, record_id: str) -> None:
         if record_id in self._bodiless:
             self._bodiless.discard(record_id)
-            self._records.resolve_dead_letter(record_id)
+            resolve(self._records, record_id)
 
 
 def _bodiless(records: Records, source: Source) -> set[str]:

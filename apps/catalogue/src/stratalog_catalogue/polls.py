@@ -17,13 +17,13 @@ from stratalog.retry import Retry, RetryPolicy
 from stratalog_catalogue.dry_run import preview
 from stratalog_catalogue.feed import poll_feed, shown_url
 from stratalog_catalogue.folder import Checkpoint, Step, poll_folder
-from stratalog_catalogue.ingest import IngestCounts, take
+from stratalog_catalogue.ingest import IngestCounts, resolve, take
 from stratalog_catalogue.limits import CATALOGUE_POLL_TRIES_MAX, CATALOGUE_RETRY_AFTER_SECONDS_MAX
 from stratalog_catalogue.names import CHECKPOINTS, POLLS
 from stratalog_catalogue.oai import poll_oai
 from stratalog_catalogue.sources import Source, read_source, source_names
 
-__all__ = ["Connect", "Polled", "forget_checkpoint", "poll", "poll_source", "preview_source"]
+__all__ = ["Connect", "Polled", "forget_checkpoint", "poll", "poll_source", "preview_source", "reason_of"]
 
 RETRY_POLICY = RetryPolicy(wait_seconds_first=0.5, wait_seconds_max=30)
 WITHHELD = "a complete state lacks too many records, so none was deleted; if it is correct, poll with --allow-deletions"
@@ -140,7 +140,7 @@ def poll_source(
                 continue
             return _broken_off(records, source, counts, exc)
     if records.failure(POLLS + source.name) is not None:
-        records.resolve_dead_letter(POLLS + source.name)
+        resolve(records, POLLS + source.name)
     return Polled(source=source.name, taken=counts)
 
 
@@ -159,13 +159,13 @@ def preview_source(
             counts.add(taken)
             _refuse_withheld(source, taken)
     except Exception as exc:  # noqa: BLE001 - an error of one source must not stop the other sources
-        reason = _reason(exc)
+        reason = reason_of(exc)
     return Polled(source=source.name, taken=counts, reason=reason, dry_run=True)
 
 
 def _broken_off(records: Records, source: Source, counts: IngestCounts, cause: Exception) -> Polled:
     """Count a failed poll of a source and return its outcome. Raises Unavailable if the store is unavailable."""
-    reason = _reason(cause)
+    reason = reason_of(cause)
     letter = records.fail(POLLS + source.name, reason[:300], pointer=_pointer(source))
     return Polled(source=source.name, taken=counts, reason=reason, dead=letter.dead)
 
@@ -176,7 +176,8 @@ def _refuse_withheld(source: Source, taken: IngestCounts) -> None:
         raise Invalid(WITHHELD, missing=taken.withheld, limit=f"{source.deletions_percent_max} %")
 
 
-def _reason(cause: Exception) -> str:
+def reason_of(cause: Exception) -> str:
+    """Return an error as the reason of a failure, in UTF-8."""
     reason = str(cause) if isinstance(cause, StratalogError | OSError) else f"{type(cause).__name__}: {cause}"
     return reason.encode(errors="replace").decode() or type(cause).__name__
 

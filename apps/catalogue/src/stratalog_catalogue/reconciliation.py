@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from stratalog import LimitExceeded, NewBody, NotFound, Records, RecordVersion, StratalogError
-from stratalog_catalogue.ingest import IngestFailure, fail, failure_of
+from stratalog_catalogue.ingest import IngestFailure, fail, failure_of, resolve
 from stratalog_catalogue.limits import CATALOGUE_RECORD_BYTES_MAX
 from stratalog_catalogue.model import encode_work
 from stratalog_catalogue.names import SOURCES, WORKS, parts_of
@@ -68,7 +68,7 @@ def reconcile_records(
         scan.tally.made += stored.new
         scan.tally.same += not stored.new
         if stored.id in scan.dead:
-            records.resolve_dead_letter(stored.id)
+            resolve(records, stored.id)
     return scan.tally
 
 
@@ -95,6 +95,8 @@ class _Scan:
                 version, body = self._read(record)
             except NotFound:
                 self._delete(work)
+                if work in self.dead:
+                    resolve(self._records, work)  # there is no record any more of which the work could be made
                 continue
             made = self._made(work, version, body)
             if made is not None:

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 import msgspec
 
-from stratalog import DeadLetter, NotFound, Records, Store, StratalogError
+from stratalog import DeadLetter, Records, Store
 from stratalog_catalogue.folder import Step, read_file, suffix_of, unpacked
-from stratalog_catalogue.ingest import IngestFailure, fail, failure_of, take, take_record
+from stratalog_catalogue.ingest import IngestFailure, fail, failure_of, resolve, take, take_record
 from stratalog_catalogue.names import SOURCES, WORKS, source_of_letter
-from stratalog_catalogue.polls import Connect, forget_checkpoint, poll_source
+from stratalog_catalogue.polls import Connect, forget_checkpoint, poll_source, reason_of
 from stratalog_catalogue.reconciliation import reconcile_records
 from stratalog_catalogue.record_splitter import SplitRecord, Unreadable, split
 from stratalog_catalogue.sources import Source, read_source
@@ -32,7 +32,7 @@ def redrive(store: Store, organisation: str, connect: Connect, *, sources: tuple
     The function skips letters of other programs in the organisation.
     """
     records = store.records(organisation)
-    polled: set[str] = set()
+    polled: dict[str, str] = {}
     for letter in list(records.dead_letters()):
         name = source_of_letter(letter.id)
         if name is None or (sources and name not in sources):
@@ -40,26 +40,26 @@ def redrive(store: Store, organisation: str, connect: Connect, *, sources: tuple
         try:
             source = read_source(records, name)
             reason = _try(store, records, source, letter, connect, polled)
-        except StratalogError as exc:
-            reason = str(exc)
+        except Exception as exc:  # noqa: BLE001 - what ends the retry of one letter must not stop the others'
+            reason = reason_of(exc)
         yield Redriven(letter.id, not reason, reason)
 
 
-def _try(store: Store, records: Records, source: Source, letter: DeadLetter, connect: Connect, polled: set[str]) -> str:
+def _try(
+    store: Store, records: Records, source: Source, letter: DeadLetter, connect: Connect, polled: dict[str, str]
+) -> str:
     """Retry a letter. Return "" if the retry succeeded, else the reason of the failure.
 
-    If a work fails again, the reason is the letter's earlier reason.
+    ``polled`` has each source that this redrive has polled, with the reason if the poll failed.
     """
     if letter.id.startswith(WORKS):
         record = SOURCES + letter.id.removeprefix(WORKS)
-        return letter.reason if reconcile_records(records, source, [record], True).failed else ""
+        return _reason_left(records, letter) if reconcile_records(records, source, [record], True).failed else ""
     if letter.id.startswith(SOURCES) and letter.size is not None:
         return _take_stored_body(records, source, letter)
-    if source.name in polled:
-        # For an earlier letter, `_poll_anew` resolved all letters of the source without a body, and polled the source.
-        # The poll may have written a new letter with the id of this letter.
-        return _reason_left(records, letter)
-    return _poll_anew(store, records, source, letter, connect, polled)
+    if source.name not in polled:
+        polled[source.name] = _poll_anew(store, records, source, letter, connect)
+    return polled[source.name] or _reason_left(records, letter)
 
 
 def _take_stored_body(records: Records, source: Source, letter: DeadLetter) -> str:
@@ -75,14 +75,14 @@ def _take_stored_body(records: Records, source: Source, letter: DeadLetter) -> s
     if source.format == "file":
         metadata = {"format": source.format}
         records.put_if_newer(letter.id, records.open_dead_letter(letter.id), failure.time_ms, metadata=metadata)
-        records.resolve_dead_letter(letter.id)
+        resolve(records, letter.id)
         return ""
     body = b"".join(records.open_dead_letter(letter.id))
     reason = "the body contains no record"
     for record in split(_single_record_source(source, failure), [body], failure.id):
         if isinstance(record, SplitRecord):
             take_record(records, source, record, failure.time_ms)
-            records.resolve_dead_letter(letter.id)
+            resolve(records, letter.id)
             return ""
         reason = record.reason
     fail(records, letter.id, reason, failure, body)
@@ -104,7 +104,7 @@ def _take_document(records: Records, source: Source, letter: DeadLetter, failure
             refused = []
     if refused:
         return refused[0]
-    records.resolve_dead_letter(letter.id)
+    resolve(records, letter.id)
     return ""
 
 
@@ -126,31 +126,31 @@ def _take_all(records: Records, source: Source, read: Iterator[SplitRecord | Unr
     return refused
 
 
-def _poll_anew(
-    store: Store, records: Records, source: Source, letter: DeadLetter, connect: Connect, polled: set[str]
-) -> str:
-    """Resolve the letters of a source without a body, and poll the source from its beginning.
+def _poll_anew(store: Store, records: Records, source: Source, letter: DeadLetter, connect: Connect) -> str:
+    """Poll a source from its beginning, and then resolve the letters without a body that did not fail again.
 
-    The poll writes a new letter for each file or record that fails again. Return the reason of a failure, or "".
+    After a poll that fails, all letters stay, since the poll may not have read their files. Return the reason of the
+    poll's failure, or "".
     """
-    polled.add(source.name)
     prefix = f"{SOURCES}{source.name}/"
-    for other in list(records.dead_letters()):
-        if other.size is None and (other.id.startswith(prefix) or other.id == letter.id):
-            records.resolve_dead_letter(other.id)
+    before = [
+        other
+        for other in records.dead_letters()
+        if other.size is None and (other.id.startswith(prefix) or other.id == letter.id)
+    ]
     forget_checkpoint(records, source.name)
     done = poll_source(records, source, connect, store.environment.clock)
     if done.reason:
         return done.reason
-    return _reason_left(records, letter)
+    for other in before:
+        if records.failure(other.id) == other:  # a new failure changes the count
+            resolve(records, other.id)
+    return ""
 
 
 def _reason_left(records: Records, letter: DeadLetter) -> str:
-    """Return the reason of the new letter that the poll wrote under the letter's id, or "" if there is none."""
-    try:
-        again = records.failure(letter.id)
-    except NotFound:
-        return ""
+    """Return the reason of the failure that the retry counted for the letter, or "" if the letter is resolved."""
+    again = records.failure(letter.id)
     return again.reason if again else ""
 
 

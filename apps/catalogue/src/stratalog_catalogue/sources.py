@@ -170,5 +170,5 @@ def remove_source(records: Records, name: str) -> None:
     records.delete(SETTINGS + name)
     with suppress(NotFound):
         records.delete(CHECKPOINTS + name)
-    if records.failure(POLLS + name) is not None:
+    with suppress(NotFound):
         records.resolve_dead_letter(POLLS + name)

@@ -17,7 +17,10 @@ export function make(tag, attributes = {}, ...content) {
   return element;
 }
 
-/** Fetch JSON. After each 401, ask the user for a token and retry. For another error, throw the server's message. */
+/**
+ * Fetch JSON. After each 401, ask the user for a token and retry. For another error, throw the server's message. A
+ * gateway before the server may answer with a page instead of JSON: then throw an error with the status.
+ */
 export async function fetchJson(path, query) {
   const given = Object.entries(query).filter(([, value]) => value !== "" && value !== undefined);
   const token = remembered();
@@ -26,9 +29,9 @@ export async function fetchJson(path, query) {
     signal: AbortSignal.timeout(TIMEOUT_MS),
   });
   if (answer.status === 401) return retryWithToken(path, query);
-  const body = await answer.json();
-  if (!answer.ok) throw new Error(body.message ?? body.error?.message ?? `The server answered ${answer.status}.`);
-  return body;
+  const body = parsed(await answer.text());
+  if (answer.ok && body !== undefined) return body;
+  throw new Error(body?.message ?? body?.error?.message ?? `The server answered ${answer.status}.`);
 }
 
 /** Whether a plain link works. A link cannot send a token, so it does not work if the page has a token. */
@@ -51,6 +54,15 @@ const moments = new Intl.DateTimeFormat("en-GB", {
   hour: "2-digit",
   minute: "2-digit",
 });
+
+/** Parse JSON. Return undefined for another text. */
+function parsed(text) {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
 
 function remembered() {
   const given = new URLSearchParams(location.hash.slice(1)).get("token");

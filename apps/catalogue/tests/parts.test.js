@@ -1,0 +1,40 @@
+import assert from "node:assert/strict";
+import { afterEach, test } from "node:test";
+
+import { fetchJson } from "../src/stratalog_catalogue/web/parts.js";
+
+const { fetch } = globalThis;
+Object.assign(globalThis, {
+  location: { hash: "" },
+  sessionStorage: { getItem: () => null, setItem: () => {} },
+});
+afterEach(() => {
+  globalThis.fetch = fetch;
+});
+
+/** Return what `fetchJson` returns, or the message of its error, if the server answers with this text. */
+function fetched(text, status = 200) {
+  globalThis.fetch = async () => new Response(text, { status });
+  return fetchJson("/v1", {}).catch((error) => `${error.name}: ${error.message}`);
+}
+
+test("an answer in JSON is returned", async () => {
+  assert.deepEqual(await fetched('{"works": []}'), { works: [] });
+  assert.equal(await fetched("null"), null);
+});
+
+test("an error in JSON is thrown with the message of the server", async () => {
+  assert.equal(await fetched('{"message": "source not found"}', 404), "Error: source not found");
+  assert.equal(await fetched('{"error": {"message": "too large"}}', 422), "Error: too large");
+  assert.equal(await fetched("{}", 500), "Error: The server answered 500.");
+});
+
+test("an error page of a gateway is thrown with its status", async () => {
+  assert.equal(await fetched("<html>Bad Gateway</html>", 502), "Error: The server answered 502.");
+  assert.equal(await fetched("", 503), "Error: The server answered 503.");
+  assert.equal(await fetched("null", 504), "Error: The server answered 504.");
+});
+
+test("a page in place of JSON is thrown with its status", async () => {
+  assert.equal(await fetched("<html>Sign in</html>"), "Error: The server answered 200.");
+});

@@ -1,0 +1,15 @@
+"""Node's test runner runs the tests of the page's helpers that need no browser."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.node import node_program
+from tests.processes import run
+
+SCRIPT = Path(__file__).parent / "parts.test.js"
+
+
+def test_an_error_of_a_gateway_before_the_server_is_named() -> None:
+    done = run([node_program(), "--test", str(SCRIPT)], seconds=120)
+    assert "# skipped 0" in done.stdout or "ℹ skipped 0" in done.stdout

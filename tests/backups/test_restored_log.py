@@ -1,0 +1,166 @@
+"""The restoration of one log: after a failure at any write nothing stays, and maintenance may run meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import pytest
+
+import stratalog
+from stratalog.backends.memory import MemoryBlobs, MemoryIndex
+from stratalog.backups.restored_log import restore_log
+from stratalog.errors import Conflict, LimitExceeded
+from stratalog.keys import ORGANISATIONS_PARTITION
+from stratalog.limits import UNKNOWN_OWNER_SECONDS_MAX
+from stratalog.log import delete_log
+from stratalog.log.sweep import sweep_deleted
+from stratalog.maintenance.collection import collect
+from stratalog.maintenance.inspection import inspect_history, inspect_store, inspected_histories
+from stratalog.ports.index import NO_BLOBS, Write
+from stratalog.testing.clock import ManualClock
+from tests.backups.stores import Backups
+from tests.inline_store import open_inline
+from tests.maintenance.growing import SETTINGS
+
+GARBAGE_SECONDS = 1000
+
+
+class Killed(Exception):
+    """The process ended."""
+
+
+class Killing(MemoryIndex):
+    """An index that raises Killed instead of the commit after ``commits_left`` commits, if this is not None."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.commits_left: int | None = None
+
+    def commit(self, writes: Sequence[Write], blobs: Mapping[str, bytes] = NO_BLOBS) -> None:
+        if self.commits_left is not None:
+            if self.commits_left == 0:
+                raise Killed
+            self.commits_left -= 1
+        super().commit(writes, blobs)
+
+
+class World:
+    """A store with a document, a fork of it and a fork of the fork, and their backup."""
+
+    def __init__(self) -> None:
+        self.clock = ManualClock()
+        self.store = open_inline(settings=SETTINGS, clock=self.clock)
+        self.backups = Backups(self.clock)
+        plan = self.store.create("acme", "plan")
+        for number in range(6):
+            plan.mutate("put", {"key": "items/a", "value": f"{number}" * 2000})
+        copy = plan.fork("copy", at=5)
+        copy.mutate("put", {"key": "items/a", "value": "copied" * 1000})
+        third = copy.fork("third", at=6)
+        third.mutate("put", {"key": "items/a", "value": "third" * 1000})
+        self.backups.make(self.store)
+
+    def restore(self, target: stratalog.Store, name: str, report: Callable[[int], None] | None = None) -> None:
+        restore_log(self.backups.view(), "acme", name, target, name, report)
+
+    def maintain(self, target: stratalog.Store) -> None:
+        for organisation in list(target.organisations()):
+            sweep_deleted(target.environment, organisation)
+            assert collect(target.environment, organisation).failures == ()
+
+
+def damages(store: stratalog.Store) -> list[object]:
+    histories = (inspect_history(store, history).damages for history in inspected_histories(store))
+    return [*inspect_store(store), *(damage for found in histories for damage in found)]
+
+
+def newest(store: stratalog.Store, name: str) -> object:
+    document = store.document("acme", name)
+    return document.version, document.at(document.version).to_dict()
+
+
+def emptied(index: MemoryIndex) -> bool:
+    left = {partition for partition, contents in index._partitions.items() if contents.items}
+    return left <= {ORGANISATIONS_PARTITION}
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+@pytest.mark.parametrize("name", ["plan", "third"])
+def test_a_restoration_that_was_killed_at_any_write_leaves_nothing(world: World, name: str) -> None:
+    commits = 0
+    while True:
+        index, blobs = Killing(), MemoryBlobs(world.clock)
+        target = open_inline(settings=SETTINGS, clock=world.clock)
+        target.environment.index, target.environment.blobs = index, blobs
+        index.commits_left = commits
+        try:
+            world.restore(target, name)
+        except Killed:
+            commits += 1
+        else:
+            break
+        index.commits_left = None
+        assert list(target.list("acme")) == []
+        assert inspect_store(target) == ()
+        world.clock.sleep(UNKNOWN_OWNER_SECONDS_MAX + GARBAGE_SECONDS)
+        for _ in range(2):
+            world.maintain(target)
+        assert emptied(index), commits
+        assert list(blobs.list("")) == []
+    assert commits > 5
+    assert newest(target, name) == newest(world.store, name)
+
+
+@pytest.mark.parametrize("deleted", [(), ("plan", "copy", "third")], ids=["beside live logs", "of deleted names"])
+@pytest.mark.parametrize("name", ["plan", "third"])
+def test_maintenance_during_a_slow_restoration_deletes_nothing_of_it(
+    world: World, name: str, deleted: tuple[str, ...]
+) -> None:
+    for gone in deleted or (name,):
+        delete_log(world.store.document("acme", gone).log)
+    for _ in range(3):
+        world.clock.sleep(GARBAGE_SECONDS)
+        world.maintain(world.store)
+
+    def slowly(count: int) -> None:
+        world.clock.sleep(GARBAGE_SECONDS)
+        world.maintain(world.store)
+
+    world.restore(world.store, name, slowly)
+    world.clock.sleep(GARBAGE_SECONDS)
+    world.maintain(world.store)
+    assert newest(world.store, name) == newest(world.backups.view(), name)
+    assert damages(world.store) == []
+
+
+def test_the_ancestors_of_a_restored_fork_are_no_damage_and_go_with_it(world: World) -> None:
+    target = open_inline(settings=SETTINGS, clock=world.clock)
+    world.restore(target, "third")
+    assert damages(target) == []
+    delete_log(target.document("acme", "third").log)
+    for _ in range(2):
+        world.clock.sleep(GARBAGE_SECONDS)
+        world.maintain(target)
+    assert list(target.environment.blobs.list("")) == []
+
+
+def test_a_restoration_that_took_too_long_gives_nothing_a_name(world: World) -> None:
+    target = open_inline(settings=SETTINGS, clock=world.clock)
+    with pytest.raises(LimitExceeded, match="took too long"):
+        world.restore(target, "plan", lambda count: world.clock.sleep(UNKNOWN_OWNER_SECONDS_MAX))
+    assert list(target.list("acme")) == []
+
+
+def test_a_name_that_is_taken_during_a_restoration_is_a_conflict(world: World) -> None:
+    target = open_inline(settings=SETTINGS, clock=world.clock)
+
+    def take(count: int) -> None:
+        if not list(target.list("acme")):
+            target.create("acme", "plan")
+
+    with pytest.raises(Conflict, match="in use"):
+        world.restore(target, "plan", take)
