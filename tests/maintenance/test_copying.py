@@ -246,6 +246,90 @@ def test_a_target_that_went_on_by_itself_is_refused(
         copy_store(source, target)
 
 
+SECRET = "her name"
+
+
+def keeps(store: stratalog.Store) -> list[str]:
+    """Return the keys of the items that still contain the secret."""
+    environment = store.environment
+    partitions = ["acme/!record/person", *(f"{store.log('acme', 'people').record.prefix}/{n}" for n in range(1, 99))]
+    items = [item for partition in partitions for item in environment.index.query(partition)]
+    return [f"{item.partition} {item.sort}" for item in items if SECRET.encode() in encode(dict(item.attributes))]
+
+
+@pytest.fixture
+def people(source: stratalog.Store) -> stratalog.Store:
+    """A source with a log of 40 entries and a record of three versions, each with the secret."""
+    log, records = source.create_log("acme", "people"), source.records("acme")
+    for number in range(40):
+        log.append(stratalog.Event("seen", [SECRET, number]))
+    for number in range(3):
+        records.put("person", f"{SECRET} {number}".encode())
+    return source
+
+
+@pytest.mark.parametrize("archived", [False, True])
+def test_what_was_redacted_since_the_last_copy_leaves_the_target(
+    archived: bool, people: stratalog.Store, target: stratalog.Store
+) -> None:
+    if archived:
+        archive_segments(people.log("acme", "people"))
+    copy_store(people, target)
+    for version in range(1, 41):
+        people.log("acme", "people").redact(version)
+        if version in (2, 20, 40):
+            copy_store(people, target)
+            assert keeps(target) == keeps(people)
+            assert told(target) == told(people)
+    for version in (1, 3, 2):
+        people.records("acme").redact("person", version)
+        copy_store(people, target)
+        assert keeps(target) == keeps(people)
+    assert keeps(target) == []
+    assert told(target) == told(people)
+
+
+def test_a_killed_copy_of_a_redaction_is_resumed(people: stratalog.Store) -> None:
+    """The target has single commits, so the kill can come between any two items."""
+    dying = Dying(open_inline(settings=SETTINGS))
+    target = dying.store
+    copy_store(people, target)
+    target.environment.index.joint_commits = False  # type: ignore[misc]
+    for version in (7, 1, 2):
+        people.log("acme", "people").redact(version)
+        people.records("acme").redact("person", 1 + version % 3)
+    for dying.left in range(40):
+        with suppress(Killed):
+            copy_store(people, target)
+            break
+    assert keeps(target) == keeps(people)
+    assert told(target) == told(people)
+
+
+def test_a_record_redacted_during_the_copy_is_found_out(people: stratalog.Store, target: stratalog.Store) -> None:
+    copy_store(people, target)
+    people.records("acme").redact("person", 1)
+    with pytest.raises(Conflict, match="was written to during the copy"):
+        check_copy(people.environment, target.environment, ["acme"])
+
+
+@pytest.mark.parametrize("change", ["redact a record", "prune a record", "redact a log"])
+def test_a_target_that_erased_something_itself_is_refused(
+    change: str, people: stratalog.Store, target: stratalog.Store
+) -> None:
+    copy_store(people, target)
+    if change == "redact a log":
+        target.log("acme", "people").redact(2)
+    elif change == "redact a record":
+        target.records("acme").redact("person", 1)
+    else:
+        target.records("acme").prune("person", retain=2)
+    before = told(target)
+    with pytest.raises(Conflict, match="the target holds"):
+        copy_store(people, target)
+    assert told(target) == before
+
+
 @pytest.mark.parametrize("entries", range(4))
 def test_a_target_that_went_on_is_refused_also_where_it_began_a_segment(
     entries: int, source: stratalog.Store, target: stratalog.Store

@@ -58,17 +58,18 @@ class Mirror:
         partition: str,
         items: Iterable[Item] | None = None,
         *,
+        after: str | None = None,
         before: str | None = None,
         ahead: Callable[[Sequence[Write]], None] | None = None,
     ) -> None:
-        """Mirror a partition, or its items below the sort key ``before``.
+        """Mirror a partition, or its items between the sort keys ``after`` and ``before``.
 
         ``items`` are the items to mirror, in order, if they were read earlier. The last item is written after all
         others. So if the last items of source and target are equal, the target's partition is complete. ``ahead`` is
         called with each batch of at most `COMMIT_WRITES_MAX` writes before the batch is written.
         """
-        wanted = self.source.index.query(partition, before=before) if items is None else items
-        standing = self.target.index.query(partition, before=before)
+        wanted = self.source.index.query(partition, after=after, before=before) if items is None else items
+        standing = self.target.index.query(partition, after=after, before=before)
         for writes in _batches(_differences(partition, wanted, standing)):
             if ahead is not None:
                 ahead(writes)
@@ -87,7 +88,10 @@ class Mirror:
             self._write([Put(item)])
 
     def is_complete(self, partition: str, before: str | None = None) -> bool:
-        """Return whether the target is complete: source and target have the same last item. False without items."""
+        """Return whether the target is complete: source and target have the same last item. False without items.
+
+        The answer is right only if no item of the source has changed since it was mirrored.
+        """
         ours = last_item(self.source.index, partition, before)
         return ours is not None and ours == last_item(self.target.index, partition)
 
