@@ -11,6 +11,8 @@ COPYING = "tests/maintenance/test_copying.py"
 ERASED = f"{COPYING}::test_what_was_redacted_since_the_last_copy_leaves_the_target"
 ITSELF = f"{COPYING}::test_a_target_that_erased_something_itself_is_refused"
 NEWEST = f"{COPYING}::test_a_copy_goes_on_after_its_newest_version_was_redacted"
+REDACTIONS = "tests/records/test_redaction.py"
+UNDELETED = f"{REDACTIONS}::test_an_undeletion_that_read_the_body_before_its_redaction_does_not_bring_it_back"
 BACKED_UP_FAMILY = "src/stratalog/backups/family.py"
 BACKED_UP_RECORDS = "src/stratalog/backups/records.py"
 COPY = "src/stratalog/maintenance/store_copy.py"
@@ -61,10 +63,7 @@ REMOVALS: tuple[Removal, ...] = (
     Removal(
         "B473",
         (Edit(REDACTION, FLOOR_PUT, "]"),),
-        (
-            "tests/records/test_redaction.py"
-            "::test_an_undeletion_that_read_the_body_before_its_redaction_does_not_bring_it_back",
-        ),
+        (UNDELETED,),
     ),
     Removal("B474", (Edit(BACKED_UP_FAMILY, "if not has_redacted and self._is", "if self._is"),), (BACKUP,)),
     Removal("B474", (Edit(BACKED_UP_RECORDS, "if not versions.has_redacted and self._is", "if self._is"),), (BACKUP,)),

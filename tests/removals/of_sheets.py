@@ -703,7 +703,7 @@ REMOVALS: tuple[Removal, ...] = (
         (
             Edit(
                 f"{WEB}/server.js",
-                "      content = answer.ok ? await read(answer) : await answer.text();\n    } catch",
+                "      content = answer.ok ? await read(answer) : await textOf(answer);\n    } catch",
                 "    } catch",
             ),
             Edit(

@@ -21,7 +21,7 @@ def test_a_page_retries_after_a_body_that_breaks_off() -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     unknown = "outcome-unknown"
     assert json.loads(done.stdout) == {
-        **dict.fromkeys(CALLS, [unknown, unknown]),
+        **{call: [unknown, unknown] for call in CALLS},
         "cut": unknown,
         "readsAgain": [True, True],
     }

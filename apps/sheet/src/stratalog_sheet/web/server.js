@@ -71,8 +71,7 @@ export class Server {
 
   /** Send a file as it is. */
   async upload(path, query, file) {
-    const headers = { "Content-Type": "application/octet-stream" };
-    const options = { body: file, headers, timeoutMs: UPLOAD_TIMEOUT_MS };
+    const options = { body: file, type: "application/octet-stream", timeoutMs: UPLOAD_TIMEOUT_MS };
     return parsed((await this.#send("POST", path + queryString(query), options)).body);
   }
 
@@ -91,8 +90,7 @@ export class Server {
   }
 
   async #json(method, path, body) {
-    const options =
-      body === undefined ? {} : { body: JSON.stringify(body), headers: { "Content-Type": "application/json" } };
+    const options = body === undefined ? {} : { body: JSON.stringify(body), type: "application/json" };
     const answer = await this.#send(method, path, options);
     return answer.body ? parsed(answer.body) : null;
   }
@@ -103,7 +101,9 @@ export class Server {
   }
 
   /** Return a response's headers, and its body as `read` returns it. */
-  async #send(method, path, { body, headers = {}, read = (answer) => answer.text(), timeoutMs = TIMEOUT_MS }) {
+  async #send(method, path, { body = undefined, type = "", read = textOf, timeoutMs = TIMEOUT_MS }) {
+    /** @type {Record<string, string>} */
+    const headers = type ? { "Content-Type": type } : {};
     if (token.get()) headers.Authorization = `Bearer ${token.get()}`;
     // A gateway may unescape the path, but the header keeps the path as the page sends it.
     const [raw] = path.split("?");
@@ -114,7 +114,7 @@ export class Server {
     try {
       answer = await fetch(this.#exact(path), options);
       // The connection may break off within the body. Without the body, the code of an error is unknown too.
-      content = answer.ok ? await read(answer) : await answer.text();
+      content = answer.ok ? await read(answer) : await textOf(answer);
     } catch (error) {
       // `fetch` does not report whether the request reached the server.
       throw new StratalogError("outcome-unknown", "no answer came from the server", { reason: error.message });
@@ -126,6 +126,8 @@ export class Server {
     return { headers: answer.headers, body: content };
   }
 }
+
+const textOf = (answer) => answer.text();
 
 function parsed(text) {
   try {
