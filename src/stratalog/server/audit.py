@@ -2,8 +2,8 @@
 
 The access log has one line for each response, also to a CORS preflight and to a request that is refused because it has
 both Content-Length and Transfer-Encoding. The security log has the events that an operator needs after an attack:
-sign-ins, invalid tokens, forbidden actions, refused hosts and origins, exhausted shares and quotas, and live connections
-that ended because a right was withdrawn.
+sign-ins, invalid tokens, forbidden actions, refused hosts and origins, exhausted shares and quotas, and live
+connections that ended because a right was withdrawn.
 """
 
 from __future__ import annotations
