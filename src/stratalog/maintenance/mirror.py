@@ -1,7 +1,7 @@
-"""Mirroring: copy items and blobs of one store to another store, unchanged, except those that the target already has.
+"""A mirror copies items and blobs of one store to another store. It skips items and blobs that the target already has.
 
-An item has the same form on all backends, so a mirror copies items without decoding them. The copy of a blob also
-verifies the blob, because its key ends in its hash.
+An item has the same form on all backends, so a mirror copies items without decoding them. In a mirrored partition the
+mirror deletes the items that the source lacks. The source verifies each blob against the hash in the blob's key.
 """
 
 from __future__ import annotations
@@ -64,9 +64,10 @@ class Mirror:
     ) -> None:
         """Mirror a partition, or its items between the sort keys ``after`` and ``before``.
 
-        ``items`` are the items to mirror, in order, if they were read earlier. The last item is written after all
-        others. So if the last items of source and target are equal, the target's partition is complete. ``ahead`` is
-        called with each batch of at most `COMMIT_WRITES_MAX` writes before the batch is written.
+        ``items`` are the wanted items, in order; by default the mirror reads them from the source. The mirror writes
+        the last item after all others. So if source and target have the same last item, an earlier call has finished.
+        Equal last items do not show that the source changed another item since that call, for example by a redaction.
+        The mirror calls ``ahead`` with each batch of at most `COMMIT_WRITES_MAX` writes before it writes the batch.
         """
         wanted = self.source.index.query(partition, after=after, before=before) if items is None else items
         standing = self.target.index.query(partition, after=after, before=before)
@@ -80,7 +81,7 @@ class Mirror:
         self.put(partition, sort, self.source.index.get(partition, sort))
 
     def put(self, partition: str, sort: str, item: Item | None) -> None:
-        """Write one item as it was read earlier. None deletes the target's item."""
+        """Write one item. If ``item`` is None, delete the target's item."""
         standing = self.target.index.get(partition, sort)
         if item is None and standing is not None:
             self._write([Delete(partition, sort)])
@@ -88,15 +89,15 @@ class Mirror:
             self._write([Put(item)])
 
     def is_complete(self, partition: str, before: str | None = None) -> bool:
-        """Return whether the target is complete: source and target have the same last item. False without items.
+        """Return whether the target's last item equals the source's last item below ``before``. See `items`.
 
-        The answer is right only if no item of the source has changed since it was mirrored.
+        Return False if the source has no such item.
         """
         ours = last_item(self.source.index, partition, before)
         return ours is not None and ours == last_item(self.target.index, partition)
 
     def blobs(self, prefix: str, target_prefix: str = "") -> None:
-        """Copy every blob under the prefix that the target lacks. Other blobs of the target stay.
+        """Copy the blobs under the prefix, except those that the target has. Other blobs of the target stay.
 
         In the target ``target_prefix``, if given, replaces the prefix.
         """
@@ -139,7 +140,7 @@ class Mirror:
         self._report(puts)
 
     def _commit(self, writes: Sequence[Write]) -> None:
-        """Commit writes. The writes have no conditions, so a lost answer leads to a repetition."""
+        """Commit writes. If the answer is lost, commit them again: they have no conditions."""
         commit_once(self.target, writes, lambda: False)
 
 
