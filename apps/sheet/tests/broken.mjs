@@ -1,4 +1,4 @@
-// The connection breaks off within a response's body. `node broken.mjs PAGE_FOLDER CLIENT_FOLDER` prints, for each case,
+// The connection breaks off within a response's body. `node broken.mjs PAGE_FOLDER CLIENT_FOLDER` prints for each case
 // the code of the error that the page gets, and whether the page's transport reads again.
 import { register } from "node:module";
 import { pathToFileURL } from "node:url";
