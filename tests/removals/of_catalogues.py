@@ -378,9 +378,4 @@ REMOVALS: tuple[Removal, ...] = (
         (Edit(f"{SOURCES}queries.py", " or isinstance(before, bool) is not isinstance(after, bool)", ""),),
         (f"{TESTS}test_works.py::test_true_and_1_differ",),
     ),
-    Removal(
-        "B476",
-        (Edit("apps/catalogue/src/stratalog_catalogue/web/parts.js", ".catch(() => ({}))", ""),),
-        ("apps/catalogue/tests/test_page.py::test_the_page_shows_the_status_of_an_error_that_a_proxy_sent",),
-    ),
 )

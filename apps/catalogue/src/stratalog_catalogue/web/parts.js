@@ -26,7 +26,7 @@ export async function fetchJson(path, query) {
     signal: AbortSignal.timeout(TIMEOUT_MS),
   });
   if (answer.status === 401) return retryWithToken(path, query);
-  const body = await (answer.ok ? answer.json() : answer.json().catch(() => ({}))); // an error may come from a proxy
+  const body = await answer.json();
   if (!answer.ok) throw new Error(body.message ?? body.error?.message ?? `The server answered ${answer.status}.`);
   return body;
 }
