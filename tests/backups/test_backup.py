@@ -28,6 +28,7 @@ from stratalog.log import delete_log
 from stratalog.log.head import Head
 from stratalog.log.retention import archive_segments
 from stratalog.maintenance.checkpoint import read_line
+from stratalog.maintenance.collection import collect
 from stratalog.maintenance.verification import HistoryName, list_histories, verify_history
 from stratalog.ports.index import Delete
 from stratalog.testing.clock import ManualClock
@@ -176,6 +177,32 @@ def test_what_is_redacted_is_not_in_the_next_backup(memory: stratalog.Store) -> 
     backups.make(memory)
     assert backups.view().log("acme", "events").entry(2).redacted
     assert told(backups.view()) == told(memory)
+
+
+def test_a_redacted_body_is_in_no_backup_that_is_made_after_the_collection(memory: stratalog.Store) -> None:
+    backups, clock = Backups(memory.environment.clock), memory.environment.clock
+    log, records = memory.create_log("acme", "events"), memory.records("acme")
+    for count in range(2):
+        log.append(stratalog.Event("secret", Random(count).randbytes(20_000)))
+        records.put("r", Random(count).randbytes(20_000))
+    records.put("alone", Random(2).randbytes(20_000))
+    records.put("pruned", Random(3).randbytes(20_000))
+    backups.make(memory)
+    log.redact(1)
+    records.redact("r", 1)
+    records.redact("alone", 1)
+    backups.make(memory)
+    records.redact("pruned", 1)
+    records.put("pruned", b"small")
+    records.prune("pruned", retain=1)
+    for _ in range(2):
+        clock.sleep(10_000)
+        records.free("pruned")
+        collect(memory.environment, "acme")
+    backups.make(memory)
+    kept = [[stat.key for stat in place.blobs.list("")] for place in (memory.environment, backups.view().environment)]
+    assert len(kept[0]) == 2
+    assert kept[1] == kept[0]
 
 
 def test_a_damaged_blob_is_named_and_the_rest_is_backed_up(memory: stratalog.Store) -> None:

@@ -66,8 +66,16 @@ def _told_of(document: Document) -> dict[str, Any]:
             answers[f"{name}@{version}"] = (view.to_dict(), list(view.list()), view.content_digest())
     for client in ("ada", "bob"):
         last = document.last_mutation(client)
-        answers[f"{name} {client}"] = (last, document.applied_in(client, last) if last and not oldest else None)
+        answers[f"{name} {client}"] = (last, _applied_in(document, client, last) if last and not oldest else None)
     return answers
+
+
+def _applied_in(document: Document, client: str, id: int) -> int | None:
+    """Return the version that applied a mutation; -1 if that version is redacted."""
+    try:
+        return document.applied_in(client, id)
+    except stratalog.Redacted:
+        return -1
 
 
 def _told_of_records(records: stratalog.Records) -> dict[str, Any]:
@@ -76,7 +84,7 @@ def _told_of_records(records: stratalog.Records) -> dict[str, Any]:
     for line in records.list():
         answers[f"{of} record {line.id}"] = line
         for version in records.versions(line.id):
-            body = None if version.deleted else records.get(line.id, version.version).body
+            body = None if version.deleted or version.redacted else records.get(line.id, version.version).body
             answers[f"{of} record {line.id}@{version.version}"] = (version, body)
     for id in RECORDS:
         if (failure := records.failure(id)) is not None:
@@ -150,6 +158,14 @@ def _free(store: stratalog.Store, chance: Random) -> object:
     return None
 
 
+def _redact(store: stratalog.Store, chance: Random) -> object:
+    organisation = chance.choice(ORGANISATIONS)
+    names = [line.id for line in store.list(organisation)]
+    log = store.log(organisation, chance.choice(names or ["none"]))
+    version = 1 + chance.randrange(log.head().version + 1)
+    return stratalog.redact(Document(log), version) if log.record.kind == "document" else log.redact(version)
+
+
 def _put_record(store: stratalog.Store, chance: Random) -> object:
     body = chance.randbytes(chance.choice((3, LARGE)))
     return store.records(chance.choice(ORGANISATIONS)).put(f"record-{chance.randrange(4)}", body, metadata={"n": 1})
@@ -160,6 +176,12 @@ def _change_record(store: stratalog.Store, chance: Random) -> object:
     if chance.random() < 0.3:
         return records.delete(id)
     return records.prune(id, retain=1 + chance.randrange(2))
+
+
+def _redact_record(store: stratalog.Store, chance: Random) -> object:
+    records = store.records(chance.choice(ORGANISATIONS))
+    id = f"record-{chance.randrange(4)}"
+    return records.redact(id, 1 + chance.randrange(records.stat(id).version))
 
 
 def _free_record(store: stratalog.Store, chance: Random) -> object:
@@ -191,8 +213,12 @@ STEPS: list[Step] = [
     _kept,
     _archive,
     _free,
+    _redact,
+    _redact,
     *[_put_record] * 3,
     _change_record,
+    _redact_record,
+    _redact_record,
     _free_record,
     _fail_record,
     _resolve_record,

@@ -17,6 +17,7 @@ from stratalog.codec import encode
 from stratalog.errors import Conflict, Corrupt, Unavailable
 from stratalog.keys import COPY_PARTITION
 from stratalog.log.retention import archive_segments
+from stratalog.maintenance.collection import collect
 from stratalog.maintenance.copy_check import check_copy
 from stratalog.maintenance.store_copy import CopyReport, copy_store
 from stratalog.ports.index import NO_BLOBS, Item, Put, Write
@@ -244,6 +245,123 @@ def test_a_target_that_went_on_by_itself_is_refused(
         target.records("acme").put("contract", b"in the target")
     with pytest.raises(Conflict, match="the target holds"):
         copy_store(source, target)
+
+
+SECRET = "her name"
+
+
+def keeps(store: stratalog.Store) -> list[str]:
+    """Return the keys of the items that still contain the secret."""
+    environment = store.environment
+    partitions = ["acme/!record/person", *(f"{store.log('acme', 'people').record.prefix}/{n}" for n in range(1, 99))]
+    items = [item for partition in partitions for item in environment.index.query(partition)]
+    return [f"{item.partition} {item.sort}" for item in items if SECRET.encode() in encode(dict(item.attributes))]
+
+
+@pytest.fixture
+def people(source: stratalog.Store) -> stratalog.Store:
+    """A source with a log of 40 entries and a record of three versions, each with the secret."""
+    log, records = source.create_log("acme", "people"), source.records("acme")
+    for number in range(40):
+        log.append(stratalog.Event("seen", [SECRET, number]))
+    for number in range(3):
+        records.put("person", f"{SECRET} {number}".encode())
+    return source
+
+
+@pytest.mark.parametrize("archived", [False, True])
+def test_what_was_redacted_since_the_last_copy_leaves_the_target(
+    archived: bool, people: stratalog.Store, target: stratalog.Store
+) -> None:
+    if archived:
+        archive_segments(people.log("acme", "people"))
+    copy_store(people, target)
+    for version in range(1, 41):
+        people.log("acme", "people").redact(version)
+        if version in (2, 20, 40):
+            copy_store(people, target)
+            assert keeps(target) == keeps(people)
+            assert told(target) == told(people)
+    for version in (1, 3, 2):
+        people.records("acme").redact("person", version)
+        copy_store(people, target)
+        assert keeps(target) == keeps(people)
+    assert keeps(target) == []
+    assert told(target) == told(people)
+
+
+@pytest.mark.parametrize("what", ["log", "record"])
+def test_a_copy_goes_on_after_its_newest_version_was_redacted(
+    what: str, people: stratalog.Store, target: stratalog.Store
+) -> None:
+    copy_store(people, target)
+    if what == "log":
+        people.log("acme", "people").redact(40)
+    else:
+        people.records("acme").redact("person", 3)
+    copy_store(people, target)
+    assert told(target) == told(people)
+
+
+def test_an_erased_body_leaves_the_target_at_its_next_collection() -> None:
+    clock = ManualClock()
+    source, target = (open_inline(settings=SETTINGS, clock=clock) for _ in range(2))
+    log, records = source.create_log("acme", "people"), source.records("acme")
+    for count in range(2):
+        log.append(stratalog.Event("seen", Random(count).randbytes(5000)))
+        records.put("person", Random(count).randbytes(5000))
+    copy_store(source, target)
+    log.redact(1)
+    records.redact("person", 1)
+    copy_store(source, target)
+    clock.sleep(10_000)
+    for store in (source, target):
+        collect(store.environment, "acme")
+    ours, theirs = ([stat.key for stat in store.environment.blobs.list("")] for store in (source, target))
+    assert len(ours) == 2
+    assert theirs == ours
+
+
+def test_a_killed_copy_of_a_redaction_is_resumed(people: stratalog.Store) -> None:
+    """The target has single commits, and each run is killed after one write."""
+    dying = Dying(open_inline(settings=SETTINGS))
+    target = dying.store
+    copy_store(people, target)
+    target.environment.index.joint_commits = False  # type: ignore[misc]
+    for version in (2, 1):
+        people.log("acme", "people").redact(version)
+        people.records("acme").redact("person", version)
+    for _ in range(99):
+        dying.left = 1
+        with suppress(Killed):
+            copy_store(people, target)
+            break
+    assert keeps(target) == keeps(people)
+    assert told(target) == told(people)
+
+
+def test_a_record_redacted_during_the_copy_is_found_out(people: stratalog.Store, target: stratalog.Store) -> None:
+    copy_store(people, target)
+    people.records("acme").redact("person", 1)
+    with pytest.raises(Conflict, match="was written to during the copy"):
+        check_copy(people.environment, target.environment, ["acme"])
+
+
+@pytest.mark.parametrize("change", ["redact a record", "prune a record", "redact a log"])
+def test_a_target_that_erased_something_itself_is_refused(
+    change: str, people: stratalog.Store, target: stratalog.Store
+) -> None:
+    copy_store(people, target)
+    if change == "redact a log":
+        target.log("acme", "people").redact(2)
+    elif change == "redact a record":
+        target.records("acme").redact("person", 1)
+    else:
+        target.records("acme").prune("person", retain=2)
+    before = told(target)
+    with pytest.raises(Conflict, match="the target holds"):
+        copy_store(people, target)
+    assert told(target) == before
 
 
 @pytest.mark.parametrize("entries", range(4))

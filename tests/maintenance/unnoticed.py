@@ -58,6 +58,7 @@ UNNOTICED_BY_STATE: dict[str, set[str]] = {
     "snapshot": {"that it is missing, unless it is the base of a floor"},
     "directory line": {"that the line is missing, if the log or record has no blobs and no relative"},
     "organisation line": {"that it is missing, if the organisation has no blobs"},
+    "record floor": {"that it is missing, if no version is forgotten"},
     "record version": {"that the newest versions are missing"},
     "dead message": {"wrong content that can be decoded", MISSING},
 }

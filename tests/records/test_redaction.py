@@ -122,6 +122,22 @@ def test_what_stood_before_a_deletion_does_not_come_back_once_it_is_redacted(rec
     check(records, 3)
 
 
+def test_an_undeletion_that_read_the_body_before_its_redaction_does_not_bring_it_back() -> None:
+    world = World()
+    records = world.records
+    records.put("b1", SECRET)
+    records.delete("b1")
+
+    def redact_first(commit: Callable[[], None]) -> None:
+        world.elsewhere().redact("b1", 1)
+        commit()
+
+    world.index.script.append(redact_first)
+    with pytest.raises(Redacted):
+        records.undelete("b1")
+    assert records.stat("b1").version == 2
+
+
 def test_a_retry_of_a_redacted_put_is_neither_a_success_nor_a_conflict(records: Records) -> None:
     records.redact("b1", 2)
     for body in (SECRET, b"another"):

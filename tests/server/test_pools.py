@@ -79,17 +79,14 @@ def start(pool: Pool, gate: Gate, name: str, **given: Any) -> asyncio.Task[str]:
 
 def test_calls_of_one_key_run_one_at_a_time_in_order() -> None:
     async def story(pool: Pool) -> None:
-        running, limit, order = 0, 0, []
-
-        def work(number: int) -> None:
-            nonlocal running, limit
-            running += 1
-            limit = max(limit, running)
-            order.append(number)
-            running -= 1
-
-        await asyncio.gather(*(pool.run(lambda n=number: work(n), key=BUSY) for number in range(10)))
-        assert (limit, order) == (1, list(range(10)))
+        gate, names = Gate(), [str(number) for number in range(10)]
+        tasks = [start(pool, gate, name, key=BUSY) for name in names]
+        await gate.has_let_in(1)
+        await settle()
+        assert pool.counts().busy == 1, "a second call got the idle thread"
+        gate.open()
+        assert await asyncio.gather(*tasks) == names
+        assert gate.order == names
 
     tell(story, threads_of_key_max=1)
 

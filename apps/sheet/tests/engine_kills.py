@@ -21,7 +21,7 @@ import time
 from collections import Counter, deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -47,6 +47,9 @@ AT_ONCE = 2
 KILL_DELAY_SECONDS_MAX = 0.01
 TRIES_MAX = 40
 TRY_SECONDS = 0.1
+ENGINE_END_SECONDS_MAX = 10
+"""The time that an engine has to end after its server. An engine notices the end of its parent every five seconds."""
+
 BUSY = (429, 503)
 END_SECONDS_MAX = 60
 
@@ -60,7 +63,12 @@ class Server:
 
     def __init__(self, folder: str) -> None:
         command = [sys.executable, "-c", PROGRAM, "--json", "sheet", "serve", "--store", folder, "--port", "0"]
-        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        # The engines get the server's path for imports. So the folder at its end tells whose engine a process is, also
+        # after the server has died and the engine has another parent.
+        path = os.pathsep.join(filter(None, [os.environ.get("PYTHONPATH"), os.path.abspath(folder)]))
+        environment = {**os.environ, "PYTHONPATH": path}
+        self._folder = os.path.abspath(folder).encode()
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
         assert self.process.stdout is not None
         self.url = json.loads(self.process.stdout.readline())["url"].split("/web/")[0]
         self.kills = 0
@@ -94,8 +102,8 @@ class Server:
 
     def _is_engine(self, pid: int) -> bool:
         try:
-            parent = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[1]
-            return int(parent) == self.process.pid and b"engine_process" in Path(f"/proc/{pid}/cmdline").read_bytes()
+            is_engine = b"engine_process" in Path(f"/proc/{pid}/cmdline").read_bytes()
+            return is_engine and self._folder in Path(f"/proc/{pid}/environ").read_bytes()
         except OSError:
             return False
 
@@ -206,12 +214,26 @@ def serving(folder: str) -> Iterator[Server]:
         yield server
         if server.process.poll() is not None:
             raise Diverged(f"the server died: exit={server.process.returncode}")
-    finally:
-        engines = server.engines()
-        server.end()
-    left = [pid for pid in engines if Path(f"/proc/{pid}").exists()]
-    if left:
+    except BaseException as exc:
+        if left := _end(server):
+            exc.add_note(f"engines outlived the server: pids={left}")
+        raise
+    if left := _end(server):
         raise Diverged(f"engines outlived the server: pids={left}")
+
+
+def _end(server: Server) -> list[int]:
+    """End the server. Kill the engines that still run after `ENGINE_END_SECONDS_MAX`, and return their process ids."""
+    server.end()
+    for _ in range(int(ENGINE_END_SECONDS_MAX / TRY_SECONDS)):
+        if not server.engines():
+            return []
+        time.sleep(TRY_SECONDS)
+    left = server.engines()
+    for pid in left:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    return left
 
 
 def plan_kills(sessions: int, kills: int, chance: random.Random) -> list[Counter[int]]:
@@ -259,8 +281,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (AssertionError, Refusal, StratalogError, OSError, httpx.HTTPError) as exc:
         print(f"seed {asked.seed}: {type(exc).__name__}: {exc}", *getattr(exc, "__notes__", ()), sep="\n")
         return 1
+    if killed < asked.kills:
+        print(f"seed {asked.seed}: only {killed} of {asked.kills} engines were killed")
+        return 1
     print(f"{asked.sessions} sessions, {killed} engines killed, no server died, all agree: {dict(total)}")
-    return int(killed < asked.kills)
+    return 0
 
 
 if __name__ == "__main__":

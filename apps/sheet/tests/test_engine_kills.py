@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import time
 from collections import Counter
 from contextlib import nullcontext
 from types import SimpleNamespace
@@ -13,13 +14,19 @@ import pytest
 
 from apps.sheet.tests import engine_kills
 from apps.sheet.tests.convergence.run import Diverged
-from apps.sheet.tests.engine_kills import Refusal, ServedRun, Server, main, play
+from apps.sheet.tests.engine_kills import Refusal, ServedRun, Server, main, play, serving
 from stratalog.errors import Unavailable
 
 SESSIONS = 6
 KILLS = 2
 SEED = 7
 PRINT_URL = """print('{"url": "http://a/web/"}', flush=True)"""
+ORPHANING = """
+import subprocess, sys
+command = [sys.executable, "-c", "import time; time.sleep(600)", "engine_process"]
+subprocess.Popen(command, stdout=subprocess.DEVNULL, start_new_session=True)
+print('{"url": "http://a/web/"}', flush=True)
+"""
 
 
 def test_clients_agree_and_the_server_lives_when_engines_are_killed() -> None:
@@ -98,3 +105,22 @@ def test_a_server_that_does_not_end_fails(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(engine_kills, "END_SECONDS_MAX", 0.5)
     with pytest.raises(Diverged, match="did not end"):
         Server("").end()
+
+
+def test_too_few_kills_fail_with_the_seed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(engine_kills, "play", lambda *_: (Counter(edits=9), 1))
+    assert main(["--kills", "2", "--seed", "5"]) == 1
+    assert capsys.readouterr().out == "seed 5: only 1 of 2 engines were killed\n"
+    assert main(["--kills", "1", "--seed", "5"]) == 0
+    assert "all agree" in capsys.readouterr().out
+
+
+def test_an_engine_that_outlives_a_dead_server_is_reported_and_killed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine_kills, "PROGRAM", ORPHANING)
+    monkeypatch.setattr(engine_kills, "ENGINE_END_SECONDS_MAX", 0.5)
+    with pytest.raises(Diverged, match="the server died") as caught, serving("orphans-of-a-test") as server:
+        server.process.wait(60)
+    [note] = caught.value.__notes__
+    assert "engines outlived the server" in note
+    while server.engines():  # the kernel ends a killed process soon
+        time.sleep(0.01)

@@ -73,6 +73,7 @@ class RecordsBackup:
     def _read_record(self, id: str) -> None:
         key = record_key(id)
         partition = record_partition(self._organisation, key)
+        blobs_row = f"{BLOBS_ROW}{record_owner(self._organisation, key)}"
         for _ in range(ATTEMPTS_MAX):
             latest = latest_item(self._index, partition)
             if latest is None:
@@ -82,7 +83,10 @@ class RecordsBackup:
             if not versions.is_gapless(latest):
                 continue
             blobs = None
-            if not versions.has_blobs or self._is_as_in_base(partition, row):
+            if not versions.has_blobs and self._catalogue.base.row(blobs_row) is None:
+                break
+            # A redacted body is garbage after the redaction, so list the blobs again until the source has collected it.
+            if not versions.has_redacted and self._is_as_in_base(partition, row):
                 break
             blobs = self._catalogue.copy_blobs(record_owner(self._organisation, key))
             # If the items are unchanged, they referred to the blobs all the time, so no blob was collected meanwhile.
@@ -92,7 +96,7 @@ class RecordsBackup:
             # No row was put, so the base's rows stay. A new list of blobs could lack blobs that the base's items need.
             raise Conflict("a record kept changing while it was read for a backup", record=id)
         if blobs is not None:
-            self._catalogue.put(f"{BLOBS_ROW}{record_owner(self._organisation, key)}", blobs)
+            self._catalogue.put(blobs_row, blobs)
         self._catalogue.put(f"{ITEMS_ROW}{partition}", row)
         history = HistoryName("record", self._organisation, id)
         line = Checkpoint(history, versions.origin, parse_number(latest.sort), latest.attributes["ch"]).line()  # type: ignore[arg-type]
@@ -130,7 +134,7 @@ class RecordsBackup:
 
 
 class _Versions:
-    """Yields the items of a record. Notes the origin, and whether a version is missing or has blobs."""
+    """Yields the items of a record. Notes the origin, and whether a version is missing, has blobs, or is redacted."""
 
     def __init__(self, items: Iterator[Item]) -> None:
         self._items = items
@@ -138,6 +142,7 @@ class _Versions:
         self._gap = False
         self._next = 0
         self.has_blobs = False
+        self.has_redacted = False
         self.origin = ""
 
     def __iter__(self) -> Iterator[Item]:
@@ -160,5 +165,6 @@ class _Versions:
         self._gap = self._gap or version != (self._next or self._floor.version)
         self._next = version + 1
         self.has_blobs = self.has_blobs or "x" in item.attributes
+        self.has_redacted = self.has_redacted or "d" in item.attributes
         if version == 1:
             self.origin = str(item.attributes.get("og", ""))

@@ -13,6 +13,7 @@ from stratalog.log.bodies import BodyRef, blob_addresses
 from stratalog.log.directory import LOGS, RECORDS, list_directory
 from stratalog.records import Records
 from stratalog.records.content import body_prefix
+from stratalog.records.floor import read_floor
 from stratalog.records.versions import Name, decode_ref
 
 __all__ = ["check_copy"]
@@ -26,8 +27,8 @@ def check_copy(source: Environment, target: Environment, organisations: Sequence
 
     * For a document it compares the content digests at the head, at the oldest version and at a few versions between.
     * For any other log it compares the entries at these versions.
-    * For a record it compares the latest version, with the hash of its body, and the failures. The target must have the
-      blobs of the latest version and of the failures.
+    * For a record it compares the latest version, with the hash of its body, the floor, and the failures. The target
+      must have the blobs of the latest version and of the failures.
 
     `stratalog verify` reads every version.
 
@@ -89,7 +90,8 @@ def _content_of(log: Log, version: int) -> Any:
 
 def _check_record(source: Environment, target: Environment, organisation: str, id: str) -> None:
     ours, theirs = (Records(environment, organisation).stat(id) for environment in (source, target))
-    if ours.version != theirs.version:
+    floors = [read_floor(environment.index, Name(organisation, id)) for environment in (source, target)]
+    if ours.version != theirs.version or floors[0] != floors[1]:
         raise Conflict(MOVED, organisation=organisation, record=id)
     if ours != theirs or not _has_body(target, Name(organisation, id), theirs.ref):
         raise Corrupt(

@@ -68,7 +68,8 @@ def _directory(name: Name) -> str:
 def _check_directory(environment: Environment, name: Name, damages: DamageList) -> None:
     key = item_key(_directory(name), name.id)
     line = environment.index.get(_directory(name), name.id)
-    is_complete = environment.index.get(name.partition, FLOOR_SORT) is None
+    floor = environment.index.get(name.partition, FLOOR_SORT)
+    is_complete = floor is None or floor.attributes.get("v") == 1
     first = environment.index.get(name.partition, number(1)) if is_complete else None
     if line is None:
         if latest_item(environment.index, name.partition) is not None:

@@ -4,13 +4,17 @@ Items and blobs are copied as they are. Incarnations, write ids, forks, floors, 
 clients, forks and merges continue in the copy. A copy is a move: after the copy, only one of the two stores may be
 written to. Queued messages are not copied; the workers of the source process them.
 
+A repeated copy skips what the target has. It compares the items of a segment if the segment is new or its record has
+changed, and the versions of a record if the record has a new version or its floor has changed. An archiving, a freeing
+and a redaction change these two. So the target gets them only after the entries or versions.
+
 A log's name is written to the target after everything that the log refers to, so every name in the target leads to a
 complete log. The position of an unfinished copy is saved in the target.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -47,6 +51,7 @@ from stratalog.log.names import read_name
 from stratalog.maintenance.copy_check import check_copy
 from stratalog.maintenance.mirror import Mirror, last_item
 from stratalog.ports.index import Delete, Item, Put, Write
+from stratalog.records.floor import FLOOR_SORT
 from stratalog.records.versions import BEFORE_VERSIONS
 from stratalog.store import Store
 
@@ -179,12 +184,13 @@ class _Copy:
         return _Log(prefix, organisation, name, item, head, segments, snapshots)
 
     def _copy_log(self, log: _Log) -> None:
-        self._refuse_other_log(log)
+        standing = {item.sort: item for item in self._target.query(segments_partition(log.prefix))}
+        self._refuse_other_log(log, standing)
         for segment in log.segments:
             last = segment is log.segments[-1]
             before = number(log.head + 1) if last and log.head is not None else None
             partition = entries_partition(log.prefix, parse_number(segment.sort))
-            if not self._mirror.is_complete(partition, before):
+            if standing.get(segment.sort) != segment or not self._mirror.is_complete(partition, before):
                 self._mirror.items(partition, before=before)
         self._check_still(log)
         self._mirror.items(snapshots_partition(log.prefix), log.snapshots)
@@ -245,15 +251,19 @@ class _Copy:
         latest, standing = last_item(self._source, partition), last_item(self._target, partition)
         self._refuse_other_record(organisation, id, latest, standing)
         is_new = latest is None or latest.sort <= BEFORE_VERSIONS
-        before = BEFORE_VERSIONS if is_new or latest is None else number(parse_number(latest.sort) + 1)
+        before = number(1) if is_new or latest is None else number(parse_number(latest.sort) + 1)
 
         def put_bodies(writes: Sequence[Write]) -> None:
             if any(isinstance(write, Put) and "x" in write.item.attributes for write in writes):
                 self._mirror.blobs(f"{record_owner(organisation, key)}/")
 
-        ours, theirs = (list(index.query(partition, before=BEFORE_VERSIONS)) for index in (self._source, self._target))
+        # Read the floor before the versions and write it after them. So an equal floor proves that no version changed.
+        ours, theirs = (index.get(partition, FLOOR_SORT) for index in (self._source, self._target))
+        if theirs is not None and not _succeeds(ours, theirs):
+            raise _other("record", organisation, id)
         if latest != standing or ours != theirs:
-            self._mirror.items(partition, before=before, ahead=put_bodies)
+            self._mirror.items(partition, after=BEFORE_VERSIONS, before=before, ahead=put_bodies)
+            self._mirror.put(partition, FLOOR_SORT, ours)
         line = directory_put(organisation, RECORDS, id, "", 0).item
         self._mirror.item(line.partition, line.sort)
 
@@ -261,7 +271,7 @@ class _Copy:
         if standing is None or standing.sort <= BEFORE_VERSIONS:
             return
         there = self._source.get(standing.partition, standing.sort)
-        if latest is None or standing.sort > latest.sort or there not in (standing, None):
+        if latest is None or standing.sort > latest.sort or not (there is None or _continues(there, standing)):
             raise _other("record", organisation, id)
 
     def _refuse_others(self, organisations: list[str]) -> None:
@@ -287,21 +297,23 @@ class _Copy:
             return True
         return self._source.get(deleted_partition(organisation), theirs.prefix) is not None
 
-    def _refuse_other_log(self, log: _Log) -> None:
+    def _refuse_other_log(self, log: _Log, standing: Mapping[str, Item]) -> None:
         """Raise Conflict if the target's log of that name is another log or has entries that the source lacks."""
         if log.record is not None and not self._is_ours(log.organisation, log.name):
             raise _other("log", log.organisation, log.name)
         known = {item.sort: item for item in log.segments}
-        for segment in self._target.query(segments_partition(log.prefix)) if log.head is not None else ():
+        for segment in standing.values() if log.head is not None else ():
             ours = known.get(segment.sort)
             if ours is None and segment.sort < log.segments[-1].sort:
                 continue  # the source has forgotten this segment since
-            if ours is None or not (_revision(ours) > _revision(segment) or ours == segment):
+            if ours is None or not _succeeds(ours, segment):
                 raise _other("log", log.organisation, log.name)
             partition = entries_partition(log.prefix, parse_number(segment.sort))
             last = last_item(self._target, partition)
-            if last is not None and "d" not in ours.attributes and self._source.get(partition, last.sort) != last:
-                raise _other("log", log.organisation, log.name)
+            if last is not None and "d" not in ours.attributes:
+                there = self._source.get(partition, last.sort)
+                if there is None or not _continues(there, last):
+                    raise _other("log", log.organisation, log.name)
 
     def _position(self) -> _Position:
         item = self._target.get(COPY_PARTITION, STATE_SORT)
@@ -329,8 +341,19 @@ def _sort(member: Item) -> str:
     return member.sort
 
 
-def _revision(segment: Item) -> int:
-    return int(segment.attributes["r"])
+def _succeeds(ours: Item | None, theirs: Item) -> bool:
+    """Return whether the source's record of a segment or floor is the target's, or a later one."""
+    return ours == theirs or (ours is not None and _revision(ours) > _revision(theirs))
+
+
+def _revision(item: Item) -> int:
+    return int(item.attributes["r"])
+
+
+def _continues(ours: Item, theirs: Item) -> bool:
+    """Return whether the source's entry or version is the target's, or was it before a redaction."""
+    hash = "ch" if "ch" in theirs.attributes else "h"
+    return ours == theirs or ("d" in ours.attributes and ours.attributes.get(hash) == theirs.attributes.get(hash))
 
 
 def _other(what: str, organisation: str, id: str) -> Conflict:

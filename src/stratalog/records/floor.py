@@ -2,6 +2,9 @@
 
 One item holds the floor, so one conditional write marks any number of versions as forgotten. A late write may put an
 item at the key of a freed version. Readers ignore this item, because its version is below the floor.
+
+A redaction writes the floor too, with the next revision. So a reader that compares the floor of now with an earlier one
+learns whether any version changed since.
 """
 
 from __future__ import annotations
@@ -15,10 +18,10 @@ from stratalog.codec import encode
 from stratalog.errors import Corrupt
 from stratalog.log.commit import commit_once
 from stratalog.log.environment import Environment
-from stratalog.ports.index import Absent, Attribute, Check, Equals, Index, Item, Put
+from stratalog.ports.index import Absent, Attribute, Check, Condition, Equals, Index, Item, Put
 from stratalog.records.versions import Name
 
-__all__ = ["FLOOR_SORT", "Floor", "Mark", "floor_check", "floor_from_item", "read_floor", "store_floor"]
+__all__ = ["FLOOR_SORT", "Floor", "Mark", "floor_check", "floor_from_item", "floor_put", "read_floor", "store_floor"]
 
 FLOOR_SORT = "!floor"
 
@@ -43,6 +46,8 @@ class Floor(msgspec.Struct, frozen=True, kw_only=True):
     """Marks for which freeing has not begun yet, oldest first."""
 
     revision: int = 0
+    """The number of changes of this item and of redactions; each is conditional on the revision before it."""
+
     hash: bytes = b""
     """The hash of the last forgotten version, from which the chain continues. Empty if no version is forgotten."""
 
@@ -80,8 +85,19 @@ def store_floor(environment: Environment, name: Name, floor: Floor) -> Floor:
     Raises ConditionFailed if another process changed the floor: nothing is written. Raises Unavailable,
     OutcomeUnknown.
     """
-    stored = msgspec.structs.replace(floor, revision=floor.revision + 1)
     write_id = new_id(environment.clock)
+
+    def landed() -> bool:
+        item = environment.index.get(name.partition, FLOOR_SORT)
+        return item is not None and item.attributes["w"] == write_id
+
+    commit_once(environment, [floor_put(name, floor, write_id)], landed)
+    return _next(floor)
+
+
+def floor_put(name: Name, floor: Floor, write_id: str) -> Put:
+    """Return the write that stores ``floor`` with the next revision, if the stored floor has ``floor.revision``."""
+    stored = _next(floor)
     attributes: dict[str, Attribute] = {
         "v": stored.version,
         "e": stored.freeing,
@@ -92,19 +108,20 @@ def store_floor(environment: Environment, name: Name, floor: Floor) -> Floor:
     }
     if stored.version > 1:
         attributes |= {"ch": stored.hash, "og": stored.origin}
-    condition = Equals("r", floor.revision) if floor.revision else Absent()
-
-    def landed() -> bool:
-        item = environment.index.get(name.partition, FLOOR_SORT)
-        return item is not None and item.attributes["w"] == write_id
-
-    commit_once(environment, [Put(Item(name.partition, FLOOR_SORT, attributes), condition)], landed)
-    return stored
+    return Put(Item(name.partition, FLOOR_SORT, attributes), _unchanged(floor))
 
 
 def floor_check(name: Name, floor: Floor) -> Check:
     """Return a check that makes a commit fail if the stored floor is not ``floor``."""
-    return Check(name.partition, FLOOR_SORT, Equals("r", floor.revision) if floor.revision else Absent())
+    return Check(name.partition, FLOOR_SORT, _unchanged(floor))
+
+
+def _next(floor: Floor) -> Floor:
+    return msgspec.structs.replace(floor, revision=floor.revision + 1)
+
+
+def _unchanged(floor: Floor) -> Condition:
+    return Equals("r", floor.revision) if floor.revision else Absent()
 
 
 _decode_marks = msgspec.msgpack.Decoder(tuple[Mark, ...]).decode

@@ -1,14 +1,20 @@
-"""Redaction of a version: erase its body and salt, and keep the digest that represents both in the chain."""
+"""Redaction of a version: erase its body and salt, and keep the digest that represents both in the chain.
+
+The commit also writes the record's floor. So a repeated copy compares the record's versions again, and an undeletion
+that has read the body fails.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
+from stratalog.clock import new_id
 from stratalog.errors import ConditionFailed, Unavailable
 from stratalog.log.chain import body_digest
 from stratalog.log.commit import commit_once
 from stratalog.log.environment import Environment
 from stratalog.ports.index import Equals, Item, Put
+from stratalog.records.floor import floor_put, read_floor
 from stratalog.records.history import item_of
 from stratalog.records.versions import TOMBSTONE, Name
 
@@ -16,12 +22,13 @@ __all__ = ["redact_item"]
 
 
 def redact_item(environment: Environment, name: Name, version: int) -> Item:
-    """Erase the body of a version, on condition that the version's item is unchanged; return the resulting item.
+    """Erase the body of a version, on condition that its item and the floor are unchanged; return the resulting item.
 
     A deleted or redacted version is left as it is. Raises NotFound, VersionForgotten, Unavailable.
     """
     retry = environment.retry()
     while True:
+        floor = read_floor(environment.index, name)
         item = item_of(environment, name, version)
         if "d" in item.attributes or item.attributes.get("k") == TOMBSTONE:
             return item
@@ -29,13 +36,13 @@ def redact_item(environment: Environment, name: Name, version: int) -> Item:
         try:
             commit_once(
                 environment,
-                [Put(erased, Equals("s", item.attributes["s"]))],
+                [Put(erased, Equals("s", item.attributes["s"])), floor_put(name, floor, new_id(environment.clock))],
                 lambda: "d" in item_of(environment, name, version).attributes,
             )
-        except ConditionFailed as exc:  # another process redacted or freed the version
+        except ConditionFailed as exc:  # another process redacted a version or changed the floor
             if not retry.wait(exc):
                 raise Unavailable(
-                    "another process kept changing the version during the redaction", record=name.id, version=version
+                    "another process kept changing the record during the redaction", record=name.id, version=version
                 ) from exc
             continue
         environment.counters["record redaction"] += 1

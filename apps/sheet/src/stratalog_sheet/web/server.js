@@ -72,28 +72,28 @@ export class Server {
 
   /** Send a file as it is. */
   async upload(path, query, file) {
-    const headers = { "Content-Type": "application/octet-stream" };
-    return (await this.#send("POST", path + queryString(query), file, headers, UPLOAD_TIMEOUT_MS)).json();
+    const options = { body: file, type: "application/octet-stream", timeoutMs: UPLOAD_TIMEOUT_MS };
+    return parsed((await this.#send("POST", path + queryString(query), options)).body);
   }
 
   /** Return a file from the server, under the name that the response states. */
   async download(path, query = {}) {
-    const answer = await this.#send("GET", path + queryString(query), undefined, {}, UPLOAD_TIMEOUT_MS);
-    const blob = await answer.blob();
-    return new File([blob], fileName(answer.headers.get("Content-Disposition") ?? ""), { type: blob.type });
+    const options = { read: (answer) => answer.blob(), timeoutMs: UPLOAD_TIMEOUT_MS };
+    const { body, headers } = await this.#send("GET", path + queryString(query), options);
+    return new File([body], fileName(headers.get("Content-Disposition") ?? ""), { type: body.type });
   }
 
   /** Return a response's text and headers, unparsed. */
   async text(path, query = {}) {
-    const answer = await this.#send("GET", path + queryString(query), undefined, {}, UPLOAD_TIMEOUT_MS);
-    return { text: await answer.text(), headers: answer.headers };
+    const options = { timeoutMs: UPLOAD_TIMEOUT_MS };
+    const { body, headers } = await this.#send("GET", path + queryString(query), options);
+    return { text: body, headers };
   }
 
   async #json(method, path, body) {
-    const headers = body === undefined ? {} : { "Content-Type": "application/json" };
-    const answer = await this.#send(method, path, body === undefined ? undefined : JSON.stringify(body), headers);
-    const text = await answer.text();
-    return text ? JSON.parse(text) : null;
+    const options = body === undefined ? {} : { body: JSON.stringify(body), type: "application/json" };
+    const answer = await this.#send(method, path, options);
+    return answer.body ? parsed(answer.body) : null;
   }
 
   #exact(path) {
@@ -101,36 +101,60 @@ export class Server {
     return `${path}${path.includes("?") ? "&" : "?"}incarnation=${encodeURIComponent(this.incarnation)}`;
   }
 
-  async #send(method, path, body, headers, timeoutMs = TIMEOUT_MS) {
+  /** Return a response's headers, and its body as `read` returns it. */
+  async #send(method, path, { body = undefined, type = "", read = textOf, timeoutMs = TIMEOUT_MS }) {
+    /** @type {Record<string, string>} */
+    const headers = type ? { "Content-Type": type } : {};
     if (token.get()) headers.Authorization = `Bearer ${token.get()}`;
     // A gateway may unescape the path, but the header keeps the path as the page sends it.
     const [raw] = path.split("?");
     if (raw.includes("%")) headers["Stratalog-Path"] = raw;
     /** @type {RequestInit} */
     const options = { method, headers, body, credentials: "omit", signal: AbortSignal.timeout(timeoutMs) };
-    let answer;
+    let answer, content;
     try {
       answer = await fetch(this.#exact(path), options);
+      // The connection may break off within the body. Without the body, the code of an error is unknown too.
+      content = answer.ok ? await read(answer) : await textOf(answer);
     } catch (error) {
       // `fetch` does not report whether the request reached the server.
       throw new StratalogError("outcome-unknown", "no answer came from the server", { reason: error.message });
     }
-    if (!answer.ok) throw await problem(answer);
+    if (!answer.ok) throw problem(answer, content);
     // The live connection sends the token, so a page over https accepts only an encrypted address.
     const live = answer.headers.get("Stratalog-Live") ?? "";
     if ((location.protocol === "https:" ? /^wss:\/\// : /^wss?:\/\//).test(live)) this.#live = live;
-    return answer;
+    return { headers: answer.headers, body: content };
   }
 }
 
-async function problem(answer) {
+const textOf = (answer) => answer.text();
+
+function parsed(text) {
+  try {
+    return JSON.parse(text);
+  } catch (error) {
+    throw new StratalogError("outcome-unknown", "the server's response cannot be decoded", { reason: error.message });
+  }
+}
+
+function problem(answer, text) {
   const { status } = answer;
-  const body = await answer.json().catch(() => null);
+  const body = decoded(text);
   const guess = status >= 500 || status === 408 ? "outcome-unknown" : status === 404 ? "not-found" : "invalid";
   const message = body?.message ?? "the server refused";
   const retryAfter = Number.parseInt(answer.headers.get("Retry-After") ?? "0", 10) || 0;
   const details = { status, retryAfter, limit: body?.limit, value: body?.value };
   return new StratalogError(body?.code ?? guess, message, details);
+}
+
+/** Return the JSON of an error; null if a proxy has sent another body. */
+function decoded(text) {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return null;
+  }
 }
 
 function fileName(disposition) {

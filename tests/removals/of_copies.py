@@ -1,0 +1,81 @@
+"""Removals of fixes: copies and backups of what was redacted, and redactions of records."""
+
+from __future__ import annotations
+
+from tests.removals.removal import Edit, Removal
+
+__all__ = ["REMOVALS"]
+
+BACKUP = "tests/backups/test_backup.py::test_a_redacted_body_is_in_no_backup_that_is_made_after_the_collection"
+COPYING = "tests/maintenance/test_copying.py"
+ERASED = f"{COPYING}::test_what_was_redacted_since_the_last_copy_leaves_the_target"
+ITSELF = f"{COPYING}::test_a_target_that_erased_something_itself_is_refused"
+NEWEST = f"{COPYING}::test_a_copy_goes_on_after_its_newest_version_was_redacted"
+REDACTIONS = "tests/records/test_redaction.py"
+UNDELETED = f"{REDACTIONS}::test_an_undeletion_that_read_the_body_before_its_redaction_does_not_bring_it_back"
+BACKED_UP_FAMILY = "src/stratalog/backups/family.py"
+BACKED_UP_RECORDS = "src/stratalog/backups/records.py"
+COPY = "src/stratalog/maintenance/store_copy.py"
+REDACTION = "src/stratalog/records/redaction.py"
+
+FLOOR_PUT = ", floor_put(name, floor, new_id(environment.clock))]"
+FLOOR_AFTER = """\
+            self._mirror.items(partition, after=BEFORE_VERSIONS, before=before, ahead=put_bodies)
+            self._mirror.put(partition, FLOOR_SORT, ours)
+"""
+FLOOR_BEFORE = """\
+            self._mirror.put(partition, FLOOR_SORT, ours)
+            self._mirror.items(partition, after=BEFORE_VERSIONS, before=before, ahead=put_bodies)
+"""
+
+REMOVALS: tuple[Removal, ...] = (
+    Removal(
+        "B470",
+        (Edit(COPY, "if standing.get(segment.sort) != segment or not self", "if not self"),),
+        (f"{ERASED}[False]", f"{ERASED}[True]"),
+    ),
+    Removal("B470", (Edit(REDACTION, FLOOR_PUT, "]"),), (f"{ERASED}[False]", f"{ERASED}[True]")),
+    Removal(
+        "B470",
+        (Edit(COPY, FLOOR_AFTER, FLOOR_BEFORE),),
+        (f"{COPYING}::test_a_killed_copy_of_a_redaction_is_resumed",),
+    ),
+    Removal(
+        "B470",
+        (Edit("src/stratalog/maintenance/copy_check.py", " or floors[0] != floors[1]:", ":"),),
+        (f"{COPYING}::test_a_record_redacted_during_the_copy_is_found_out",),
+    ),
+    Removal(
+        "B471",
+        (Edit(COPY, "there is None or not _continues(there, last)", "there != last"),),
+        (f"{NEWEST}[log]",),
+    ),
+    Removal(
+        "B471",
+        (Edit(COPY, "not (there is None or _continues(there, standing))", "there not in (standing, None)"),),
+        (f"{NEWEST}[record]",),
+    ),
+    Removal(
+        "B472",
+        (Edit(COPY, "if theirs is not None and not _succeeds(ours, theirs):", "if False:"),),
+        (f"{ITSELF}[prune a record]", f"{ITSELF}[redact a record]"),
+    ),
+    Removal(
+        "B473",
+        (Edit(REDACTION, FLOOR_PUT, "]"),),
+        (UNDELETED,),
+    ),
+    Removal("B474", (Edit(BACKED_UP_FAMILY, "if not has_redacted and self._is", "if self._is"),), (BACKUP,)),
+    Removal("B474", (Edit(BACKED_UP_RECORDS, "if not versions.has_redacted and self._is", "if self._is"),), (BACKUP,)),
+    Removal(
+        "B474",
+        (
+            Edit(
+                BACKED_UP_RECORDS,
+                "if not versions.has_blobs and self._catalogue.base.row(blobs_row) is None:",
+                "if not versions.has_blobs:",
+            ),
+        ),
+        (BACKUP,),
+    ),
+)
