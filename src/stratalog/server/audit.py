@@ -1,9 +1,10 @@
 """Audit: an access log and a security log, as JSON lines. Neither log contains a token, a query or a body.
 
-The access log has one line for each response. Responses to CORS preflights, and to requests with both Content-Length
-and Transfer-Encoding, have no line. The security log has the events that an operator needs after an attack: sign-ins,
-invalid tokens, forbidden actions, refused hosts and origins, exhausted shares and quotas, and live connections that
-ended because a right was withdrawn.
+The access log has one line for each request and WebSocket that reaches `Middleware`. Connections that `Acceptor`
+refuses, and requests that are not valid HTTP, have no line. Each log omits lines above its rate: see `LineLog`. The
+security log has the events that an operator needs after an attack: sign-ins, invalid tokens, forbidden actions, refused
+hosts and origins, requests with both Content-Length and Transfer-Encoding, exhausted rates, shares and quotas, and live
+connections that ended because a right was withdrawn.
 """
 
 from __future__ import annotations
