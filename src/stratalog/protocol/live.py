@@ -36,7 +36,7 @@ SILENCE_SECONDS_MAX = 60
 
 SUBPROTOCOL = "stratalog.live.1"
 """The first WebSocket subprotocol. A client sends its token in `Hello`, or offers ``bearer.<token>`` as a second
-subprotocol."""
+subprotocol. The functions on Lambda read the token only from `Hello`."""
 
 SUBPROTOCOLS = ("stratalog.live.2", SUBPROTOCOL)
 """The subprotocols that a server supports, newest first. The functions on Lambda support only `SUBPROTOCOL`. With the

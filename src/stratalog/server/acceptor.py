@@ -33,8 +33,9 @@ class Acceptor:
 
     The system queues connections in their order of arrival. Accepting a connection is quick, but setting up its
     transport and its protocol is slow. So the loop accepts many connections at a time, and the addresses take turns for
-    the set-up. Every second set-up is for the address with the fewest recent set-ups. So hundreds of new connections of
-    one caller, from one address or from many, delay the first connection of another caller only a little.
+    the set-up. Every second set-up is for the address with the lowest count in `RecentlyServed`. So hundreds of new
+    connections of one caller, from one address or from many, delay the first connection of another caller only a
+    little.
     """
 
     def __init__(

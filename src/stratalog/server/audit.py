@@ -40,7 +40,10 @@ _KEY = "stratalog.refusal"
 
 
 class AccessLine(msgspec.Struct, frozen=True, tag="request", tag_field="event"):
-    """A line of the access log. ``path`` has no query. ``status`` is 101 for a WebSocket that was accepted."""
+    """A line of the access log. ``path`` has no query.
+
+    ``status`` is 101 for an accepted WebSocket, and 0 if no response was sent.
+    """
 
     time_ms: int
     address: str

@@ -43,7 +43,7 @@ T = TypeVar("T")
 class Principal(msgspec.Struct, frozen=True, kw_only=True):
     """The party that makes a request.
 
-    The first request of a client binds the client to ``id``. ``name`` is the author in the history.
+    The first mutation of a client binds the client to ``id``. ``name`` is the author in the history.
     """
 
     id: str

@@ -110,8 +110,8 @@ class Pool:
         """Call ``function`` on a thread of the pool and return its result.
 
         Calls of one ``key`` have at most ``threads_of_key_max`` threads. Calls of one key and one caller begin in their
-        order of arrival. Raises Refused for too many calls in all, of the caller or of the key. Also raises Refused if
-        no thread was free within ``wait_seconds_max``, or could be started. After Refused, the function was not called.
+        order of arrival. Raises Refused for too many calls in all, of the caller or of the key, for a wait longer than
+        ``wait_seconds_max``, and if no thread can be started. After Refused, the function was not called.
 
         Cancellation withdraws a call that waits. Cancellation does not stop a running function: the cancelled task
         first waits for the function's end.

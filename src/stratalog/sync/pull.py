@@ -144,8 +144,8 @@ class _Answer:
     def _resume(self, state: State, cookie: Cookie, *, is_lost: bool) -> OpenPull:
         """Return the whole state. If the principal may write, the document first raises the group's numbers.
 
-        The numbers become at least the numbers in the cookie. For a cookie of a lost branch, the document also raises
-        the order of its cookies above the order of this cookie.
+        The numbers rise to the numbers in the cookie. For a cookie of a lost branch, the document also raises the order
+        of its cookies above the order of this cookie. `resumption_of` has the exceptions.
 
         The hash of a forgotten version cannot be compared. A cookie of a forgotten version counts as a cookie of a lost
         branch if its order is at or above the order of ``state``.
