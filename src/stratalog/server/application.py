@@ -75,8 +75,8 @@ class ServerLimits(msgspec.Struct, frozen=True, kw_only=True):
     """The longest wait of a call for a thread."""
 
     live_poll_seconds: float = 0.03
-    """The pause between two polls. A poll reads the heads of documents with listeners, and so finds commits of other
-    processes."""
+    """The shortest time between the beginnings of two polls. A poll reads the heads of documents with listeners, and so
+    finds commits that no handler of this process has reported."""
 
     live_heartbeat_seconds: float = 20.0
     """The longest silence on a live connection before the server sends a heartbeat."""
