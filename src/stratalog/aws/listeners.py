@@ -1,8 +1,8 @@
 """Listeners: the live connections of API Gateway, stored in the index, and the messages to these connections.
 
 All messages are hints. A client that misses a message pulls by itself within a minute. `Listeners` removes a connection
-that disconnects. If the disconnect event is lost, `Listeners` removes the connection when the next message to it fails,
-or when the connection expires.
+that disconnects. If the disconnect event is lost, `Listeners` removes the connection when the next message finds it
+closed, or with the first message to the document after the connection has expired.
 """
 
 from __future__ import annotations

@@ -128,7 +128,10 @@ class Sockets:
             listeners.connections.post(id, here)
 
     async def _admit(self, token: str, organisation: str, name: str) -> int | None:
-        """Check the token and the right to read. Return the principal's expiry, or None. Raises Refused, Forbidden."""
+        """Check the token and the right to read. Return the principal's expiry, or None.
+
+        Raises Refused, Forbidden, and the errors of the application's functions.
+        """
         application = self._container.application
         principal = await identify(application.authenticate, lambda: token, self._identity)
         await permit(application.authorize, principal, "read", organisation, name, self._identity)

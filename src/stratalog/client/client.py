@@ -22,14 +22,14 @@ __all__ = ["Client"]
 class Client(Replica):
     """One document, local first.
 
-    The client shows and stores a change at once, and sends the change as soon as the client can reach the server.
+    The client shows and stores a change at once. A started client sends the change as soon as it can reach the server.
 
     ``path`` is a file for this client alone. Without a file, the client loses pending mutations when its process ends.
     ``mutators`` must be the server's mutators. ``document`` is the name of the document. The file stores the name, and
     the client refuses the file of another document.
 
-    Raises Unavailable if another client has the file open, and Invalid for a file of another document or program.
-    Raises Unsupported for a file of a newer Stratalog, and Corrupt for a damaged file.
+    Raises Unavailable if another client has the file open or the file cannot be written, and Invalid for a file of
+    another document or program. Raises Unsupported for a file of a newer Stratalog, and Corrupt for a damaged file.
     """
 
     def __init__(
@@ -56,19 +56,23 @@ class Client(Replica):
     def sync(self) -> None:
         """Run one sync cycle on this thread: push the pending mutations, then pull the changes.
 
-        Raises the transport's errors. The client keeps the answers that it received before the error, and another cycle
-        may follow at any time. Raises Invalid if a subscriber calls this method during a sync cycle.
+        Raises the transport's errors, Corrupt for an answer that does not fit, and the errors of the file. The client
+        keeps the answers that it received before the error, and another cycle may follow at any time. Raises Invalid if
+        a subscriber calls this method during a sync cycle.
         """
         self._sync_cycle.run()
 
     def start(self) -> Client:
-        """Synchronise in the background from now on: after each mutation, at each poke, and once a minute."""
+        """Synchronise in the background from now on: after each mutation, at each poke, and once a minute.
+
+        Raises Closed after `close`.
+        """
         self._background.start()
         return self
 
     @property
     def last_error(self) -> StratalogError | None:
-        """The error of the last cycle in the background; None if the cycle succeeded."""
+        """The error of the last cycle in the background; None if the cycle succeeded, or if no cycle has ended yet."""
         return self._background.last_error
 
     def close(self) -> None:

@@ -27,7 +27,8 @@ def connect(
     ``url`` is ``http://host/v1/organisations/{organisation}/documents/{document}``, or the same with https. With
     ``create`` the first request creates a missing document. ``path`` is a file for this client alone. Without a file,
     the client loses pending mutations when its process ends. ``token`` is a bearer token, or a function that returns
-    the token. The client calls the function before each request. ``mutators`` must be the server's mutators.
+    the token. The client calls the function before each request and each live connection. ``mutators`` must be the
+    server's mutators.
 
     Raises Invalid for another kind of URL and for a file of another document or program. Raises Unavailable if another
     client has the file open. Raises Unsupported for a file of a newer Stratalog, and Corrupt for a damaged file.

@@ -29,8 +29,9 @@ Answer = TypeVar("Answer", Pushed, Pulled)
 class HttpTransport:
     """A document on a server, by its URL: ``http://host/v1/organisations/{organisation}/documents/{document}``.
 
-    The transport calls ``token`` for the bearer token before each request, so the token may change. With ``create`` the
-    transport creates a missing document before the first request. Raises Invalid for another kind of URL.
+    The transport calls ``token`` for the bearer token before each request and each live connection, so the token may
+    change. With ``create`` the transport creates a missing document before the first request. Raises Invalid for
+    another kind of URL.
     """
 
     def __init__(
@@ -118,8 +119,8 @@ def document_of(url: str) -> str:
 def error_of(response: httpx.Response) -> StratalogError:
     """Return the typed error for an unsuccessful response.
 
-    The ``code`` in the server's own error body gives the kind of error. A response without a code may come from a
-    proxy, so it does not show the request's outcome. Without a code, a status of 500 or above and 408 give
+    The ``code`` in the server's own error body gives the kind of error. A response without a known code may come from a
+    proxy, so it does not show the request's outcome. Without a known code, a status of 500 or above and 408 give
     OutcomeUnknown, 404 gives NotFound, and any other status gives Invalid. With any body, 429 gives Unreached and 401
     gives Forbidden.
     """
@@ -147,7 +148,7 @@ def _problem(response: httpx.Response) -> dict[str, Any]:
 
 
 def _retry_after(response: httpx.Response) -> dict[str, float]:
-    """Return the seconds in a ``Retry-After`` header, as error details.
+    """Return the seconds in a ``Retry-After`` header, at most `RETRY_AFTER_SECONDS_MAX`, as error details.
 
     A date in the header is ignored, since only equal clocks could use it.
     """

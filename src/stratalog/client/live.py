@@ -36,7 +36,9 @@ class ServerAddress(msgspec.Struct, frozen=True):
 
 
 class PokeListener:
-    """Calls ``on_poke`` at every poke, and when a connection becomes ready, since earlier pokes may have been lost.
+    """Calls ``on_poke`` at every poke, and when the document was deleted.
+
+    Also calls ``on_poke`` when a connection becomes ready, since earlier pokes may have been lost.
 
     The listener calls ``address`` and ``token`` before each connection, since the address and the token may change.
     """

@@ -82,7 +82,7 @@ class Local:
 
     @property
     def client(self) -> str:
-        """The client id. The id changes when the server refuses it, or when another copy of the file uses it."""
+        """The client id, which `reset`, `refuse` and `apply` may change."""
         return str(self._fact("client"))
 
     @property

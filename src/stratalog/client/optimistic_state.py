@@ -36,7 +36,7 @@ class OptimisticState:
         return self._effects[waiting.sequence]
 
     def add(self, intent: Intent) -> Waiting:
-        """Run a mutation and store it as pending. After an exception, nothing is changed or stored."""
+        """Run a mutation and store it as pending. After an exception other than OutcomeUnknown, nothing is stored."""
         # Run the mutation on a child draft. Merge the child only after the mutation is stored.
         child = self._draft.child()
         effect = run_intent(child, self._mutators, intent)

@@ -52,7 +52,7 @@ class PendingMutation:
 
     @property
     def predicted_rejection(self) -> str | None:
-        """The reason if the mutation's last run on this client was rejected, or None.
+        """The reason if the mutation's last run on this client was rejected or failed, or None.
 
         The server decides independently.
         """

@@ -77,8 +77,9 @@ class Replica:
     def mutate(self, name: str, args: Any = None) -> PendingMutation:
         """Run a mutation on the optimistic state and store it for the server. The mutation is durable on return.
 
-        Raises the mutator's exception (above all `Rejected`), LimitExceeded, and Invalid for an unknown mutator or
-        invalid arguments. After an exception, nothing is changed or stored.
+        Raises the mutator's exception (above all `Rejected`), LimitExceeded, Invalid for an unknown mutator or invalid
+        arguments, and the errors of the file. After OutcomeUnknown, the file may have the mutation. After any other
+        exception, nothing is changed or stored.
         """
         with self._changed:
             mutation = check_mutation(Mutation(client=self._local.client, name=name, args=args))
@@ -94,7 +95,8 @@ class Replica:
     def undo(self, mutation: PendingMutation) -> Sequence[PendingMutation]:
         """Undo the effect of a mutation of this client by new built-in mutations, one for each changed key.
 
-        Raises Rejected if the mutation had no effect or is lost, or if the undo would also undo a later change.
+        Raises Rejected if the mutation had no effect or is lost, or if the undo would also undo a later change. Raises
+        the errors of `mutate`. The keys that were undone before such an error stay undone.
         """
         if mutation.status == "lost":
             raise Rejected("the mutation is lost")

@@ -41,7 +41,10 @@ class SyncCycle:
         self._queued: Observation | None = None
 
     def run(self) -> None:
-        """Push all unanswered mutations, then pull. Raises the transport's errors, and keeps all earlier answers."""
+        """Push the unanswered mutations, then pull. After an error, keep all earlier answers.
+
+        Raises the transport's errors, Corrupt for an answer that does not fit, and the errors of the file.
+        """
         with self._own_turn():
             try:
                 self._run()

@@ -31,7 +31,10 @@ class Transport(Protocol):
         ...
 
     def pull(self, pull: Pull) -> Pulled:
-        """Return the changes since the cookie in ``pull``. Raises the errors of `push`. A repeated pull is safe."""
+        """Return the changes since the cookie in ``pull``. Raises the errors of `push`, and Collected.
+
+        A repeated pull is safe.
+        """
         ...
 
     def listen(self, on_poke: Callable[[], None]) -> Stop:

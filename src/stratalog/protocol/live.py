@@ -36,11 +36,12 @@ SILENCE_SECONDS_MAX = 60
 
 SUBPROTOCOL = "stratalog.live.1"
 """The first WebSocket subprotocol. A client sends its token in `Hello`, or offers ``bearer.<token>`` as a second
-subprotocol."""
+subprotocol. The functions on Lambda read the token only from `Hello`."""
 
 SUBPROTOCOLS = ("stratalog.live.2", SUBPROTOCOL)
-"""The subprotocols that a server supports, newest first. With the newest subprotocol, a server sends `HereChanged`. The
-server then sends `Here` only to a client that is new or missed a message of presence."""
+"""The subprotocols that a server supports, newest first. The functions on Lambda support only `SUBPROTOCOL`. With the
+newest subprotocol, a server sends `HereChanged`. The server then sends `Here` only to a client that is new or missed a
+message of presence."""
 
 
 class Hello(msgspec.Struct, frozen=True, tag="hello", omit_defaults=True):
@@ -87,7 +88,7 @@ class PresentPrincipal(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Here(msgspec.Struct, frozen=True, tag="here", omit_defaults=True):
-    """The presence of every connection that has sent its presence.
+    """The presence of the document's connections. A server ignores presence above its limit of connections.
 
     A connection that is not in ``present`` has no presence.
 

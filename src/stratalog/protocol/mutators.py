@@ -1,4 +1,7 @@
-"""Mutators: deterministic functions that apply a mutation to a draft. Every application has the built-in mutators."""
+"""Mutators: deterministic functions that apply a mutation to a draft.
+
+An application that names no mutators has the built-in mutators.
+"""
 
 from __future__ import annotations
 

@@ -112,9 +112,11 @@ class Rejection(msgspec.Struct, frozen=True):
 class Pulled(msgspec.Struct, frozen=True):
     """The state and the last mutation ids at one version, as changes since the cookie.
 
-    ``last`` contains the clients of the group whose last mutation id increased. Each mutation at or below this id was
-    applied or rejected. ``rejected`` has the rejections since the cookie. ``rejected`` is empty if ``patch`` has the
-    full state, or if more than `REJECTIONS_SHOWN_VERSIONS` versions were committed since the cookie.
+    ``last`` contains the clients of the group whose last mutation id increased, or all clients of the group if
+    ``patch`` has the full state. A client whose id is lower than an id reported earlier is left out. Each mutation at
+    or below its client's id in ``last`` was applied or rejected. ``rejected`` has the rejections since the cookie.
+    ``rejected`` is empty if ``patch`` has the full state, or if more than `REJECTIONS_SHOWN_VERSIONS` versions were
+    committed since the cookie.
     """
 
     cookie: Cookie

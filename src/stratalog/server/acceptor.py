@@ -33,8 +33,9 @@ class Acceptor:
 
     The system queues connections in their order of arrival. Accepting a connection is quick, but setting up its
     transport and its protocol is slow. So the loop accepts many connections at a time, and the addresses take turns for
-    the set-up. Every second set-up is for the address with the fewest recent set-ups. So a caller with hundreds of new
-    connections, from one address or from many, does not delay the first connection of another caller.
+    the set-up. Every second set-up is for the address with the lowest count in `RecentlyServed`. So hundreds of new
+    connections of one caller, from one address or from many, delay the first connection of another caller only a
+    little.
     """
 
     def __init__(
@@ -147,8 +148,8 @@ class Acceptor:
             connection.setblocking(False)
             connection.send(_answer(refused))
             connection.shutdown(socket.SHUT_WR)
-            # Read the request. If its bytes stayed unread, closing the socket would reset the connection, and the
-            # caller would lose the response.
+            # Read the bytes of the request that have arrived. If they stayed unread, closing the socket would reset the
+            # connection, and the caller would lose the response.
             connection.recv(_REQUEST_BYTES_READ)
 
 

@@ -75,9 +75,10 @@ def create_app(
 ) -> Litestar:
     """Return the ASGI application that serves a store. The caller closes the store.
 
-    The documents of ``store`` get the mutators of ``application``. The quotas of ``application`` apply to every write
-    through ``store``. ``push`` handles pushes that are not queued. The server calls ``poked`` for each commit of this
-    process.
+    The documents of ``store`` get the mutators and metadata fields of ``application``. Without ``application``, they
+    keep the rules of ``store``. The quotas of ``application`` apply to every write through ``store``. ``push`` handles
+    pushes that are not queued. `Hub.poke` calls ``poked``: after each append and merge over HTTP, and after each push
+    with a committed version.
 
     ``audit`` has the access log and the security log, which the caller closes. Without ``audit``, the server writes
     neither log. ``siblings`` are the other processes of the same server, if there are any.
@@ -153,7 +154,7 @@ def _openapi() -> OpenAPIConfig:
 
 
 def _running(service: Service) -> Callable[[Litestar], AbstractAsyncContextManager[None]]:
-    """Return the lifespan of the server: its threads, the application's contexts, and the hub's watch of commits."""
+    """Return the lifespan of the server: its threads, the application's contexts, and the tasks of hub and siblings."""
 
     @asynccontextmanager
     async def running(app: Litestar) -> AsyncIterator[None]:

@@ -66,7 +66,7 @@ __all__ = ["Application", "ServerLimits"]
 
 
 class ServerLimits(msgspec.Struct, frozen=True, kw_only=True):
-    """Limits of one server process. An application may lower each limit. `limits.py` has most of the defaults."""
+    """Limits of one server process. An application may set each limit. `limits.py` has most of the defaults."""
 
     threads: int = 16
     """The number of threads in each of three pools: reads, writes, and an application's own routes."""
@@ -75,8 +75,8 @@ class ServerLimits(msgspec.Struct, frozen=True, kw_only=True):
     """The longest wait of a call for a thread."""
 
     live_poll_seconds: float = 0.03
-    """The pause between two polls. A poll reads the heads of documents with listeners, and so finds commits of other
-    processes."""
+    """The shortest time between the beginnings of two polls. A poll reads the heads of documents with listeners, and so
+    finds commits that no handler of this process has reported."""
 
     live_heartbeat_seconds: float = 20.0
     """The longest silence on a live connection before the server sends a heartbeat."""
@@ -142,7 +142,8 @@ class ServerLimits(msgspec.Struct, frozen=True, kw_only=True):
 
     creations_per_second: float = CREATIONS_PER_SECOND
     creations_burst: int = CREATIONS_BURST
-    """The rate at which one principal may create documents, logs and forks."""
+    """The rate of one principal's requests to create documents, logs and forks. A request counts even if it creates
+    nothing, for example because the document exists."""
 
     record_creations_per_second: float = RECORD_CREATIONS_PER_SECOND
     record_creations_burst: int = RECORD_CREATIONS_BURST
@@ -183,8 +184,8 @@ class Application(msgspec.Struct, frozen=True, kw_only=True):
 
     routes: Sequence[ControllerRouterHandler] = ()
     """Handlers of the application, in addition to the server's handlers. Requests to these handlers pass the same
-    middleware. A caller needs the right to the ``action`` in the handler's ``opt``. A handler may take the ``service``
-    as a parameter."""
+    middleware. A caller needs the right to the ``action`` in the handler's ``opt``. If the handler has no ``action``,
+    the server checks no right. A handler may take the ``service`` as a parameter."""
 
     maintenance: Sequence[Callable[[Store], None]] = ()
     """The application's own steps of maintenance, for example snapshots of another model. Each maintenance pass runs
@@ -211,7 +212,7 @@ class Application(msgspec.Struct, frozen=True, kw_only=True):
 
     organisation_quotas: Callable[[str], Quotas | None] | None = None
     """Returns one organisation's own quotas, which replace ``quotas``, or None if ``quotas`` apply. The server calls
-    this function for each write, so it must not block."""
+    this function for each write, and also on its event loop. So the function must not block."""
 
     @property
     def has_quotas(self) -> bool:

@@ -19,10 +19,11 @@ def find_application(text: str, folder: str) -> Application:
     """Return the application called ``text``.
 
     A short name such as ``sheet`` names an installed application. ``myapp:app`` names the variable ``app`` of the
-    module ``myapp``. The function inserts ``folder`` at the front of `sys.path`, so that Python finds the folder's
-    modules, and does not remove ``folder`` again.
+    module ``myapp``. Unless `sys.path` has ``folder``, the function inserts ``folder`` at the front, so that Python
+    finds the folder's modules. The function does not remove ``folder`` again.
 
-    Raises Invalid if ``text`` names no Application.
+    Raises Invalid if ``text`` names no Application, or if the import raises ImportError. Any other error of the
+    module's code passes through.
     """
     if folder not in sys.path:
         sys.path.insert(0, folder)

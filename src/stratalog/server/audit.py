@@ -1,8 +1,9 @@
 """Audit: an access log and a security log, as JSON lines. Neither log contains a token, a query or a body.
 
-The access log has one line for each response, also to a CORS preflight and to a request that is refused because it has
-both Content-Length and Transfer-Encoding. The security log has the events that an operator needs after an attack:
-sign-ins, invalid tokens, forbidden actions, refused hosts and origins, exhausted shares and quotas, and live
+The access log has one line for each request and WebSocket that reaches `Middleware`. Connections that `Acceptor`
+refuses, and requests that are not valid HTTP, have no line. Each log omits lines above its rate: see `LineLog`. The
+security log has the events that an operator needs after an attack: sign-ins, invalid tokens, forbidden actions, refused
+hosts and origins, requests with both Content-Length and Transfer-Encoding, exhausted rates, shares and quotas, and live
 connections that ended because a right was withdrawn.
 """
 
@@ -39,7 +40,10 @@ _KEY = "stratalog.refusal"
 
 
 class AccessLine(msgspec.Struct, frozen=True, tag="request", tag_field="event"):
-    """A line of the access log. ``path`` has no query. ``status`` is 101 for a WebSocket that was accepted."""
+    """A line of the access log. ``path`` has no query.
+
+    ``status`` is 101 for an accepted WebSocket, and 0 if no response was sent.
+    """
 
     time_ms: int
     address: str

@@ -67,8 +67,8 @@ class Authentication:
     async def identify(self, token: str, address: str) -> Principal:
         """Return the principal of the token, or `ANONYMOUS` without authentication.
 
-        Raises Refused: 401 for an invalid token, 429 if the address has sent too many invalid tokens. Raises the errors
-        of ``authenticate`` too. Only a 401 counts against the address.
+        Raises Refused: 401 for an invalid token, 429 if the address has sent too many invalid tokens, 429 or 503 if
+        ``pool`` has no room. Raises the errors of ``authenticate`` too. Only a 401 counts against the address.
         """
         if self._authenticate is None:
             return ANONYMOUS

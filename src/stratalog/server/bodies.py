@@ -62,14 +62,14 @@ class Question(Request[Any, Any, Any]):
     """
 
     async def stream(self) -> AsyncGenerator[bytes, None]:
-        """Yield the unpacked body as it arrives. Raises Refused, Invalid."""
+        """Yield the unpacked body as it arrives. Raises Refused, Invalid, LimitExceeded, QuotaExceeded."""
         async for piece in self._pieces():
             yield piece
 
     async def body(self) -> bytes:
         """Return the whole body, which counts against the budget of bodies until the request ends.
 
-        Raises the errors of `stream`, and LimitExceeded.
+        Raises the errors of `stream`. LimitExceeded also means that the decoded body would take too much memory.
         """
         if self._body is Empty:
             taken, size, pieces, received = bytes_of(self.scope), self._json_size(), list[bytes](), 0
@@ -89,7 +89,7 @@ class Question(Request[Any, Any, Any]):
         return self._body
 
     async def json(self) -> Any:
-        """Return the body decoded to the handler's struct. Raises Invalid, LimitExceeded, Refused.
+        """Return the body decoded to the handler's struct. Raises the errors of `body`.
 
         A large push keeps its arguments as `RawArguments`, which are decoded part by part.
         """
@@ -196,7 +196,7 @@ async def _run_sized(size: int, function: Callable[[], T]) -> T:
 
 
 class Answer(Response[T]):
-    """A response encoded in the form that the request's Accept header names."""
+    """A response encoded in the media type that `accepted` returns. Bytes and text are sent as they are."""
 
     def to_asgi_response(self, app: Any, request: Request[Any, Any, Any], **options: Any) -> ASGIResponse:
         if self.content is not None and not isinstance(self.content, bytes | str):
@@ -234,7 +234,7 @@ class _EncodedAnswer(ASGIResponse):
 def encoded(request: Request[Any, Any, Any], content: T) -> Response[T]:
     """Encode a possibly large response on the calling worker thread, not on the event loop. Return the response.
 
-    After the call, only the encoded size counts against the budget of answers.
+    After the call, at most the encoded size counts against the budget of answers.
     """
     kind = accepted(headers_of(request.scope).get("accept", ""))
     body: Any = encode_body(content, kind)

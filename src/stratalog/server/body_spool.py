@@ -50,7 +50,7 @@ class BodySpool:
 
         During the iteration, the request takes memory for one piece, and room in the file for one part. The request
         releases the memory that it took to make ``parts``. Raises Refused: 507 if the disk is full, 503 for another
-        error of the file. Raises the errors of ``parts`` too.
+        error of the file. Raises the errors of `RequestBytes.cover_answer` and `cover_file`, and of ``parts``, too.
         """
         for part in parts:
             # `pop` passes on the only reference to the part. So this frame keeps no part in memory while its pieces are

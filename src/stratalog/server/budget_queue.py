@@ -14,10 +14,11 @@ __all__ = ["BudgetQueue"]
 class BudgetQueue:
     """The callers that wait for room in one budget, in order of arrival. Used on one event loop.
 
-    An amount of up to ``small_max`` bypasses the queue if the budget has room. A caller that waits only for its own
-    share does not block the callers behind it. Each caller waits for at most ``seconds_max``. At most
-    ``waits_of_holder_max`` callers of one holder wait at once. The queue refuses further callers of this holder.
-    Without shares this limit does not apply.
+    An amount of up to ``small_max`` bypasses the queue if the budget has room. A larger amount joins the queue if any
+    caller waits. When `wake` runs, a caller that waits only for its own share does not block the callers behind it.
+    Each caller waits for at most ``seconds_max``. At most ``waits_of_holder_max`` callers with the same holders (the
+    same principal and organisation) wait at once. The queue refuses further callers with these holders. Without shares
+    this limit does not apply.
     """
 
     def __init__(self, *, seconds_max: float, waits_of_holder_max: int, small_max: int) -> None:
@@ -29,8 +30,8 @@ class BudgetQueue:
     async def add(self, allocation: Allocation, amount: int) -> None:
         """Add ``amount`` to the allocation as soon as there is room.
 
-        Raises Refused as `Allocation.add` does: after ``seconds_max``, or at once if the holder has too many callers in
-        the queue. After Refused, nothing is added.
+        Raises Refused as `Allocation.add` does: after ``seconds_max``, or at once if too many callers with the same
+        holders are in the queue. After Refused, nothing is added.
         """
         # A large amount must not bypass the callers that already wait, even if this amount would fit now.
         if amount <= self._small_max or not self._waiting:
@@ -46,7 +47,7 @@ class BudgetQueue:
         return None
 
     def wake(self) -> None:
-        """Admit waiting callers, in order, after an amount was released."""
+        """Admit waiting callers, in order, after an amount was released or a caller left the queue."""
         is_full = False
         for waiting in tuple(self._waiting):
             if is_full and waiting.amount > self._small_max:

@@ -79,7 +79,8 @@ class RequestBytes:
     async def take_decoded(self, amount: int) -> None:
         """Wait for the memory that decoding and applying a body needs, and take it.
 
-        Raises Refused when no room becomes free in time, and LimitExceeded for a body that exceeds the caller's share.
+        Raises Refused when no room becomes free in time, or when too many bodies of the caller wait. Raises
+        LimitExceeded for a body that exceeds the caller's share.
         """
         allocation = self._allocation(self._budgets.decoded)
         if amount > allocation.amount_max:
@@ -168,7 +169,10 @@ def bytes_of(scope: Scope) -> RequestBytes:
 
 
 class _CountedAnswer:
-    """A sender that delays a response's head until the body is counted, so that a refusal can replace the response."""
+    """A sender that delays a response's head until it has counted the first piece of the body.
+
+    So a refusal can replace the response.
+    """
 
     def __init__(self, request_bytes: RequestBytes, send: Send) -> None:
         self._bytes = request_bytes

@@ -1,9 +1,10 @@
 """Shares of connections: limits on the requests and live connections that one caller may have at once.
 
-Here a *connection* is one request or one live connection. A connection begins without a holder. While no principal is
-known, the connection counts for its address. Once authentication succeeds, the connection counts for its principal.
-Once the principal is admitted to an organisation, the connection counts for the organisation too. So a caller cannot
-use up the share of an organisation that the caller may not enter. At its end a connection releases its amounts.
+Here a *connection* is one request or one live connection. A connection begins without a holder. If authentication fails
+or gives no principal, the connection counts for its address. A WebSocket counts for its address until its handler has
+checked the token. Once authentication succeeds, the connection counts for its principal. Once the principal is admitted
+to an organisation, the connection counts for the organisation too. So a caller cannot use up the share of an
+organisation that the caller may not enter. At its end a connection releases its amounts.
 """
 
 from __future__ import annotations

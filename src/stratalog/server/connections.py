@@ -32,9 +32,10 @@ class OpenConnections:
     """The open sockets of all callers. Used from the event loop only.
 
     ``budget`` limits the number of sockets. A connection begins with an allocation of this budget, and releases the
-    allocation at its end. If callers have shares, the connection first counts for its address. After the authentication
-    of a request, the connection counts for the principal, whose share is all connections. So the share of an address
-    limits sockets without an authenticated request, for example sockets that have sent half a request head.
+    allocation at its end. If callers have shares, the connection first counts for its address, unless the address is a
+    trusted proxy. After the authentication of a request, the connection counts for the principal, whose share is all
+    connections. So the share of an address limits sockets without an authenticated request, for example sockets that
+    have sent half a request head.
 
     ``turns`` is the selector of the event loop. In one turn of the loop, this selector reports few sockets of one
     holder.

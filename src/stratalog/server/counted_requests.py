@@ -25,7 +25,8 @@ class CountedRequest:
     """One request and the reservation of its bytes.
 
     As a context manager, this object releases the reservation at the end if the request failed. Otherwise it confirms
-    the reservation. An unknown outcome confirms the reservation too, because the store may have the bytes.
+    the reservation. An unknown outcome or a cancellation confirms the reservation too, because the store may have the
+    bytes.
     """
 
     def __init__(self, reservation: Reservation, scope: Scope, receive: Receive, send: Send) -> None:

@@ -1,8 +1,8 @@
 """Decoded sizes: an upper bound of the memory that a body takes once decoded, computed before decoding.
 
-Once decoded, a body of empty objects takes 24 times its size, while a text takes only its size. So this module counts
-the values in the encoded bytes. The module counts JSON as the body arrives, and MessagePack once the body is complete.
-Each weight bounds the size in bytes of a CPython object and of the pointer to the object.
+Once decoded, a body of empty objects takes 24 times its size, while an ASCII text takes only its size. So this module
+counts the values in the encoded bytes. The module counts JSON as the body arrives, and MessagePack once the body is
+complete. Each weight bounds the size in bytes of a CPython object and of the pointer to the object.
 """
 
 from __future__ import annotations

@@ -51,7 +51,10 @@ class Problem(msgspec.Struct, frozen=True):
 
 
 class Refused(StratalogError):
-    """The server refused a request, or the rest of a large push. The server wrote nothing of the refused part."""
+    """The server refused a request, the rest of a large push, or a response that its memory budget cannot contain.
+
+    The server wrote nothing of a refused request or rest. A refused response may belong to a request that has written.
+    """
 
     def __init__(self, status: int, code: str, message: str, **details: Any) -> None:
         super().__init__(message, **details)

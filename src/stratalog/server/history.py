@@ -51,7 +51,7 @@ class ItemAt(msgspec.Struct, frozen=True):
 
 
 class ItemPage(msgspec.Struct, frozen=True):
-    """Items of one version."""
+    """Items of one version. To read the next page, pass ``next`` as ``after``, and ``version`` as ``at``."""
 
     version: int
     items: list[ItemAt]
@@ -81,7 +81,7 @@ class VersionPage(msgspec.Struct, frozen=True):
 
 
 class DifferencePage(msgspec.Struct, frozen=True):
-    """The keys whose values differ between two versions."""
+    """The keys whose values differ between two versions. To read the next page, pass ``next`` as ``after``."""
 
     differences: list[Difference]
     next: str | None

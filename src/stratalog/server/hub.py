@@ -1,9 +1,10 @@
 """Hub: the listeners of each document in this process, and the messages that report news to them.
 
-A commit of this process pokes the listeners at once. The hub finds commits of other processes by polling. A poll reads
-the head of each document that has listeners, with one small read for each document. If the store has announcements,
-another process sends a hint with the document's name after a commit. After a hint, the hub reads the head of the
-document at once. At most one message of each kind waits for a listener: a newer message replaces an older message.
+A handler of this process calls `Hub.poke` after a push, an append or a merge, which pokes the listeners at once. The
+hub finds all other commits by polling. A poll reads the head of each document or log that has listeners, with one small
+read for each. If the store has announcements, another process sends a hint with the document's name after it calls
+`Hub.poke`. After a hint, the hub soon reads the head of the document. At most one message of each kind waits for a
+listener. A newer message replaces an older message, except a message of presence: see `Listener.offer`.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ __all__ = ["Hub", "Listener", "Poked"]
 
 Name = tuple[str, str]
 Poked = Callable[[str, str, int], None]
-"""A callback for each commit of this process: organisation, name and version."""
+"""A callback with the arguments of each call of `Hub.poke`: organisation, name and version."""
 
 _log = logging.getLogger("stratalog.server")
 WATCH_SHARE_MAX = 0.25
@@ -107,8 +108,8 @@ class Listener:
 class Hub:
     """The live connections of one process, by document. Used from the event loop only.
 
-    The hub passes each commit of this process to ``poked``, which may notify connections of other processes. With
-    ``siblings`` the listeners of a document also see the presence of connections to the other processes of this server.
+    `poke` calls ``poked``, which may notify connections of other processes. With ``siblings`` the listeners of a
+    document also see the presence of connections to the other processes of this server.
     """
 
     def __init__(
@@ -139,7 +140,9 @@ class Hub:
     async def join(
         self, organisation: str, name: str, principal: Principal = ANONYMOUS, *, takes_changes: bool = False
     ) -> Listener:
-        """Add a listener to a document and return it. Each later commit pokes the listener. Raises NotFound.
+        """Add a listener to a document and return it. Later commits poke the listener.
+
+        Raises NotFound, Refused if no thread is free in time, and the errors of reading the head.
 
         ``takes_changes`` is true for a client that supports the second subprotocol, which has `HereChanged`.
         """
@@ -239,7 +242,10 @@ class Hub:
             self._moved_event.set()
 
     def poke(self, organisation: str, name: str, version: int) -> None:
-        """Report a commit to ``poked``, to other processes, and to listeners that do not have the version yet."""
+        """Report a committed version to ``poked``, to other processes, and to listeners that do not have it yet.
+
+        Other processes get a hint only if the store has announcements.
+        """
         if self._poked is not None:
             self._poked(organisation, name, version)
         if self._store.announcements is not None:
@@ -303,7 +309,9 @@ class Hub:
             await self._moved_event.wait()
 
     def broadcast_presence(self) -> float | None:
-        """Send presence to the listeners of each document whose presence changed and whose pause is over.
+        """Send presence to the listeners of each document in `_moved` whose pause is over.
+
+        After each document, all documents wait until the bytes sent fit `PRESENCE_BYTES_PER_SECOND`.
 
         Returns the seconds until the next document is due, or None if no document has unsent presence.
         """

@@ -1,8 +1,9 @@
 """Line logs: append-only files of JSON lines. Each log has its own thread, which writes the lines.
 
 The event loop never waits for the disk: lines wait for the thread in a bounded queue. The log limits the rate of lines
-of each holder, and of all holders together. The log omits and counts the lines above these rates. So no caller can fill
-the disk, or displace the lines of other callers.
+of each holder, and of all holders together. The log omits and counts the lines above these rates, the lines for which
+the queue has no room, and the lines that cannot be written. So one caller alone cannot fill the disk quickly, or
+displace most lines of other callers.
 """
 
 from __future__ import annotations

@@ -45,11 +45,15 @@ invalid."""
 
 @websocket("/live", pool="reads")
 async def live(service: Served, socket: Socket) -> None:
-    """The client sends Hello. The server sends Ready, and then pokes. The client and the server send presence."""
+    """The client sends Hello. The server sends Ready, and then pokes. The client and the server send presence.
+
+    The server waits for Hello only if it authenticates clients and no subprotocol has the token.
+    """
     names = socket.path_params
     organisation, name = names["organisation"], names.get("document") or names["log"]
     offered = socket.scope["subprotocols"]
-    # Accept before any check: the client sees the code of a closed WebSocket only if the server accepted it before.
+    # Accept before the checks below: a client sees the code of a closed WebSocket only if the server accepted it
+    # before.
     await socket.accept(subprotocols=next((known for known in SUBPROTOCOLS if known in offered), None))
     try:
         token = await _token(service, socket, offered)
@@ -93,10 +97,10 @@ async def log_events(service: Served, request: Asked, organisation: Name, log: N
 async def _token(service: Service, socket: Socket, offered: list[str]) -> str:
     """Return the client's token: from the subprotocols, or else from the first message.
 
-    Raises Refused if no message arrives in time.
+    Raises Refused if no message arrives in time, and the errors of `message_of`.
 
-    A first message without a token gives an empty token, which `LiveRight.ask` refuses. Without authentication the
-    function returns an empty token at once.
+    A first message without a token gives an empty token, which `LiveRight.ask` checks as any other token. Without
+    authentication the function returns an empty token at once.
     """
     if not service.authentication.is_asked:
         return ""
@@ -213,7 +217,8 @@ async def _events(
     try:
         listener = await service.hub.join(organisation, name, await right.ask())
     except StratalogError:
-        # Since the response began, the document was deleted or the right was withdrawn. A new request gets the error.
+        # Since the response began, for example, the document was deleted or the right was withdrawn. A new request gets
+        # the error.
         return
     try:
         while frames := await listener.next(right.due_seconds()):

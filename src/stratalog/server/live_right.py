@@ -53,7 +53,7 @@ class LiveRight:
 
         If the check fails for another reason, for example because the issuer's keys cannot be fetched, the connection
         stays open until the next heartbeat. A connection transfers only hints and presence, and each pull has its own
-        authorisation. An expired token ends the connection at once.
+        authorisation. An expired token ends the connection at the next call, even if no check is due.
         """
         if is_expired(self.principal, self._clock.wall_ms()):
             return Refused(401, "unauthenticated", "the token has expired")

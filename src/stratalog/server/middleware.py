@@ -50,7 +50,7 @@ _OWN_PAGES_ONLY = ((b"cross-origin-resource-policy", b"same-origin"),)
 
 
 class Middleware:
-    """Wraps the application and counts its requests. Keeps no state of a request after its response."""
+    """Wraps the application, and counts its requests in metrics, rates and logs."""
 
     def __init__(
         self,
@@ -103,7 +103,9 @@ class Middleware:
         return None
 
     async def _admit(self, scope: Scope, receive: Receive, passing: _Passing, connection: CallerConnection) -> Receive:
-        """Check the request and return the function that receives its body. Raises Refused.
+        """Check the request and return the function that receives its body.
+
+        Raises Refused, and the errors of ``authenticate``.
 
         A WebSocket counts for its address here. After the check of the token, the WebSocket's handler counts the
         principal and the organisation.
@@ -122,7 +124,10 @@ class Middleware:
         return receive
 
     async def _recognise(self, scope: Scope, headers: Headers, connection: CallerConnection) -> None:
-        """Set the request's principal. Count the request for the principal, or else for the address. Raises Refused."""
+        """Set the request's principal. Count the request for the principal, or else for the address.
+
+        Raises Refused, and the errors of ``authenticate``.
+        """
         try:
             principal = scope["user"] = await self._principal(scope, headers, connection.address)
         except StratalogError:
@@ -216,7 +221,8 @@ class _Passing:
 
         Some requests of pages have no Origin header. So this check reads Sec-Fetch-Site, in which a browser states how
         the calling page's origin relates to this server's origin. A link on any page may lead to the server's own
-        pages. A request without the header passes, because programs do not send it.
+        pages. A request without the header passes, because programs do not send it. A WebSocket passes, because
+        browsers send its Origin header, which `check_source` checks.
         """
         site = self.headers.get("sec-fetch-site", "none")
         if site in ("none", "same-origin") or self._cors or self._scope["type"] != ScopeType.HTTP:

@@ -20,7 +20,10 @@ __all__ = ["list_holders"]
 
 
 class NameHolders(msgspec.Struct, frozen=True):
-    """The organisations that have a name. ``complete`` is false if the server could not check all organisations."""
+    """The organisations that have a name.
+
+    ``complete`` is false if more than `NAME_HOLDERS_MAX` organisations have the name. The server lists no further ones.
+    """
 
     items: list[NameHolder]
     complete: bool

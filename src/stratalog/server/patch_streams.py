@@ -30,9 +30,9 @@ def stream_pull(
     """Return a streamed object with these ``fields``, whose `patch` continues with the rest of ``opened``.
 
     ``encode`` encodes a value in the media type ``kind``. Besides the start of the patch, only one operation at a time
-    is in memory. The request takes the operation's bytes from the budget of responses. Raises Refused and LimitExceeded
-    when the budget has too little left, and the errors of reading the store. After the first piece any of these errors
-    ends the response early.
+    is in memory. The request takes the operation's bytes from the budget of responses. Raises Refused when the budget
+    or the spool file has no room, LimitExceeded for an operation larger than the caller's share, and the errors of
+    reading the store. After the first piece any of these errors ends the response early.
     """
     taken, service = bytes_of(request.scope), request.app.state.service
     operations = _operations(opened, taken, encode, b"" if kind == MSGPACK else b",")

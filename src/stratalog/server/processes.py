@@ -1,9 +1,9 @@
 """Processes: a supervisor that serves one listening socket by several processes.
 
-Every process runs the same command and accepts from the same socket, so an idle process takes the next connection. The
-supervisor restarts a process that has ended, and passes messages between the processes (`siblings.py`). At a signal the
-supervisor ends all processes, and then itself. If the supervisor itself is killed, the processes read the end of their
-streams, and end.
+Every process runs the same command and accepts from the same socket, so usually an idle process takes the next
+connection. The supervisor restarts a process that has ended, and passes messages between the processes (`siblings.py`).
+At a signal the supervisor ends all processes, and then itself. If the supervisor itself is killed, the processes read
+the end of their streams, and end.
 """
 
 from __future__ import annotations
@@ -27,7 +27,9 @@ __all__ = ["Membership", "Supervisor", "take_membership"]
 
 VARIABLE = "STRATALOG_SERVER_PROCESS"
 END_SECONDS = 15.0
-"""The time that a process has to end after a signal. A server finishes its requests within five seconds."""
+"""The time that a process has to end after a signal, or after it has closed its stream.
+
+A server finishes its requests within five seconds."""
 
 READ_BYTES = 256 * 1024
 REAP_SECONDS = 0.1
@@ -61,7 +63,7 @@ def take_membership(environment: dict[str, str] | os._Environ[str] = os.environ)
 class Supervisor:
     """Runs ``command`` in ``processes`` processes that accept from ``listening``.
 
-    The supervisor calls ``ready`` once, with the ids of the processes, when all processes accept connections.
+    The supervisor calls ``ready`` once, with the ids of the processes, when all processes have sent `Started`.
     """
 
     def __init__(
@@ -84,7 +86,10 @@ class Supervisor:
         self._signals = 0
 
     def run(self) -> int:
-        """Serve until a signal. Return the exit status: 0, or the status of a process that did not start."""
+        """Serve until a signal, and return 0.
+
+        If a process ends before the call of ``ready``, end all processes and return its status, or 1 if that is 0.
+        """
         with ExitStack() as entered:
             entered.callback(self._selector.close)
             entered.enter_context(self._woken_by_signals())
@@ -181,7 +186,7 @@ class Supervisor:
     def _flush(self, member: _Member) -> None:
         """Send the bytes that a process accepts now. Kill a process with too many unsent bytes, so that it restarts."""
         assert member.stream is not None
-        with suppress(OSError):  # if the process has ended, the next read finds the end of its stream
+        with suppress(OSError):  # the stream is full, or the process has ended: the next read finds its end
             del member.unsent[: member.stream.send(member.unsent)]
         if len(member.unsent) > SIBLING_UNSENT_BYTES_MAX and member.process is not None:
             _log.error("process %d of the server takes no messages, and is killed", member.number)
@@ -199,7 +204,10 @@ class Supervisor:
         self._pass_on(member, msgspec.json.encode(Ended(member.number)) + b"\n")
 
     def _reap(self, member: _Member, process: subprocess.Popen[bytes]) -> int | None:
-        """Return the exit status of a process that has closed its stream, or None while the process runs."""
+        """Return the exit status of a process that has closed its stream, or None while the process runs.
+
+        Kill the process if it still runs `END_SECONDS` after it closed its stream.
+        """
         status = process.poll()
         now_ms = self._clock.boot_ms()
         if status is not None:

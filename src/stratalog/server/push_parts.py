@@ -106,8 +106,8 @@ def parts_of(push: Push, read: Callable[[Any], Any] = lambda value: value) -> It
 
     A part has at most `MUTATIONS_PER_BATCH_MAX` mutations. A part of several mutations decodes to at most
     `PUSH_PART_DECODED_BYTES`. A push without `RawArguments` is one part and is not checked here. ``read`` converts
-    decoded arguments to the mutation's arguments. Raises Invalid for a wrong name or number anywhere in the push,
-    before the first part.
+    decoded arguments to the mutation's arguments. Raises the errors of `check_push` for a wrong name or number anywhere
+    in the push, before the first part.
     """
     if not any(isinstance(mutation.args, RawArguments) for mutation in push.mutations):
         yield push

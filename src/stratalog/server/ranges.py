@@ -44,8 +44,8 @@ def answer_body(
     these bytes. ``parts`` are read one by one. While the server sends a large part, the part is in the spool file, and
     only one piece is in memory. So the iterator should keep no reference to a yielded part.
 
-    Raises Refused for a range outside the body. Damage in the first part raises an error. After later damage, the
-    response is shorter than its Content-Length.
+    Raises Refused for a range outside the body, and the errors of `BodySpool.pieces`. Damage in the first part raises
+    an error. After later damage, the response is shorter than its Content-Length.
     """
     etag = f'"{digest}"'
     common = {

@@ -71,7 +71,7 @@ class RecordPage(msgspec.Struct, frozen=True):
 class RecordVersionPage(msgspec.Struct, frozen=True):
     """The kept versions of a record, newest first.
 
-    To read the next page, pass ``next`` as ``before``. ``next`` is None at the end.
+    To read the next page, pass ``next`` as ``before``. At the end, ``next`` is None and ``more`` is false.
     """
 
     versions: list[RecordInfo]

@@ -20,9 +20,10 @@ def body_pieces(
 ) -> AsyncGenerator[bytes, None]:
     """Return the pieces of a body as they arrive, unpacked. ``announced`` is the body's Content-Length, or 0.
 
-    The call raises Refused for an announced length that is too large and for an unknown encoding. Iteration raises
-    Refused for a body that is too large, packed or unpacked, and when the caller disconnects. Iteration raises Invalid
-    for a body that cannot be unpacked.
+    The call raises Refused for an unknown encoding, and for an announced length of an unpacked body that is too large.
+    Iteration raises Refused for a body that is too large, packed or unpacked, and when the caller disconnects.
+    Iteration also raises Invalid for a body that cannot be unpacked, LimitExceeded for a body of too many gzip members
+    or zstd frames, and the errors of ``receive``.
     """
     # A generator adds a tenth to the time that a small body takes. So this function is no generator, and most bodies
     # pass through one generator only.

@@ -54,9 +54,9 @@ def page_of(
     """Return the first page of ``rows``: at most ``limit`` rows and `page_bytes_max` bytes, but at least the first row.
 
     ``shape`` converts a row to its form in the response. ``size`` returns the number of bytes that ``shape`` will read.
-    With ``size``, the function does not read a row that exceeds the page. The function takes at most one row beyond the
-    page from ``rows``. Raises Refused when the budget of responses is full, and LimitExceeded for a single row larger
-    than the caller's share of the budget.
+    With ``size``, the function does not read a row that exceeds the page, except the first row. The function takes at
+    most one row beyond the page from ``rows``. Raises Refused when the budget of responses is full, and LimitExceeded
+    for a single row larger than the caller's share of the budget.
     """
     kind = accepted(request.headers.get("accept", ""))
     taken, left = bytes_of(request.scope), page_bytes_max(request)

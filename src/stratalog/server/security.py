@@ -34,7 +34,7 @@ __all__ = [
 Action = Literal["list", "read", "write", "create", "delete", "read-record", "write-record", "usage", "metrics"]
 """The actions that `authorize` decides. The first five apply to documents and logs, the next two to records.
 
-``usage`` reads the stored amounts of an organisation and its quotas."""
+``usage`` reads the stored amounts of an organisation and its quotas. ``metrics`` reads the server's metrics."""
 
 READING: frozenset[str] = frozenset({"list", "read", "read-record", "usage", "metrics"})
 T = TypeVar("T")
@@ -43,14 +43,16 @@ T = TypeVar("T")
 class Principal(msgspec.Struct, frozen=True, kw_only=True):
     """The party that makes a request.
 
-    The first request of a client binds the client to ``id``. ``name`` is the author in the history.
+    The first mutation of a client binds the client to ``id``. ``name`` is the author in the history.
     """
 
     id: str
     name: str = ""
     read_only: bool = False
     expires_ms: int | None = None
-    """The time at which the token expires and its live connections end. None for a token without an end."""
+    """The time at which the token expires. Its live connections then end at their next message or heartbeat.
+
+    None for a token that does not expire."""
 
     claims: Mapping[str, Any] = {}
     """Further facts about the principal, for `authorize`."""
@@ -71,10 +73,10 @@ A synchronous function may block. So the server calls it on a thread, unless its
 """
 
 Authorize = Callable[[Principal, Action, str, str], bool | Awaitable[bool]]
-"""Returns whether a principal may do an action on (organisation, name). The name is empty for lists.
+"""Returns whether a principal may do an action on (organisation, name). The name is empty for lists and ``usage``.
 
-Organisation and name are empty for the list of organisations that have a given name. This list contains only
-organisations in which the principal may ``read`` the document or log of this name.
+Organisation and name are empty for ``metrics``, and for the list of organisations that have a given name. This list
+contains only organisations in which the principal may ``read`` the document or log of this name.
 """
 
 

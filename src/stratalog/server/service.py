@@ -148,7 +148,7 @@ class Service:
     async def permit(self, principal: Principal, action: Action, organisation: str, name: str = "") -> None:
         """Check that the principal may do the action, and does not create documents or logs too fast.
 
-        Raises Forbidden, Refused.
+        Raises Forbidden, Refused, and the errors of ``authorize``.
         """
         await permit(self.application.authorize, principal, action, organisation, name, self.pools.identity)
         if action == "create" and principal.id:
@@ -175,14 +175,15 @@ class Service:
     async def in_turn(self, organisation: str, name: str, function: Callable[[], T]) -> T:
         """Run a change of a document or log after the earlier changes of the same document or log.
 
-        Raises Refused when too many calls wait.
+        Raises Refused when too many calls wait, or when no thread is free in time.
         """
         return await self.pools.in_turn(organisation, name, function)
 
     def may(self, principal: Principal, action: Action, organisation: str, name: str) -> bool:
         """Return whether the principal may do the action.
 
-        Only code on a thread of `run` may call this method, which blocks the thread.
+        Only code on a thread of `run` may call this method, which blocks the thread. Raises the other errors of
+        `permit`.
         """
         work = present_work()
         assert work is not None
@@ -193,7 +194,7 @@ class Service:
         return True
 
     async def reserve_bytes(self, organisation: str, amount: int = REQUEST_STORED_BYTES) -> Reservation:
-        """Reserve ``amount`` bytes of the organisation's quota. Raises QuotaExceeded."""
+        """Reserve ``amount`` bytes of the organisation's quota. Raises QuotaExceeded, and the errors of `run`."""
         if self.admission.quotas(organisation).stored_bytes_max is None:
             return UNBOUND
         reserve = partial(self.admission.reserve, organisation, Amounts(stored_bytes=amount))
@@ -216,7 +217,9 @@ class Service:
 
 
 def allowed(app: ASGIApp) -> ASGIApp:
-    """Wrap every handler: select its pool, check the action that it declares, and reserve quota. Raises Forbidden.
+    """Wrap every handler: select its pool, check the action that it declares, and reserve quota.
+
+    Raises Forbidden, Refused, QuotaExceeded.
 
     This wrapper is not a Litestar guard, because a guard would create a copy of the connection for each request.
     """

@@ -1,8 +1,8 @@
 """Thread pool: threads on which synchronous functions run for the event loop. Callers share the threads fairly.
 
 A waiting call occupies no thread. Callers take turns for threads, so a caller with many calls delays a caller with few
-calls by one call per turn. No caller and no document gets all threads. While other callers are active, no caller gets
-all the computing time.
+calls by one call per turn. In a pool of two or more threads, no caller and no document gets all threads. While other
+principals are active, no principal gets all the computing time.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ THREAD_NICENESS = 6
 
 
 class PoolSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """Limits of one pool. Running and waiting calls both count. A key usually names a document or record."""
+    """Limits of one pool. Running and waiting calls both count. A key usually names a document, log or record."""
 
     threads: int
     calls_max: int = POOL_CALLS_MAX
@@ -110,8 +110,8 @@ class Pool:
         """Call ``function`` on a thread of the pool and return its result.
 
         Calls of one ``key`` have at most ``threads_of_key_max`` threads. Calls of one key and one caller begin in their
-        order of arrival. Raises Refused for too many calls in all, of the caller or of the key. Also raises Refused if
-        no thread was available within ``wait_seconds_max``. After Refused, the function was not called.
+        order of arrival. Raises Refused for too many calls in all, of the caller or of the key, for a wait longer than
+        ``wait_seconds_max``, and if no thread can be started. After Refused, the function was not called.
 
         Cancellation withdraws a call that waits. Cancellation does not stop a running function: the cancelled task
         first waits for the function's end.
@@ -315,8 +315,8 @@ def _give_way() -> None:
     """Give the calling thread a lower priority than the event loop's thread, if the system has priorities of threads.
 
     A thread that unpacks or hashes does not need the interpreter, so it competes with the loop for the processor.
-    Several such threads on one core would leave the loop a small share of the core. Only Linux has a priority for each
-    thread.
+    Several such threads on one core would leave the loop little of the core. On Linux, `setpriority` changes the
+    priority of one thread.
     """
     if sys.platform == "linux":
         with suppress(OSError):

@@ -29,10 +29,10 @@ _Ready = tuple[selectors.SelectorKey, int]
 
 
 class RecentlyServed:
-    """For each address, the number of its sockets that were served lately.
+    """For each address, the number of its sockets that were set up or served lately.
 
     The number halves in each `SERVED_HALF_LIFE_SECONDS`. This object remembers the `RATE_HOLDERS_MAX` addresses that
-    were served last.
+    were counted last.
     """
 
     def __init__(self, clock: Clock) -> None:
@@ -55,13 +55,13 @@ class RecentlyServed:
 class TurnSelector(selectors.DefaultSelector):
     """A selector that reports a few ready sockets of each caller, and holds back the other sockets for later turns.
 
-    A turn has `PRINCIPAL_SOCKETS_PER_TURN_MAX` sockets of each principal. Callers who are not authenticated share
-    `ADDRESS_SOCKETS_PER_TURN_MAX` sockets, because one attacker may have many addresses. These addresses take turns.
-    The first half of the reported sockets were held back longest. The other half belong to the addresses with the
-    lowest counts in `RecentlyServed`. So a caller who sends little does not wait until all addresses had a turn, and no
-    caller waits for ever. With very many ready sockets both limits grow: see `READY_PER_SERVED_MAX`. The bytes of a
-    socket that is held back stay in the system's buffers. The selector always reports sockets without a holder, and all
-    other files.
+    A turn has at most `PRINCIPAL_SOCKETS_PER_TURN_MAX` sockets of each principal. Callers who are not authenticated
+    share `ADDRESS_SOCKETS_PER_TURN_MAX` sockets, because one attacker may have many addresses. For the first half of
+    these sockets the addresses take turns, and the socket that was held back longest comes first. The other half belong
+    to the addresses with the lowest counts in `RecentlyServed`. So a caller who sends little does not wait until all
+    addresses had a turn, and no caller waits for ever. With very many ready sockets both limits grow: see
+    `READY_PER_SERVED_MAX`. The bytes of a socket that is held back stay in the system's buffers. The selector always
+    reports sockets without a holder, and all other files.
 
     Used from the event loop only.
     """

@@ -51,9 +51,10 @@ class WebTokens:
     """An `authenticate` for tokens of one issuer, meant for one audience. Safe to call from many threads.
 
     ``keys`` is the https address of a JWKS document, or a function that fetches such a document. Keys are cached for an
-    hour. A token that names an unknown key causes a new fetch, at most once a minute for all such tokens.
-    ``leeway_seconds`` bounds the difference between the issuer's clock and the server's: a token is accepted so long
-    after it expired, and the ``expires_ms`` of each principal is later by this time.
+    hour. A token that names an unknown key causes a new fetch, at most once a minute for all such tokens. While no key
+    is known, each token causes a fetch. ``leeway_seconds`` bounds the difference between the issuer's clock and the
+    server's: a token is accepted for this time after it expired, and the ``expires_ms`` of each principal is later by
+    this time.
     """
 
     def __init__(
@@ -88,7 +89,7 @@ class WebTokens:
             return None
         if principal is None or principal.expires_ms is None:
             return principal
-        # The token is accepted for so long. Without the leeway, a live connection that it may begin would end at once.
+        # The token is accepted until then. Without the leeway, a live connection that it may begin would end at once.
         return msgspec.structs.replace(principal, expires_ms=principal.expires_ms + round(self._leeway * 1000))
 
     def _claims(self, token: str, key: jwt.PyJWK) -> dict[str, Any]:

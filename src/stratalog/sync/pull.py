@@ -142,9 +142,10 @@ class _Answer:
         return (state.hash if version == state.version else self._document.log.hash_at(version)).hex()
 
     def _resume(self, state: State, cookie: Cookie, *, is_lost: bool) -> OpenPull:
-        """Return the whole state, after the document has raised the group's numbers and the order of its cookies.
+        """Return the whole state. If the principal may write, the document first raises the group's numbers.
 
-        The numbers become the numbers that the lost branch reported. The order becomes higher than the cookie's order.
+        The numbers rise to the numbers in the cookie. For a cookie of a lost branch, the document also raises the order
+        of its cookies above the order of this cookie. `resumption_of` has the exceptions.
 
         The hash of a forgotten version cannot be compared. A cookie of a forgotten version counts as a cookie of a lost
         branch if its order is at or above the order of ``state``.

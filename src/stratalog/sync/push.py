@@ -43,8 +43,8 @@ def push(document: Document, request: Push, owner: str = "", author: str = "", *
 def check_push(request: Push) -> Push:
     """Check a push of a client, and return it without the origins of its mutations, which no client may send.
 
-    Raises Invalid or LimitExceeded for invalid names and numbers. Raises ReservedName for names that only the store
-    itself may use.
+    Raises Invalid or LimitExceeded for an invalid group, client or number. Raises ReservedName for names that only the
+    store itself may use.
     """
     check_identity(request.group, "group")
     return msgspec.structs.replace(request, mutations=[_checked(mutation) for mutation in request.mutations])
@@ -98,7 +98,7 @@ def reject(
 def _apply(
     document: Document, batch: Sequence[Mutation], group: str, owner: str, author: str, admitted: bool
 ) -> list[Outcome]:
-    """Apply a batch as one entry, or as several entries if the batch is too large for one entry."""
+    """Apply a batch as one entry, or as several entries if one entry cannot contain the batch."""
     try:
         return document.apply(batch, group=group, owner=owner, author=author, admitted=admitted)
     except Unsupported:

@@ -64,7 +64,7 @@ class _Pull(msgspec.Struct, frozen=True):
 
 
 def pull_replicache(document: Document, body: Any, owner: str = "", may_write: MayWrite = always) -> ReplicacheAnswer:
-    """Return the response to a pull with the decoded JSON ``body``. Raises the errors of `pull`, and Invalid."""
+    """Return the response to a pull with the decoded JSON ``body``. Raises `pull`'s errors except Collected."""
     return open_replicache_pull(document, body, owner, may_write, start_bytes_max=sys.maxsize)[0]
 
 
@@ -182,7 +182,10 @@ def _cookie(cookie: Any) -> Cookie | None:
 
 
 def doubles(value: Any, depth: int = JSON_DEPTH_MAX) -> Any:
-    """Return ``value`` with integers past 2^53 as floating point numbers, as they were in JavaScript."""
+    """Return ``value`` with integers from 2^53 to `DOUBLE_MAX`, of either sign, as the doubles that JavaScript had.
+
+    Values nested more than ``depth`` levels deep stay as they are.
+    """
     if type(value) is int and INTEGER_MAX < abs(value) <= DOUBLE_MAX:
         return float(value)
     if depth and isinstance(value, list):

@@ -7,6 +7,8 @@ Each push must have the same outcome in the batch as alone. So a batch fulfils t
   client's last number in the document and its first number in the batch, the batch does not fill this gap. Each of the
   client's mutations then has the outcome gap, as it would have alone.
 - No message was delivered before, since a message that failed is handled alone.
+- No message has a claim check. The batch has at most `COALESCED_BYTES_MAX` bytes and at most `MUTATIONS_PER_BATCH_MAX`
+  mutations.
 """
 
 from __future__ import annotations

@@ -81,8 +81,9 @@ def list_letters(store: Store, *, after: str = "") -> Iterator[RejectedPush]:
 def redrive(store: Store, letter: str, author: str = OPERATOR) -> list[Outcome]:
     """Run the mutations of a dead letter again; return their outcomes. After a crash, another call resumes.
 
-    Raises NotFound if the letter or its document does not exist, and the errors of `Document.apply`. Raises Corrupt,
-    and runs no mutation, if the letter is damaged or its arguments were changed.
+    Raises NotFound if the letter or its document does not exist, or if the mutation of the letter was not rejected.
+    Raises the errors of `open_push` and `Document.apply`. Raises Corrupt, and runs no mutation, if the letter is
+    damaged or its arguments were changed.
     """
     if "/" in letter:
         return [_redrive_rejection(store, letter, author)]
@@ -114,7 +115,7 @@ def edit_letter(store: Store, letter: str, args: Any) -> str:
     """Make a letter that runs a rejected mutation with other arguments; return its id. A redrive of the letter runs it.
 
     The same arguments make the same letter, and the mutation's original arguments give the original letter. Raises
-    NotFound and Corrupt as `redrive` does, Invalid for a message of many mutations and for invalid arguments, and
+    NotFound and Corrupt as `redrive` does, Invalid for the letter of a message and for invalid arguments, and
     LimitExceeded.
     """
     if "/" not in letter:

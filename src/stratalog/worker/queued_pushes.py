@@ -48,8 +48,9 @@ would fill a gap of the push, or make a client of the push known.
 class QueuedPushes:
     """Queues the pushes of one server process. Safe for threads.
 
-    At most ``pushes_max`` pushes of a document wait. At most half of that number belong to one owner. A message is at
-    most ``message_bytes_max`` bytes. Larger pushes are stored in blobs.
+    Of the pushes that this process sent, at most ``pushes_max`` wait for one document. At most half of that number
+    belong to one owner, unless the owner is empty. A message is at most ``message_bytes_max`` bytes. Larger pushes are
+    stored in blobs.
     """
 
     def __init__(

@@ -2,6 +2,7 @@
 
     =========================================  ==========================
     applied, rejected, seen                    settled
+    mismatch, wrong-group, collected           settled without effect
     behind a gap, of an unknown client         settled and dropped: the client pushes the mutation again
     of another incarnation, of no document     settled and dropped: the push is not for a new document of that name
     an error of a port                         raised: a retry may succeed
@@ -9,8 +10,9 @@
     any other error, a damaged document        raised: `Settler.note_failure` stores the reason
     =========================================  ==========================
 
-If a message was delivered `SUSPECT_RECEIVES` times, its mutations run one at a time (`execution.py`). New messages that
-wait for the same document become one entry if each message has the same outcome as alone (`coalescing.py`).
+If a message was delivered at least `SUSPECT_RECEIVES` times, its mutations run one at a time (`execution.py`). New
+messages that wait for the same document become one entry if each message has the same outcome as alone
+(`coalescing.py`).
 """
 
 from __future__ import annotations
@@ -122,7 +124,7 @@ class Settler:
         return reason
 
     def _settle_coalesced(self, coalesced: Sequence[Opened]) -> list[Settlement]:
-        """Apply messages as one batch. Raises NotFound if their document does not exist."""
+        """Apply messages as one batch. Raises NotFound if their document does not exist, and Unsupported."""
         first = coalesced[0]
         document = self._document(first.envelope)
         if document is None:
@@ -140,7 +142,7 @@ class Settler:
         ]
 
     def _document(self, envelope: Envelope) -> Document | None:
-        """Return the document that a message is for; None if it does not exist."""
+        """Return the document that a message is for; None if no document of this name and incarnation exists."""
         try:
             document = self._store.document(envelope.organisation, envelope.document)
         except (NotFound, Invalid):
