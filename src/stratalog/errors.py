@@ -3,7 +3,7 @@
 ::
 
     StratalogError
-    ├── Conflict            another writer has committed first: read again, then decide
+    ├── Conflict            another writer has committed first, or the name is in use: read again, then decide
     │   ├── ConditionFailed     an index condition did not hold; ``items`` has the stored items
     │   ├── HistoryChanged      the stored history is not the history that the handle has seen: make a new handle
     │   ├── VersionConflict     the log is not at the version the caller expected
@@ -26,7 +26,7 @@
     │   └── StorageFull         nothing was written; the device has no room
     ├── OutcomeUnknown      the write may or may not be stored: look for it before trying again
     ├── Corrupt             stored bytes differ from the written bytes
-    └── Closed              the store was closed
+    └── Closed              the store was closed, or was opened before a fork of this process
 
 A message begins in lower case, except for names, and ends in ``key=value`` details, which are also in ``details``.
 ``code`` is the error's name in messages between programs. New codes may be added. An existing code never changes.
@@ -86,7 +86,11 @@ class StratalogError(Exception):
 
 
 class Conflict(StratalogError):
-    """Another writer has committed first. This call wrote nothing."""
+    """Another writer has committed first, or stored data contradicts the call, for example because a name is in use.
+
+    The refused commit wrote nothing. Calls of several commits, such as a merge or a copy, may have written earlier
+    parts.
+    """
 
     code = "conflict"
 
@@ -197,13 +201,16 @@ class ReservedName(Invalid):
 
 
 class Unsupported(Invalid):
-    """The stored format is newer than the formats that this program supports. Nothing was read or written."""
+    """A newer Stratalog wrote the data, or this program lacks a mutator of the data. Nothing was written."""
 
     code = "unsupported"
 
 
 class LimitExceeded(StratalogError):
-    """The input is larger than a named limit; ``limit`` and ``value`` are in the details. Nothing was written."""
+    """The input is larger than a named limit. Nothing was written.
+
+    The details have ``limit``, and ``value`` if the call has measured the input.
+    """
 
     code = "limit-exceeded"
 
@@ -249,7 +256,7 @@ class Corrupt(StratalogError):
 
 
 class Closed(StratalogError):
-    """The store was closed before the call."""
+    """The store, port or client was closed before the call, or was opened before this process was forked."""
 
     code = "closed"
 

@@ -1,4 +1,7 @@
-"""Every limit. The name of a limit contains its unit. The code that receives an input enforces the input's limits."""
+"""The limits of inputs and of shared resources. A few modules have more limits, of their own work.
+
+The name of a limit contains its unit. The code that receives an input enforces the input's limits.
+"""
 
 from __future__ import annotations
 
