@@ -33,8 +33,8 @@ class Store:
 
     ``queue`` may be a function that opens the queue. The store calls the function on first use, since many callers need
     no queue. ``meter`` counts the requests to the ports. ``location`` is the URL of the store without its password, or
-    the absolute path of its folder; empty for a store made of ports. With ``announcements``, processes send
-    each other hints that a log has new entries.
+    the absolute path of its folder; empty for a store made of ports. With ``announcements``, processes send each other
+    hints that a log has new entries.
     """
 
     def __init__(
@@ -73,7 +73,8 @@ class Store:
     def create(self, organisation: str, document: str) -> Document:
         """Create an empty document. Raises Conflict if the organisation has a document or log of that name.
 
-        Raises QuotaExceeded, Invalid, LimitExceeded, Unavailable, OutcomeUnknown; see `stratalog.log.create_log`. Other organisations may have unrelated documents of the same name.
+        Other organisations may have unrelated documents of the same name. Raises QuotaExceeded, Invalid, LimitExceeded,
+        Unavailable, OutcomeUnknown; see `stratalog.log.create_log`.
         """
         return self._remember(Document(create_log(self.environment, organisation, document, "document"), self.rules))
 
