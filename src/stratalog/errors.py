@@ -28,6 +28,9 @@
     ├── Corrupt             stored bytes differ from the written bytes
     └── Closed              the store was closed, or was opened before a fork of this process
 
+“Nothing was written” is true of one commit. A call of several commits, for example a merge, a copy or a redaction, may
+have done earlier steps. The call's docstring then says so.
+
 A message begins in lower case, except for names, and ends in ``key=value`` details, which are also in ``details``.
 ``code`` is the error's name in messages between programs. New codes may be added. An existing code never changes.
 """
@@ -88,8 +91,7 @@ class StratalogError(Exception):
 class Conflict(StratalogError):
     """Another writer has committed first, or stored data contradicts the call, for example because a name is in use.
 
-    The refused commit wrote nothing. Calls of several commits, such as a merge or a copy, may have written earlier
-    parts.
+    Nothing was written.
     """
 
     code = "conflict"
@@ -144,7 +146,7 @@ class MergeConflict(Conflict):
 
 
 class ContentionError(Conflict):
-    """Other writers committed first at each try, until the time budget was used up. This call wrote nothing."""
+    """Other writers committed first at each try, until the time budget was used up. Nothing was written."""
 
     code = "contention"
 
@@ -238,7 +240,7 @@ class QueueFull(Unavailable):
 
 
 class StorageFull(Unavailable):
-    """There is no room left on the device. Nothing was written."""
+    """The device, or a quota of the file system, has no room left. Nothing was written."""
 
     code = "storage-full"
 

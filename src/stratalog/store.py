@@ -241,9 +241,10 @@ def open_store(
 
     ``meter`` counts the requests that hosted services would bill.
 
-    Raises Corrupt, Unsupported, Unavailable. Raises Invalid for a URL that no backend supports. Raises Invalid for a
-    folder without a store if ``create`` is False. With ``create`` False the function sends no request to AWS: missing
-    resources raise Unavailable on first use.
+    Raises Corrupt, Unsupported, Unavailable. Raises OutcomeUnknown if the creation of a store on AWS may be incomplete:
+    call the function again. Raises Invalid for a URL that no backend supports, and if a library of the backend is
+    missing. With ``create`` False, raises Invalid for a folder or a PostgreSQL schema without a store. With ``create``
+    False the function sends no request to AWS: missing resources raise Unavailable on first use.
     """
     clock = clock or SystemClock()
     ports = open_ports(str(url), create, clock, meter)

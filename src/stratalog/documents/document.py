@@ -133,7 +133,7 @@ class Document:
         return self.mutate("patch", {"key": key, "merge": merge}, client=client, author=author)
 
     def increment(self, key: str, by: float = 1, *, client: str = DEFAULT_CLIENT, author: str = "") -> Outcome:
-        """Add ``by`` to the number under ``key``. An absent key counts as 0. A text is rejected. See `mutate`."""
+        """Add ``by`` to the number under ``key``. An absent key counts as 0. Any other value is rejected."""
         return self.mutate("inc", {"key": key, "by": by}, client=client, author=author)
 
     def append(self, key: str, item: Any, *, client: str = DEFAULT_CLIENT, author: str = "") -> Outcome:
@@ -340,6 +340,7 @@ class Document:
         """Make the snapshot of a version (the newest, if None) unless it exists; return the version.
 
         Commits of other threads continue meanwhile. A handle takes one snapshot at a time: this call waits for another.
+        If retention repeatedly deletes the base of the snapshot meanwhile, no snapshot is made.
         """
         return self._snapshots.take(version)
 
