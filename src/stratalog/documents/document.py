@@ -133,7 +133,7 @@ class Document:
         return self.mutate("patch", {"key": key, "merge": merge}, client=client, author=author)
 
     def increment(self, key: str, by: float = 1, *, client: str = DEFAULT_CLIENT, author: str = "") -> Outcome:
-        """Add ``by`` to the number under ``key``. An absent key counts as 0. Any other value is rejected."""
+        """Add ``by`` to the number under ``key``; an absent key counts as 0. Rejects other values. See `mutate`."""
         return self.mutate("inc", {"key": key, "by": by}, client=client, author=author)
 
     def append(self, key: str, item: Any, *, client: str = DEFAULT_CLIENT, author: str = "") -> Outcome:

@@ -335,7 +335,7 @@ class State:
         return self._reading(self.clients, GROUP + group) is not None
 
     def count_clients(self) -> int:
-        """Return the number of clients. Reads a few nodes, and a leaf for each client that came since the snapshot."""
+        """Return the number of clients. Reads a few nodes, and a leaf for each row changed since the snapshot."""
         try:
             return self.clients.count(self.chunks) - self.clients.count(self.chunks, BOOKKEEPING)
         except NotFound as exc:

@@ -278,7 +278,7 @@ class _Account:
         """Read the measurement if it is due. With ``at_once``, read it in any case, and consistently.
 
         Raises Unavailable only with ``at_once``. Without ``at_once`` a failed read is ignored: the following write uses
-        the same store, so the write fails too.
+        the same store, so it probably fails too. Until the next read, the last measurement counts.
         """
         if not self.is_due and not at_once:
             return
