@@ -24,9 +24,9 @@ protocol       the messages and rules that clients and servers share
 ports          contracts of index, blobs and queue
 keys           keys of the index and of blobs
 group_commit   threads that share one commit
-newest         a value that threads share, and that only a newer value replaces
+newest         a value that threads share, and that no older value replaces
 cache          a cache of decoded values, with a limit in bytes
-recent_reads   the blobs that this process has read completely a short time ago
+recent_reads   the blobs that this process has found intact, or has written, a short time ago
 process_fork   invalidation of handles in a forked child
 folders        durable folders, removed once they are empty
 new_database   new SQLite files that appear complete or not at all
@@ -34,7 +34,7 @@ codec          canonical bytes, compression, hashes
 retry          retries, and the waits between them
 settings       numbers that an operator sets for all programs
 clock          time, randomness, ids, sleep
-limits         every limit, with its unit
+limits         the limits of inputs and of shared resources, with their units
 errors         the errors, each with the caller's next step
 testing        contract suites, faulty ports, simulated time, checkers, emulators: for tests only
 """

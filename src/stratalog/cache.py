@@ -15,7 +15,8 @@ T = TypeVar("T")
 
 
 class ByteCache(Generic[T]):
-    """A cache of values whose sizes are at most ``bytes_max`` in total. With ``bytes_max`` 0 the cache keeps no value.
+    """A cache of values whose sizes are at most ``bytes_max`` in total. With ``bytes_max`` 0 the cache keeps only
+    values of size 0.
 
     The cache drops the least recently used values first. Many threads may call the cache at once.
     """
@@ -38,7 +39,7 @@ class ByteCache(Generic[T]):
         return held[0]
 
     def put(self, key: Hashable, value: T, size: int) -> None:
-        """Cache a value of ``size`` bytes, unless it is larger than ``bytes_max``."""
+        """Cache a value of ``size`` bytes, unless it is larger than ``bytes_max``. Drop the older value of ``key``."""
         with self._lock:
             self._drop(key)
             if size > self._bytes_max:

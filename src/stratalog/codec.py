@@ -2,10 +2,11 @@
 
 A *value* is a JSON value or bytes: None, bool, int within ±(2^53 - 1), finite float, str, bytes, list, and dict with
 str keys. An instance of a subclass of one of these types (an `OrderedDict`, a `StrEnum`) is stored as the type itself.
-A bytearray or memoryview is stored as bytes.
+A bytearray or memoryview is stored as bytes, and a tuple as a list.
 
 JSON has one number type, so a float without a fraction *is* the integer (RFC 8785 has the same rule): ``1.0`` is
-stored, hashed and read back as ``1``. Text is never normalised.
+stored, hashed and read back as ``1``. A larger float than the largest int, such as ``1e300``, stays a float. Text is
+never normalised.
 """
 
 from __future__ import annotations
@@ -134,8 +135,8 @@ def is_decimal(text: str) -> bool:
 def sha256(data: bytes) -> bytes:
     """Return the SHA-256 of ``data``, as 32 bytes.
 
-    The function caches the last hash, because two callers hash each body. One caller makes the blob's key, and the
-    backend checks the key. Hashing takes 0.6 µs a KB.
+    The function caches the last hash of bytes of `HASHED_BYTES_MIN` to `HASHED_BYTES_MAX`, because two callers hash
+    each body. One caller makes the blob's key, and the backend checks the key. Hashing takes 0.6 µs a KB.
     """
     known, digest = _hashed.last
     if known is data:
@@ -154,12 +155,18 @@ def compress(data: bytes) -> bytes:
 
 
 def compress_quickly(data: bytes) -> bytes:
-    """Compress for a local disk. Takes 50 to 85 % of the time of `compress`. The result is up to a tenth larger."""
+    """Compress for a local disk. Up to `QUICK_BYTES_MAX`, this takes 50 to 85 % of the time of `compress`.
+
+    The result is then up to a tenth larger. For more bytes the function works like `compress`.
+    """
     return (_zstd().quick_compressor if len(data) <= QUICK_BYTES_MAX else _zstd().compressor).compress(data)
 
 
 def decompress(data: bytes, bytes_max: int) -> bytes:
-    """Return the content of one zstd frame. Raises Corrupt for a broken frame or a stated size above ``bytes_max``."""
+    """Return the content of one zstd frame.
+
+    Raises Corrupt for a broken frame, a frame without a stated size, or a stated size above ``bytes_max``.
+    """
     try:
         size = zstandard.frame_content_size(data)
         if not 0 <= size <= bytes_max:
@@ -192,7 +199,10 @@ _CODECS = {name: codec for codec in (PLAIN, ZSTD) for name in codec if name}
 
 
 def codec_named(name: str, key: str) -> Codec:
-    """Return the codec of a tag, suffix or content encoding. Raises Unsupported, with ``name`` and ``key``."""
+    """Return the codec of a tag, a suffix that is not empty, or a content encoding.
+
+    Raises Unsupported for another name; the details have ``name`` and ``key``.
+    """
     try:
         return _CODECS[name]
     except KeyError:
@@ -250,9 +260,9 @@ def _zstd() -> _Zstd:
 def _may_have_integral_float(body: bytes) -> bool:
     """Return whether encoded ``body`` may contain a float that is not finite, or a float without a fraction.
 
-    The encoder accepts both kinds of float. In a canonical value an integer replaces a float without a fraction, and
-    every float is finite. The result False is certain. The result True is not certain: bytes of another type may look
-    like a float.
+    The encoder accepts both kinds of float. In a canonical value every float is finite. An integer replaces a float
+    without a fraction, unless the float is too large. The result False is certain. The result True is not certain:
+    bytes of another type may look like a float.
     """
     candidates = _FLOATS.findall(body)
     floats = struct.unpack(f">{len(candidates)}d", b"".join(candidates))

@@ -3,7 +3,7 @@
 ::
 
     StratalogError
-    ├── Conflict            another writer has committed first: read again, then decide
+    ├── Conflict            another writer has committed first, or the name is in use: read again, then decide
     │   ├── ConditionFailed     an index condition did not hold; ``items`` has the stored items
     │   ├── HistoryChanged      the stored history is not the history that the handle has seen: make a new handle
     │   ├── VersionConflict     the log is not at the version the caller expected
@@ -26,7 +26,10 @@
     │   └── StorageFull         nothing was written; the device has no room
     ├── OutcomeUnknown      the write may or may not be stored: look for it before trying again
     ├── Corrupt             stored bytes differ from the written bytes
-    └── Closed              the store was closed
+    └── Closed              the store was closed, or was opened before a fork of this process
+
+“Nothing was written” is true of one commit. A call of several commits, for example a merge, a copy or a redaction, may
+have done earlier steps. The call's docstring then says so.
 
 A message begins in lower case, except for names, and ends in ``key=value`` details, which are also in ``details``.
 ``code`` is the error's name in messages between programs. New codes may be added. An existing code never changes.
@@ -86,7 +89,10 @@ class StratalogError(Exception):
 
 
 class Conflict(StratalogError):
-    """Another writer has committed first. This call wrote nothing."""
+    """Another writer has committed first, or stored data contradicts the call, for example because a name is in use.
+
+    Nothing was written.
+    """
 
     code = "conflict"
 
@@ -140,7 +146,7 @@ class MergeConflict(Conflict):
 
 
 class ContentionError(Conflict):
-    """Other writers committed first at each try, until the time budget was used up. This call wrote nothing."""
+    """Other writers committed first at each try, until the time budget was used up. Nothing was written."""
 
     code = "contention"
 
@@ -197,13 +203,16 @@ class ReservedName(Invalid):
 
 
 class Unsupported(Invalid):
-    """The stored format is newer than the formats that this program supports. Nothing was read or written."""
+    """A newer Stratalog wrote the data, or this program lacks a mutator of the data. Nothing was written."""
 
     code = "unsupported"
 
 
 class LimitExceeded(StratalogError):
-    """The input is larger than a named limit; ``limit`` and ``value`` are in the details. Nothing was written."""
+    """The input is larger than a named limit. Nothing was written.
+
+    The details have ``limit``, and ``value`` if the call has measured the input.
+    """
 
     code = "limit-exceeded"
 
@@ -231,7 +240,7 @@ class QueueFull(Unavailable):
 
 
 class StorageFull(Unavailable):
-    """There is no room left on the device. Nothing was written."""
+    """The device, or a quota of the file system, has no room left. Nothing was written."""
 
     code = "storage-full"
 
@@ -249,7 +258,7 @@ class Corrupt(StratalogError):
 
 
 class Closed(StratalogError):
-    """The store was closed before the call."""
+    """The store, port or client was closed before the call, or was opened before this process was forked."""
 
     code = "closed"
 

@@ -49,8 +49,8 @@ class DurableFolders:
     def sync_up(self, folder: str) -> None:
         """Make durable the names in ``folder``, the name of ``folder``, and the names of the folders above it.
 
-        The caller has just put a file into ``folder``. Raises FileNotFoundError if another process removed that file
-        and then the folder.
+        The caller has just put a file into ``folder``. Raises OSError; FileNotFoundError means that another process
+        removed that file and then the folder.
         """
         descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
         try:
@@ -70,7 +70,10 @@ class DurableFolders:
 
 
 def remove_empty(folder: str, root: str) -> None:
-    """Remove ``folder`` if it is empty, then each empty folder above it. Stop at ``root`` or at a non-empty folder."""
+    """Remove ``folder`` if it is empty, then each empty folder above it. Stop at ``root`` or at the first error.
+
+    A folder that contains only the file `DURABLE` counts as empty. The removal of any other folder fails.
+    """
     while folder != root:
         try:
             with os.scandir(folder) as entries:
@@ -103,8 +106,10 @@ def make_shared_folder(folder: str) -> None:
 def make_folder(folder: str | Path, *, sync: Sync | None = None) -> None:
     """Make ``folder`` and the missing folders above it, durably. The folder may exist.
 
-    Every process makes a folder only inside a folder whose name the process has synced. So if a folder exists, the
-    names of all folders above it are durable, and only its own name may be unsynced. Raises Unavailable, StorageFull.
+    This function makes a folder only inside a folder whose name it has synced. So above a folder that the function
+    made, all names are durable. Only the folder's own name may be unsynced, so the function always syncs this name.
+
+    Raises Unavailable, StorageFull.
     """
     with file_errors():
         _make_folder(os.path.abspath(folder), sync or sync_descriptor)

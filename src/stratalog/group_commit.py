@@ -1,4 +1,4 @@
-"""Group commit: if threads of one process want to commit at once, one thread, the leader, commits for all of them."""
+"""Group commit: if threads of one process want to commit at once, one thread, the leader, commits for the others."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def closed_latch() -> Latch:
 
 
 class GroupCommit(Generic[P]):
-    """Serialises commits. The leader commits for every queued waiter, then promotes a waiter that arrived meanwhile.
+    """Serialises commits. The leader commits for the waiters that its ``serve`` takes, then promotes the next waiter.
 
     If a leader only freed the leadership, the fastest thread would take it. The fastest thread is usually the previous
     leader itself, and its queue would be empty. So the leader promotes a waiter.
@@ -147,7 +147,7 @@ class GroupCommit(Generic[P]):
             raise
 
     def lead(self, new_pending: Callable[[], P], work: Callable[[], object]) -> None:
-        """Run ``work`` as the leader, so that no commit runs meanwhile. The leader is a request by ``new_pending``."""
+        """Run ``work`` as the leader, so that no commit runs meanwhile. ``new_pending`` makes the leader's request."""
         done: list[object] = []
         while not done:  # another leader may have answered the request
             self.commit(new_pending(), lambda _: done.append(work()))

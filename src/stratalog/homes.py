@@ -35,7 +35,7 @@ BLOBS_FOLDER = "blobs"
 
 
 def make_store(url: str | Path, *, clock: Clock | None = None) -> list[str]:
-    """Create the missing resources of the store at ``url`` and return their names. Raises as `open_ports` does."""
+    """Create the missing resources of the store at ``url``; return their names. Raises the errors of `open_ports`."""
     clock, text = clock or SystemClock(), str(url)
     if _scheme(text) in ("aws", "postgresql"):
         hosted = _aws(text, clock, None) if _scheme(text) == "aws" else _postgres(text, clock)
@@ -51,8 +51,8 @@ def make_store(url: str | Path, *, clock: Clock | None = None) -> list[str]:
 def open_blobs(url: str | Path, *, create: bool = True, clock: Clock | None = None) -> Blobs:
     """Open blobs without an index. ``url`` is a folder or ``s3://BUCKET/PREFIX``. A bucket must exist.
 
-    Raises Invalid for a URL that no backend supports. Raises Invalid for a missing folder if ``create`` is False.
-    Raises Unavailable.
+    Raises Invalid for a URL that no backend supports, if the libraries for AWS are missing, and for a missing folder if
+    ``create`` is False. Raises Unavailable.
     """
     clock, text = clock or SystemClock(), str(url)
     if text.startswith("s3://"):
@@ -203,7 +203,7 @@ class _Closes(Protocol):
 
 @contextmanager
 def _closed_on_error(opened: _Closes) -> Iterator[None]:
-    """Close ``opened`` if the block raises: then the caller does not get it."""
+    """Close ``opened`` if the block raises, since no caller then receives ``opened``."""
     try:
         yield
     except BaseException:

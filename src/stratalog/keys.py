@@ -130,7 +130,10 @@ def name_partition(organisation: str, log: str) -> str:
 
 
 def log_prefix(organisation: str, log: str, incarnation: str) -> str:
-    """The prefix of the partitions of one incarnation of a log. The prefix of a family's first log owns its blobs."""
+    """The prefix of the partitions of one incarnation of a log. The prefix of a family's first log owns its blobs.
+
+    So all logs of the family share the blobs.
+    """
     return f"{name_partition(organisation, log)}@{incarnation}"
 
 
@@ -215,7 +218,10 @@ def usage_partition(organisation: str) -> str:
 
 
 def queued_owner(organisation: str, log: str, incarnation: str, token: str) -> str:
-    """The owner of the blobs of one queued push that is too large for a message. Collections of documents skip it."""
+    """The owner of the blobs of one queued push that is too large for a message.
+
+    Collections of the blobs of documents skip this owner.
+    """
     return f"{escape(organisation, 'organisation')}/queue/{escape(log)}@{incarnation}/{token}"
 
 

@@ -1,4 +1,7 @@
-"""Every limit. The name of a limit contains its unit. The code that receives an input enforces the input's limits."""
+"""The limits of inputs and of shared resources. A few modules have more limits, of their own work.
+
+The name of a limit contains its unit. The code that receives an input enforces the input's limits.
+"""
 
 from __future__ import annotations
 
@@ -89,7 +92,7 @@ CLIENTS_COLLECTED_PER_ENTRY_MAX = 1000
 
 # Sync. A server applies a push in batches of at most this many mutations.
 MUTATIONS_PER_BATCH_MAX = 1000
-# A pull reports the rejections of this many versions. Clients rely on this number, so it is part of the protocol.
+# A pull over more versions than this reports no rejections. Clients rely on this number, so it is part of the protocol.
 REJECTIONS_SHOWN_VERSIONS = 1000
 MUTATIONS_PER_PUSH_MAX = 20_000
 # A cookie contains the last mutation numbers of this many clients of its group: the most recently reported clients.
@@ -108,8 +111,8 @@ WORKER_MESSAGES_MAX = 1000
 # since it may not learn that the push was applied.
 QUEUED_DOCUMENTS_REMEMBERED_MAX = 10_000
 QUEUED_PUSH_SECONDS_MAX = 900
-# The worker rejects a mutation that has failed this often when it ran alone. The stored reason of a failure has at most
-# `FAILURE_REASON_CHARACTERS_MAX` characters.
+# The worker rejects a mutation that has failed this often when it ran alone. At the last delivery of the message one
+# earlier failure is enough. The stored reason of a failure has at most `FAILURE_REASON_CHARACTERS_MAX` characters.
 MUTATION_TRIES_MAX = 2
 FAILURE_REASON_CHARACTERS_MAX = 300
 
@@ -138,8 +141,8 @@ CLIENT_IDLE_DAYS_MIN = 30
 # restoration of one log must end within this time.
 UNKNOWN_OWNER_SECONDS_MAX = 7 * 86_400
 
-# The scrub of a maintenance pass reads at least this many bytes, unless the scrub's round ends earlier or the pass has
-# no time left.
+# While a round of the scrub is under way, each maintenance pass reads at least this many bytes, unless the round ends
+# earlier or the pass has no time left.
 SCRUB_PASS_BYTES_MIN = 256 * 1024 * 1024
 # A complete round of the scrub proves for this long that its blobs are intact. Before retention forgets history, it
 # checks the blobs that the new base needs. If the last round has read a blob, retention only looks up whether the blob
@@ -247,9 +250,10 @@ IDENTITY_THREADS_MAX = 16
 CALLER_COMPUTED_SHARE_MIN = 0.125
 CALLER_COMPUTED_BURST_SECONDS = 0.5
 CALLER_PAUSE_SECONDS_MAX = 5
-# The health response repeats a result of the last tenth of a second. Without such a result, the response waits for the
-# store, at most `HEALTH_ANSWER_SECONDS_MAX`. If the store does not answer, the response repeats the last result, if
-# this result is at most `HEALTH_AGE_SECONDS_MAX` old.
+# The health response repeats a result of the last tenth of a second. Otherwise the response waits for a check of the
+# store. If the last result is at most `HEALTH_AGE_SECONDS_MAX` old, the response waits at most
+# `HEALTH_ANSWER_SECONDS_MAX`, and then repeats that result. Without such a result, the response waits until
+# `HEALTH_AGE_SECONDS_MAX` after the check began.
 HEALTH_REPEATED_SECONDS_MAX = 0.1
 HEALTH_ANSWER_SECONDS_MAX = 0.05
 HEALTH_AGE_SECONDS_MAX = 10

@@ -1,4 +1,4 @@
-"""Newest: a value that threads share, and that only a newer value replaces."""
+"""Newest: a value that threads share, and that no older value replaces."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Newest(Generic[T]):
         return value
 
     def offer(self, value: T) -> T:
-        """Keep ``value``, unless a newer value was kept before. Return the current value; ``value`` if none is kept."""
+        """Keep ``value``, unless a newer value was kept before. Return the current value; without one, ``value``."""
         rank = self._rank(value)
         with self._lock:
             held = self.value

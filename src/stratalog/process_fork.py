@@ -17,7 +17,10 @@ __all__ = ["Inherited", "close_in_child", "is_inherited"]
 
 
 class Inherited:
-    """Replaces a lock, a condition or a port of the parent in a forked child. Any other use of it raises Closed."""
+    """Replaces a lock, a condition or a port of the parent in a forked child.
+
+    `release`, `close` and the end of a ``with`` block do nothing. Any other attribute raises Closed.
+    """
 
     def release(self) -> None:
         """Do nothing. If a thread forked while it held the lock, the child may call `release`."""

@@ -1,4 +1,4 @@
-"""Recent reads: the blobs that this process has read completely and found intact within the observation window."""
+"""Recent reads: the blobs that this process has found intact, or has written, within the observation window."""
 
 from __future__ import annotations
 

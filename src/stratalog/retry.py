@@ -55,7 +55,7 @@ class Retry:
         self._hindrances: dict[Hashable, _Hindrance] = {}
         self._counted_seconds = 0.0
         self.attempts: int = 0
-        """The number of failed tries."""
+        """The number of failed tries since this object was made, or since the last `reset`."""
 
     def next_seconds(self) -> float:
         """Count a failed try and return the seconds to wait before the next try. This ignores the time budget."""
@@ -88,10 +88,11 @@ class Retry:
         return True
 
     def wait_for(self, hindrance: Hashable, seconds_max: float) -> bool:
-        """Wait after a try that failed for the cause ``hindrance``. Return False at once if its budget is used up.
+        """Wait after a try that failed for the cause ``hindrance``. Return False at once if the budget is used up.
 
         Each cause has its own time budget, of ``seconds_max``, and its own number of tries. The budget includes the
-        time of the tries. So a cause that lasts long does not use up the budget of another cause.
+        time of the tries. So a cause that lasts long does not use up the budget of another cause. Without
+        ``since``, the policy must have a finite ``seconds_max``: otherwise no time is counted.
         """
         self.attempts += 1
         met = self._hindrances.setdefault(hindrance, _Hindrance())

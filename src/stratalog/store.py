@@ -32,9 +32,9 @@ class Store:
     A store, and every handle made by it, belongs to its process: in a forked child their calls raise Closed.
 
     ``queue`` may be a function that opens the queue. The store calls the function on first use, since many callers need
-    no queue. ``meter`` counts the requests to hosted services. ``location`` is the URL of the store, or the absolute
-    path of its folder; empty for a store made of ports. With ``announcements``, processes send each other hints that a
-    log has new entries.
+    no queue. ``meter`` counts the requests to the ports. ``location`` is the URL of the store without its password, or
+    the absolute path of its folder; empty for a store made of ports. With ``announcements``, processes send each other
+    hints that a log has new entries.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class Store:
         self._documents: OrderedDict[tuple[str, str], Document] = OrderedDict()
         self._lock = threading.Lock()
         self._queue_lock = threading.Lock()
-        """Another lock than that of the documents: a hosted queue is opened by requests, which take time."""
+        """The lock for opening the queue. It is not `_lock`, since the requests that open a hosted queue take time."""
 
         close_in_child(self, "_lock", "_queue_lock")
 
@@ -64,7 +64,7 @@ class Store:
 
     @property
     def queue(self) -> Queue:
-        """The queue. Raises Unavailable if it does not exist."""
+        """The queue. Raises Unavailable if it does not exist; Closed if the store was closed before the first use."""
         with self._queue_lock:
             if callable(self._queue):
                 self._queue = self._queue()
@@ -73,14 +73,16 @@ class Store:
     def create(self, organisation: str, document: str) -> Document:
         """Create an empty document. Raises Conflict if the organisation has a document or log of that name.
 
-        Other organisations may have unrelated documents of the same name.
+        Other organisations may have unrelated documents of the same name. Raises QuotaExceeded, Invalid, LimitExceeded,
+        Unavailable, OutcomeUnknown; see `stratalog.log.create_log`.
         """
         return self._remember(Document(create_log(self.environment, organisation, document, "document"), self.rules))
 
     def document(self, organisation: str, document: str, *, create: bool = False) -> Document:
         """Return the document of that name. With ``create``, create an empty document if none has the name.
 
-        Raises NotFound, unless ``create``; Invalid for a log of another kind.
+        Raises NotFound, with ``create`` only if another process deletes the document meanwhile. Raises Invalid for a
+        log of another kind. With ``create``, also raises the errors of `create`, except Conflict.
 
         The handle is shared within the process, so that its threads share state and commits. The store drops the least
         recently used handles; a caller can still use a dropped handle.
@@ -121,7 +123,7 @@ class Store:
         delete_log(document.log)
 
     def create_log(self, organisation: str, log: str, kind: str = "log", *, upcasters: Upcasters | None = None) -> Log:
-        """Create an empty log for an application's own events. Raises Conflict.
+        """Create an empty log for an application's own events. Raises Conflict, QuotaExceeded.
 
         An application that saves app snapshots (`Log.save_snapshot`) gives its logs another ``kind`` than ``log``. Such
         a log begins its next segment only once the current segment has a snapshot, or twice the target number of
@@ -239,9 +241,10 @@ def open_store(
 
     ``meter`` counts the requests that hosted services would bill.
 
-    Raises Corrupt, Unsupported, Unavailable. Raises Invalid for a URL that no backend supports. Raises Invalid for a
-    folder without a store if ``create`` is False. With ``create`` False the function sends no request to AWS: missing
-    resources raise Unavailable on first use.
+    Raises Corrupt, Unsupported, Unavailable. Raises OutcomeUnknown if the creation of a store on AWS may be incomplete:
+    call the function again. Raises Invalid for a URL that no backend supports, and if a library of the backend is
+    missing. With ``create`` False, raises Invalid for a folder or a PostgreSQL schema without a store. With ``create``
+    False the function sends no request to AWS: missing resources raise Unavailable on first use.
     """
     clock = clock or SystemClock()
     ports = open_ports(str(url), create, clock, meter)

@@ -33,7 +33,7 @@ class _Document(Protocol):
 
 
 def prove_base(document: _Document, base: Snapshot, progress: Callable[[int], None] | None) -> None:
-    """Compare a snapshot with the state computed from its log, then read the snapshot back. Raises Corrupt.
+    """Compare a snapshot with the state computed from its log, then read the snapshot back. Raises Corrupt, Redacted.
 
     The order matters: the comparison writes the rebuilt chunks. The reading after it proves that storage has these
     chunks.

@@ -45,7 +45,7 @@ class Member(msgspec.Struct, frozen=True):
 def changes_since(log: Log, state: State, version: int) -> Changes:
     """Return the keys and clients touched by the versions after ``version`` up to ``state``.
 
-    Raises VersionForgotten; NotFound if a needed snapshot, chunk or entry is deleted meanwhile.
+    Raises VersionForgotten, Redacted; NotFound if a needed snapshot, chunk or entry is deleted meanwhile.
     """
     if version >= state.snapshot_version:
         return Changes(set(state.content.changes(version)), _clients(state.clients.changes(version)))
@@ -55,7 +55,10 @@ def changes_since(log: Log, state: State, version: int) -> Changes:
 
 
 def rejections(log: Log, after: int, upto: int, clients: set[str]) -> Iterator[Recorded]:
-    """Yield the rejected mutations of ``clients`` in the versions ``after`` + 1 to ``upto``, in order."""
+    """Yield the rejected mutations of ``clients`` in the versions ``after`` + 1 to ``upto``, in order.
+
+    Raises VersionForgotten, Redacted.
+    """
     for commit in _commits(log, after, upto):
         yield from (
             mutation for mutation in commit.mutations if mutation.reason is not None and mutation.client in clients

@@ -66,7 +66,8 @@ class PatchRow(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """The value as stored in the slot; None if the key was deleted."""
 
     before: int
-    """The version that changed the key before; 0 if no such version is known; negative if it deleted the key."""
+    """The version that changed the key before; 0 if no such version is known; negated if that version
+    deleted the key."""
 
     by: tuple[int, ...]
     """Positions in the entry of the mutations that touched the key."""
@@ -128,7 +129,7 @@ class Resume(msgspec.Struct, frozen=True, array_like=True):
 
 
 def read_commit(entry: Entry) -> Commit:
-    """Return the commit of an entry. Raises Redacted.
+    """Return the commit of an entry. Raises Redacted, and Unsupported for a commit that a newer Stratalog wrote.
 
     An entry of another type changes no key; its commit is empty.
     """

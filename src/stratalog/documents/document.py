@@ -44,8 +44,8 @@ class Rules(msgspec.Struct, frozen=True):
 class Document:
     """A log of mutations, and the state derived from it.
 
-    Threads may share a handle. A handle belongs to one incarnation. Once the incarnation is deleted, calls raise
-    NotFound.
+    Threads may share a handle. A handle belongs to one incarnation. Once the incarnation is deleted, commits and reads
+    of the newest version raise NotFound.
     """
 
     def __init__(self, log: Log, rules: Rules | None = None, *, chunks: Chunks | None = None) -> None:
@@ -133,7 +133,7 @@ class Document:
         return self.mutate("patch", {"key": key, "merge": merge}, client=client, author=author)
 
     def increment(self, key: str, by: float = 1, *, client: str = DEFAULT_CLIENT, author: str = "") -> Outcome:
-        """Add ``by`` to the number under ``key``. An absent key counts as 0. A text is rejected. See `mutate`."""
+        """Add ``by`` to the number under ``key``; an absent key counts as 0. Rejects other values. See `mutate`."""
         return self.mutate("inc", {"key": key, "by": by}, client=client, author=author)
 
     def append(self, key: str, item: Any, *, client: str = DEFAULT_CLIENT, author: str = "") -> Outcome:
@@ -204,8 +204,8 @@ class Document:
     def collect_clients(self, clients: Sequence[str], groups: Sequence[str] = ()) -> Entry:
         """Forget clients, in one entry. Leave a tombstone for each of ``groups``: its late mutations have no effect.
 
-        A client without a group leaves no tombstone: its first mutation, if sent again, is applied again. Raises
-        Invalid.
+        A client whose group is not in ``groups`` leaves no tombstone: its first mutation, if sent again, is applied
+        again. Raises Invalid, NotFound, ContentionError, Unavailable, OutcomeUnknown.
         """
         expired = sorted({check_identity(group, "group") for group in groups})
         wanted = sorted({check_identity(client, "client") for client in clients})
@@ -221,8 +221,8 @@ class Document:
         """Forget the clients of groups that have committed nothing since ``before_ms``; return their number.
 
         Each group leaves a tombstone: its late mutations have the outcome `collected`, and its clients begin anew in
-        another group. A client without a group is kept. Reads the row of every client. ``stop`` is called before each
-        entry. ``dry_run`` only counts.
+        another group. A client without a group is kept. Reads the row of every client in a group. ``stop`` is called
+        before each entry. ``dry_run`` only counts.
 
         Raises NotFound, ContentionError, Unavailable, and OutcomeUnknown: call it again.
         """
@@ -261,7 +261,7 @@ class Document:
     def at(self, version: int | None = None) -> View:
         """Return the whole state at a version (the newest, if None). The view reads a value from storage only on use.
 
-        Raises NotFound, VersionForgotten.
+        Raises NotFound, VersionForgotten, Redacted; Invalid if ``version`` is no whole number.
         """
         return View(self.state(version), self.values)
 
@@ -306,15 +306,14 @@ class Document:
         return past.diff(self.values, self.state(source), self.state(target), after)
 
     def applied_in(self, client: str, id: int) -> int | None:
-        """Return the version that committed a mutation; None if no version did.
+        """Return the version that committed a mutation; None if no version did, or the client is forgotten.
 
-        Raises VersionForgotten or Redacted if the mutation was applied in a version that can no longer be
-        determined.
+        Raises VersionForgotten or Redacted if a version committed the mutation but can no longer be determined.
         """
         return past.applied_in(self.log, self.state(), client, id)
 
     def last_mutation(self, client: str) -> int:
-        """Return the number of the client's newest committed mutation; 0 for an unknown client."""
+        """Return the client's last mutation number, committed here or raised by `resume`; 0 for an unknown client."""
         newest = self.state().client(client)
         return newest.id if newest else 0
 
@@ -323,7 +322,7 @@ class Document:
     def fork(self, name: str, *, at: int | None = None) -> Document:
         """Create a document with this document's history up to ``at`` (the newest version, if None), in one commit.
 
-        The fork starts without clients. Raises NotFound, VersionForgotten, Conflict; Redacted if ``at`` has no state.
+        The fork starts without clients. Raises Redacted if ``at`` has no state, and the errors of `Store.fork_log`.
         """
         version = self.version if at is None else at
 
@@ -340,7 +339,8 @@ class Document:
     def snapshot(self, version: int | None = None) -> int:
         """Make the snapshot of a version (the newest, if None) unless it exists; return the version.
 
-        Commits of other threads continue meanwhile. Other snapshots of this handle wait: only one is in memory.
+        Commits of other threads continue meanwhile. A handle takes one snapshot at a time: this call waits for another.
+        If retention repeatedly deletes the base of the snapshot meanwhile, no snapshot is made.
         """
         return self._snapshots.take(version)
 
@@ -355,9 +355,9 @@ class Document:
         compares it with the state computed from the log. The method reads back the chunks, and all values that no
         recent scrub has read. ``progress`` is called with the number of entries read since its last call.
 
-        Raises NotFound for a version beyond the head, Corrupt if the snapshot or its log is damaged, Unavailable,
-        ContentionError: the floor is unchanged. Raises OutcomeUnknown: the floor is unchanged or rose, and the next
-        call resumes.
+        Raises NotFound for a version beyond the head, Corrupt if the snapshot or its log is damaged, Redacted if the
+        new floor has no state, Unavailable, ContentionError: the floor is unchanged. Raises OutcomeUnknown: the floor
+        is unchanged or rose, and the next call resumes.
         """
         floor = raise_floor_onto(self.log, version, lambda floor: self._prove_base(floor, progress))
         try:

@@ -1,8 +1,8 @@
 """The choice of clients to forget: clients that a caller names, and clients of groups that have long been idle.
 
-A group is forgotten as a whole and leaves a tombstone. Mutations of its clients that arrive later have no effect, so
-none is applied twice. A client of an active group is kept. A client without a group is kept too: without a tombstone,
-its first mutation, if sent again, would be applied again.
+An idle group is forgotten as a whole and leaves a tombstone. Mutations of its clients that arrive later have no effect,
+so none is applied twice. The choice of idle clients leaves out each client of an active group, and each client without
+a group: without a tombstone, its first mutation, if sent again, would be applied again.
 """
 
 from __future__ import annotations

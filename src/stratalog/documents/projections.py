@@ -43,7 +43,8 @@ class Projection:
         A query that needs only the entries up to ``version_min`` passes this version, so that it waits no longer than
         necessary. Several processes may follow one log: for each entry only the first commit takes effect. Entries that
         are appended during this call are left to the next call. Raises HistoryChanged if the checkpoint belongs to
-        another history than the log's history. Then rebuild the projection.
+        another history than the log's history. Raises VersionForgotten if retention forgot the next entry. After either
+        error, rebuild the projection. Raises LimitExceeded if ``project`` returns too many writes.
         """
         head = self._log.head()
         upto = head.version if version_min is None else min(version_min, head.version)
@@ -64,7 +65,7 @@ class Projection:
         return True
 
     def tail(self, version_min: int) -> Iterator[Entry]:
-        """Return the entries between the checkpoint and ``version_min``, for a query that applies them itself."""
+        """Return the entries after the checkpoint up to ``version_min``, for a query that applies them itself."""
         checkpoint = self.checkpoint()
         return self._log.read(checkpoint, max(version_min, checkpoint))
 

@@ -65,7 +65,8 @@ def verify(document: _Document, upto: int | None = None, *, progress: Callable[[
     ``progress`` is called with the number of entries read since its last call.
 
     Raises Corrupt for a root that differs, an entry that is missing or does not continue the history before it, a
-    missing chunk of a snapshot, or damaged bytes. Raises Redacted if no state of ``upto`` can be computed.
+    missing chunk of a snapshot, or damaged bytes. Raises Redacted if no state of ``upto`` can be computed, and NotFound
+    if ``upto`` is beyond the head.
     """
     while True:
         floor = document.log.floor()
@@ -121,7 +122,7 @@ def _verified(log: Log, rebuild: Rebuild, upto: int | None, compared: Callable[[
 
 
 def _require_stored(log: Log, rebuilt: Chunks, verified: Verified, named: NamedChunks) -> None:
-    """Raise Corrupt if the store lacks a chunk of a snapshot that it still has."""
+    """Raise Corrupt if the store lacks a chunk of a snapshot that still exists."""
     blobs = log.environment.blobs
     for address in named.lost(blobs, log.record.owner):
         key = rebuilt.key(address)
@@ -135,7 +136,7 @@ def _require_stored(log: Log, rebuilt: Chunks, verified: Verified, named: NamedC
 
 
 def _snapshots(log: Log, verified: Verified) -> Iterator[tuple[int, Roots]]:
-    """Yield the version and roots of the snapshot at the start of a verification, and of each compared snapshot."""
+    """Yield the version and roots of the snapshot at the verification's start, and of each later one up to its end."""
     base = log.snapshot_at(verified.start)
     if base is not None:
         yield base.version, roots_in(log, base)
@@ -169,7 +170,7 @@ class Rebuild:
         progress: Callable[[int], None] | None = None,
         stored: Chunks | None = None,
     ) -> None:
-        """Raises Corrupt or VersionForgotten if the first state cannot be loaded."""
+        """Raises Corrupt, NotFound, VersionForgotten or Redacted if the first state cannot be loaded."""
         self._log = log
         self._chunks = chunks
         self._stored = chunks if stored is None else stored

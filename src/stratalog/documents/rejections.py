@@ -72,7 +72,9 @@ def is_shortage(exc: Exception) -> bool:
 
 
 def is_unexpected(exc: Exception) -> bool:
-    """Return whether a mutator's exception is a fault: neither `Rejected` nor a StratalogError, as a draft raises.
+    """Return whether a mutator's exception is a fault: neither `Rejected` nor a StratalogError.
+
+    A draft raises a StratalogError, for example for an invalid key.
 
     A RecursionError counts as a fault of the mutation. Usually the arguments cause this error, so a retry would not
     help.
@@ -83,7 +85,7 @@ def is_unexpected(exc: Exception) -> bool:
 def write_letters(environment: Environment, record: NameRecord, failed: Sequence[tuple[str, int, str]]) -> None:
     """Write the letters of mutations, each (client, id, reason), before their rejections are committed.
 
-    Each call uses the same letter for a mutation. Raises Unavailable, OutcomeUnknown: call the function again.
+    Repeated calls use the same letter for a mutation. Raises Unavailable, OutcomeUnknown: call the function again.
     """
     now_ms = environment.clock.wall_ms()
     writes: list[Write] = []
@@ -98,7 +100,7 @@ def write_letters(environment: Environment, record: NameRecord, failed: Sequence
 
 
 def list_rejections(index: Index, *, after: str = "") -> Iterator[tuple[str, RejectedMutation]]:
-    """Yield the rejected mutations with their letters, in order of letters.
+    """Yield the rejected mutations with their letters, in order of letters. Raises Corrupt for a damaged item.
 
     A worker's letter is the message's id, a slash, and the mutation's position in the message. The letter of a
     mutator's exception is a hash of document and client, a slash, and the mutation's number. A letter with edited

@@ -41,7 +41,11 @@ class Replayed(msgspec.Struct, frozen=True):
     reason_before: str | None
     reason_after: str | None
     same: bool
-    """Whether the outcome, and the values of the touched keys afterwards, were the same as in the fork."""
+    """Whether the fork and the target both rejected the mutation, or both applied it with the same resulting values.
+
+    Only keys that the mutation changed in the fork are compared, and of these only keys that no later mutation of the
+    same entry changed.
+    """
 
     differences: dict[str, tuple[Any, Any]]
     """Key → (the value afterwards in the fork, the value afterwards on the target); None for an absent key."""
@@ -80,8 +84,9 @@ class ReplayReport(msgspec.Struct, frozen=True):
 def replay(fork: Document, target: Document, *, after: int | None = None) -> ReplayReport:
     """Run the fork's own mutations on the target's newest state and report the results. Commits nothing.
 
-    The replay leaves out the mutations of the fork's versions up to ``after``. Raises MergeConflict for a fork that
-    lost merged mutations.
+    The replay leaves out the mutations of the fork's versions up to ``after``. It does not run mutations that were
+    merged before. Raises MergeConflict for a fork that lost merged mutations, and VersionForgotten or Redacted if an
+    entry of the fork cannot be read.
     """
     state = target.state()
     own = list(_own_mutations(fork))

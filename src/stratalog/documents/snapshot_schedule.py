@@ -61,7 +61,8 @@ class SnapshotSchedule:
     def take(self, version: int | None = None) -> int:
         """Make the snapshot of a version (the newest, if None) unless it exists; return the version.
 
-        Raises the errors of `StateCache.at` and `take_snapshot`: the snapshot may or may not exist then.
+        If the base of the snapshot is deleted twice meanwhile, no snapshot is made. Raises the errors of
+        `StateCache.at` and `take_snapshot`: the snapshot may or may not exist then.
         """
         with self._lock:
             state = self._states.at(version)

@@ -25,7 +25,9 @@ __all__ = ["base_digest", "load_state", "roots_in", "roots_of", "take_snapshot",
 
 
 def load_state(log: Log, chunks: Chunks, at: int, head: Head | None = None) -> State:
-    """Return the state at ``at``, from the newest snapshot up to ``at`` and later entries. Raises VersionForgotten.
+    """Return the state at ``at``, from the newest snapshot up to ``at`` and later entries.
+
+    Raises VersionForgotten, and Redacted if one of these entries is redacted.
 
     ``head`` is a head at or above ``at``; by default the newest head known.
     """

@@ -48,7 +48,10 @@ EMPTY_ROOTS = Roots(EMPTY, EMPTY, EMPTY)
 
 
 class ClientState(msgspec.Struct, frozen=True, array_like=True):
-    """The newest mutation of a client, applied or rejected."""
+    """The newest mutation of a client, applied or rejected.
+
+    After a ``resume`` event, ``id`` is the number that a lost branch reported.
+    """
 
     id: int
     payload: bytes
@@ -60,9 +63,9 @@ class Layer:
     """One tree and later changes. Adding changes makes another layer and leaves this layer unchanged.
 
     The changes are stored in runs, the newest run first. Each run has the changes of consecutive versions. A run is at
-    least `RUN_GROWTH` times as large as the run before it. So runs are few, and each change is copied a bounded number
-    of times per run. A commit costs the same after a million changes as after a hundred: a late snapshot delays no
-    commit.
+    least `RUN_GROWTH` times as large as the next newer run. So runs are few, and each change is copied a bounded number
+    of times per run. On average a commit costs about the same after a million changes as after a hundred. So a late
+    snapshot hardly delays commits.
     """
 
     __slots__ = ("_known", "_near", "_root", "_runs")
@@ -332,7 +335,7 @@ class State:
         return self._reading(self.clients, GROUP + group) is not None
 
     def count_clients(self) -> int:
-        """Return the number of clients. Reads a few nodes, and a leaf for each client that came since the snapshot."""
+        """Return the number of clients. Reads a few nodes, and a leaf for each row changed since the snapshot."""
         try:
             return self.clients.count(self.chunks) - self.clients.count(self.chunks, BOOKKEEPING)
         except NotFound as exc:

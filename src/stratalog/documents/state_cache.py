@@ -42,7 +42,10 @@ class StateCache:
         return self._shared.value
 
     def at(self, version: int | None = None) -> State:
-        """Return the state at ``version``, or at the head now if None. Raises Invalid, NotFound, VersionForgotten."""
+        """Return the state at ``version``, or at the head now if None.
+
+        Raises Invalid, NotFound, VersionForgotten, Redacted, Unavailable.
+        """
         if version is None:
             return self.fresh()
         if type(version) is not int or version < 0:

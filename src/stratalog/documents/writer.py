@@ -75,7 +75,8 @@ class Writer:
     def commit(self, batch: MutationBatch) -> list[Outcome]:
         """Commit a batch as one entry; return each mutation's outcome. Raises the errors of `Document.apply`.
 
-        Large blobs are put while no lock is held, so that other threads' commits do not wait for the blob store.
+        The blobs of the first run that are put before the commit are put while no lock is held. So other threads'
+        commits do not wait for the blob store. The blobs of a run that is repeated after that are put under the lock.
         """
         attempt = _Attempt(BlobBatch(self._log.environment))
         attempt.blob_batch.defer()

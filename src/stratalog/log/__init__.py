@@ -8,7 +8,7 @@ log                 the handle of one incarnation
 entries             entries and events as index items
 bodies              large bodies as blobs
 blob_batch          the blobs of one commit, stored no later than the commit
-names               the name record: incarnation, segment, floor, parent
+names               the name record: incarnation, segment, floor, ancestors
 floors              the oldest version that a log and its ancestors keep
 directory           the logs and records of an organisation
 head                the end of a log

@@ -58,7 +58,10 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def ratio(self) -> float:
-        """Return the largest used share of any quota; 0 if the organisation has no quota."""
+        """Return the largest used share of a quota of the organisation; 0 without such a quota above 0.
+
+        The quota of the clients of each single document is not included.
+        """
         pairs = [(getattr(self.amounts, name), getattr(self.quotas, f"{name}_max")) for name in _NAMES]
         return max((used / limit for used, limit in pairs if limit), default=0.0)
 
@@ -154,7 +157,7 @@ class Admission:
         return account
 
     def _make_room(self, newest: str) -> None:
-        """Evict one account other than ``newest``: the oldest empty account, else the oldest account.
+        """Evict one account other than ``newest``: the least recently used account that is empty, else of all accounts.
 
         Callers may invent organisation names. The account of an invented name is empty, so it is evicted before
         accounts with amounts.
@@ -275,7 +278,7 @@ class _Account:
         """Read the measurement if it is due. With ``at_once``, read it in any case, and consistently.
 
         Raises Unavailable only with ``at_once``. Without ``at_once`` a failed read is ignored: the following write uses
-        the same store, so the write fails too.
+        the same store, so it probably fails too. Until the next read, the last measurement counts.
         """
         if not self.is_due and not at_once:
             return

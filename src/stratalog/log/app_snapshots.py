@@ -1,9 +1,9 @@
 """App snapshots: an application's state at a version as a list of parts. Each part is a blob that versions share.
 
 App snapshots are for applications that use the log directly and whose state is not a map from keys to values. The
-application cuts its state into parts so that a small change leaves most parts unchanged. A stored part is not written
-again. Two rules apply to every snapshot. The parts are durable no later than the snapshot's record. A snapshot that
-shares parts of an older snapshot is committed only while the older snapshot exists.
+application cuts its state into parts so that a small change leaves most parts unchanged. A part of the newest older
+snapshot is not written again. Two rules apply to every snapshot. The parts are durable no later than the snapshot's
+record. A snapshot that shares parts of an older snapshot is committed only while the older snapshot exists.
 """
 
 from __future__ import annotations
@@ -65,8 +65,8 @@ def save_app_snapshot(
 ) -> bool:
     """Save the state of ``version`` and return True; return False if a snapshot of that version exists.
 
-    ``base`` is the newest snapshot at or below ``version``. Raises Invalid or LimitExceeded for parts that may not be
-    stored, VersionForgotten if the floor rose above ``version`` meanwhile, and the errors of the ports.
+    ``base`` is the newest snapshot at or below ``version``. Raises LimitExceeded if there is no part or a part is too
+    large, VersionForgotten if the floor rose above ``version`` meanwhile, and the errors of the ports.
     """
     if not parts or max(map(len, parts)) > BODY_PART_BYTES:
         raise LimitExceeded("an app snapshot has no part, or a part that is too large", limit=BODY_PART_BYTES)
@@ -141,7 +141,7 @@ def read_app_snapshot_back(blobs: Blobs, owner: str, snapshot: Snapshot) -> Iter
 
 
 def app_snapshot_addresses(blobs: Blobs, owner: str, snapshot: Snapshot) -> list[bytes]:
-    """Return the hashes of the parts of an app snapshot, in order; none for a snapshot of another kind."""
+    """Return the hashes of the parts of an app snapshot, in order; none for another snapshot. Raises Corrupt."""
     manifest = manifest_of(snapshot)
     if manifest is None:
         return []
@@ -154,7 +154,7 @@ def app_snapshot_addresses(blobs: Blobs, owner: str, snapshot: Snapshot) -> list
 
 
 def manifest_of(snapshot: Snapshot) -> Manifest | None:
-    """Return the manifest in a snapshot record; None for a snapshot of another kind."""
+    """Return the manifest in a snapshot record; None for a snapshot of another kind, or if the body does not decode."""
     try:
         return _decode_manifest(snapshot.body)
     except (msgspec.DecodeError, UnicodeDecodeError):

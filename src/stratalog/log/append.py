@@ -1,4 +1,4 @@
-"""Appends of entries to a log. Threads of one process share commits: the leader commits for every queued thread.
+"""Appends of entries to a log. Threads of one process share commits: the leader commits for queued threads too.
 
 `plan_append` is a pure function that decides the writes. `LogAppend` is the `ConditionalAppend` that commits them.
 """

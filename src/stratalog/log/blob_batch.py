@@ -1,4 +1,4 @@
-"""The blobs of one commit. The commit stores a blob itself if the index can. The batch puts other blobs before it."""
+"""The blobs of one commit. The commit itself stores a blob if the index can. The batch puts other blobs beforehand."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ class BlobWriter(Protocol):
 
 
 def write_body(blobs: BlobWriter, prefix: str, content: bytes | Iterable[bytes]) -> BodyRef:
-    """Store ``content`` under ``prefix``. Needs memory for one part at a time. Raises the errors of ``put``."""
+    """Store ``content`` under ``prefix``. Needs memory for a few parts. Raises the errors of ``put``."""
     if isinstance(content, bytes) and len(content) <= BODY_PART_BYTES:
         return BodyRef(_put(blobs, prefix, content), len(content))
     parts = _slices(content) if isinstance(content, bytes) else _parts(content)

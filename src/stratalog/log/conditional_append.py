@@ -121,7 +121,7 @@ class ConditionalAppend(ABC, Generic[H, P]):
 
     @abstractmethod
     def _resolve_doubts(self, head: H) -> None:
-        """Check each position in doubt. A free position stays in doubt: the write may still be stored there."""
+        """Check each position in doubt. A position stays in doubt while the write may still be stored there."""
 
     @abstractmethod
     def _plan(self, head: H) -> tuple[P, H] | None:

@@ -1,7 +1,7 @@
 """Contention: one process's estimate of the other writers of a log. The estimate decides how the next try begins.
 
 A put that loses its race costs as much as a put that succeeds. A read costs a fifth of a put. So a writer whose head is
-probably outdated reads the head before the put. A lone writer never reads first.
+probably outdated reads the head before the put. The estimate never makes a lone writer read first.
 """
 
 from __future__ import annotations

@@ -88,10 +88,11 @@ def organisation_put(organisation: str) -> Put:
 
 
 def organisation_missing(environment: Environment, organisation: str) -> list[Put]:
-    """Return the write that adds the organisation to the store's list; no write if a cheap read finds it in the list.
+    """Return the write that adds the organisation to the store's list.
 
-    An organisation is never removed from the list. Not every creation may write the organisation's item: concurrent
-    creators would contend for the item.
+    Return no write if the list has the organisation: this process remembers it, or a cheap read finds it. An
+    organisation is never removed from the list. If each creation wrote the organisation's item, concurrent creators
+    would contend for the item.
     """
     put = organisation_put(organisation)
     if environment.entered_organisations.knows(organisation):

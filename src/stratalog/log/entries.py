@@ -110,7 +110,10 @@ def inline_body(body: bytes) -> tuple[str, bytes]:
 
 
 def entry_from_item(item: Item, blobs: Blobs, owner: str, upcasters: Upcasters | None = None) -> Entry:
-    """Return the entry that an item stores. If the item does not contain the body, read a blob. Raises Corrupt."""
+    """Return the entry that an item stores. If the item has no body, read the body from blobs.
+
+    Raises Corrupt, and Unsupported for a codec of a newer Stratalog.
+    """
     attributes: Mapping[str, Any] = item.attributes
     if "d" in attributes:
         return _redacted_entry(item, attributes)

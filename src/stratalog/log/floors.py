@@ -26,9 +26,10 @@ floor_rank = attrgetter("version")
 
 
 def read_log_floor(index: Index, record: NameRecord) -> LogFloor:
-    """Return the oldest version of a log after which every entry is kept. Reads each ancestor with versions above it.
+    """Return the oldest version of a log after which every entry is kept.
 
-    An ancestor's floor counts only if it lies in the versions that the ancestor itself stores for the log.
+    Reads the name record of each ancestor that has versions above the floor found so far. An ancestor's
+    floor counts only if it lies in the versions that the ancestor itself stores for the log.
     """
     floor, before = LogFloor(record.floor, record.floor_hash), 0
     for parent in record.lineage:

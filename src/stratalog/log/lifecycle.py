@@ -56,8 +56,8 @@ def create_log(
 
     ``origin`` is the origin of the history that an import copies. Without ``origin`` the log gets a new origin.
 
-    Raises Conflict if the organisation has a log of that name, QuotaExceeded: nothing is created. Does not raise
-    NotFound.
+    Raises Conflict if the organisation has a log of that name, QuotaExceeded, Invalid, LimitExceeded, Unavailable:
+    nothing is created. Raises OutcomeUnknown: the log may exist. Does not raise NotFound.
     """
     seen = Observation(environment.clock)
     return Log(environment, _create(environment, organisation, name, kind, origin=origin), upcasters, seen=seen)
@@ -99,9 +99,10 @@ def fork_log(
     was redacted, and after the read of the name record. A later redaction changes the name record, so the commit fails
     and is repeated.
 
-    Raises NotFound (the version does not exist), VersionForgotten (the version is below the floor), Conflict (the name
-    is in use), LimitExceeded (the forks are nested too deeply), ContentionError (the source kept changing),
-    QuotaExceeded, Invalid. After an error nothing is created.
+    Raises NotFound (the log or the version does not exist), VersionForgotten (the version is below the floor), Conflict
+    (the name is in use), LimitExceeded (the forks are nested too deeply, or the name is too long), ContentionError (the
+    source kept changing), QuotaExceeded, Invalid, Unavailable, and the errors of ``require_state``: nothing is created.
+    Raises OutcomeUnknown: the fork may exist.
     """
     environment, organisation = log.environment, log.record.organisation
     head = log.head()

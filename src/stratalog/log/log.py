@@ -158,7 +158,7 @@ class Log:
         return self._floor.offer(read_log_floor(self.environment.index, record)).version
 
     def entry(self, version: int) -> Entry:
-        """Return one entry. Raises NotFound, VersionForgotten, Corrupt."""
+        """Return one entry. Raises NotFound, VersionForgotten, Corrupt, Unavailable; Invalid for a version below 1."""
         self._check_version(version, minimum=1)
         self._check_above_floor(version)
         reader, _ = self._reader_of(version)
@@ -209,6 +209,8 @@ class Log:
         After the call the entry has ``redacted`` set and no events. The call deletes the app snapshots of this and
         later versions, and returns the versions of these snapshots. Works only on logs of the kind ``log``; for a
         document use `stratalog.redact`. Raises RedactionRefused (nothing was written), NotFound, VersionForgotten.
+
+        Raises ContentionError, Unavailable or OutcomeUnknown: the entry may be erased, and the next call resumes.
         """
         self.check_redactable(version)
         snapshots = redact_entry(self.environment, self.record, version)
@@ -264,13 +266,17 @@ class Log:
         """Save an application's state of ``version`` as parts of at most 8 MiB. Return False if a snapshot exists.
 
         A part of the newest snapshot at or below ``version`` is not written again. So cut the state in such a way that
-        a small change leaves most parts unchanged. Raises NotFound for a version that does not exist, LimitExceeded.
+        a small change leaves most parts unchanged. Raises NotFound for a version that does not exist, VersionForgotten,
+        LimitExceeded.
         """
         hash = self.entry(version).hash
         return save_app_snapshot(self.environment, self.record, self.snapshot_at(version), version, hash, parts)
 
     def app_snapshot(self, at: int) -> AppSnapshot | None:
-        """Return the newest app snapshot of version ``at`` or below, of the log or an ancestor. See `read_snapshot`."""
+        """Return the newest app snapshot of version ``at`` or below, of the log or an ancestor; None if there is none.
+
+        Raises Invalid if the newest snapshot is not an app snapshot. See `read_snapshot`.
+        """
         return app_snapshot_at(self.snapshot_at(at))
 
     def read_snapshot(self, app_snapshot: AppSnapshot) -> Iterator[bytes]:

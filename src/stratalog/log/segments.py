@@ -81,7 +81,7 @@ def segment_holding(index: Index, prefix: str, version: int) -> Segment | None:
 
 
 def segment_changed(index: Index, prefix: str, segment: Segment) -> bool:
-    """Return whether another process archived, forgot or swept the segment since it was read."""
+    """Return whether another process changed or deleted the segment's record since the caller read it."""
     return segment_holding(index, prefix, segment.first) != segment
 
 

@@ -101,7 +101,10 @@ def load_measurement(index: Index, organisation: str, *, consistent: bool = True
 
 
 def save_measurement(index: Index, organisation: str, measurement: Measurement) -> None:
-    """Store the measurement, unless a newer measurement is stored. Raises the errors of ``commit``."""
+    """Store the measurement, unless a stored measurement began at the same time or later. Raises the index's errors.
+
+    If other processes store a measurement twice meanwhile, this measurement is dropped.
+    """
     amounts: dict[str, Any] = msgspec.structs.asdict(measurement.amounts)
     others = {"c": measurement.began_ms, "e": measurement.ended_ms}
     others |= {"document_clients": measurement.document_clients, "unreadable": measurement.unreadable}

@@ -1,4 +1,5 @@
-"""The contracts between Stratalog and its storage. They name no vendor. The backends implement the contracts.
+"""The contracts between Stratalog and its storage. No contract requires a certain vendor. The
+backends implement the contracts.
 
 Modules
 -------

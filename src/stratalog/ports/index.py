@@ -67,7 +67,10 @@ class Equals(msgspec.Struct, frozen=True, gc=False):
 
 
 class LessThan(msgspec.Struct, frozen=True, gc=False):
-    """The condition that the item at the key has an attribute of this name, of the type of ``value``, and less."""
+    """The condition that the item at the key has an attribute of this name, whose value is less than ``value``.
+
+    Both values must have the same type.
+    """
 
     name: str
     value: Attribute

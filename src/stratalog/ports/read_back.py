@@ -37,7 +37,7 @@ class BlobReading(msgspec.Struct, frozen=True):
 
 
 def read_blob_back(blobs: Blobs, key: str) -> bytes | BlobDamage:
-    """Return the verified content, or the blob's damage. Raises Unavailable, Closed."""
+    """Return the verified content, or the blob's damage. Raises Unavailable, Closed, Unsupported."""
     try:
         return blobs.get(key)
     except NotFound:

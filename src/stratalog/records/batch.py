@@ -166,7 +166,10 @@ class _Put:
 def put_many(
     environment: Environment, organisation: str, heads: Heads, bodies: Iterable[NewBody], threads: int
 ) -> Iterator[Stored]:
-    """Yield the results of all bodies in order. Raises only the errors of iterating over ``bodies``."""
+    """Yield the results of all bodies in order. Raises the errors of iterating over ``bodies``, and Closed.
+
+    All other errors are part of the results.
+    """
     with nullcontext() if environment.index.joint_commits else ThreadPoolExecutor(threads) as pool:
         yield from put_through(pool, environment, organisation, heads, bodies)
 

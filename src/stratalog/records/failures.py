@@ -118,7 +118,7 @@ def resolve_failures(environment: Environment, name: Name) -> None:
     """Forget a record's failures and remove the record from the list.
 
     Raises NotFound if the record has no failures. Raises ContentionError or Unavailable: this call has changed nothing.
-    Raises OutcomeUnknown if they may be forgotten.
+    Raises OutcomeUnknown if the failures may be forgotten.
     """
     retry = environment.retry()
     while True:
@@ -145,7 +145,7 @@ def list_dead_letters(environment: Environment, organisation: str, *, after: str
 
 
 def failure_item(environment: Environment, name: Name) -> Item | None:
-    """Return the item that counts a record's failures, with the last failure's body; None if it has no failures."""
+    """Return the item that counts a record's failures, with the last failure's body; None without failures."""
     return environment.index.get(failures_partition(name.organisation), name.key)
 
 

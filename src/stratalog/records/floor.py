@@ -52,7 +52,7 @@ class Floor(msgspec.Struct, frozen=True, kw_only=True):
     """The hash of the last forgotten version, from which the chain continues. Empty if no version is forgotten."""
 
     origin: str = ""
-    """The origin of the history. Version 1 contained the origin before version 1 was forgotten."""
+    """The origin of the history; empty while no version is forgotten, since version 1 then contains the origin."""
 
 
 def read_floor(index: Index, name: Name) -> Floor:

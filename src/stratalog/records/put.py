@@ -80,7 +80,7 @@ An error or an existing item is final only if the append has just read the lates
 
 
 class Heads:
-    """The latest versions that this process has seen, of the `HEADS_MAX` records that it used last."""
+    """The latest versions that one `Records` handle has seen, of the `HEADS_MAX` records that it read or wrote last."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

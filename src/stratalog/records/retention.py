@@ -41,7 +41,7 @@ def prune_versions(
     before_ms: int | None = None,
     dry_run: bool = False,
 ) -> int:
-    """Forget all but the newest ``retain`` versions, or all versions that were superseded before ``before_ms``.
+    """Forget all but the newest ``retain`` versions, or all versions superseded at or before ``before_ms``.
 
     Return the oldest version kept. The function first reads the bodies of that version and of the latest version back
     from storage. If one of these bodies is damaged, the function raises Corrupt and forgets nothing: an older version

@@ -53,12 +53,13 @@ class Records:
     """The records of an organisation. Safe to use from many threads.
 
     All methods share these errors. Invalid and LimitExceeded are raised for an invalid name or value. Unavailable means
-    that the backend was unreachable for the time budget and that nothing was written. OutcomeUnknown means that a write
-    may exist. Corrupt means that stored data are damaged or missing.
+    that the call could not be completed in time and that nothing was written; only `free` may have deleted items.
+    OutcomeUnknown means that a write may exist. Corrupt means that stored data are damaged or missing.
 
     A caller's own ``write_id`` is bound to the request and to ``principal``, the id of the requesting principal. The id
     of a put is bound to the body, metadata and source time. The id of an update, deletion or undeletion is bound to the
-    operation. Another use of the id raises KeyReused, and nothing is written.
+    operation. Another use of the id raises KeyReused, and nothing is written. A call finds an earlier use of the id
+    only in the latest version, or with ``expected`` also in the version that follows ``expected``.
     """
 
     def __init__(self, environment: Environment, organisation: str, *, failures_max: int = 5) -> None:
@@ -101,9 +102,9 @@ class Records:
         return self._open(id, version)[1]
 
     def stat(self, id: str, version: int | None = None) -> RecordVersion:
-        """Return a version, by default the latest, without reading its body; also a deletion.
+        """Return a version, by default the latest, without reading its body; also a deletion or a redacted version.
 
-        Raises the errors of `get`.
+        Raises NotFound, VersionForgotten.
         """
         name = self._name(id)
         return version_from_item(name, item_of(self.environment, name, version))
@@ -111,7 +112,7 @@ class Records:
     def versions(self, id: str, *, reverse: bool = False, before: int | None = None) -> Iterator[RecordVersion]:
         """Yield all kept versions below ``before``, or by default up to the version that is now the latest, in order.
 
-        The versions are yielded without their bodies.
+        With ``reverse`` the newest version comes first. The versions are yielded without their bodies.
 
         Raises NotFound, Corrupt.
         """
@@ -135,12 +136,13 @@ class Records:
         """Store ``body`` as the next version, or return the version that already has it.
 
         ``expected`` is the version that the new version must follow (0: the record must be new). If a put is repeated
-        with the same ``expected`` or ``write_id``, it returns the version that the first put wrote. The put makes no
+        with the same ``expected``, it returns the version that the first put wrote. With only the same ``write_id`` it
+        does so while that version is the latest; after a later version it stores the body again. The put makes no
         version if the latest version has the same bytes, or if ``equal(stored, body)`` returns true. Metadata and
         source time, if given, must also be the same. ``size``, if given, must be the size of ``body`` in bytes. An
         iterable is read once.
 
-        Raises VersionConflict with ``expected`` and ``actual``; ContentionError.
+        Raises VersionConflict with ``expected`` and ``actual``; QuotaExceeded, ContentionError.
         """
         call = self._call(id, write_id, principal, "put")
         given = {**check_metadata(metadata), **check_source_time(source_time_ms)}
@@ -242,7 +244,7 @@ class Records:
         return version_from_item(name, redact_item(self.environment, name, version))
 
     def prune(self, id: str, *, retain: int | None = None, before_ms: int | None = None) -> int:
-        """Forget all but the newest ``retain`` versions, or versions superseded before a time.
+        """Forget all but the newest ``retain`` versions, or versions superseded at or before ``before_ms``.
 
         Return the oldest version kept. Reads of forgotten versions raise VersionForgotten at once. `free` deletes these
         versions when no writer can rely on them any more.

@@ -13,9 +13,9 @@ __all__ = ["diff"]
 def diff(chunks: Chunks, source: Root, target: Root) -> Iterator[tuple[str, Slot | None, Slot | None]]:
     """Yield, in order, each key whose slot differs, with its slots in ``source`` and ``target``; None if absent.
 
-    Two slots differ even if only their versions differ. The result is lazy. The function does not read a chunk that
-    both trees contain, so the cost depends on the size of the change. The ends of chunks may differ between the trees,
-    and so may the heights of the trees.
+    Two slots differ even if only their versions differ. The result is lazy. With rare exceptions, the function does
+    not read a chunk that both trees contain, so the cost depends on the size of the change. The ends of chunks may
+    differ between the trees, and so may the heights of the trees.
     """
     if source.address == target.address:
         return

@@ -52,7 +52,7 @@ SLOT_BYTES_MAX = 32 * 1024
 
 
 class Slot(msgspec.Struct, frozen=True, gc=False):
-    """The content of a key: the value's canonical bytes, and the document version that last changed it."""
+    """The content of a key: the bytes that the caller stores as the value, and the version that last changed it."""
 
     value: bytes
     version: int

@@ -50,10 +50,10 @@ def read_tree_back(
     """Read every chunk of a tree from storage, not the cache, in the order of keys, a parent before its children.
 
     The walk checks bytes, order, ends, counts and digests. It yields damage instead of raising an error, and continues
-    with the next chunk. It skips chunks whose keys are all at or before ``after``, so a later walk can resume after the
-    last key of a leaf. ``seen`` is for callers that read many trees. The walk skips a chunk in ``seen`` with all chunks
-    below it, and adds each chunk that it reads to ``seen``. One path of the tree is in memory at a time. Raises
-    Unavailable, Unsupported.
+    with the next chunk. Below the topmost chunk, it skips chunks whose keys are all at or before ``after``, so a later
+    walk can resume after the last key of a leaf. ``seen`` is for callers that read many trees. The walk skips a chunk
+    in ``seen`` with all chunks below it, and adds each chunk that it reads from a blob to ``seen``. One path
+    of the tree is in memory at a time. Raises Unavailable, Unsupported.
     """
     if seen is not None and root.inline is None:
         if root.address in seen:

@@ -34,13 +34,13 @@ Edits: TypeAlias = dict[str, Row | None]
 """Keys of one level, in order, each with its new row, or None if the row is removed."""
 
 Write: TypeAlias = Callable[[Collection[Chunk]], None]
-"""Stores chunks, durably on return."""
+"""Gets the new chunks: stores them, keeps them for a commit, or drops them if only the root is wanted."""
 
 
 def build(chunks: Chunks, items: Iterable[tuple[str, Slot]]) -> Root:
     """Return the tree of ``items``, which must be in strictly ascending order of key.
 
-    Only the unfinished chunk of each level is in memory. Raises Invalid for items out of order, and LimitExceeded.
+    At most two chunks of each level are in memory. Raises Invalid for items out of order, and LimitExceeded.
     """
     tower = _Tower(0, chunks.write)
     last = None
@@ -72,8 +72,9 @@ def update(
     """Return the tree ``root`` with ``patch`` applied: a slot replaces or adds a key, and None removes the key.
 
     Reads and writes only the chunks on the path to a changed key. If the end of a chunk moves, the function also reads
-    and writes the next chunks, up to the next unchanged end. All chunks are stored on return. For a patch without
-    effect the function returns ``root`` and writes nothing. ``write`` stores the chunks; None means `Chunks.write_all`.
+    and writes the next chunks, up to the next unchanged end. For a patch without effect the function returns ``root``
+    and writes nothing. ``write`` gets all new chunks, except an inline topmost chunk. None means `Chunks.write_all`,
+    which stores the chunks durably before the function returns.
     The function calls ``pause`` after each rewritten chunk, so that a background thread can let other threads run.
     Raises Invalid and LimitExceeded before anything is written.
     """
