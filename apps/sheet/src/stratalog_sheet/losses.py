@@ -1,4 +1,7 @@
-"""Losses: features of workbooks that an import or export drops, each as a code and a sentence for the report."""
+"""Losses: features of workbooks that an import drops, each as a code and a sentence for the report.
+
+Further losses, each with a single place in the code, are listed or reported in `xlsx_import` and `xlsx_cells`.
+"""
 
 from __future__ import annotations
 
