@@ -211,7 +211,7 @@ class Contents:
         """Return whether the engine refuses the command. This method checks commands that change lines or sheets.
 
         The method also returns True for every command on a missing sheet. The engine also refuses a command that would
-        hide or freeze every line. This method does not check such a command.
+        hide or freeze every line, or remove every line that is not frozen. This method does not check such a command.
         """
         kind, sheet = command["type"], command.get("sheetId")
         if kind == "CREATE_SHEET":
