@@ -238,8 +238,9 @@ def _runs_to_settle(steps: list[_Step]) -> Iterator[tuple[int, int]]:
 
 
 def _closed(run: tuple[int, int], undone: list[tuple[int, int]]) -> tuple[int, int]:
-    """Extend a run until it contains every interval that it overlaps. An interval leads from an edit to its last undo
-    or redo.
+    """Extend a run until it contains every interval that it overlaps.
+
+    An interval leads from an undone edit to its last undo or redo.
     """
     while True:
         met = [edit for edit in undone if edit[0] <= run[1] and edit[1] >= run[0]]

@@ -29,8 +29,8 @@ __all__ = ["csv_sheet_bytes", "read_csv", "write_csv"]
 SHEET = "Sheet1"
 DELIMITERS = (",", ";", "\t", "|")
 CELL_BYTES = len('<c r="AB12345" t="str"><v xml:space="preserve"></v></c>')
-# At most 15 digits, and at most 15 decimals after a point. `1,5` is ambiguous, and `007` would lose its zeros, so both
-# stay texts.
+# A number has at most 15 digits, and at most 15 decimals after a point. `1,5` is ambiguous, and `007` would lose its
+# zeros, so both stay texts.
 NUMBER = re.compile(r"-?(?:0|[1-9][0-9]{0,14})(?:\.[0-9]{1,15})?")
 CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")
 

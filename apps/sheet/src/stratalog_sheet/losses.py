@@ -1,6 +1,6 @@
 """Losses: features of workbooks that an import drops, each as a code and a sentence for the report.
 
-Further losses, each with a single place in the code, are listed or reported in `xlsx_import` and `xlsx_cells`.
+This module has only the losses that several places in the code report.
 """
 
 from __future__ import annotations

@@ -202,7 +202,10 @@ class Sheets:
 
 
 def snapshots_due(store: Store) -> None:
-    """Save the due snapshots in a store, except of sheets that engines cannot open. Maintenance calls this function."""
+    """Save the due snapshots of all sheets in a store. `Application.maintenance` calls this function.
+
+    The function skips a sheet that engines cannot open.
+    """
     sheets = Sheets(store)
     try:
         for organisation in store.organisations():
