@@ -32,7 +32,7 @@ sheet_files        the imported file and the exports of a sheet
 files              imported files: .xlsx or .csv
 file_responses     files that a browser saves
 file_reports       reports of the losses of an import or export
-losses             the losses of an import that several modules report
+losses             the losses of an import that several places in the code report
 xlsx_import        import: workbooks rewritten for the engine
 xlsx_fallback      a refused workbook without the likely causes of the refusal
 xlsx_archive       the parts of a workbook, unpacked piece by piece
