@@ -302,7 +302,7 @@ def _poll_once(
     allow: bool = False,
     dry_run: bool = False,
 ) -> bool:
-    """Poll the sources, then make works of their records. Return False after any failure."""
+    """Poll the sources. Then, if ``works`` is true, make works of their records. Return False after any failure."""
     polls, well = _module("polls"), True
     with progress("polling", None) as step:
         given = {"sources": sources, "due_only": due, "allow_deletions": allow, "dry_run": dry_run}

@@ -1,4 +1,7 @@
-"""Rows of CSV, each with its original bytes. An invalid row does not affect the other rows."""
+"""Rows of CSV, each with its original bytes. An invalid row does not affect the other rows.
+
+There is one exception: a row with a quotation mark that is never closed contains the rest of the text.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +51,7 @@ class _Lines:
 
 
 def cut_rows(lines: Iterable[bytes]) -> Iterator[CsvRow]:
-    """Yield the rows after the header, which is the first line that is not blank.
+    """Yield the rows after the header, which is the first row that is not blank. Blank rows are left out.
 
     Raises Invalid for a header that is not CSV or UTF-8, has no name, or has a name twice.
     """

@@ -232,7 +232,8 @@ class _Intake:
     def _refuse(self, unreadable: Unreadable) -> None:
         """Make a dead letter of unreadable bytes.
 
-        The letter's id has the hash of the bytes, so the letter replaces no letter of other bytes.
+        The letter's id has the hash of the bytes, so the letter replaces no letter of other bytes. If no bytes could be
+        read, the id has no hash.
         """
         self.counts.failed += 1
         letter = self._letter(unreadable.id, unreadable.file_time_ms)

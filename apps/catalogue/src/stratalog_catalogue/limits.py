@@ -12,7 +12,8 @@ CATALOGUE_DIFF_BYTES_MAX = 1024 * 1024
 # FAT has the coarsest clock of all file systems: two changes of a file within this time may have the same timestamp.
 CATALOGUE_FILE_TICK_SECONDS_MAX = 2.0
 # Without --allow-deletions a complete state may delete CATALOGUE_DELETIONS_UNASKED_MAX records. If
-# CATALOGUE_DELETIONS_PERCENT of the source's records are more, the state may delete this percentage.
+# CATALOGUE_DELETIONS_PERCENT of the source's records are more, the state may delete this percentage. The settings of a
+# source may have another percentage. A state without records may delete none.
 CATALOGUE_DELETIONS_UNASKED_MAX = 25
 CATALOGUE_DELETIONS_PERCENT = 20.0
 
@@ -28,14 +29,14 @@ XML_ELEMENTS_OF_RECORD_MAX = 1_000_000
 # The record's metadata and a dead letter then have the full id, if it has at most CATALOGUE_ID_STORED_BYTES_MAX bytes.
 CATALOGUE_ID_BYTES_MAX = 900
 CATALOGUE_ID_STORED_BYTES_MAX = 960
-# The size of a record's metadata as JSON. A value that does not fit is left out.
+# The maximum size of a record's metadata as JSON. A value that does not fit is left out.
 CATALOGUE_METADATA_BYTES_MAX = 900
 
-# The number of tries of a poll from one checkpoint, and the number of tries of a file or deletion. A poll obeys a
-# Retry-After of at most CATALOGUE_RETRY_AFTER_SECONDS_MAX.
+# The maximum number of tries of a poll from one checkpoint, and of a file or deletion. A poll waits for the time in a
+# Retry-After header, but at most CATALOGUE_RETRY_AFTER_SECONDS_MAX.
 CATALOGUE_POLL_TRIES_MAX = 4
 CATALOGUE_RECORD_TRIES_MAX = 3
 CATALOGUE_RETRY_AFTER_SECONDS_MAX = 300.0
 
-# The number of dead letters that the statistics count by source.
+# The maximum number of dead letters, of all sources together, that the statistics count.
 CATALOGUE_LETTERS_COUNTED_MAX = 10_000

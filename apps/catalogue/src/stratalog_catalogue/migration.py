@@ -1,8 +1,8 @@
 """The migration of a versioned hybrid store on DynamoDB and S3: its rows become records of a source.
 
-A row has an id, a version and a payload. The payload is the record itself (text, bytes or a map) or its location in a
-bucket. The location is ``{bucket, key}``, the older ``{namespace, path}``, or one of these two forms within
-``typedStoreId``. A table may have one row for each id, or one row for each version.
+A row has an id, a version and a payload. The payload is the record itself (text, bytes, a map or a list) or its
+location in a bucket. The location is ``{bucket, key}``, the older ``{namespace, path}``, or one of these two forms
+within ``typedStoreId``. A table may have one row for each id, or one row for each version.
 """
 
 from __future__ import annotations

@@ -41,7 +41,7 @@ def poll_oai(source: Source, checkpoint: Checkpoint, connect: Callable[[], httpx
     A stored token resumes its harvest. If the token has expired, the harvest starts again. The next harvest starts
     ``from`` the day or second at which this harvest began, by the server's clock. So consecutive harvests overlap, and
     no record is missed between them. A source with complete states is harvested from its beginning each time, in one
-    step. Raises Unavailable and Invalid.
+    step. Raises Unavailable, Invalid and LimitExceeded.
     """
     with connect() as client:
         if source.complete:

@@ -110,7 +110,10 @@ class _Scan:
             return self._records.stat(record), b""
 
     def _is_up_to_date(self, record: str, work: str) -> bool:
-        """Return whether the work was made, or failed to be made, from the newest version with this transformer."""
+        """Return whether the work was made, or failed to be made, from the newest version with this transformer.
+
+        A deleted record is up to date if it has no work or its work is deleted.
+        """
         record_version = self._records.stat(record)
         if work in self.dead:
             letter = self._records.failure(work)

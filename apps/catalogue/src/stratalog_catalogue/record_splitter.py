@@ -53,7 +53,11 @@ class SplitRecord(msgspec.Struct, frozen=True, kw_only=True):
     """The time of the record's file, if a step has records of several files."""
 
     metadata: dict[str, Any] = {}
-    """Properties that the bytes do not contain: their ``encoding``, and the ``namespaces`` declared around them."""
+    """Properties that the bytes do not contain.
+
+    The properties are the bytes' ``encoding``, the ``namespaces`` declared around the bytes, and as ``name_hex`` the
+    name of a file if the name is not UTF-8.
+    """
 
 
 class Unreadable(msgspec.Struct, frozen=True, kw_only=True):

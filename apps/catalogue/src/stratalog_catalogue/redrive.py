@@ -40,7 +40,7 @@ def redrive(store: Store, organisation: str, connect: Connect, *, sources: tuple
         try:
             source = read_source(records, name)
             reason = _try(store, records, source, letter, connect, polled)
-        except Exception as exc:  # noqa: BLE001 - what ends the retry of one letter must not stop the others'
+        except Exception as exc:  # noqa: BLE001 - an error of one letter must not stop the retries of other letters
             reason = reason_of(exc)
         yield Redriven(letter.id, not reason, reason)
 

@@ -33,9 +33,10 @@ def rename_source(
 ) -> RenameCounts:
     """Rename the source ``name`` to ``other``. A repeated call resumes an interrupted rename.
 
-    No poll reads the source until the rename is complete. Versions keep their bytes, source times and metadata, and are
-    numbered from 1. The next scan makes the works. Raises NotFound, Invalid, and Conflict if ``other`` is a source or
-    has records.
+    No new poll reads the source until the rename is complete. Versions keep their bytes, source times and metadata, and
+    are numbered from 1. Redacted versions are not copied. The next scan makes the works. Raises NotFound, Invalid, and
+    Conflict if ``other`` is a source or has records. Also raises Conflict if a poll that is still running writes the
+    same record; the call can then be repeated.
     """
     source = read_source(records, name)
     _check_free(records, source, check_source(other))

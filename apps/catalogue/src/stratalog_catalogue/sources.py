@@ -63,7 +63,11 @@ class Source(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """In JSON and XML, the field with the next page's URL. By default, the answer's `Link` header has the URL."""
 
     complete: bool = False
-    """Whether each file or answer is the source's complete state. If so, a poll deletes records that a state lacks."""
+    """Whether the source delivers complete states. If so, a poll deletes records that a state lacks.
+
+    Each file of a folder is a state, or with the format `file` the whole folder. The pages of an HTTP feed together are
+    a state. Each harvest of OAI-PMH is a state.
+    """
 
     encoding: str = ""
     """The encoding of text that is not UTF-8, if neither a byte order mark nor the document names the encoding."""
@@ -108,7 +112,7 @@ class Source(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     @property
     def scope(self) -> str:
-        """The location and selection of a checkpoint. After a change of scope, a poll reads the whole source again."""
+        """The location and selection of the records. After a change of scope, a poll reads the whole source again."""
         if self.adapter != "oai":
             return self.location
         selected = (self.metadata_prefix, self.set, self.since, self.until)
@@ -164,7 +168,10 @@ def pause_source(records: Records, name: str, paused: bool) -> Source:
 
 
 def remove_source(records: Records, name: str) -> None:
-    """Delete a source's settings and checkpoint. Its records, works and dead letters stay. Raises NotFound."""
+    """Delete a source's settings and checkpoint, and the dead letter of its polls. Raises NotFound.
+
+    Its records and works, and their dead letters, stay.
+    """
     if records.stat(SETTINGS + check_source(name)).deleted:
         raise NotFound("source not found", source=name)
     records.delete(SETTINGS + name)

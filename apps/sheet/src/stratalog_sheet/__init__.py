@@ -4,10 +4,10 @@ Modules
 -------
 sheets             the sheets of a store
 sheet              the handle of one sheet
-answers            the values that a sheet's methods return
+answers            results of a sheet's methods: a cell, a load, and the entries after a version
 events             the events of a sheet's log, and the check of new messages
 bounds             bounds on the numbers of a message
-branches           readers of a history that the log no longer has
+branches           the check for readers whose history the log has lost
 window             the check whether a message may be committed next
 load_plan          an app snapshot and the messages after it
 retention          the entries that retention kept
@@ -32,24 +32,24 @@ sheet_files        the imported file and the exports of a sheet
 files              imported files: .xlsx or .csv
 file_responses     files that a browser saves
 file_reports       reports of the losses of an import or export
-losses             the features of workbooks that an import or export drops
+losses             the losses of an import that several places in the code report
 xlsx_import        import: workbooks rewritten for the engine
 xlsx_fallback      a refused workbook without the likely causes of the refusal
 xlsx_archive       the parts of a workbook, unpacked piece by piece
 xlsx_markup        the XML of a part, read and rewritten
 xlsx_texts         the texts of cells, escaped for the engine
-xlsx_parts         styles, strings, tables and relationships
+xlsx_parts         the workbook part, styles, strings, tables and relationships
 xlsx_cells         worksheets
 array_ranges       the ranges of array formulas
 xlsx_export        export: the engine's output, repaired for other programs
 xlsx_repair        worksheets, drawings and charts of an export
 workbook_names     defined names and tables, replaced in formulas
-formulas           the tokens of a formula
+formulas           the tokens of a formula, and its translation to another cell
 csv_files          CSV
 http               routes
 commits            commits of the routes, and their announcement
 load_response      responses to a browser that loads a sheet
-wire               messages of the routes
+wire               request and response bodies of the routes
 pages              the page and its files
 warm_sheets        handles, engines and waiting requests of a server
 limits             limits of spreadsheets

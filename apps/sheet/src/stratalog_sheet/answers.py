@@ -1,4 +1,4 @@
-"""Answers: the values that a sheet's methods return."""
+"""Answers: the results of `Sheet.load`, `Sheet.since` and `Sheet.get`."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ class Loaded(msgspec.Struct, frozen=True):
 class Since(msgspec.Struct, frozen=True):
     """The entries after a reader's version, up to ``version``.
 
-    If ``reload`` is true, the reader must load the sheet again. A reload is necessary if there are too many entries, or
-    if an entry has a complete state.
+    If ``reload`` is true, the reader must load the sheet again. A reload is necessary if the entries are too many or
+    too large, if the log has forgotten one of them, or if an entry has a complete state.
     """
 
     version: int
@@ -40,7 +40,7 @@ class Since(msgspec.Struct, frozen=True):
 
 
 class Cell(msgspec.Struct, frozen=True):
-    """One cell: its typed content, its value, and the text that the page shows."""
+    """One cell: its typed content, its value, and the text that the page shows. ``sheet`` is the id of its sheet."""
 
     sheet: str
     content: str

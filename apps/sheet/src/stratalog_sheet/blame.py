@@ -1,10 +1,11 @@
 """Blame: the author, time and contents of each change of a cell, traced through inserted and removed rows and columns.
 
-`Blame` reads the entries once and traces them backwards from the cell's position after the last entry. Each message
-states the cells that it writes and moves. An undone message moves no cell, and its writes count until the undo. As in
-the engine, a cell has the content of the newest write that is not undone. If an insertion or removal of rows or columns
-was undone, `Blame` asks the engine at which positions the messages around that change took effect. `Blame` shows a
-formula as its author wrote it.
+`Blame` reads the entries once and traces them backwards from the cell's position after the last entry. Each edit states
+the cells that it writes and moves. An undone edit moves no cell, and its writes count until the undo. As in the engine,
+a cell has the content of the newest write that is not undone. If an insertion or removal of rows or columns was undone,
+`Blame` asks the engine at which positions the edits around that change took effect. `Blame` shows a formula as its
+author wrote it. But if the log has forgotten the write, the formula comes from a saved state, where the engine may have
+adapted its references.
 """
 
 from __future__ import annotations
@@ -26,11 +27,14 @@ __all__ = ["Blame", "CellHistory"]
 
 FOR_EVER = 1 << 62
 Executed = Callable[[list[dict[str, Any]]], list[dict[str, Any]]]
-"""Returns the id and the effective commands of each message, as the engine executes them."""
+"""Returns the id and the effective commands of each edit that is not undone, as the engine executes them."""
 
 
 class CellHistory(msgspec.Struct, frozen=True):
-    """One change of a cell. ``cell`` is the cell's name at ``version``; ``how`` is the action, for example “wrote”."""
+    """One change of a cell. ``how`` is the action, for example “wrote”.
+
+    ``cell`` is the cell's name at ``version``. For an undo or redo, it is the name at the version of the write.
+    """
 
     version: int
     created_ms: int
@@ -169,7 +173,7 @@ class Blame:
     def _follow(self, steps: list[_Step], spot: Spot) -> tuple[Spot | None, list[_Write]]:
         """Return the cell's position before the steps, and the steps' writes to the cell, oldest first.
 
-        The position is None if one of the steps inserted the cell.
+        The position is None if one of the steps inserted the cell or created its sheet.
         """
         writes: list[_Write] = []
         for step in reversed(steps):
@@ -186,7 +190,10 @@ class Blame:
         return spot, writes[::-1]
 
     def _settle(self, steps: list[_Step], run: tuple[int, int]) -> None:
-        """Replace the effects of a run's messages by the engine's results. ``run`` is (first version, last version)."""
+        """Replace the effects of a run's edits that are not undone by the engine's results.
+
+        ``run`` is (first version, last version).
+        """
         first, last = (version - self._entries[0].version for version in run)
         messages = [fact.message for fact in self._facts[first : last + 1] if isinstance(fact, Revision)]
         executed = {result["id"]: result["commands"] for result in self._executed(messages)}
@@ -217,7 +224,7 @@ def _effects(commands: list[dict[str, Any]]) -> Iterator[_Put | Shift]:
 def _runs_to_settle(steps: list[_Step]) -> Iterator[tuple[int, int]]:
     """Yield (first version, last version) of each run of messages around undone insertions or removals.
 
-    An edit and its undo are both inside a run or both outside.
+    An edit and its undo are both inside a run or both outside. A redone edit counts as undone here.
     """
     undone = [(step.entry.version, step.last_change) for step in steps if step.gone]
     run: tuple[int, int] | None = None
@@ -231,7 +238,10 @@ def _runs_to_settle(steps: list[_Step]) -> Iterator[tuple[int, int]]:
 
 
 def _closed(run: tuple[int, int], undone: list[tuple[int, int]]) -> tuple[int, int]:
-    """Extend a run until it contains every edit-to-undo interval that it overlaps."""
+    """Extend a run until it contains every interval that it overlaps.
+
+    An interval leads from an undone edit to its last undo or redo.
+    """
     while True:
         met = [edit for edit in undone if edit[0] <= run[1] and edit[1] >= run[0]]
         wider = (min(run[0], *(edit[0] for edit in met)), max(run[1], *(edit[1] for edit in met)))
@@ -247,7 +257,10 @@ def _holds(put: _Put, spot: Spot) -> bool:
 
 
 def _history_of(writes: list[_Write], base: str) -> list[CellHistory]:
-    """Return the cell's changes, oldest first: each write, and each undo and redo that changed the content."""
+    """Return the cell's changes, oldest first.
+
+    The list has each write of a content, and each clearing, undo and redo that changed the content.
+    """
     moments: dict[int, tuple[Entry, str, str]] = {}
     for write in writes:
         entry = write.step.entry

@@ -1,7 +1,7 @@
 """Bounds on the numbers of a message, so that an engine can open every committed version.
 
 For each sheet the engine keeps an array of rows, an array of columns, and tables of rows times columns. So one message
-may add a limited number of rows, columns and sheets, and no position may exceed the size of the largest sheet.
+may add a limited number of rows, columns and sheets, and no position may exceed the size of the largest allowed sheet.
 """
 
 from __future__ import annotations

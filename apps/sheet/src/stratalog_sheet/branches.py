@@ -31,7 +31,7 @@ def check_standing(log: Log, head: int, reader: Standing) -> None:
     """Raise VersionLost if the log no longer has the history that the reader has seen.
 
     ``head`` is the log's newest version. Raises VersionForgotten if the reader states a hash of a version below the
-    floor. The check makes at most two reads.
+    floor.
     """
     if reader.version > head or (reader.hash and log.hash_at(reader.version).hex() != reader.hash):
         raise VersionLost("the sheet was restored to an older state; load it again", version=reader.version, head=head)

@@ -1,4 +1,4 @@
-"""Commits of the routes. The server makes one commit at a time per sheet, pokes listeners and saves due snapshots."""
+"""Commits of the routes. After a commit, the server pokes listeners. At some versions it also saves due snapshots."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["announce", "commit", "compute"]
 
 T = TypeVar("T")
 SNAPSHOT_CHECK_VERSIONS = 50
-"""The number of versions after which the server checks whether a snapshot is due."""
+"""The server checks whether a snapshot is due when it commits a version that is a multiple of this number."""
 
 _checks: set[asyncio.Task[None]] = set()
 _log = logging.getLogger("stratalog.sheet")
@@ -29,13 +29,13 @@ async def compute(turns: EngineTurns, sheet: Sheet, call: Callable[[], T]) -> T:
 
 
 async def commit(service: Service, turns: EngineTurns, sheet: Sheet, change: Callable[[], SheetChange]) -> SheetChange:
-    """Make a change after the earlier changes of the same sheet, and announce the change."""
+    """Make a change after the changes of earlier `commit` calls for the same sheet, and announce the change."""
     done = await service.in_turn(sheet.organisation, sheet.name, change)
     return announce(service, turns, sheet, done)
 
 
 def announce(service: Service, turns: EngineTurns, sheet: Sheet, done: SheetChange) -> SheetChange:
-    """Poke a sheet's listeners about a change, and every `SNAPSHOT_CHECK_VERSIONS` versions start saving snapshots."""
+    """Poke a sheet's listeners about a change. Every `SNAPSHOT_CHECK_VERSIONS` versions, start saving due snapshots."""
     service.hub.poke(sheet.organisation, sheet.name, done.version)
     if done.version % SNAPSHOT_CHECK_VERSIONS == 0:
         task = asyncio.get_running_loop().create_task(_save_snapshots(turns, sheet))

@@ -1,7 +1,9 @@
 """Comparison of two versions cell by cell, derived from the log's entries without opening a model of either version.
 
-The comparison starts from the base state of the newest common ancestor of both versions. For each version, the
-comparison applies the messages from the base state to that version. The result is a `Contents`, which has only the
+If the entries do not suffice, `Comparison.between` compares the states of the two versions instead.
+
+The comparison of entries starts from the base state of the newest common ancestor of both versions. For each version,
+the comparison applies the messages from the base state to that version. The result is a `Contents`, which has only the
 contents of cells. The comparison uses each formula as its author wrote it. When rows or columns move, the engine adapts
 references in formulas. The comparison does not report an adapted reference, because no author wrote it.
 """
@@ -26,7 +28,7 @@ __all__ = ["CellChange", "Comparison"]
 
 Message = dict[str, Any]
 Executed = Callable[[list[Message]], list[dict[str, Any]]]
-"""Returns the id and the effective commands of each message, as the engine executes them."""
+"""Returns the id and the effective commands of each edit that is not undone, as the engine executes them."""
 UNTOLD = frozenset({"INSERT_PIVOT"})
 """Commands that write contents which only an engine with the whole model can compute."""
 
@@ -58,7 +60,8 @@ class Comparison:
         """Return the cells whose content differs, ordered by their position in the later version.
 
         A formula that the engine only adapted to inserted or removed rows and columns does not differ. If the entries
-        do not suffice, this method compares the two states cell by cell.
+        do not suffice, this method compares the two states position by position. It then also returns adapted formulas,
+        and both positions of a moved cell.
         """
         low, high = sorted((source, target))
         changes = self._from_entries(low, high)
@@ -72,7 +75,8 @@ class Comparison:
     def moves(self, source: int, target: int) -> list[dict[str, Any]]:
         """Return commands that move the cells of ``source`` to their positions in ``target``, or delete them.
 
-        The commands write no contents. Raises VersionForgotten if the state of the common ancestor is forgotten.
+        The commands write no contents. Raises VersionForgotten if the log has forgotten the state of the common
+        ancestor, or an entry between this ancestor and one of the versions.
         """
         common = self._common(*sorted((source, target)))
         load_plan = self._load_plans.plan(common)
@@ -81,7 +85,7 @@ class Comparison:
         return [command for sheet, tab in old.tabs.items() for command in _moves(sheet, tab, new.tabs.get(sheet))]
 
     def _from_entries(self, low: int, high: int) -> Iterable[CellChange] | None:
-        """Return the changes; None if a pivot table was inserted or the common ancestor's state is forgotten."""
+        """Return the changes; None if a pivot table was inserted or the log has forgotten a needed entry or state."""
         try:
             common = self._common(low, high)
             load_plan = self._load_plans.plan(common)

@@ -5,7 +5,7 @@ This module computes no values and no formats.
 A row or column has a lasting identity: its position in the base state, or the message that inserted it. So a cell keeps
 its identity when it moves, and when the caller leaves out undone messages.
 
-All engines refuse some commands in the log. The author of a refused command had not seen the previous commands. For
+A log may have commands that every engine refuses, because their authors had not seen the previous commands. For
 example, two users may each delete one of two sheets. `Contents` ignores the refused commands, too.
 """
 
@@ -146,7 +146,7 @@ class Tab:
         return self._at_first(cell_name(column, row)) if isinstance(column, int) and isinstance(row, int) else ""
 
     def write(self, written: CellWrite) -> None:
-        """Set the content of a range. Ignore the part of the range beyond the sheet's last row and column."""
+        """Set the content of a range. Ignore the cells of the range beyond the sheet's last row or column."""
         (left, top), (right, bottom) = written.first, written.last
         right, bottom = min(right, len(self.columns) - 1), min(bottom, len(self.rows) - 1)
         content = str(written.content).replace("\r\n", "\n").replace("\r", "\n")
@@ -159,7 +159,7 @@ class Tab:
             self.written[cell] = content
 
     def filled(self) -> Iterator[CellId]:
-        """Yield the cells that have or had content. Some of these cells may no longer exist."""
+        """Yield the cells that the base state fills or a later command wrote. Some of these cells may be removed."""
         yield from self.written
         for name in self._base:
             if (cell := parse_cell(name)) not in self.written:
@@ -211,7 +211,7 @@ class Contents:
         """Return whether the engine refuses the command. This method checks commands that change lines or sheets.
 
         The method also returns True for every command on a missing sheet. The engine also refuses a command that would
-        hide or freeze every line. This method does not check such a command.
+        hide or freeze every line, or remove every line that is not frozen. This method does not check such a command.
         """
         kind, sheet = command["type"], command.get("sheetId")
         if kind == "CREATE_SHEET":

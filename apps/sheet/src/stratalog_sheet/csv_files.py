@@ -29,7 +29,8 @@ __all__ = ["csv_sheet_bytes", "read_csv", "write_csv"]
 SHEET = "Sheet1"
 DELIMITERS = (",", ";", "\t", "|")
 CELL_BYTES = len('<c r="AB12345" t="str"><v xml:space="preserve"></v></c>')
-# An integer, or a number with a decimal point. `1,5` is ambiguous, and `007` would lose its zeros, so both stay texts.
+# A number has at most 15 digits, and at most 15 decimals after a point. `1,5` is ambiguous, and `007` would lose its
+# zeros, so both stay texts.
 NUMBER = re.compile(r"-?(?:0|[1-9][0-9]{0,14})(?:\.[0-9]{1,15})?")
 CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")
 
@@ -37,9 +38,11 @@ CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")
 def read_csv(body: bytes) -> Workbook:
     """Return the file as a workbook of one sheet. A field that matches `NUMBER` is a number; other fields are texts.
 
-    Reads a file that is neither UTF-8 nor UTF-16 as Windows-1252, and adds a finding to the report. A field may be as
-    long as the file, like a text in a workbook. Raises Invalid for UTF-16 that cannot be decoded, and for a zero byte
-    in a file that is not UTF-8. Raises LimitExceeded for a file that is too large or has too many cells.
+    An empty field makes no cell. Reads a file that is neither UTF-8 nor UTF-16 with a byte order mark as Windows-1252,
+    and adds a finding to the report. A field may be as long as the file, like a text in a workbook.
+
+    Raises Invalid for UTF-16 that cannot be decoded, and for a zero byte in a file that is not UTF-8. Raises
+    LimitExceeded for a file that is too large or has too many rows, columns or cells.
     """
     if len(body) > min(SHEET_XLSX_BYTES_MAX, SHEET_XLSX_READ_BYTES_MAX):
         raise LimitExceeded("the file is too large", value=len(body), limit=SHEET_XLSX_READ_BYTES_MAX)
@@ -124,7 +127,10 @@ def _text(body: bytes, findings: Findings) -> str:
 
 
 def _check_quotes(text: str, delimiter: str, findings: Findings) -> None:
-    """Report the rows whose quotation marks RFC 4180 does not allow. Python's reader accepts these rows by default."""
+    """Report a quotation mark that is never closed, and rows with text after a closing quotation mark.
+
+    RFC 4180 allows neither. Python's reader accepts both by default.
+    """
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
     rows = 0
     while True:

@@ -40,7 +40,8 @@ ANSWER_SECONDS = 2
 """The parent waits this many seconds longer than a call's limit, so that V8 stops the call and its process replies."""
 
 READ_BYTES = 1 << 20
-# The child inherits only these variables. It needs them to find its libraries. They contain no secrets of the server.
+# The child inherits only these variables. It needs the variables to find its libraries. They contain no secrets of the
+# server.
 VARIABLES = ("HOME", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "PATH", "TMPDIR")
 # V8 ends its process with one of these signals when V8 cannot allocate memory.
 OUT_OF_MEMORY = (signal.SIGABRT, signal.SIGILL, signal.SIGTRAP)
@@ -86,8 +87,8 @@ class Engine:
         """Call a function of the bridge and return its result as JSON. An argument of type bytes must be JSON.
 
         Raises Invalid if the engine refuses the call; the engine stays usable. Raises LimitExceeded if the call takes
-        too long or too much memory or returns too much, and Unavailable if the process dies. After these two errors the
-        engine has ended.
+        too long or too much memory or returns too much. Raises Unavailable if the process dies, cannot start or has
+        ended. After a LimitExceeded or the death of the process, the engine has ended.
         """
         plain = {key: msgspec.Raw(value) if isinstance(value, bytes) else value for key, value in arguments.items()}
         request = [msgspec.json.encode(plain)]
@@ -97,7 +98,10 @@ class Engine:
             return self._run(name, request)
 
     def start(self) -> None:
-        """Start the process. The first call waits until the process is ready. Raises Unavailable for missing files."""
+        """Start the process. The first call waits until the process is ready.
+
+        Raises Unavailable if the engine's files are missing, the process cannot start, or the engine has ended.
+        """
         with self._lock:
             self._start()
 
@@ -164,7 +168,7 @@ class Engine:
         self._is_ready = True
 
     def _run(self, name: str, request: list[bytes]) -> bytes:
-        """Run one call. Empties ``request`` while sending, so that the arguments do not stay in memory."""
+        """Run one call. Empties ``request`` while sending, so that the encoded arguments do not stay in memory."""
         of_workbook = name in WORKBOOK_CALLS
         seconds = self.settings.workbook_seconds_max if of_workbook else self.settings.call_seconds_max
         cpu_seconds = self.settings.workbook_cpu_seconds_max if of_workbook else self.settings.call_cpu_seconds_max

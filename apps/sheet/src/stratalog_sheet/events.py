@@ -77,7 +77,7 @@ class _Zone(msgspec.Struct):
     bottom: _Line
 
 
-# The types of the command fields that this package reads. A command in NEEDED must have the fields listed there.
+# The types of the command fields that NEEDED lists. A command in NEEDED must have the fields listed there.
 FIELDS: Mapping[str, Any] = {
     "sheetId": str,
     "sheetIdTo": str,
@@ -106,7 +106,7 @@ NEEDED: Mapping[str, tuple[str, ...]] = {
 
 
 class Created(msgspec.Struct, frozen=True):
-    """The first entry of a sheet that was created empty, with the engine's initial JSON and its revision."""
+    """The first entry of a sheet that was created empty, with its title, the engine's initial JSON and its revision."""
 
     title: str
     revision: str
@@ -131,7 +131,7 @@ class Imported(msgspec.Struct, frozen=True):
 class Revision(msgspec.Struct, frozen=True):
     """One complete message of the engine. ``target`` is the version that an undo or redo refers to, else 0.
 
-    In every fact, ``titled`` is the version of the last renaming in this log; 0 if this log has no renaming.
+    In each fact that has ``titled``, this is the version of the last renaming in this log; 0 if there is no renaming.
     """
 
     message: dict[str, Any]
@@ -168,7 +168,10 @@ class Renamed(msgspec.Struct, frozen=True):
 
 
 class Forked(msgspec.Struct, frozen=True):
-    """The first entry of a fork after the shared history, with the fork's title, its source sheet and its version."""
+    """The first entry of a fork after the shared history. ``source`` is the name of the source sheet.
+
+    ``version`` is the last shared version.
+    """
 
     title: str
     source: str
@@ -184,7 +187,10 @@ SCHEMAS: Mapping[str, int] = {**dict.fromkeys(FACTS, 1), Revision.kind: 2}
 """The newest schema of each type that this program reads."""
 
 UPCASTERS: Upcasters = {}
-"""Functions that convert an event's data to the next schema. Schema 2 only adds ordered undos, so it needs none."""
+"""Functions that convert an event's data to the next schema.
+
+There are none, because schema 2 only adds ordered undos.
+"""
 
 
 class SheetChange(msgspec.Struct, frozen=True):
@@ -290,7 +296,10 @@ def check_text(text: str, what: str) -> str:
 
 
 def check_title(title: str) -> str:
-    """Return a valid title with its white space collapsed. Raises LimitExceeded, and Invalid for an empty title."""
+    """Return a valid title with its white space collapsed. Raises the errors of `check_text`.
+
+    Raises Invalid for an empty title.
+    """
     text = " ".join(check_text(title, "title").split())
     if not text:
         raise Invalid("a title must not be empty")

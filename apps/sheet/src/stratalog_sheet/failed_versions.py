@@ -26,7 +26,8 @@ class Unopenable:
     """Failures of engines by sheet, version and call. Safe to share between threads.
 
     For ``seconds``, `check` refuses a call that has failed too often. `check` allows the same call on a newer version.
-    If there are more than `SHEET_UNOPENABLE_MAX` failures, `note` removes the oldest failure.
+    If there are more than `SHEET_UNOPENABLE_MAX` failures, `note` removes the failure that it has not updated for
+    longest.
     """
 
     def __init__(self, clock: Clock, seconds: float) -> None:

@@ -20,11 +20,14 @@ class FileFinding(msgspec.Struct, frozen=True):
     text: str
     count: int
     where: Sequence[str] = ()
-    """The first `SHEET_REPORT_CELLS_MAX` positions: cells such as ``Sheet1!B7``, names, or parts of the file."""
+    """The first `SHEET_REPORT_CELLS_MAX` positions: cells such as ``Sheet1!B7``, sheets, names, or parts of the file.
+
+    A position is listed once, even if it has several findings of this kind.
+    """
 
 
 class FileReport(msgspec.Struct, frozen=True):
-    """Every finding of one import or export; empty if nothing was lost."""
+    """The findings of one import or export, one for each kind; empty if nothing was lost."""
 
     findings: Sequence[FileFinding] = ()
 
@@ -57,7 +60,7 @@ class Findings:
 
 
 def report_in(data: bytes) -> FileReport:
-    """Decode a report from JSON. Empty ``data``, as in entries of older versions, is an empty report."""
+    """Decode a report from JSON. Empty ``data`` is an empty report: an entry without findings stores no report."""
     return msgspec.json.decode(data, type=FileReport) if data else FileReport()
 
 

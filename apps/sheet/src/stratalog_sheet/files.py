@@ -18,8 +18,8 @@ ZIP = b"PK"
 def import_bytes(body: bytes) -> int:
     """Return the bytes of memory to reserve for an import: the unpacked size times the number of copies in memory.
 
-    An import that may take more than `SHEET_IMPORT_BYTES_MAX` reserves only `SHEET_IMPORT_BYTES_MAX`. Such an import
-    runs alone.
+    An import that may take more than `SHEET_IMPORT_BYTES_MAX` reserves only `SHEET_IMPORT_BYTES_MAX`. With the default
+    settings of a server, no second import of this size then runs at the same time.
     """
     size = unpacked_bytes(body) if body.startswith(ZIP) else csv_sheet_bytes(body)
     return min(SHEET_XLSX_COPIES * size, SHEET_IMPORT_BYTES_MAX)

@@ -53,8 +53,8 @@ def shift(formula: str, columns: int, rows: int) -> str:
 def without_single_ranges(formula: str) -> str:
     """Return the formula with a cell such as ``$D$4`` in place of each range of one cell, such as ``$D$4:D4``.
 
-    The engine itself displays a range of one cell as a cell. The engine cannot store a range of one cell above a longer
-    range, so it would refuse a column of running totals.
+    The engine itself displays a range of one cell as a cell. The engine cannot store a formula with a range of one cell
+    above a similar formula with a longer range. So the engine would refuse a column of running totals.
     """
     pieces = tokens(formula)
     left_out: set[int] = set()

@@ -33,7 +33,10 @@ _CELL_COMMANDS = ("UPDATE_CELL", "CLEAR_CELL", "SQUISHED_UPDATE_CELL")
 
 
 class Activity(msgspec.Struct, frozen=True):
-    """A description of one entry. ``cells`` lists the first cells that it wrote, with their names at ``version``."""
+    """A description of one entry. ``cells`` lists the first cells that the entry wrote, with names at ``version``.
+
+    The list has no cells of cleared zones.
+    """
 
     version: int
     created_ms: int
@@ -90,7 +93,7 @@ class Labels:
 
 
 def activity(log: Log, before: int | None, limit: int) -> list[Activity]:
-    """Describe at most ``limit`` kept entries below the version ``before``, newest first."""
+    """Describe at most ``limit`` kept entries below the version ``before``, newest first. None means up to the head."""
     last = log.head().version if before is None else before - 1
     entries = read_retained(log, max(last - limit, 0), max(last, 0))
     return [_activity_of(entry) for entry in reversed(entries)]
@@ -130,7 +133,7 @@ def _revision_text(fact: Revision) -> tuple[str, list[str]]:
 
 
 def _written(commands: Iterable[Mapping[str, Any]]) -> Iterator[str]:
-    """Yield the names of the cells whose content the commands write."""
+    """Yield the names of the cells that the commands for which `_is_write` is true write."""
     for command in filter(_is_write, commands):
         if command["type"] == "SQUISHED_UPDATE_CELL":
             (left, top), (right, bottom) = parse_range(command["targetRange"])
@@ -141,7 +144,11 @@ def _written(commands: Iterable[Mapping[str, Any]]) -> Iterator[str]:
 
 
 def _is_write(command: Mapping[str, Any]) -> bool:
-    """Return whether a command writes the content of cells. An update without ``content`` changes only the format."""
+    """Return whether a command sets the content of one cell or range, or clears one cell.
+
+    An update without ``content`` changes only the format. For a clearing of zones (`CLEAR_CELLS`, `DELETE_CONTENT`),
+    the function returns False.
+    """
     kind = command["type"]
     return kind == "CLEAR_CELL" or (kind in _CELL_COMMANDS and "content" in command)
 

@@ -2,8 +2,8 @@
 
 A listener of a sheet gets the live pokes of the sheet's log.
 
-Each write takes ``author`` in its query. The server uses this name only if the caller's principal has no author, as on
-a server without tokens.
+Each write except a deletion takes ``author`` in its query. The server uses this name only if the caller's principal has
+no author, as on a server without tokens.
 """
 
 from __future__ import annotations

@@ -18,18 +18,21 @@ SHEET_ROWS_ADDED_MAX = 20_000
 SHEET_COLUMNS_ADDED_MAX = 500
 SHEET_SHEETS_ADDED_MAX = 100
 SHEET_SHEETS_COPIED_MAX = 5
-# An undo may reach back this many entries, so a load starts from a state that is at least this many entries back.
+# An undo may reach back this many entries, so a load starts from a state that is at least this many entries back, or
+# from a newer complete state. A snapshot is at least `SHEET_SNAPSHOT_ENTRIES` entries after the previous snapshot. Only
+# the snapshot of a restored version may be nearer.
 SHEET_UNDO_ENTRIES_MAX = 200
 SHEET_SNAPSHOT_ENTRIES = 200
 # A reader that lacks more entries, or more bytes of entries, loads the sheet again.
 SHEET_BEHIND_ENTRIES_MAX = 2000
 SHEET_BEHIND_BYTES_MAX = 16 * 1024 * 1024
-# The maximum memory of a load, which has the base state and the messages after it. Undo needs all these messages.
+# The maximum size of a load, which has the base state and the messages after it. Undo needs all these messages.
 SHEET_LOAD_BYTES_MAX = 256 * 1024 * 1024
 SHEET_MODELS_MAX = 3
-# Limits of the engine's processes, in this order: the number of processes, the bytes of V8's heap, the bytes that a
-# process allocates after its start, and the seconds of its start. Then follow the seconds that a caller waits, the
-# number of waiting callers, and the seconds of a call by the clock and on the CPU.
+# Limits of the engine's processes, in this order: the bounds of the default number of processes, the bytes of V8's
+# heap, the bytes that a process allocates after its start, and the seconds of its start. Then follow the seconds that a
+# caller waits, the number of waiting callers, and the seconds of a call by the clock and on the CPU. `WORKBOOK` means a
+# call that imports or exports a workbook or looks for broken formulas. The last limit is the bytes of a reply.
 SHEET_ENGINES_MIN = 2
 SHEET_ENGINES_MAX = 4
 SHEET_ENGINE_BYTES_MAX = 1_200_000_000
@@ -42,8 +45,8 @@ SHEET_CALL_CPU_SECONDS_MAX = 10
 SHEET_WORKBOOK_SECONDS_MAX = 60
 SHEET_WORKBOOK_CPU_SECONDS_MAX = 40
 SHEET_ANSWER_BYTES_MAX = 512 * 1024 * 1024
-# After a version could not be opened, no engine tries to open this version for `SHEET_UNOPENABLE_SECONDS`. The process
-# records at most `SHEET_UNOPENABLE_MAX` failed calls.
+# After a version has failed to open too often (`SHEET_KILLS_MAX`), no engine of the process tries to open this version
+# for `SHEET_UNOPENABLE_SECONDS`. The process records at most `SHEET_UNOPENABLE_MAX` failed calls.
 SHEET_UNOPENABLE_SECONDS = 60
 SHEET_UNOPENABLE_MAX = 1000
 # Limits on reading a workbook: the text for the engine, the elements parsed, and the images.
@@ -61,10 +64,10 @@ SHEET_IMAGES_BYTES_MAX = 4 * 1024 * 1024
 SHEET_REPORT_CELLS_MAX = 100
 SHEET_CSV_ROWS_MAX = 200_000
 
-# After this many kills of an engine during the same call, the call counts as the cause. A single kill may come from a
-# user, or from a kernel that is short of memory.
+# After this many kills of an engine (SIGKILL or SIGTERM) during the same call, the call counts as the cause. A single
+# kill may come from a user, or from a kernel that is short of memory. Any other death counts as this many kills.
 SHEET_KILLS_MAX = 3
-# The maximum number of attempts to commit a change when other writers commit first.
+# The maximum number of attempts to commit a change after a fresh read of the log, when other writers commit first.
 SHEET_ATTEMPTS_MAX = 20
 # Names are expanded to this depth, because a name of a workbook may refer to other names or to itself.
 SHEET_XLSX_NAME_DEPTH_MAX = 8

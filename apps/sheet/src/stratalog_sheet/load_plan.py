@@ -8,7 +8,8 @@ So a plan begins before every edit that an undo in the plan or a later undo may 
 - or at the newest entry with a complete state (created, imported, restored), because no undo refers to an edit before
   this entry.
 
-If the log has forgotten these entries, a plan begins at the oldest kept app snapshot that no undo in the plan crosses.
+If the log has forgotten these entries, a plan begins at the newest kept entry with a complete state. Without such an
+entry, the plan begins at the oldest kept app snapshot that no undo in the plan crosses.
 `snapshot_versions` chooses the versions of app snapshots so that no undo crosses the app snapshot at the floor.
 """
 
@@ -64,7 +65,10 @@ class _Held:
         self._bytes = 0
 
     def read(self, log: Log, after: int, upto: int) -> list[Entry]:
-        """Return the entries of a range from its last complete state on. Only these entries count for the limit."""
+        """Return the entries of a range from its last complete state on, or all entries if no entry has such a state.
+
+        Only these entries count for the limit. Raises LimitExceeded.
+        """
         entries: list[Entry] = []
         earlier = self._bytes
         for entry in log.read(after, upto):
@@ -94,7 +98,7 @@ class _Held:
 class LoadPlans:
     """Makes the load plans of one log. An undo may reach back ``reach`` entries.
 
-    ``state_at`` computes the state of a restored version that has no snapshot.
+    If a `Restored` entry has no snapshot, ``state_at`` computes the state that the entry restored.
     """
 
     def __init__(self, log: Log, state_at: Callable[[int], bytes], reach: int) -> None:
@@ -108,7 +112,8 @@ class LoadPlans:
     def plan(self, at: int) -> LoadPlan:
         """Return the load plan of version ``at``. Raises NotFound, VersionForgotten, Corrupt.
 
-        Raises LimitExceeded if the base state and the messages after it exceed `SHEET_LOAD_BYTES_MAX`.
+        Raises LimitExceeded if the base state and the messages after it exceed `SHEET_LOAD_BYTES_MAX`. Also raises the
+        errors of ``state_at``.
         """
         try:
             return self._complete_plan(at)
@@ -134,7 +139,10 @@ class LoadPlans:
             start = earlier
 
     def _retained_plan(self, at: int) -> LoadPlan:
-        """Return the plan that begins at the oldest possible base of the kept history. Raises VersionForgotten."""
+        """Return the plan of a version after the log has forgotten entries, as the module describes.
+
+        Raises VersionForgotten if no kept base is suitable.
+        """
         held = _Held()
         closed: tuple[int, list[Entry]] | None = None
         entries: list[Entry] = []
@@ -160,7 +168,7 @@ class LoadPlans:
         return held.bounded(LoadPlan(at, self._snapshot_base(closed[0]), closed[1]))
 
     def check(self, at: int) -> None:
-        """Check that version ``at`` can be loaded. Raises VersionForgotten, LimitExceeded, Corrupt."""
+        """Check that version ``at`` has a snapshot or a load plan. Raises the errors of `plan`."""
         if self._snapshot_version(at) != at:
             self.plan(at)
 
@@ -238,6 +246,6 @@ def _last_complete(entries: Sequence[Entry]) -> int | None:
 
 
 def _lowest_target(entries: Sequence[Entry], default: int) -> int:
-    """Return the lowest version that an undo or redo among the entries refers to."""
+    """Return the lowest version that an undo or redo among the entries refers to; ``default`` without undo or redo."""
     facts = map(fact_of, entries)
     return min((fact.target for fact in facts if isinstance(fact, Revision) and fact.target), default=default)

@@ -17,8 +17,8 @@ JSON = "application/json"
 def load_response(sheet: Sheet, at: int | None, known: int | None, after: int | None, hash: str) -> Response[bytes]:
     """Return a base state and the entries from that state to version ``at``.
 
-    A browser that has the base ``known`` and the entries up to ``after`` gets only the later entries, unless
-    `Sheet.since` requires a reload.
+    If ``at`` is None, a browser that has the base ``known`` and the entries up to ``after`` gets only the later
+    entries, unless `Sheet.since` requires a reload.
     """
     if at is None and known is not None and after is not None:
         new = sheet.since(after, hash)

@@ -1,4 +1,7 @@
-"""Losses: features of workbooks that an import or export drops, each as a code and a sentence for the report."""
+"""Losses: features of workbooks that an import drops, each as a code and a sentence for the report.
+
+This module has only the losses that several places in the code report.
+"""
 
 from __future__ import annotations
 

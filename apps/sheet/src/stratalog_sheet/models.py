@@ -51,7 +51,8 @@ class Models:
         """Return a model of ``owner``'s log at exactly ``version``.
 
         This method advances an open model to ``version``, or opens a new model.
-        Raises LimitExceeded for a version that engines recently failed to open.
+        Raises LimitExceeded for a version that engines recently failed to open too often, and the errors of
+        `LoadPlans.plan` and `Engine.raw`.
         """
         self._unopenable.check(owner, version)
         behind = [model for model in self._held if model.owner == owner and model.version <= version]
@@ -64,7 +65,10 @@ class Models:
         return self._open(owner, load_plans, version)
 
     def raw(self, model: Model, name: str, **arguments: Any) -> bytes:
-        """Return the JSON result of a call on a model. Raises LimitExceeded if the call failed recently."""
+        """Return the JSON result of a call on a model. Raises LimitExceeded if the call recently failed too often.
+
+        Also raises the errors of `Engine.raw`.
+        """
         self._unopenable.check(model.owner, model.version, name)
         return self._guarded(model.owner, model.version, name, name, key=model.key, **arguments)
 
@@ -84,7 +88,10 @@ class Models:
         self._follow(model, version, [message])
 
     def _advance(self, model: Model, log: Log, version: int) -> bool:
-        """Advance to ``version``. Return False if the model cannot apply an entry or would have too many messages."""
+        """Advance to ``version``. Return False if the model cannot apply the entries or would have too many messages.
+
+        The model cannot apply entries that the log has forgotten.
+        """
         if model.version == version:
             return True
         try:
@@ -97,7 +104,10 @@ class Models:
         return True
 
     def _messages(self, model: Model, log: Log, version: int) -> list[dict[str, Any]] | None:
-        """Return the messages up to ``version``; None if the model cannot apply an entry, such as a complete state."""
+        """Return the messages up to ``version``.
+
+        Return None if the model cannot apply an entry, such as a complete state, or if the messages are too large.
+        """
         messages = []
         bytes_left = SHEET_LOAD_BYTES_MAX
         for entry in log.read(model.version, version):

@@ -57,7 +57,10 @@ class EnginePool:
         os.register_at_fork(after_in_child=partial(_reset, weakref.ref(self)))
 
     def start(self) -> None:
-        """Start an engine, and from now on keep an engine idle if possible. Raises Unavailable if no engine starts."""
+        """Start an engine if the pool has none. From now on keep an engine idle if possible.
+
+        Raises Unavailable if the engine cannot start.
+        """
         with self._freed:
             self._is_ahead = True
             if not self._all:
@@ -67,8 +70,9 @@ class EnginePool:
     def lend(self, owner: str = "") -> Iterator[Models]:
         """Lend an engine for the block, preferably one with ``owner``'s models. An owner has one engine at a time.
 
-        Nested calls of one thread for the same owner share one engine. Raises Unavailable if too many callers wait or
-        this caller waited too long, Closed after `close`, and EngineNeeded in a block of `without`.
+        Nested calls of one thread for the same owner share one engine. Raises Unavailable if too many callers wait,
+        this caller waited too long or an engine cannot start. Raises Closed after `close`, and EngineNeeded in a block
+        of `without`.
         """
         held = self._mine.held
         if self._mine.is_refused:
@@ -121,9 +125,10 @@ class EnginePool:
             engine.close()
 
     def _reset(self) -> None:
-        """Set the initial state. In a child after a fork, make new locks and forget the parent's engines.
+        """Make the locks and the empty lists of engines. A child of a fork calls this method again.
 
-        Threads that exist only in the parent may hold the old locks.
+        The child forgets the parent's engines. It needs new locks, because threads that exist only in the parent may
+        hold the old locks.
         """
         self._freed = threading.Condition()
         self._mine = _Held()
@@ -160,7 +165,10 @@ class EnginePool:
             self._waiting -= 1
 
     def _available(self, owner: str) -> Models | None:
-        """Take an idle engine for the owner or start one. Return None if the caller must wait. Raises Closed."""
+        """Take an idle engine for the owner or start an engine. Return None if the caller must wait.
+
+        Raises Closed, and Unavailable if an engine cannot start.
+        """
         if self._is_closed:
             raise Closed("the spreadsheet's engines were closed")
         if owner in self._lent:

@@ -32,14 +32,21 @@ __all__ = ["EngineSettings", "SheetSettings"]
 class SheetSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Settings of sheets. All processes of a store need equal settings.
 
-    Otherwise a process with a larger ``undo_entries`` may commit an undo whose target another process does not load.
+    Otherwise a process with a larger ``undo_entries`` may commit an undo of an edit before the base state that another
+    process has loaded or saved.
     """
 
     undo_entries: int = SHEET_UNDO_ENTRIES_MAX
-    """An undo may refer to an edit up to this many entries back. A load has at least these entries."""
+    """An undo may refer to an edit up to this many entries back.
+
+    A load has at least these entries, or all entries after a newer complete state.
+    """
 
     snapshot_entries: int = SHEET_SNAPSHOT_ENTRIES
-    """A snapshot is due once this many entries follow the last snapshot."""
+    """The minimum number of entries between two snapshots, except for the snapshot of a restored version.
+
+    A snapshot of a version is due once ``undo_entries`` entries follow the version.
+    """
 
 
 def _engines_by_cores() -> int:
@@ -60,12 +67,12 @@ class EngineSettings(msgspec.Struct, frozen=True, kw_only=True):
     workbook_cpu_seconds_max: float = SHEET_WORKBOOK_CPU_SECONDS_MAX
     start_seconds_max: float = SHEET_ENGINE_START_SECONDS_MAX
     heap_bytes_max: int = SHEET_ENGINE_BYTES_MAX
-    """V8's own memory limit."""
+    """V8's own limit on its heap."""
 
     process_bytes_max: int = SHEET_ENGINE_PROCESS_BYTES_MAX
-    """The memory that a process may allocate after its start. The operating system enforces this limit."""
+    """The memory that a process may allocate after its start. Linux enforces this limit; other systems do not."""
 
     wait_seconds_max: float = SHEET_ENGINE_WAIT_SECONDS_MAX
     waiting_max: int = SHEET_ENGINE_WAITING_MAX
     unopenable_seconds: float = SHEET_UNOPENABLE_SECONDS
-    """For this many seconds after a version failed to open, the process refuses the version without another try."""
+    """For this many seconds after a version failed to open too often, the process refuses the version without a try."""

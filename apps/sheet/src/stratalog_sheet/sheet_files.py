@@ -52,7 +52,10 @@ class SheetFiles:
         return write_workbook(self._query(at, "exportXlsx"))
 
     def csv(self, *, sheet: str | None = None, at: int | None = None) -> bytes:
-        """Return one of the workbook's sheets as CSV in UTF-8: values without formulas and formats. Raises NotFound."""
+        """Return one of the workbook's sheets as CSV in UTF-8. Raises NotFound.
+
+        The file has values without formulas and formats, but dates and times have their formats.
+        """
         tabs = self._query(at, "sheets")
         wanted = next((tab["id"] for tab in tabs if sheet in (None, tab["id"], tab["name"])), None)
         if wanted is None:

@@ -76,8 +76,9 @@ class Sheets:
     ) -> Sheet:
         """Create a sheet from a workbook or a .csv file. The sheet stores the file; `Sheet.files` reports losses.
 
-        Raises Conflict if the name is taken, and Invalid for another kind of file. Raises LimitExceeded for more than
-        `SHEET_CELLS_MAX` filled cells in the file (before the engine reads the file) or in the engine's state.
+        Raises Conflict if the name is taken, and Invalid for another kind of file or a file that the engine refuses.
+        Raises LimitExceeded for a file that is too large, or for more than `SHEET_CELLS_MAX` filled cells in the file
+        (before the engine reads the file) or in the engine's state. Raises the other errors of `Engine.raw`.
         """
         check_text(title, "title")
         check_text(file_name, "file name")
@@ -124,7 +125,10 @@ class Sheets:
                     yield SheetInfo(listing.id, title, head.version, listing.created_ms, head.created_ms, incarnation)
 
     def snapshots_due(self, organisation: str) -> int:
-        """Save the due snapshots of an organisation's sheets, and return their number."""
+        """Save the due snapshots of an organisation's sheets, and return their number.
+
+        Skip a sheet that engines cannot open.
+        """
         saved = 0
         for listing in self.store.list(organisation):
             if listing.kind == KIND:
@@ -198,7 +202,10 @@ class Sheets:
 
 
 def snapshots_due(store: Store) -> None:
-    """Save every due snapshot in a store. `Application.maintenance` calls this function."""
+    """Save the due snapshots of all sheets in a store. `Application.maintenance` calls this function.
+
+    The function skips a sheet that engines cannot open.
+    """
     sheets = Sheets(store)
     try:
         for organisation in store.organisations():

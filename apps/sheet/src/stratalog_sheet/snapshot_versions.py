@@ -2,7 +2,8 @@
 
 An undo crosses version n if the undo follows n and refers to an edit at or before n. Without the edit's message, the
 engine cannot execute the undo, and cannot open a later version. So a snapshot of n is due only when
-`SheetSettings.undo_entries` entries follow n, because then no further undo may refer to n.
+`SheetSettings.undo_entries` entries follow n, because then no new undo may cross n. No undo ever crosses a restored
+version.
 """
 
 from __future__ import annotations
@@ -17,9 +18,11 @@ __all__ = ["snapshot_versions"]
 
 
 def snapshot_versions(log: Log, settings: SheetSettings) -> Iterator[int]:
-    """Yield the version of the due snapshot, then versions that the caller may save if that version cannot be opened.
+    """Yield the versions of due snapshots in ascending order. The caller saves the first version that can be opened.
 
-    A restored version without a snapshot is also due, because the log may forget the version whose state was restored.
+    The versions are restored versions, and at most one other version. A restored version is due, because the log may
+    forget the version whose state was restored. No version is due until ``snapshot_entries`` + ``undo_entries`` entries
+    follow the newest snapshot.
     """
     head = log.head().version
     newest = log.app_snapshot(head)

@@ -1,7 +1,8 @@
 """Titles: the title of a sheet at any version. The number of reads does not depend on the length of the history.
 
-Each entry states the version of the last renaming. Without a renaming, the title is in the log's own first entry, which
-in a fork follows the shared history. An app snapshot also has the title, because the log may forget that entry.
+Each entry after the first one states the version of the last renaming. Without a renaming, the title is in the log's
+own first entry, which in a fork follows the shared history. An app snapshot also has the title, because the log may
+forget the entry with the title.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ class Window:
     """The present revision of a sheet, the version of its last renaming, and the revisions that an undo may refer to.
 
     The window covers at least the last ``reach`` entries, because an undo may not refer back farther. If fewer entries
-    follow the last complete state (created, imported, restored), the window covers only these entries.
+    follow the last complete state (created, imported, restored) or the floor, the window covers only these entries.
     """
 
     def __init__(self, version: int, revision: str, reach: int) -> None:

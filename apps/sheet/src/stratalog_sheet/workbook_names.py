@@ -1,4 +1,8 @@
-"""Workbook names: defined names and tables. In formulas, this module replaces names and tables by plain references."""
+"""Workbook names: defined names and tables. In formulas, this module replaces references to tables by plain ranges.
+
+It replaces a defined name by the text of the name. It does not replace a name that becomes a named range of the engine,
+or a name that depends on its cell or on itself.
+"""
 
 from __future__ import annotations
 
@@ -150,7 +154,10 @@ class WorkbookNames:
         return ""
 
     def _reference(self, name: str, bracket: str, sheet: str, cell: tuple[int, int]) -> str | None:
-        """Return a table reference as a plain range; None if no table has that name."""
+        """Return a table reference as a plain range; None if no table has that name.
+
+        Return ``#REF!`` if the table lacks the rows or columns.
+        """
         table = self._tables.get(name.lower())
         if table is None:
             return None

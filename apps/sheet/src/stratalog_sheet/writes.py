@@ -1,4 +1,7 @@
-"""Writes of commands: the ranges whose content a command sets or clears. Changes of format do not count."""
+"""Writes of commands: the ranges whose content a command sets or clears. Changes of format do not count.
+
+The cells of an inserted pivot table (`INSERT_PIVOT`) do not count, either, because only an engine can compute them.
+"""
 
 from __future__ import annotations
 

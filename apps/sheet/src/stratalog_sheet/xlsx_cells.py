@@ -52,7 +52,7 @@ VOLATILE = re.compile(r"\b(?:NOW|TODAY|RAND|RANDBETWEEN|RANDARRAY|CELL|INFO)\s*\
 """Functions whose value may differ at each evaluation."""
 
 SMALLEST, TOO_LARGE = 1e-307, 1e308
-"""The engine reads a number outside this range as a text."""
+"""The engine reads a number other than 0 as a text if the number's absolute value is outside this range."""
 
 UNENDED_BYTES = 256 * 1024
 """`without_empty_cells` collects about this many bytes of a long text or tag before it yields an incomplete piece."""
@@ -113,9 +113,10 @@ class SheetWriter(PartWriter):
         self._arrays = ArrayRanges()
         self._collected = 0
         self.values: list[tuple[int, int, Any]] = []
-        """(column, row, value) for each cell with a formula that is not volatile. The value comes from the file.
+        """(column, row, value) for each cell that has a value in the file and a formula that is not volatile.
 
-        The list also has the cells in the range of an array formula that have no formula themselves.
+        The value comes from the file. The list also has the cells with a value in the range of an array formula that
+        have no formula themselves.
         """
 
     def rewritten(self, chunks: Iterable[bytes]) -> str:
@@ -336,9 +337,9 @@ def _typed(kind: str, text: str) -> Any:
 
 
 def without_empty_cells(chunks: Iterable[bytes]) -> Iterator[bytes]:
-    """Yield the worksheet without cells and rows that have no content, style, custom height or similar property.
+    """Yield the worksheet without most cells and rows that have no content, style, custom height or similar property.
 
-    Files may have millions of such cells and rows.
+    Files may have millions of such cells and rows. A few of them stay where the file is cut into pieces.
     """
     held: list[bytes] = []
     for chunk in chunks:

@@ -76,7 +76,10 @@ EMPTY_STYLES = (
 
 
 class Workbook(msgspec.Struct, frozen=True):
-    """A workbook for the engine: the text of each part, the named ranges, and the report of losses."""
+    """A workbook for the engine: its parts, the named ranges, the number of filled cells, and the report of losses.
+
+    ``files`` maps the path of a part to its text, or the path of an image to a map with the image's data URL.
+    """
 
     files: dict[str, Any]
     names: dict[str, str]
@@ -118,7 +121,7 @@ class _Import:
         self._values: list[list[tuple[int, int, Any]]] = []
 
     def workbook(self) -> Workbook:
-        """Read the whole archive and return the rewritten workbook."""
+        """Read the needed parts of the archive and return the rewritten workbook."""
         source = self._main_part()
         part = WorkbookPart(source, self._allowance)
         part.read(self._archive.chunks(source))
@@ -232,7 +235,10 @@ class _Import:
         return f"../{FOLDERS[link.kind]}/{link.kind}{number}.xml" if sheet else path.removeprefix("xl/")
 
     def _image(self, source: str, sheet: str) -> str:
-        """Embed an image as a data URL, so that a sheet needs no other files. Return the target; empty for no image."""
+        """Embed an image as a data URL, so that a sheet needs no other files.
+
+        Return the target; empty if the image is left out.
+        """
         ending = source.rpartition(".")[2].lower()
         size = self._archive.size(source)
         if ending not in IMAGE_TYPES or size > SHEET_IMAGE_BYTES_MAX:
@@ -262,7 +268,11 @@ class _Import:
 
 
 class _FigureWriter(PartWriter):
-    """Rewrites a drawing, a chart or a table, and reports charts and shapes that the engine cannot read."""
+    """Rewrites a drawing, a chart, a table or an external link.
+
+    Reports charts and shapes that the engine cannot read. Leaves out the labels of single points of charts, and all
+    ranges of a chart series except the first.
+    """
 
     def __init__(self, part: str, allowance: Allowance, findings: Findings, sheet: str) -> None:
         super().__init__(part, allowance)

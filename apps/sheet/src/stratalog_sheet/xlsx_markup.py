@@ -70,7 +70,8 @@ class Allowance:
 class PartReader:
     """Reads one part and calls `start`, `end` and `text`, which subclasses override.
 
-    The names of elements and attributes have the prefixes in `PREFIXES`, also if the file uses other prefixes.
+    The names of elements and attributes have the prefixes in `PREFIXES`, also if the file uses other prefixes. A name
+    of another namespace keeps the file's prefix.
     """
 
     def __init__(self, part: str, allowance: Allowance) -> None:
@@ -132,7 +133,7 @@ class PartReader:
         return known
 
     def _refuse(self, *_: object) -> None:
-        # The Open Packaging Conventions forbid document types. The engine could expand an entity to a huge text.
+        # The Open Packaging Conventions forbid document types. A short entity could expand to a huge text.
         raise Invalid("a file of the workbook has a document type", file=self.part)
 
 

@@ -107,7 +107,10 @@ class WorkbookPart(PartReader):
             self._names[-1][1].append(text)
 
     def names(self, findings: Findings) -> list[DefinedName]:
-        """Return the names that formulas may use. Report and leave out the names of macros."""
+        """Return the names that formulas may use. Report and leave out the names of macros.
+
+        Also leave out names whose sheet is missing.
+        """
         names = []
         for attributes, texts in self._names:
             name, scope = attributes.get("name", ""), attributes.get("localSheetId", "")

@@ -70,7 +70,11 @@ EMPTY_CHART = (
 
 
 class OrderRepair(PartWriter):
-    """Sorts the children of some elements by the schema, and turns a doughnut chart without a hole into a pie chart."""
+    """Sorts the children of some elements by the schema.
+
+    Turns a doughnut chart without a hole into a pie chart, limits the size of a hole, and adds an empty chart to a plot
+    area without a chart.
+    """
 
     packs_pieces = False
 

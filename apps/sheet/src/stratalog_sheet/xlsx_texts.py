@@ -6,7 +6,7 @@ import re
 
 __all__ = ["as_typed", "decoded", "encoded"]
 
-# Texts that the engine would read as a number, a formula, an error or a boolean if they were typed.
+# Texts that the engine may read as a number, a formula, an error or a boolean, or whose first apostrophe it may drop.
 NOT_PLAIN = re.compile(
     r"[='#]|\s*[-+.,(%$€£¥]|\s*[0-9][\d\s.,:/%$€£¥eE+\-]*(?:\s*[AaPp][Mm])?\s*$|\s*(?:true|false)\s*$", re.IGNORECASE
 )
@@ -23,7 +23,7 @@ SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def as_typed(text: str, *, is_text: bool = False) -> str:
-    """Return the text as a user types it: with an apostrophe if the engine would read a number or a formula.
+    """Return the text as a user types it: with an apostrophe before a text that matches `NOT_PLAIN`.
 
     In a text style (``is_text``), the engine keeps each text unchanged, but reads a text such as ``=A1`` as a formula.
     """

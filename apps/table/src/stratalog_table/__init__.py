@@ -11,7 +11,7 @@ columns               value columns: their types, and the changes that are allow
 tree                  the partitions tree, without I/O
 layout                keys and rows of the table's document
 table_draft           operations on partitions, files and references in a draft of the document
-partitions            transactions on partitions
+partitions            transactions on partitions and on the whole table
 references            transactions on files and their references
 sources               the files that were ingested from each source
 table_changes         transactions on columns and retention
@@ -31,7 +31,7 @@ data_files            Parquet files in a folder or in S3
 json_rows             rows as JSON
 rows                  ingest and scans
 file_ingest           ingest of Parquet files, each file once
-relatives             forks and copies of a table
+relatives             forks, copies and origins of a table in its store
 collection            deletion of data files that a table no longer needs
 merge                 the merge of sorted files in bounded memory
 merge_plan            the choice of files to merge

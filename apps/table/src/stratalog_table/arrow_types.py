@@ -74,7 +74,8 @@ def type_of(kind: pa.DataType) -> ColumnType:
     """Return the type that a table's state stores for a column of a pyarrow type.
 
     The stored type omits the layout of the values: dictionaries, runs, views and large offsets. An extension type
-    becomes its storage type.
+    becomes its storage type. Seconds of a time or timestamp become milliseconds, date64 becomes date32, and a decimal
+    gets at least 128 bits.
 
     Raises Invalid for a type that Parquet cannot store, for example a union. Raises LimitExceeded for a type that is
     nested too deep.
@@ -184,7 +185,10 @@ def check_values(rows: pa.Table) -> None:
 
 
 def with_sorted_keys(schema: Schema, rows: pa.Table) -> pa.Table:
-    """Return rows sorted by key, with key columns of the table's types. Raises Invalid if the keys do not fit."""
+    """Return rows sorted by key, with key columns of the table's types.
+
+    Raises Invalid if a key does not fit, if two columns have one name, or if a value is not of its column's type.
+    """
     if len({*rows.schema.names}) < len(rows.schema.names):
         twice = next(name for name in rows.schema.names if rows.schema.names.count(name) > 1)
         raise Invalid("two columns of the rows have one name", column=twice)

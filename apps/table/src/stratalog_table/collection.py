@@ -1,7 +1,9 @@
-"""Collection of data files that no version needs any more. A table deletes only its own files.
+"""Collection of data files that the newest version of a table no longer needs, after a retained time.
 
-A file belongs to the table if its name begins with the table's incarnation, or if the folder was made for the table and
-the table's log named the file. Collection keeps a file that a fork or copy of the table tracks: see `relatives`.
+A table deletes its own files, and files of deleted tables of its store that the table's log names. A file belongs to
+the table if its name begins with the table's incarnation. A file whose name has no incarnation belongs to the table if
+the folder was made for the table, or the table adopted the folder, and the table's log names the file. Collection keeps
+a file that a fork, copy or origin of the table tracks: see `relatives`.
 """
 
 from __future__ import annotations
@@ -76,8 +78,8 @@ class FileRights:
     def own_files(self, view: TableView) -> Iterator[DataFile]:
         """Yield the table's files, tracked or not: the files whose names have the table's incarnation.
 
-        If the folder was made for the table, also yield the files that a clear dropped and whose names have no
-        incarnation.
+        If the table owns the folder (`Registration.is_owner`), also yield the files that a clear dropped and whose
+        names have no incarnation.
         """
         for file in self._folder.list(self._incarnation):
             if owner_of(file.filename) == self._incarnation:

@@ -1,7 +1,8 @@
 """A folder of data files, on this machine or in S3, that gives access to the files below it and to no other files.
 
 Names of files come from the log, and any program may write names into the log. The folder refuses a name that leads out
-of the folder by `..`, as an absolute path or through a symbolic link.
+of the folder by `..`, as an absolute path or through a symbolic link to a folder. It does not refuse a file that is
+itself a symbolic link.
 """
 
 from __future__ import annotations

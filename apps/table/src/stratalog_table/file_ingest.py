@@ -45,7 +45,7 @@ class _Options(NamedTuple):
 
 
 class FileIngestReport(msgspec.Struct, frozen=True):
-    """The rows and data files that an ingest added, and ``known``, the input files that the table already had."""
+    """The numbers of rows and data files that an ingest added. ``known`` counts input files that the table had."""
 
     rows: int
     files: int
@@ -84,9 +84,9 @@ def ingest_files(
     ``repeat`` is True, the call also raises SourceConflict for content that the source had under another name.
 
     Raises Invalid for a file that is not Parquet, and Conflict for a file that changes during the ingest. Raises
-    Invalid or LimitExceeded for rows that do not fit the table. After these errors, the table has the earlier files and
-    the parts of this file before the error. ``add_columns`` and ``widen`` change the table's columns: see
-    `rows.ingest`.
+    Invalid or LimitExceeded for rows that do not fit the table. Raises TransactionRefused if another process added
+    conflicting content of the source meanwhile. After these errors, the table has the earlier files and the parts of
+    this file before the error. ``add_columns`` and ``widen`` change the table's columns: see `rows.ingest`.
     """
     if source:
         check_files(table, files, source, repeat=repeat)
@@ -105,7 +105,11 @@ def ingest_files(
 
 
 def check_files(table: Table, files: Sequence[InputFile], source: str, *, repeat: bool = False) -> None:
-    """Raise SourceConflict if files conflict with earlier files of the source. Raises Invalid, LimitExceeded."""
+    """Raise SourceConflict if files conflict with earlier files of the source, or with each other.
+
+    Also raises SourceConflict if an older program ingested the source in numbered batches, and Invalid or LimitExceeded
+    for a name that the table cannot store.
+    """
     if table.document.last_mutation(source):
         text = "an older version ingested this source in numbered batches; choose another name for the source"
         raise SourceConflict(text, source=source)

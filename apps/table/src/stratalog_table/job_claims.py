@@ -1,9 +1,9 @@
 """Claims of merge jobs. A worker claims a job and renews its claim. Any worker may take over an old claim.
 
 A claim only avoids duplicate work. Correctness does not depend on claims: even if two workers do one job, the table
-commits only one output. No transaction contains a time, so the age of a claim is the age of the version that wrote the
-claim. A worker that takes over a claim names the claim that it saw. So if two workers take over the same claim, only
-one worker succeeds.
+commits only one output. A claim contains no time, so the age of a claim is the age of the version that wrote the claim.
+A worker that takes over a claim names the claim that it saw. So if two workers take over the same claim, only one
+worker succeeds.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
 The rows of leaves are in the order of the leaves' key ranges. The rows of the references on a leaf follow the leaf's
 row. So a query of a range of keys reads a range of rows.
 
-A clear deletes no rows. It increments the numbers in the names of the collections, and `purge` deletes the rows under
-the old numbers.
+A clear deletes no rows of files, references and jobs. It increments the numbers in the names of the collections, and
+`purge` deletes the rows under the old numbers.
 """
 
 from __future__ import annotations

@@ -26,16 +26,16 @@ DURATION_MS_MAX = RETENTION_DAYS_MAX * 86_400_000
 # The table stores at most this many characters of the reason why a data file was set aside.
 DAMAGE_REASON_CHARACTERS_MAX = 300
 
-# The length of names in transactions: FILENAME_BYTES_MAX for data files, and TABLE_ID_BYTES_MAX for partitions, jobs
-# and workers. EDGE_BYTES_MAX limits only split points. The keys of rows may be longer.
+# The maximum length of names in transactions: FILENAME_BYTES_MAX for data files, and TABLE_ID_BYTES_MAX for partitions,
+# jobs and workers. EDGE_BYTES_MAX limits only split points. The keys of rows may be longer.
 FILENAME_BYTES_MAX = 256
 TABLE_ID_BYTES_MAX = 64
 EDGE_BYTES_MAX = 256
-# The transactions of one call: half the mutations of an entry, so that two calls fit into one entry.
+# The maximum number of transactions in one call: half the mutations of an entry, so that two calls fit into one entry.
 TRANSACTIONS_PER_CALL_MAX = MUTATIONS_PER_BATCH_MAX // 2
-# The number of attempts to send one message while the outcome of an attempt is in doubt.
+# The maximum number of attempts to send one message while the outcome of an attempt is in doubt.
 PUSH_TRIES_MAX = 5
-# The number of data files that one merge job merges.
+# The maximum number of data files that one merge job merges.
 FILES_PER_JOB_MAX = 100
 
 

@@ -55,9 +55,9 @@ def maintain_table(
     """Run one pass of all steps and return its report.
 
     The pass splits each leaf with more than ``rows_max`` rows, and merges ``files_min`` or more files of one size tier
-    on a leaf. It collects files ``age_ms`` after the last version that needs them. It takes over a merge job of another
-    worker if the job's claim is older than ``lease_ms``. Raises Invalid for an age, a lease or a ``files_min`` out of
-    range, with nothing done.
+    on a leaf. It collects files ``age_ms``, or the table's retention if that is longer, after the last version that
+    needs them. It takes over a merge job of another worker if the job's claim is older than ``lease_ms``. Raises
+    Invalid for an age, a lease or a ``files_min`` out of range, with nothing done.
     """
     check_files_min(files_min)
     check_duration("age_ms", age_ms)
@@ -77,7 +77,7 @@ def maintain_table(
 def split_large(table: Table, data_files: DataFiles, rows_max: int, faults: MaintenanceFaults | None = None) -> int:
     """Split each leaf with more than ``rows_max`` rows near its median and return the number of splits.
 
-    The first key column with a usable median decides the split point.
+    The first key column with a usable median decides the split point. A leaf without a usable median is not split.
     """
     large = [holding for holding in table.at().holdings() if holding.leaf and holding.tally.rows > rows_max]
     splits = 0

@@ -1,4 +1,4 @@
-"""The merge of sorted data files in bounded memory: only a few rows of each input are in memory at once."""
+"""The merge of sorted data files in bounded memory: a few rows of each input, and the rows of one part of output."""
 
 from __future__ import annotations
 

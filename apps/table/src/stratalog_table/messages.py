@@ -90,7 +90,7 @@ def same_filename(filename: str) -> str:
 
 
 def partition_not_found(partition: str) -> str:
-    """The partition does not exist (every transaction and query that names a partition)."""
+    """The partition does not exist (add, split of references, cancel, a query of one partition)."""
     return f"Partition not found: {partition}"
 
 
@@ -110,7 +110,7 @@ def source_rows_present(source: str, name: str, count: int) -> str:
 
 
 def columns_refused(reason: str) -> str:
-    """The columns do not fit the table's columns (set columns)."""
+    """The columns do not fit the table's columns, or no table can have them (create, set columns)."""
     return f"Columns do not fit: {reason}"
 
 

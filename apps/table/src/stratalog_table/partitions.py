@@ -39,7 +39,10 @@ COLLECTIONS = ("file", "of", "unreferenced", "job", "at", "inner", "source", "co
 
 
 class CreateTable(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A table's row key, its first partitions, and the location of its data files, if this program manages them."""
+    """A table's row key, its first partitions, its value columns and the retention of its data files.
+
+    ``data`` is the location of the data files, if this program manages them.
+    """
 
     schema: Schema
     partitions: tuple[Partition, ...]

@@ -235,8 +235,8 @@ class TableView:
     def in_range(self, region: Region) -> list[Held]:
         """Return the leaves that overlap a region, in order, then the partitions with references above these leaves.
 
-        The leaves are stored in order, and the references of each leaf follow the leaf. So the query reads few other
-        rows.
+        If the tree is split on the first key column only, the leaves are stored in order, and the references of each
+        leaf follow the leaf. So the query reads few other rows. In another tree, the query descends from the root.
         """
         leaves = list(self._leaves_by_descent(region) if self.meta.crossed else self._leaves_in_order(region))
         return leaves + self._above(leaves, region)

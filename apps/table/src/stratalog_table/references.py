@@ -153,7 +153,7 @@ def split_file_references(draft: Draft, args: Any) -> None:
 
 
 def delete_files(draft: Draft, args: Any) -> None:
-    """Stop tracking files without references. The caller deleted their data, or another table owns the files."""
+    """Stop tracking files without references. The caller has deleted their data, or leaves it to another table."""
     wanted: Filenames = read(args, Filenames)
     table_draft = TableDraft(draft)
     for filename in wanted.filenames:

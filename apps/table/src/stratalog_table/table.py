@@ -148,7 +148,7 @@ class Table:
         """Track files. ``job`` is the ingest job that wrote the files. ``details`` are the job's task, run and
         written_ms, and the ``source`` of the rows.
 
-        In this and the following methods, an empty list commits nothing, and the call returns None.
+        In each method of `Table` that may return None, an empty list commits nothing, and the call returns None.
         """
         weight = sum(1 + len(file.references) for file in new)
         return self._commit("add_files", AddFiles(tuple(new), job=job, **details), weight) if new else None

@@ -1,9 +1,9 @@
 """The creation of a table, and the resumption or removal of an unfinished creation.
 
-A creation has three steps: an empty log, the entry in the register of the data folder, and the first transaction. A
-process that ends between the steps leaves an unfinished creation. An earlier version of this program also left an
-unfinished creation when the transaction was rejected. The next `create_table` of the same name resumes an unfinished
-creation, and `delete_unfinished` removes it.
+A creation has three steps: an empty log, the entry in the register of the data folder (if the table has a data folder),
+and the first transaction. A process that ends between the steps leaves an unfinished creation. An earlier version of
+this program also left an unfinished creation when the transaction was rejected. The next `create_table` of the same
+name resumes an unfinished creation, and `delete_unfinished` removes it.
 """
 
 from __future__ import annotations
@@ -50,8 +50,9 @@ def create_table(
     stay for ``retention_days`` after the last version that needs them. The function resumes an unfinished creation.
 
     Raises Invalid or LimitExceeded for a schema, points, columns or a retention that no table can have. Raises Conflict
-    if a log of that name exists, and DataFolderTaken if the folder is not empty or belongs to another table. Nothing is
-    created after these errors. Raises TransactionRefused if another process created the table meanwhile.
+    if a log of that name exists that is no unfinished creation, and DataFolderTaken if the folder is not empty or
+    belongs to another table. Nothing is created after these errors. Raises TransactionRefused if another process
+    created the table meanwhile.
     """
     if not schema.keys:
         raise Invalid("a table needs at least one key column")

@@ -1,7 +1,7 @@
 """A draft of a table's document with operations on partitions, files and references.
 
-A transaction creates a `TableDraft` first and closes the `TableDraft` last. The tallies of partitions stay in memory
-while the transaction runs. `TableDraft.close` writes each tally once.
+A transaction that changes partitions or references creates a `TableDraft` and closes the `TableDraft` last. The tallies
+of partitions stay in memory while the transaction runs. `TableDraft.close` writes each tally once.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ export async function showWork(element, base, asked, search, isWanted) {
   }
 }
 
-/** Fetch the versions of a record in pages, newest first, until there are at least `VERSIONS_SHOWN`. */
+/** Fetch the versions of a record in pages, newest first: all versions, or at least the newest `VERSIONS_SHOWN`. */
 async function fetchVersions(base, asked) {
   const versions = [];
   let before;

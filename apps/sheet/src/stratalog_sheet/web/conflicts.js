@@ -1,12 +1,13 @@
-// Conflicts: changes that were lost because two authors did not see each other's changes. The author of a lost change
-// may be this page or another client. The panel lists a conflict until the user restores or dismisses it. The list
-// survives a reload, because the offline cache stores the list with the pending changes.
+// Conflicts: changes that were lost, in most cases because two authors did not see each other's changes. The author of
+// a lost change may be this page or another client. Refused changes, and undos and redos that did not reach the server,
+// are conflicts, too. The panel lists a conflict until the user restores or dismisses it. The list survives a reload,
+// because the offline cache stores the list with the pending changes.
 
 import { isSame, moved, movedBy } from "./positions.js";
 
 const OWN_WRITES_MAX = 200;
 const SHIFTS = new Set(["ADD_COLUMNS_ROWS", "REMOVE_COLUMNS_ROWS", "DELETE_SHEET"]);
-/** Types of commands that write no text. If another user deletes the cells of such a command, there is no conflict. */
+/** If another user deletes the cells of such a command, the only possible conflict is a text that the command wrote. */
 const LOOKS = /^UPDATE_CELL$|^CLEAR|^DELETE|^REMOVE|FORMATTING|BORDER|RESIZE|FREEZE|HIDE|FOLD|GROUP/;
 /** Identifies a command across rebases, which copy the command. The page neither sends nor stores a symbol property. */
 const ORIGIN = Symbol("origin");

@@ -25,7 +25,7 @@ const UNITS = [
   ["minute", 60],
 ];
 
-/** Return how long ago a time was, in words. */
+/** Return how long ago a time was, in words. For a time of 30 or more days ago, return the date and time. */
 export function ago(ms, now = Date.now()) {
   const seconds = Math.max(0, (now - ms) / 1000);
   if (seconds < 45) return "just now";

@@ -1,5 +1,6 @@
-// Engine: o-spreadsheet's model, as this page uses it. Only this file and rebase.js use the engine's private names.
-// The engine's version is pinned, and apps/sheet/tests/test_e2e.py tests each use of a private name.
+// Engine: o-spreadsheet's model, as this page uses it. In this page, only this file and rebase.js use the engine's
+// private names, except for `model.session`, which other files use, too. The engine's version is pinned, and
+// apps/sheet/tests/test_e2e.py tests the uses of private names.
 
 import "./rebase.js";
 
@@ -159,7 +160,7 @@ export function rewind(model, messages) {
 /** Make the model refuse further changes, and keep the existing changes. */
 export const freeze = (model) => model.updateMode("readonly");
 
-/** Return the files of the model's workbook, as the engine exports them. */
+/** Return the files of the model's workbook, as the engine exports them, without images. */
 export async function filesOf(model) {
   const { files } = await model.exportXLSX();
   return files.filter(({ content }) => content !== undefined);
@@ -215,7 +216,7 @@ export function moveEdit(composer, { col, row }) {
   Object.assign(composer, { col, row });
 }
 
-/** Select a cell without ending the open edit. */
+/** Select a cell without ending the open edit. Does nothing if another sheet is active. */
 export function moveSelection(model, { sheetId, col, row }) {
   if (model.getters.getActiveSheetId() !== sheetId) return;
   const selection = model.handlers.find(({ gridSelection }) => gridSelection);

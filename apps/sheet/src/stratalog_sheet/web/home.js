@@ -1,5 +1,5 @@
-// Home: the page of an organisation's sheets. The page has a list with keyboard navigation, two ways to make a sheet,
-// and for each sheet a menu to rename or delete the sheet.
+// Home: the page of an organisation's sheets. The page has a list with keyboard navigation, and two ways to make a
+// sheet. Each sheet that the user may change has a menu to rename or delete the sheet.
 
 import { confirmInDialog } from "./confirm.js";
 import { ago, find, make, moment, sentence, toast } from "./dom.js";
@@ -42,7 +42,7 @@ function show() {
   else hint("No sheets yet. Begin an empty one, or drop an .xlsx or .csv file here.");
 }
 
-/** Return the name of the line that has the focus, and the selector of its focused part. */
+/** Return the name of the sheet whose line has the focus, and the selector of the focused part of the line. */
 function focusIn(element) {
   const name = element?.closest?.("#list li")?.dataset.name;
   return { name, kind: element?.matches?.(".more") ? ".more" : "a" };

@@ -63,7 +63,7 @@ export class Loader {
 
   /**
    * Return the cached sheet if the server is unreachable, or if the sheet was deleted while changes were pending.
-   * Otherwise throw the error.
+   * Otherwise throw the error. If the sheet was deleted and no change is pending, delete the cached sheet.
    */
   async #fallBack(cached, error) {
     const isGone = error.code === "not-found";
@@ -77,7 +77,10 @@ export class Loader {
     return { facts, loaded: cached, fault: isGone ? error : null };
   }
 
-  /** Return the snapshot and entries for the model. Use the cached snapshot unless it is too old. */
+  /**
+   * Return the snapshot and entries for the model. Use the cached snapshot, unless it is too old, belongs to another
+   * history, or is from before a restore.
+   */
   async #fetch(cached) {
     const { snapshot, entries } = cached;
     const path = this.#server.path(this.#sheet, "/load");

@@ -5,7 +5,7 @@ export const addressOf = (organisation, sheet) =>
 
 export const freshName = (title) => `${slug(title)}-${crypto.randomUUID().slice(0, 6)}`;
 
-/** The letters and digits of a title, in any script, joined by hyphens. */
+/** The letters and digits of a title, in any script, joined by hyphens: at most 40 characters, or "sheet" if none. */
 const slug = (title) =>
   title
     .toLowerCase()

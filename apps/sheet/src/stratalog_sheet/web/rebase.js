@@ -41,7 +41,11 @@
     this.operations = [...before, operation, newOperation, ...after.map((waiting) => walk.pass(waiting))];
   };
 
-  /** Undo an operation: move its inverse past the later operations, as `Walk` describes. @this {any} */
+  /**
+   * Undo an operation. If the undo is ordered and the operation adds or removes lines, move the operation's inverse
+   * past the later operations, as `Walk` describes. Otherwise undo in the engine's own way.
+   * @this {any}
+   */
   Tree.undo = function (branch, operation) {
     this.inOrder ??= new Set();
     this.inOrder.delete(operation.id);
@@ -86,8 +90,8 @@
   /**
    * Return the commands by which an undo or redo of an operation changes the present state. This function moves the
    * commands past the later committed operations. It does not move them past pending operations, for which
-   * `isPending(id)` is true. An undo that removes a line may also remove lines that were added beside this line. The
-   * result omits the added lines.
+   * `isPending(id)` is true. An undo that removes a line also removes lines that were later added beside this line. The
+   * result omits those added lines that are still pending.
    * @this {any}
    */
   Tree.effectOf = function (id, isUndo, isPending) {
@@ -243,7 +247,10 @@
   const HIDING =
     /^(UN)?(HIDE_COLUMNS_ROWS|GROUP_HEADERS|FOLD_(ALL_)?HEADER_GROUPS?(_IN_ZONE)?)$|^UPDATE_(TABLE|FILTER)$/;
 
-  /** Evaluates each SUBTOTAL after a command that hides rows. The engine does this only for the user's own commands. */
+  /**
+   * Evaluates each SUBTOTAL after a command that may hide or show lines. The engine does this only for the user's own
+   * commands.
+   */
   class Subtotals extends globalThis.o_spreadsheet.UIPlugin {
     handle({ type }) {
       if (!HIDING.test(type)) return;

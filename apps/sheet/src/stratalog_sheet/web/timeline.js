@@ -1,4 +1,4 @@
-// Timeline: the strip below the sheet, with a slider over all versions, a play button, and actions on old versions.
+// Timeline: the strip below the sheet, with a slider over the kept versions, a play button, and actions on versions.
 
 import { ago, find, make, moment } from "./dom.js";
 

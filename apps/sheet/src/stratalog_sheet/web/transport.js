@@ -1,7 +1,7 @@
 // Transport: sends the engine's messages to the sheet's log, and gives the engine the log's new entries. The server
-// appends a message with a change only if the log is still at the engine's version. If another client was faster, the
-// transport gives the engine the newer entries. The engine then rebases the message and sends it again. Only one
-// request is in flight at a time, so the messages keep their order.
+// appends a message with a change only if the message is based on the log's present revision. If another client was
+// faster, the transport gives the engine the newer entries. The engine then rebases the message and sends it again.
+// Only one request is in flight at a time, so the messages keep their order.
 
 import { StratalogError } from "/web/client/errors.js";
 import { Alarm, pauseMs } from "/web/client/backoff.js";

@@ -126,7 +126,10 @@ export class Workbook extends EventTarget {
     this.#announce("state");
   }
 
-  /** Delete this tab's pending changes, and the sheet's cache unless another tab has pending changes. */
+  /**
+   * Delete this tab's pending changes and conflicts. Also delete the sheet's cache, unless another tab has pending
+   * changes or conflicts.
+   */
   async forget() {
     await this.#offlineCache?.forget();
   }
@@ -222,7 +225,10 @@ export class Workbook extends EventTarget {
     }));
   }
 
-  /** Load a new model from the server, and repeat the pending changes, for example after a restore. */
+  /**
+   * Load a new model from the server, and repeat the pending changes, for example after a restore. `without` is the id
+   * of a pending message to drop, because the server refused the message or an older entry already has it.
+   */
   async reload(without = "") {
     if (this.#isReloading || this.fault) return;
     this.#isReloading = true;
