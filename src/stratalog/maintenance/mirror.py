@@ -1,7 +1,7 @@
 """A mirror copies items and blobs of one store to another store. It skips items and blobs that the target already has.
 
 An item has the same form on all backends, so a mirror copies items without decoding them. In a mirrored partition the
-mirror deletes the items that the source lacks. The source verifies each blob against the hash in the blob's key.
+mirror deletes the items that the source lacks. The source verifies each copied blob against the hash in the blob's key.
 """
 
 from __future__ import annotations
