@@ -213,7 +213,7 @@ class LogCheck:
         self._damages.add("segment record", key, "missing", "a segment has no record")
 
     def _check_begin(self, segment: Segment, key: str, is_first: bool) -> None:
-        """Check that an unmarked segment's record has its first entry's time. The first record may have the log's time."""
+        """Check that an unmarked segment's record has its first entry's time, or the log's time in the first record."""
         entry = self._item(segment, segment.first)
         entry_ms = entry.attributes["c"] if entry is not None else 0
         times = (entry_ms, self.record.created_ms if is_first else entry_ms)

@@ -74,7 +74,7 @@ class Marking:
         self._manifests: set[tuple[str, bytes]] = set()
 
     def run(self) -> None:
-        """Mark to the end. Raises Corrupt or NotFound for a reference that leads nowhere, and the errors of the ports."""
+        """Mark to the end. Raises Corrupt or NotFound for an unreadable reference, and the errors of the ports."""
         while unread := self._unread():
             for prefix in unread:
                 self._mark_log(prefix)

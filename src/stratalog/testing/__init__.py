@@ -23,5 +23,5 @@ postgres_local   a command that runs one program beside a PostgreSQL server
 local_services   a program that runs beside services, which end with the program
 aws_local        a command that runs one program beside the emulators
 
-Only tests import this package.
+Only tests, benchmarks and scripts import this package.
 """
