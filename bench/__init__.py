@@ -38,6 +38,5 @@ draws the curves.
 These programs run alone: ``tree``, ``backends``, ``contention`` and ``turns_emulator`` measure one layer; ``table``,
 ``sheet``, ``sheet_browser`` and ``catalogue`` measure an application. ``table_sides``, ``table_postgres``,
 ``table_hosted`` and ``table_rows`` are parts of ``table``. ``table_plots`` and ``sheet_plot`` draw curves. ``peers``
-compares Stratalog with other libraries
-at the same work; ``peer_events`` and ``peer_trees`` have the sides.
+compares Stratalog with other libraries at the same work; ``peer_events`` and ``peer_trees`` have the sides.
 """

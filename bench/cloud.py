@@ -1,8 +1,7 @@
 """Benchmarks of our DynamoDB client and of boto3, with canned responses and with an emulator.
 
 For the canned responses, another process answers every request with the same response, without delay. The sides
-alternate. A put is a
-conditional PutItem of 500 bytes. Our side calls the index, which calls our client.
+alternate. A put is a conditional PutItem of 500 bytes. Our side calls the index, which calls our client.
 """
 
 from __future__ import annotations

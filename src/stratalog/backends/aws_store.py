@@ -104,8 +104,8 @@ class AwsStore:
         """Create the missing table, bucket and queues, and return their kinds and names, such as ``table plans``.
 
         A bucket without versioning gets the lifecycle and the versioning of `create_bucket`. If all resources are
-        ready, `create` only reads them, so a role without the right to create can open an existing store.
-        Several processes may call `create` at once. Raises Invalid. After Unavailable or OutcomeUnknown, call it again.
+        ready, `create` only reads them, so a role without the right to create can open an existing store. Several
+        processes may call `create` at once. Raises Invalid. After Unavailable or OutcomeUnknown, call it again.
         """
         table, bucket, queue = self._address.table, self._address.bucket, self._address.queue
         made = []

@@ -1,7 +1,6 @@
 """An HTTP/1.1 client for one endpoint. It reuses connections, and reads each whole reply into memory.
 
-The client uses no HTTP library, since each of the libraries takes more processor time than the rest of a commit: see
-docs/decisions/0002-libraries.md.
+The client uses no library: for a put, boto3 takes about eight times the CPU time. See docs/decisions/0002-libraries.md.
 """
 
 from __future__ import annotations

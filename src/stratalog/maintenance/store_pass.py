@@ -3,8 +3,8 @@
 A pass first scrubs a part of the blobs. Then the pass measures usage and collects blobs, if these two steps are due.
 The pass maintains each log and record in the order of the directory, sweeps deleted logs and abandoned uploads, and
 runs the application's own steps. A pass stops when its time is over, and the next pass continues after the last log or
-record. Maintenance and collection each save their position. With a time limit, the scrub ends after a quarter of the
-time, the measurement after two fifths, and the collection after half. If time is left after the maintenance, the
+record. Maintenance and collection each save their position. With a time limit, the scrub ends after at most a quarter
+of the time, the measurement after two fifths, and the collection after half. If time is left after the maintenance, the
 collection continues. The pass reports a failure and continues.
 
 A process may crash during a pass, and several passes may run at once. The saved position only saves work, and each step

@@ -10,7 +10,7 @@ announcements_contract  the contract suite of announcements
 clock            a clock that a test moves by hand
 scheduler        many actors in one thread, in an order given by a seed
 locks            locks that wait in the scheduler
-faults           ports that fail in every way their contracts allow
+faults           ports whose calls may fail, take effect late, or lose their answer
 network          a network that loses, repeats and delays messages
 disk             a disk that loses unsynced writes
 history          a record of each actor's calls and of their outcomes
