@@ -54,8 +54,8 @@ class Turnstile:
     def enter(self) -> bool:
         """Wait for the room and lock it. Return whether the caller must `leave` it.
 
-        Return False inside a turn of this process. Return False also after `TURN_WAIT_MS_MAX`, and at once while an
-        earlier wait of that length has found no free lock (`_wait`). The caller then works without the lock.
+        Return False inside a turn of this process. Return False also after `TURN_WAIT_MS_MAX`. After such a wait,
+        return False at once until the locks are found free (`_wait`). The caller then works without the lock.
         """
         return not self._in_turn and self._wait(self._transaction, self._has_turn)
 

@@ -63,10 +63,11 @@ class Mirror:
     ) -> None:
         """Mirror a partition, or its items below the sort key ``before``.
 
-        ``items`` are the wanted items, in order; by default the mirror reads them from the source. The mirror writes
-        the last item after all others. So if source and target have the same last item, an earlier call has finished.
-        Equal last items do not show that the source changed another item since that call, for example by a redaction.
-        The mirror calls ``ahead`` with each batch of at most `COMMIT_WRITES_MAX` writes before it writes the batch.
+        ``items`` are the wanted items, in order; by default the mirror reads them from the source. The mirror makes the
+        last change, in order of key, after all others. So if source and target have the same last item, an earlier call
+        has finished. Equal last items do not show that the source changed another item since that call, for example by
+        a redaction. The mirror calls ``ahead`` with each batch of at most `COMMIT_WRITES_MAX` writes before it writes
+        the batch.
         """
         wanted = self.source.index.query(partition, before=before) if items is None else items
         standing = self.target.index.query(partition, before=before)
