@@ -1,4 +1,4 @@
-"""Benchmarks of Stratalog, each compared with the simplest alternative: ``python -m bench``.
+"""Benchmarks of Stratalog, most of them compared with the simplest alternative: ``python -m bench``.
 
 Machinery
 ---------
@@ -36,6 +36,7 @@ long_logs     logs of 10,000 to 10,000,000 entries
 draws the curves.
 
 These programs run alone: ``tree``, ``backends``, ``contention`` and ``turns_emulator`` measure one layer; ``table``,
-``sheet``, ``sheet_browser`` and ``catalogue`` measure an application. ``peers`` compares Stratalog with other libraries
-at the same work; ``peer_events`` and ``peer_trees`` have the sides.
+``sheet``, ``sheet_browser`` and ``catalogue`` measure an application. ``table_sides``, ``table_postgres``,
+``table_hosted`` and ``table_rows`` are parts of ``table``. ``table_plots`` and ``sheet_plot`` draw curves. ``peers``
+compares Stratalog with other libraries at the same work; ``peer_events`` and ``peer_trees`` have the sides.
 """

@@ -1,7 +1,7 @@
 """Benchmarks of our DynamoDB client and of boto3, with canned responses and with an emulator.
 
-Another process answers every request with the same canned response, without delay. The sides alternate. A put is a
-conditional PutItem of 500 bytes. Our side calls the index, which calls our client.
+For the canned responses, another process answers every request with the same response, without delay. The sides
+alternate. A put is a conditional PutItem of 500 bytes. Our side calls the index, which calls our client.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The cold start of the queue's function: the CPU time until it can settle its first message, and the message itself.
+"""The cold start of the queue's function: the CPU time of a new process until it can settle its first message.
 
 The other side is a minimal handler that only makes boto3's clients of the same three services.
 """

@@ -189,7 +189,7 @@ def _poll(work: Workplace, messages: int) -> float:
 
 
 def _join(document: Document, first: int, last: int) -> float:
-    """Let each client from ``first`` to ``last`` push once, and return the CPU seconds."""
+    """Let each client from ``first`` to ``last - 1`` push once, and return the CPU seconds."""
     begun = time.process_time()
     for number in range(first, last):
         push = Mutation(client=f"client-{number}", id=1, name="inc", args={"key": "count"})

@@ -227,7 +227,7 @@ class EventLog:
 
     A processor that has the number of the segment reads only the newest entry. The processor has no record of a
     client's earlier mutations. A snapshot is one object with names and hashes. The schema makes as many snapshots as
-    Stratalog.
+    Stratalog with its default settings.
     """
 
     def __init__(self) -> None:

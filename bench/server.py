@@ -106,7 +106,10 @@ Pushed = tuple[str, Sequence[Sequence[str]]]
 
 
 def _pushed_singly(work: Workplace, ours: Pushed, other: Pushed) -> Measured:
-    """Create the documents of both sides, and measure pushes of one mutation: a path gets one push in each round."""
+    """Create the documents of both sides, and measure pushes of one mutation.
+
+    A document gets at most one push in each round.
+    """
     for url, shares in (ours, other):
         for path in {path for share in shares for path in share} - {"/"}:
             _send(url, "PUT", path)

@@ -31,7 +31,7 @@ async def echo(scope: Any, receive: Any, send: Any) -> None:
 
 
 def main() -> None:
-    """Serve `echo` with the server's own settings, and print the URL."""
+    """Serve `echo` by uvicorn, without an access log, and print the URL."""
     with socket.create_server(("127.0.0.1", 0), backlog=2048) as listening:
         listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         print(json.dumps({"url": f"http://127.0.0.1:{listening.getsockname()[1]}"}), flush=True)

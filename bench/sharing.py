@@ -40,7 +40,7 @@ OFFERING_QUICK = 2
 
 
 class Worker(msgspec.Struct, frozen=True):
-    """The task of a process: it makes ``per_second`` commits a second, or commits without pause if ``per_second`` is 0.
+    """The task of a process: it commits, and then pauses for 1 / ``per_second`` seconds, or does not pause if 0.
 
     With ``stops`` the process stops itself inside a turn.
     """
@@ -144,7 +144,10 @@ def _runs(work: Workplace, workers: Sequence[Worker]) -> list[Run]:
 
 
 def runs_at(url: str, work: Workplace, workers: Sequence[Worker]) -> list[Run]:
-    """Let all workers commit to one document of a new store at ``url`` at the same time."""
+    """Let all workers commit to one document of a new store at ``url`` at the same time.
+
+    Return the results of the workers that do not stop themselves.
+    """
     with open_store(url) as store:
         store.create(ORGANISATION, DOCUMENT)
     start, seconds = (START_SECONDS_FULL, SECONDS_FULL) if work.scale == FULL else (START_SECONDS_QUICK, SECONDS_QUICK)

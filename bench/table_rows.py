@@ -12,7 +12,11 @@ GROUNDS = ("folder", "hosted")
 
 
 class Row(msgspec.Struct, frozen=True):
-    """A store's result in one case, with the store's best tuning. Costs are per commit, or None without a meter."""
+    """A store's result in one case, with the store's best tuning.
+
+    ``requests`` and ``kilobytes`` are per commit, and ``dollars_per_million`` is for a million commits. All costs are
+    None without a meter.
+    """
 
     side: str
     ground: str

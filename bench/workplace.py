@@ -71,7 +71,10 @@ QUICK = Scale(
 
 
 class Workplace:
-    """A working folder and a scale. With a ``source`` the large stores are copies of another workplace's stores."""
+    """A working folder and a scale.
+
+    With a ``source`` the stores of `document` and `log` are copies of another workplace's stores.
+    """
 
     def __init__(self, folder: Path, scale: Scale, source: Workplace | None = None) -> None:
         self.scale = scale

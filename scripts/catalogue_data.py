@@ -134,7 +134,11 @@ def mirrors() -> tuple[str, str, str]:
 
 
 def write_states(folder: Path, indexes: list[Index], key: Callable[[bytes], str], count: int) -> None:
-    """Write a file for each state, each with a later time. Paragraphs of a later suite replace earlier paragraphs."""
+    """Write a file for each state, each with a later time.
+
+    Paragraphs of a later suite replace earlier paragraphs with the same key. Testing and unstable replace all
+    paragraphs.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     state: dict[str, bytes] = {}
     time = 0.0
@@ -178,7 +182,7 @@ def field(paragraph: bytes, name: bytes) -> str:
 
 
 def signed_at(index: Path) -> float:
-    """Return the time at which Debian signed the release of an index."""
+    """Return the time at which Debian signed the release of an index, or else the time of the index file."""
     stem = re.sub(r"_main_(binary-.*|source)_.*$", "_InRelease", index.name)
     text = (index.parent / stem).read_text(errors="replace")
     match = re.search(r"^Date: (.*)$", text, re.MULTILINE)

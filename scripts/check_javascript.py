@@ -2,9 +2,9 @@
 """Run ESLint and TypeScript over our JavaScript: the files that scripts/javascript/tsconfig.json includes.
 
 TypeScript checks the library's own files a second time, with strict null checks. The first run installs ESLint,
-TypeScript and pyright from npm, in the versions that scripts/javascript/package-lock.json pins. A change of this file
-makes the next run install the tools again. scripts/dataset.py finds or installs Node and npm. If the tools are
-installed and find no fault, the script prints nothing.
+TypeScript and pyright from npm, in the versions that scripts/javascript/package-lock.json pins. A change of
+package-lock.json makes the next run install the tools again. scripts/dataset.py finds or installs Node and npm. If the
+tools are installed and find no fault, the script prints nothing.
 """
 
 from __future__ import annotations

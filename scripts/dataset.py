@@ -2,8 +2,8 @@
 """Put the movies of the npm package vega-datasets into .venv/share/vega-datasets, for demo and tests.
 
 The script does nothing if the movies are already in that folder. The script uses the npm on the path if the Node on the
-path is new enough. Otherwise the script installs the npm from PyPI that requirements/node.lock pins. scripts/bootstrap
-runs this script with the Python of .venv.
+path is new enough. Otherwise the script uses the npm from PyPI that requirements/node.lock pins, and installs it if it
+is missing. scripts/bootstrap runs this script with the Python of .venv.
 """
 
 from __future__ import annotations

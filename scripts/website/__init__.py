@@ -1,8 +1,8 @@
 """The documentation site: `python -m scripts.website build/site`, or `make docs`. See docs/decisions/0053.
 
 The program writes the repository's Markdown pages and the generated reference into a source folder next to the site.
-Sphinx makes HTML from this folder. A warning of Sphinx makes the build fail. Then the program checks every link and
-every fetched file of the HTML.
+Sphinx makes HTML from this folder. A warning of Sphinx makes the build fail. Then the program checks every link
+within the site and every fetched file of the HTML. It does not check links to other hosts.
 
 Modules
 -------

@@ -1,4 +1,6 @@
-"""Checks of the built HTML: every link leads to an existing page and anchor, and no page loads from another host."""
+"""Checks of the built HTML: links within the site lead to an existing page and anchor, and no page loads from
+another host.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """The groups of the sidebar, and the order of the pages in them.
 
-A page that this module does not name is at the end of its folder's group. So this module needs no line for a new page.
+A page that this module does not name is at the end of its folder's group, or else of the last group. So this module
+needs no line for a new page.
 """
 
 from __future__ import annotations

@@ -81,7 +81,10 @@ def below(folder: str, texts: Mapping[str, str]) -> list[str]:
 
 
 def rewritten(path: str, text: str) -> tuple[str, set[str]]:
-    """Return a page's text with the links of the site, and the linked files that are not pages."""
+    """Return a page's text with the links of the site, and the linked files that are not pages.
+
+    Raises ValueError for a link to a path that is no file of the repository.
+    """
     pages = repository_pages() | PLACED
     files: set[str] = set()
 

@@ -2,7 +2,7 @@
 
 Modules
 -------
-memory                  all three ports in memory: the reference for the other backends
+memory                  index, blobs and queue in memory: the reference for the other backends
 item_rows               rows of items, for an index in SQL
 message_ids             ids of messages, for a queue in SQL
 row_blobs               blobs, with small blobs as rows of the index's database
@@ -13,7 +13,7 @@ sqlite_queue            the queue's rows in the file
 sqlite_tables           the tables of the file, and the statements that fill them
 turnstile               fair turns between processes that share a file
 files                   blobs in a folder
-postgres                index, blobs and queue in one schema of PostgreSQL
+postgres                index, blobs, queue and announcements in one schema of PostgreSQL
 postgres_commits        commits to the index, with blobs, in groups
 postgres_connections    connections, their settings, and errors
 postgres_announcements  hints between processes by NOTIFY
@@ -26,7 +26,7 @@ dynamodb_http           HTTP connections to DynamoDB
 dynamodb_setup          the client's settings, and creation and check of the table
 hosted_turns            turns of processes at a hosted index
 objectstore             blobs in S3 or another object store
-s3_versions             conditional deletes in S3 by object version
+s3_versions             lists and conditional deletes in S3 by object version, and creation of the bucket
 sqs                     the queue on SQS FIFO
 aws_access              region, endpoints and credentials of AWS
 aws_store               the index, blobs and queue behind an AWS URL

@@ -75,7 +75,10 @@ class AwsAccess(Protocol):
 
 
 def find_access(region: str = "", environment: Mapping[str, str] = os.environ) -> AwsAccess:
-    """Return the access that AWS's own tools would find. ``region`` takes precedence over the configured region."""
+    """Return the access that AWS's own tools would find. ``region`` takes precedence over the configured region.
+
+    Raises ModuleNotFoundError without boto3.
+    """
     chosen = region or environment.get("AWS_DEFAULT_REGION", "")
     key, secret = environment.get("AWS_ACCESS_KEY_ID", ""), environment.get("AWS_SECRET_ACCESS_KEY", "")
     if not (key and secret and REGION.fullmatch(chosen)) or _needs_botocore(environment):

@@ -48,8 +48,8 @@ class Address(msgspec.Struct, frozen=True):
 def parse_address(url: str) -> Address:
     """Return the address in `aws://NAME?bucket=…&queue=…&region=…&prefix=…&freed=…`.
 
-    NAME is the table's name. It is also the default for bucket and queue. Raises Invalid for an unknown or repeated
-    part, and for a name that the service does not accept.
+    NAME is the table's name. It is also the default for bucket and queue. Raises Invalid for a path or a fragment, for
+    an unknown or repeated part, and for a name that the service does not accept.
     """
     parts = urlsplit(url)
     given = dict(pairs := parse_qsl(parts.query, keep_blank_values=True))
@@ -66,9 +66,10 @@ def parse_address(url: str) -> Address:
 
 
 class AwsStore:
-    """The three ports at an address. The constructor sends no request to AWS.
+    """The index, the blobs and the queue at an address.
 
-    The constructor raises Invalid or Unavailable if the region or the credentials are missing.
+    The constructor sends no request to DynamoDB, S3 or SQS. But boto3 may request credentials, for example those of the
+    machine's role. The constructor raises Invalid if the region or the credentials are missing.
     """
 
     def __init__(self, address: Address, clock: Clock, meter: Meter | None = None) -> None:
@@ -102,8 +103,9 @@ class AwsStore:
     def create(self) -> list[str]:
         """Create the missing table, bucket and queues, and return their kinds and names, such as ``table plans``.
 
-        `create` only reads existing resources, so a role without the right to create can open an existing store.
-        Several processes may call `create` at once. Raises Invalid. After Unavailable or OutcomeUnknown, call it again.
+        A bucket without versioning gets the lifecycle and the versioning of `create_bucket`. If all resources are
+        ready, `create` only reads them, so a role without the right to create can open an existing store. Several
+        processes may call `create` at once. Raises Invalid. After Unavailable or OutcomeUnknown, call it again.
         """
         table, bucket, queue = self._address.table, self._address.bucket, self._address.queue
         made = []
@@ -128,9 +130,10 @@ class AwsStore:
 
 
 def open_bucket(url: str, clock: Clock) -> ObjectBlobs:
-    """Return the blobs at ``s3://BUCKET/PREFIX``. Sends no request to AWS.
+    """Return the blobs at ``s3://BUCKET/PREFIX``. Sends no request to S3.
 
-    Raises Invalid for a name that S3 does not accept, and Unavailable without credentials.
+    Raises Invalid for a name that S3 does not accept and for a URL with a query or a fragment. Raises Unavailable
+    without credentials.
     """
     parts = urlsplit(url)
     for part, value in (("bucket", parts.netloc), ("prefix", parts.path.strip("/"))):

@@ -1,6 +1,7 @@
 """Clients of boto3 without retries, and one mapping of boto3's errors to Stratalog's, for all backends on boto3.
 
-boto3's own retries are off, since they hide that an earlier try may have taken effect. Callers retry by `send_request`.
+boto3's own retries are off, since they hide that an earlier try may have taken effect. `SqsQueue` and `S3Versions`
+retry by `send_request`. The functions that find or create buckets and queues do not retry.
 
 The functions import boto3 when they first use it. Most processes of AWS Lambda functions never need boto3, and its
 import delays the start of a process.
@@ -39,9 +40,10 @@ THROTTLES = frozenset(
 
 
 class RequestRefused(Unavailable):
-    """The service refused the request, and another try would not help.
+    """The service refused the request, or boto3 could not send the request. Another try would not help.
 
-    ``reason`` is the service's error code, without the prefix that names the service.
+    ``reason`` is the service's error code, without the prefix that names the service. If boto3 could not send the
+    request, ``reason`` is the class name of boto3's exception.
     """
 
     def __init__(self, message: str, reason: str, explanation: str) -> None:
@@ -52,7 +54,8 @@ class RequestRefused(Unavailable):
 def aws_client(service: str, session: Any, endpoint: str, policy: RequestPolicy) -> Any:
     """Return a boto3 client that tries each request once. The client is safe for threads.
 
-    ``endpoint`` is the URL of a compatible service; empty for Amazon's own service.
+    ``endpoint`` is the URL of a compatible service. If it is empty, boto3 uses the endpoint that AWS's configuration
+    names, or else Amazon's own.
     """
     import boto3  # type: ignore[import-untyped]
     from botocore.config import Config  # type: ignore[import-untyped]

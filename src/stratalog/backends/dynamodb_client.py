@@ -114,7 +114,10 @@ class Kind(enum.Enum):
 
 
 class DynamoAnswer(msgspec.Struct, Generic[T], frozen=True):
-    """The outcome of one attempt. A DONE answer has a value. A refusal has one reason for each write."""
+    """The outcome of one attempt. A DONE answer has a value.
+
+    If DynamoDB cancels a transaction, the answer has one reason for each write. Any other refusal has one reason.
+    """
 
     kind: Kind
     value: T | None = None
@@ -240,7 +243,7 @@ class Signer:
 
 
 def _read(reply: Reply, decoder: msgspec.json.Decoder[T]) -> DynamoAnswer[T]:
-    """Return the answer in ``reply``: LOST if the reply is incomplete or the server failed.
+    """Return the answer in ``reply``: LOST if the reply is incomplete or damaged, or the server failed.
 
     Raises Corrupt for a complete reply with data of a form that this package does not write.
     """

@@ -1,7 +1,6 @@
 """An HTTP/1.1 client for one endpoint. It reuses connections, and reads each whole reply into memory.
 
-The client uses no HTTP library, since each of the libraries takes more processor time than the rest of a commit: see
-docs/decisions/0002-libraries.md.
+The client uses no library: for a put, boto3 takes about eight times the CPU time. See docs/decisions/0002-libraries.md.
 """
 
 from __future__ import annotations
@@ -61,7 +60,7 @@ class Endpoint:
     """The server behind an ``http`` or ``https`` URL. Safe for threads: two exchanges never use a connection at once.
 
     A forked child that inherits this object opens new connections. The constructor raises Invalid for a URL of another
-    scheme.
+    scheme or without a host.
     """
 
     def __init__(
@@ -137,9 +136,9 @@ class Endpoint:
 def _roots_on_demand() -> ssl.SSLContext | None:
     """Return a context that reads a root certificate from OpenSSL's folder when the verification of a chain needs it.
 
-    Return None without a folder whose files are named by the hash of a certificate. A read of all root certificates
-    takes some 25 ms of CPU time, a fifth of a function's cold start. OpenSSL's file of root certificates may have more
-    certificates than the folder. So `Endpoint` reads all certificates if it cannot verify a chain.
+    Return None if OpenSSL has no folder with a file that is named by a certificate's hash. A read of all root
+    certificates takes some 25 ms of CPU time, a fifth of a function's cold start. OpenSSL's file of root certificates
+    may have more certificates than the folder. So `Endpoint` reads all certificates if it cannot verify a chain.
     """
     folder = ssl.get_default_verify_paths().capath
     with suppress(OSError):  # a folder that this process may not list

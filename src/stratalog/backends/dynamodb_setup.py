@@ -1,4 +1,4 @@
-"""Setup of DynamoDB: makes a client with the region, endpoint and credentials that AWS's tools find, and the table."""
+"""Makes a client of DynamoDB with the settings that AWS's tools find, and creates or checks the table."""
 
 from __future__ import annotations
 
@@ -47,7 +47,8 @@ def open_client(
 ) -> DynamoClient:
     """Return a client with the region, endpoint and credentials that AWS's own tools would use.
 
-    A ``region`` or ``endpoint`` that is not empty takes precedence. Raises Invalid without credentials or a region.
+    An ``endpoint`` that is not empty takes precedence. So does a ``region``, unless ``access`` is given: the region is
+    then that of ``access``. Raises Invalid without credentials or a region.
     """
     access = access or find_access(region)
     if not access.region:

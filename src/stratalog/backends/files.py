@@ -53,9 +53,10 @@ class FileBlobs:
 
     A blob's age starts at its file's modification time, set by ``clock`` with random digits below the millisecond.
     Inode and modification time together are the stamp of one generation. A process holds the lock of a blob's file
-    while it renews or deletes the blob. So a blob is at its path from its first put to its deletion, and a reader never
-    waits. A crash may leave an unfinished file in ``.new``. The next process that opens the folder removes this file.
-    ``sync`` makes the file or folder behind a descriptor durable. The default is `sync_descriptor`.
+    while it renews or deletes the blob. So an intact blob is at its path from its first put to its deletion, and a
+    reader never waits. A put removes a damaged file before it writes a new one. A crash may leave an unfinished file in
+    ``.new``. The next process that opens the folder removes this file. ``sync`` makes the file or folder behind a
+    descriptor durable. The default is `sync_descriptor`.
     """
 
     def __init__(self, folder: str | Path, clock: Clock, *, sync: Callable[[int], None] | None = None) -> None:
@@ -362,5 +363,8 @@ def _stamp(status: os.stat_result) -> str:
 
 
 def _generation(status: os.stat_result) -> str:
-    """Return a name of the file's present content. Unlike a stamp, the name changes if the file is written in place."""
+    """Return a name of the file's present content.
+
+    Unlike a stamp, the name also changes if a program writes the file in place and then restores the modification time.
+    """
     return f"{status.st_ino:x}-{status.st_mtime_ns:x}-{status.st_ctime_ns:x}-{status.st_size}"

@@ -85,7 +85,7 @@ class _Traffic:
         """Whether a new mark asks this process to stop at its next commit."""
 
         self.author: _Wait | None = None
-        """The writer of this process that wrote the newest mark; None if another process wrote the mark."""
+        """The writer of this process that wrote the newest mark. None if another process did, or after its commit."""
 
     def learn(self, id: str, author: _Wait | None = None) -> bool:
         """Record a mark that was read or written. Return whether its id is new. A new id sets ``stop``.
@@ -189,7 +189,9 @@ class HostedTurns:
         self._note_win(traffic)
 
     def turn(self, partition: str) -> AbstractContextManager[bool]:
-        """If the caller has lost a race or was stopped, wait or write the mark. The value of the block is then True.
+        """Wait or write the mark if the caller has lost a race or was stopped since its last turn.
+
+        The value of the block is then True.
 
         For any other caller the value is False, and the caller does not wait.
         """
@@ -231,7 +233,7 @@ class HostedTurns:
         """Let a waiter commit first. Poll the key of ``item`` until another writer has put an item, or time is up.
 
         Raises ConditionFailed with the other writer's item. Returns at once if the caller itself wrote the mark, or if
-        this process has not won a race within `RECENT_MS`.
+        this process has not won a race within `RECENT_MS`. Returns also if a poll raises Unavailable.
         """
         traffic.stop = False
         begun_ms = self._clock.boot_ms()

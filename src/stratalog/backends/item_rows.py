@@ -41,13 +41,19 @@ MessagePack map has up to 15 pairs.
 """
 
 ReadPage = Callable[[str | None, str | None, int], Sequence[tuple[str, bytes]]]
-"""Called with ``after``, ``before`` and a limit. Returns the sorts and bodies of at most so many rows, in order."""
+"""Reads one page. The arguments are ``after``, ``before`` and the number of rows at most.
+
+The result has the sort and the body of each row, in the order of the query.
+"""
 
 
 def pages(
     read: ReadPage, partition: str, after: str | None, before: str | None, reverse: bool, limit: int | None
 ) -> Iterator[list[Item]]:
-    """Yield the items of a query by pages. Each page has twice as many rows as the last page, up to a limit."""
+    """Yield the items of a query by pages. Each page has up to twice as many rows as the page before it.
+
+    `_next_rows_max` limits the rows of a page. Raises Corrupt.
+    """
     left = limit
     rows_max = QUERY_ROWS_FIRST
     while left is None or left > 0:
@@ -81,6 +87,8 @@ def encoded_commit(
 ) -> tuple[Sequence[bytes], Sequence[Row]]:
     """Check a commit. Return the encoded item of each write, and the rows of a commit that only inserts, else [].
 
+    The encoded item of a delete or a check is empty.
+
     Raises Invalid, LimitExceeded.
     """
     if row := _append_row(writes):
@@ -93,12 +101,12 @@ def encoded_commit(
 
 
 def _rows_if_absent(writes: Sequence[Write], bodies: Sequence[bytes]) -> list[Row]:
-    """Return the rows of a commit whose puts all have the condition `Absent`; [] for any other commit.
+    """Return the rows of a commit that consists of puts with the condition `Absent`; [] for any other commit.
 
-    A backend does such a commit by one INSERT, and the primary key checks `Absent`. The last write may be a check for a
-    hash, as in an append. The first row then has the check. The INSERT compares only the first attribute of the
-    checked item. If the hash is another attribute, the INSERT fails. The backend then does the commit by its general
-    statements.
+    A backend does such a commit by one INSERT, and the primary key checks `Absent`. After the puts the commit may have
+    one check for a hash, as in an append. The first row then has the check. The INSERT compares only the first
+    attribute of the checked item. If the hash is another attribute, the INSERT fails. The backend then does the commit
+    by its general statements.
     """
     rows: list[Row] = []
     check = writes[-1] if writes and type(writes[-1]) is Check else None

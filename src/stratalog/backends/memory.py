@@ -1,4 +1,4 @@
-"""The ports in memory. They are the reference for the behaviour of all other backends."""
+"""Index, blobs and queue in memory. They are the reference for the behaviour of all other backends."""
 
 from __future__ import annotations
 

@@ -2,7 +2,8 @@
 
 A wrapper only counts, but two of its attributes make callers behave as on AWS. `joint_commits` is False, so that a log
 commits each entry alone, as on DynamoDB. `blob_bytes_max` is 0, so that blobs are put on their own, as on S3. Each
-request is counted once, as if the network never failed.
+request is counted once, as if the network never failed. A request that raises an error is not counted, except for a
+commit whose condition fails.
 """
 
 from __future__ import annotations
@@ -35,9 +36,9 @@ LETTERS_A_REQUEST = 10
 class MeteredIndex:
     """An index that counts the units that DynamoDB would bill.
 
-    Before a commit, the index reads each item that a write may replace, since the item's size may decide the price. The
-    meter does not count these reads. A query reads a page of 1 MB ahead, as DynamoDB does. The meter counts the whole
-    page, even if the caller stops midway.
+    Before a commit, the index reads the item at the key of each write, since the item's size may decide the price. It
+    skips a write with the condition `Absent`. The meter does not count these reads. A query reads a page of 1 MB ahead,
+    as DynamoDB does. The meter counts the whole page, even if the caller stops midway.
     """
 
     joint_commits = False

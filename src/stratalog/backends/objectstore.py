@@ -76,8 +76,9 @@ class ObjectBlobs:
 
     The store's clock measures a blob's age, in whole seconds. Every put writes the whole object again, which restarts
     its age and repairs a damaged object. In a bucket with versioning a put makes a version, whose id is the stamp. In
-    other buckets the stamp is ETag and time. Two puts of a blob in the same second then have the same stamp, so a
-    delete in such a bucket raises Unavailable.
+    other buckets the stamp is ETag and time. Two puts of a blob in the same second then have the same stamp. So
+    `delete` removes blobs only with ``versions`` and in a bucket with versioning. In any other bucket the delete of a
+    stored generation raises Unavailable.
     """
 
     def __init__(
@@ -151,8 +152,8 @@ class ObjectBlobs:
     def _page(self, prefix: str, after: str) -> tuple[Sequence[BlobStat], str]:
         """Return one page of a list through obstore, and the ``after`` of the next page.
 
-        obstore lists whole folders, after a given key. So the list starts just before the first key with ``prefix``,
-        and objects of the folder without the prefix are dropped here.
+        obstore lists whole folders, after a given key. The list starts after ``after``, but not before ``prefix``
+        without its last character. This method drops the listed objects without the prefix.
         """
         folder, offset = prefix.rpartition("/")[0] or None, max(after, prefix[:-1]) or None
         pages = partial(obstore.list, self._store, folder, offset=offset, chunk_size=LIST_KEYS)
@@ -183,11 +184,11 @@ def open_object_blobs(
     meter: Meter | None = None,
     retains_freed: bool = False,
 ) -> ObjectBlobs:
-    """Return the blobs at ``url``: ``s3://bucket/prefix``, ``gs://…`` or ``az://…``. Sends no request.
+    """Return the blobs at ``url``: ``s3://bucket/prefix``, ``gs://…`` or ``az://…``. Sends no request to the store.
 
     ``endpoint`` is the URL of a store compatible with S3, by default the configured endpoint. ``access`` has the
-    credentials and the region for S3; other stores find their credentials in the environment. With ``retains_freed`` a
-    copy of each deleted blob stays below `!freed/` until the bucket's lifecycle removes the copy.
+    credentials and the region for S3; other stores find their credentials in the environment. With ``retains_freed``,
+    in S3 a copy of each deleted blob stays below `!freed/` until the bucket's lifecycle removes the copy.
 
     Raises Invalid for a URL or bucket name that no store accepts, and Unavailable if S3's credentials are missing.
     """

@@ -1,4 +1,4 @@
-"""A store in PostgreSQL: index, queue and blobs in the tables of one schema, through psycopg."""
+"""A store in PostgreSQL: index, queue, blobs and announcements in one schema, through psycopg."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ DELETE_BLOB = "DELETE FROM blobs WHERE key = %s AND stamp = %s"
 
 
 class PostgresStore:
-    """The three ports in one schema. The constructor sends nothing.
+    """The index, the queue, the blobs and the announcements in one schema. The constructor sends nothing.
 
     ``larger`` stores the blobs of more than `BLOB_ROW_BYTES_MAX` bytes. Without ``larger``, these blobs are rows too.
     """

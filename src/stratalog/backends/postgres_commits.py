@@ -41,8 +41,8 @@ __all__ = ["PostgresCommit", "PostgresWriter", "put_blobs"]
 GROUP_WRITES_MAX = 1000
 NO_CHECK = (None,) * CHECKED_LENGTH
 
-# The statements for one row. `_prepare` prepares them in each session. If the check fails, the body is null, and the
-# column's NOT NULL makes the statement fail.
+# The statements for one row. `_prepare` prepares them in each session of a `PostgresWriter`. If the check fails, the
+# body is null, and the column's NOT NULL makes the statement fail.
 INSERT_PLAIN = "INSERT INTO items VALUES ($1, $2, $3)"
 INSERT_CHECKED = f"""
 INSERT INTO items VALUES ($1, $2, (
@@ -121,7 +121,7 @@ class PostgresWriter:
         self._closed = False
 
     def commit(self, commit: PostgresCommit) -> None:
-        """Do the commit, in this thread or in the leader's thread. Raises the errors of `Index.commit`."""
+        """Do the commit, in this thread or in the leader's thread. Raises the errors of `Index.commit`, and Corrupt."""
         self._connections.check_open()
         self._group_commit.commit(commit, self._run_group)
         commit.answer()
@@ -239,7 +239,7 @@ class PostgresWriter:
         raise error
 
     def _error_of(self, connection: Connection, error: psycopg.Error, *, sent: bool) -> StratalogError:
-        """End the transaction and return the error of its commits. With ``sent``, the COMMIT was already sent."""
+        """End the transaction and return the error of its commits. With ``sent``, the COMMIT may have been sent."""
         lost = is_lost(connection, error)
         if not lost:
             try:

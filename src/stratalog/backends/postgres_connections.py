@@ -142,7 +142,7 @@ class PostgresConnections:
         raise error_of(failure) from failure
 
     def renew(self) -> None:
-        """Replace the pool's connections. Call this once a server refuses writes: another host may accept them."""
+        """Replace the pool's connections. Call this after a server refused a write: another host may accept it."""
         pool = self._pool  # `close` may set the attribute to None at any time
         if pool is not None:
             pool.drain()

@@ -49,8 +49,9 @@ class BlobTable(Protocol):
 class RowBlobs:
     """Blobs of up to ``row_bytes_max`` bytes as rows of ``table``, and larger blobs in ``larger``.
 
-    Without ``larger`` all blobs are rows. A blob may be a row and also be in ``larger``, as in a folder of the older
-    format. The row then takes precedence, and a delete of the blob deletes both copies.
+    A put of a larger blob that is already a row renews the row. Without ``larger``, any other put of a larger blob
+    raises LimitExceeded. A blob may be a row and also be in ``larger``, as in a folder of the older format. The row
+    then takes precedence, and a delete of the blob deletes both copies.
     """
 
     def __init__(self, table: BlobTable, clock: Clock, larger: Blobs | None, row_bytes_max: int) -> None:

@@ -1,4 +1,7 @@
-"""Lists and deletes versions of objects in an S3 bucket. The module uses boto3, since obstore has no such requests."""
+"""Lists and deletes versions of objects in an S3 bucket, and creates the bucket.
+
+The module uses boto3, since obstore has no such requests.
+"""
 
 from __future__ import annotations
 
@@ -65,7 +68,7 @@ class S3Versions:
         return self._make_client()
 
     def enabled(self) -> bool:
-        """Return whether the bucket has versioning. Only the first call sends a request. Later calls repeat the result.
+        """Return whether the bucket has versioning. Later calls repeat the first result and send no request.
 
         If versioning is suspended later, new puts have the version `NULL`, and `delete` refuses to delete them.
         """

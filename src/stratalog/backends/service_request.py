@@ -17,8 +17,8 @@ T = TypeVar("T")
 class RequestPolicy(RetryPolicy, frozen=True, kw_only=True):
     """The limits on the time of a request with its retries, and on the time of one try.
 
-    A try that fails later than ``seconds_max`` after the start is the last try. Each try may take
-    ``request_seconds_max``.
+    A try that fails later than ``seconds_max`` after the start is the last try. In obstore ``request_seconds_max``
+    limits one try. In boto3 it limits each wait for bytes of the response.
     """
 
     seconds_max: float = 10.0

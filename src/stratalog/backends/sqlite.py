@@ -39,8 +39,8 @@ class SqliteDatabase:
     ``synchronous`` is SQLite's own setting. With a value below ``FULL`` a power failure may undo acknowledged commits.
     ``file_bytes_max`` limits the file: a write over the limit raises StorageFull. ``vfs`` names a VFS that is
     registered with SQLite; the simulation registers its own VFS. A connection that commits often grows SQLite's
-    write-ahead log to ``log_bytes`` ahead of time. In a forked child every call raises Closed, so the child must open
-    the file again.
+    write-ahead log to ``log_bytes`` ahead of time. In a forked child every read and write raises Closed, so the child
+    must open the file again.
 
     The constructor raises Corrupt (the file is not an intact SQLite database), Unsupported (a newer format), Invalid
     (another program's database), Unavailable.

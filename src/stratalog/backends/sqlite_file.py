@@ -90,8 +90,8 @@ class SqliteFile:
     ) -> Result:
         """Run ``job`` in a transaction. Return its result, or raise its error, once the transaction is durable.
 
-        The job must read before it writes, and have the same effect when it runs again. The job may raise
-        ConditionFailed before its first write, and other errors at any time. Such an error affects no other job.
+        The job must read before it writes, and have the same effect when it runs again. It may raise ConditionFailed
+        before its first write. An error of Stratalog fails only this job. An error of SQLite fails the whole group.
 
         A job with ``rows`` or ``blobs`` must only insert these rows and blobs, and only if all of them are absent. So
         one statement may replace the job. ``blob_bytes`` is the size of the blobs that the job writes. Jobs share a
@@ -186,7 +186,7 @@ class _Ticket(PendingCommit[Result]):
 
 
 class _GroupWriter:
-    """The one writing connection of the process. The leader runs all waiting jobs in one transaction."""
+    """The one writing connection of the process. The leader runs waiting jobs in one transaction."""
 
     def __init__(self, connection: apsw.Connection, turnstile: Turnstile, log_bytes: int) -> None:
         self._connection = connection
@@ -209,7 +209,7 @@ class _GroupWriter:
         self._connection.close()
 
     def _run_group(self, group: list[_Ticket[Any]]) -> None:
-        """Run the jobs of ``group`` and of the tickets that wait behind it, in one transaction."""
+        """Run the jobs of ``group``, and of the waiting tickets that `_fill` adds, in one transaction."""
         if self._group_commit.waiting:
             self._fill(group)
         for ticket in group:
@@ -244,7 +244,7 @@ class _GroupWriter:
     def _transact(self, group: Sequence[_Ticket[Any]]) -> list[Any]:
         """Commit all jobs of ``group`` and return the outcome of each job.
 
-        Raises OutcomeUnknown if the commit itself fails. After any other error, nothing was written.
+        Raises OutcomeUnknown if the commit fails or may have failed. After any other error, nothing was written.
         """
         if self._connection.in_transaction:
             # An earlier rollback failed. An insert would join the open transaction, and succeed without a commit.
@@ -298,7 +298,7 @@ class _GroupWriter:
         return True
 
     def _run_each(self, group: Sequence[_Ticket[Any]]) -> list[Any]:
-        """Run all jobs in an open transaction and return the result or the error of each job.
+        """Begin a transaction, run all jobs in it, and return the result or the error of each job. The caller commits.
 
         A job that fails with another error than ConditionFailed may have written. The transaction then begins again
         without this job.
@@ -334,7 +334,7 @@ def _nothing(_: apsw.Connection) -> None:
 
 
 def _all_rows(group: Sequence[_Ticket[Any]]) -> tuple[Sequence[Row], Sequence[BlobRow]]:
-    """Return the rows of all tickets if all tickets only insert and one statement can insert all rows; else no rows."""
+    """Return all rows and blobs if all tickets only insert and one call can insert all rows; else no rows and blobs."""
     rows = list(chain.from_iterable(ticket.rows for ticket in group))
     blobs = list(chain.from_iterable(ticket.blobs for ticket in group))
     insert = len(rows) <= INSERT_ROWS_MAX and all(ticket.rows or ticket.blobs for ticket in group)

@@ -93,7 +93,7 @@ def insert_all(lengths: tuple[int, ...], blobs: int) -> str:
 
 
 def create_tables(path: str, vfs: str | None = None) -> None:
-    """Create a database with all tables at ``path``. Raises apsw's errors."""
+    """Create a database with all tables at ``path``. Raises the errors of `prepare`."""
     with closing(apsw.Connection(path, vfs=vfs)) as connection:
         connection.pragma("synchronous", "full")
         prepare(connection)

@@ -163,8 +163,9 @@ class SqsQueue:
     def _send_rest(self, url: str, entries: list[dict[str, Any]]) -> None:
         """Send ``entries``, and remove the sent entries from the list, so that a retry sends the rest in order.
 
-        Raises Retryable for the rest. Raises OutcomeUnknown if a later message was sent although an earlier message
-        failed. This error allows no retry, since a retry would send the messages in the wrong order.
+        Raises Retryable for the rest. If the failure is the sender's fault, raises Unavailable, or OutcomeUnknown after
+        a part was sent. Raises OutcomeUnknown also if a later message was sent although an earlier message failed. This
+        error allows no retry, since a retry would send the messages in the wrong order.
         """
         answer = self._client.send_message_batch(QueueUrl=url, Entries=entries)
         failed = {failure["Id"]: failure for failure in answer.get("Failed", [])}

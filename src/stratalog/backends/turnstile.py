@@ -54,8 +54,8 @@ class Turnstile:
     def enter(self) -> bool:
         """Wait for the room and lock it. Return whether the caller must `leave` it.
 
-        Return False inside a turn of this process. Return False also after `TURN_WAIT_MS_MAX`: the caller then works
-        without the lock.
+        Return False inside a turn of this process. Return False also after `TURN_WAIT_MS_MAX`. After such a wait,
+        return False at once until the locks are found free (`_wait`). The caller then works without the lock.
         """
         return not self._in_turn and self._wait(self._transaction, self._has_turn)
 
@@ -67,7 +67,8 @@ class Turnstile:
     def turn(self) -> Iterator[bool]:
         """Lock the room against other processes until the end of the block. The value is False if the wait failed.
 
-        A second thread shares the turn of the first thread, so it may lose the turn in the middle of its block.
+        A second thread shares the turn of the first thread, so it may lose the turn in the middle of its block. While
+        the first thread still waits for the turn, the second thread's value is False.
         """
         if self._in_turn or not self._owner.acquire(blocking=False):
             yield self._in_turn
@@ -110,7 +111,7 @@ class Turnstile:
     def _wait(self, locks: _Locks, ended: Callable[[], bool]) -> bool:
         """Lock the door, lock the room, and unlock the door.
 
-        Return False, without the lock of the room, if ``ended()`` is true, or after `TURN_WAIT_MS_MAX`.
+        Return False, without the lock of the room, if ``ended()`` is true during a wait, or after `TURN_WAIT_MS_MAX`.
 
         After a wait without success, a stopped process probably has a lock. The caller's process then does not wait
         again until it finds the locks free. Otherwise each of its commits would wait for `TURN_WAIT_MS_MAX`.

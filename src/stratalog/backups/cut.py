@@ -2,9 +2,9 @@
 
 Logs and records that were created later do not exist in the view.
 
-A log is cut after a version. The segment of that version becomes the current segment. The view omits later snapshots,
-projection checkpoints and forks. Origin, incarnation and hashes stay, so the cut history is a prefix of the whole
-history.
+A log is cut after a version. The segment of that version becomes the current segment. The view omits later snapshots
+and projection checkpoints. A view as of a time also omits the forks that were created later. Origin, incarnation and
+hashes stay, so the cut history is a prefix of the whole history.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 The order of the reads matters. The list of members is read first, so no listed fork begins after its parent's head. A
 head is read before the entries up to it, and all items are read before the blobs. At the end the items that refer to
-blobs are read again. If these items are unchanged, no collection has deleted a blob that they refer to. If a floor rose
-meanwhile, or a log was deleted, the family is read again.
+blobs are read again. If these items are unchanged, no collection has deleted a blob that they refer to. If one of these
+items changed meanwhile, a floor rose, or a log was deleted, the family is read again.
 """
 
 from __future__ import annotations
@@ -167,7 +167,7 @@ class FamilyBackup:
             read.rows[history_row(history, name_partition(organisation, name))] = checkpoint.line().encode()
 
     def _add_segment(self, read: FamilyRead, owner: str, log: _Log, item: Item, following: Item | None) -> Item | None:
-        """Add a segment's entries and return its record for the backup; None for a forgotten segment."""
+        """Add a segment's entries, unless the backup uses its archive. Return its record; None if it is forgotten."""
         first = parse_number(item.sort)
         partition = entries_partition(log.prefix, first)
         is_last = following is None and log.head is not None

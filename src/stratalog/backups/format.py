@@ -1,7 +1,8 @@
 """The format of a backup: its manifest, the rows of its catalogue, and packs of items. See `formats/backup.md`.
 
-The catalogue is a tree with a row for each partition of the index and for each owner of blobs. Content that does not
-change between two backups has the same bytes and the same hash, so it is stored once.
+The catalogue is a tree with a row for each partition of the index, for each owner of blobs, and for the checkpoint of
+each log and record. Content that does not change between two backups has the same bytes and the same hash, so it is
+stored once.
 """
 
 from __future__ import annotations

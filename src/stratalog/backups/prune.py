@@ -40,7 +40,7 @@ def prune_backups(
     """Remove all but the newest ``retain`` backups, and the objects that no remaining backup needs.
 
     Objects younger than `ABANDONED_SECONDS` stay, because a backup may be in progress. ``progress`` is called after
-    each removed object. The call may be repeated.
+    each removed object, in a dry run for each object that would be removed. The call may be repeated.
 
     Raises Invalid for ``retain`` below 1. Raises Corrupt if a remaining backup cannot be read: then only the old
     manifests are removed.

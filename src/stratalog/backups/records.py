@@ -39,7 +39,7 @@ class RecordsBackup:
     def __init__(
         self, environment: Environment, catalogue: BackupWriter, organisation: str, step: Callable[[], None]
     ) -> None:
-        """``step`` is called between two records."""
+        """``step`` is called after each record."""
         self._step = step
         self._index = environment.index
         self._catalogue = catalogue
@@ -47,7 +47,7 @@ class RecordsBackup:
         self.count = 0
 
     def read(self) -> None:
-        """Read all records. A damaged record is a failure of the backup. Raises the errors of the ports."""
+        """Read all records. A record that is damaged or keeps changing is a failure. Raises the errors of the ports."""
         letters = {item.attributes["w"]: item for item in self._index.query(dead_letters_partition(self._organisation))}
         failures = list(self._index.query(failures_partition(self._organisation)))
         for item in failures:

@@ -43,7 +43,10 @@ PACKS_HELD_MAX = 64
 
 
 class BackupRepository:
-    """Backups stored in ``blobs``. `written_blobs` and `written_bytes` count the puts of this object."""
+    """Backups stored in ``blobs``.
+
+    `written_blobs` and `written_bytes` count the copies of blobs and the packs that this object has put.
+    """
 
     def __init__(self, blobs: Blobs, clock: Clock) -> None:
         self.blobs = blobs
@@ -65,7 +68,7 @@ class BackupRepository:
         return [decode_manifest(self.blobs.get(stat.key)) for stat in self.blobs.list(f"{MANIFESTS}/")]
 
     def manifest(self, id: str | None = None) -> BackupManifest:
-        """Return the manifest of a backup, by default of the newest backup. Raises NotFound."""
+        """Return the manifest of a backup, by default of the newest. Raises NotFound, Corrupt, Unsupported."""
         keys = [stat.key for stat in self.blobs.list(f"{MANIFESTS}/{id}/" if id else f"{MANIFESTS}/")]
         if not keys:
             raise NotFound("backup not found" if id else "the repository has no backup", id=id or "")

@@ -38,7 +38,7 @@ class BackupVerification(msgspec.Struct, frozen=True):
 def verify_backup(
     repository: BackupRepository, manifest: BackupManifest, progress: Callable[[int], None] | None = None
 ) -> BackupVerification:
-    """Read everything that a backup needs, without any cache. Damage is in the findings. Raises Unavailable."""
+    """Read everything that a backup needs, each object from storage. Damage is in the findings. Raises Unavailable."""
     return _Verification(repository, manifest, progress or (lambda count: None)).run()
 
 

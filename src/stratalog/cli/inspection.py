@@ -1,4 +1,4 @@
-"""The work of `verify` without `--quick`: inspect histories, show damage, and resume an interrupted inspection."""
+"""The work of `repair`, and of `verify` without `--quick`: inspect histories, show damage, resume an inspection."""
 
 from __future__ import annotations
 

@@ -39,7 +39,8 @@ def split_name(name: str) -> tuple[str, str]:
 def version_of(document: Document | Log, text: str | None) -> int | None:
     """Return the version with the number ``text``, or the newest version at the ISO time ``text``; None for None.
 
-    Raises NotFound for a time before the first version.
+    For a time before the first version the result is 0. Raises VersionForgotten if the version at the time is no longer
+    kept, and BadParameter for any other text.
     """
     if text is None or is_decimal(text):
         return None if text is None else int(text)

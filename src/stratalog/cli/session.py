@@ -38,7 +38,10 @@ class Session:
         return shown_url(self.url)
 
     def open(self, *, create: bool = False, meter: Meter | None = None, settings: LogSettings | None = None) -> Store:
-        """Return the store, opened once and closed when the command ends. The user's settings override ``settings``."""
+        """Return the store, opened once and closed when the command ends. The user's settings override ``settings``.
+
+        Later calls ignore their arguments.
+        """
         if self._store is None:
             chosen = self.settings.over("log", settings or LogSettings())
             opened = open_store(self.url, create=create, meter=meter, settings=chosen)

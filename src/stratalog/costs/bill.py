@@ -44,7 +44,7 @@ class Functions(msgspec.Struct, frozen=True, kw_only=True):
     """Assumptions about Lambda functions, which no meter on one machine can measure."""
 
     memory_mb: int = 1024
-    """The memory in `deploy/aws/template.yaml`."""
+    """The memory of the functions for the API and the queue in `deploy/aws/template.yaml`."""
 
     warm_ms: float = 25
     """The duration of a call when the function is already running."""

@@ -1,7 +1,7 @@
 """The billed units of each operation of a store. Each operation runs in memory, with a meter and a simulated clock.
 
-The units are measured, not taken from a list. So if a change makes an operation more expensive, the next measurement
-shows the new cost.
+The units are measured, not taken from a list, except for the operations of Lambda and API Gateway. So if a change makes
+an operation more expensive, the next measurement shows the new cost.
 """
 
 from __future__ import annotations

@@ -99,7 +99,10 @@ def checkpoint_of(store: Store, history: HistoryName) -> Checkpoint:
 
 
 def checkpoints_of(store: Store) -> list[Checkpoint]:
-    """Return the checkpoints of all histories, in the order of their lines."""
+    """Return the checkpoints of all live histories, in the order of their lines.
+
+    Raises NotFound if a log is deleted meanwhile.
+    """
     return sorted((checkpoint_of(store, history) for history in list_histories(store)), key=Checkpoint.line)
 
 
@@ -119,7 +122,10 @@ def read_checkpoint(text: str) -> Checkpoint | StoreCheckpoint:
 
 
 def read_lines(store_checkpoint: StoreCheckpoint, text: str) -> list[Checkpoint]:
-    """Return the checkpoints in a list of lines. Raises Invalid if the list's root is not the store checkpoint's."""
+    """Return the checkpoints in a list of lines.
+
+    Raises Invalid if the list's root is not the store checkpoint's, or if a line cannot be decoded.
+    """
     lines = text.splitlines()
     if len(lines) != store_checkpoint.count or merkle_root(lines) != store_checkpoint.root:
         raise Invalid("the list does not match the checkpoint", lines=len(lines))

@@ -66,11 +66,14 @@ class MaintenanceFailure(msgspec.Struct, frozen=True):
 
 
 class CollectionReport(msgspec.Struct, frozen=True):
-    """The result of one run of a collection, as numbers of blobs. In a dry run, the result that a run would have."""
+    """The result of one run of a collection, as numbers of blobs. In a dry run, the result that a run would have.
+
+    The blobs of an owner that the run skipped are not counted.
+    """
 
     scope: str
     retained: int
-    """The old blobs that are referenced or belong to an application."""
+    """The old blobs that are or may be referenced, or belong to an application."""
 
     young: int
     """The blobs that are too young to be collected."""
@@ -111,8 +114,8 @@ def collect_family(
 ) -> CollectionReport:
     """Collect the blobs of one family of logs as `collect` does, but raise the first error instead of reporting it.
 
-    Raises Corrupt, and deletes nothing, if the references cannot be read. An example is a log whose snapshots have an
-    unknown model: the collector cannot find their references.
+    Raises Corrupt, NotFound, Invalid or LimitExceeded if the references cannot be read: nothing of the present batch is
+    deleted. An example is a log whose snapshots have an unknown model: the collector cannot find their references.
     """
     return _Collection(environment, owner, dry_run, stop, _unheard, is_strict=True).run()
 
@@ -229,7 +232,7 @@ class _Collection:
             self._work = CollectionProgress(after=work.upto)
 
     def _fail(self, work: CollectionProgress, error: StratalogError) -> None:
-        """Save the progress and raise the error. After `FAILURES_MAX` failures over all runs, skip the owner."""
+        """Save the progress and raise the error. After `FAILURES_MAX` failures of the batch, skip the owner."""
         work.failures += 1
         if work.failures >= FAILURES_MAX:
             self._pass_over(work.owner, error)
@@ -271,7 +274,7 @@ class _Collection:
             Marking(self._environment, work.owner, work.mark, work.reached, work.seen, self._step).run()
 
     def _mark_record(self, work: CollectionProgress, parts: list[str]) -> None:
-        # A long id cannot be recovered from its key. The functions called here use only the key, so any id will do.
+        # A long id cannot be recovered from its key. The functions called here use only the key, so any id is correct.
         name = Name(unescape(parts[0]), parts[2], RecordKey(parts[2]))
         if not is_known(self._environment, name):
             self._mark_younger(work, UNKNOWN_OWNER_SECONDS_MAX)
@@ -320,7 +323,7 @@ class _Collection:
         return self._dry_run or self._environment.blobs.delete(key, stamp)
 
     def _step(self) -> None:
-        """Raise `_Stopped` when the run must end, and save the progress once in `SAVE_SECONDS`."""
+        """Raise `_Stopped` when the run must end, and save the progress at most once in `SAVE_SECONDS`."""
         if self._stop():
             raise _Stopped
         if self._saved.age_seconds() > SAVE_SECONDS:

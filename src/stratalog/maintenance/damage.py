@@ -223,9 +223,9 @@ HASH_BYTES = (0, 32)
 
 
 def shape_fault(item: Item) -> str:
-    """Return the fault in the names and types of an item's attributes; empty if there is none.
+    """Return the fault in an item's attributes: in their names, types or encoding. Empty if there is no fault.
 
-    The values are not compared with other items. An item of an unknown kind has no fault.
+    The values are not compared with other items. An item of a kind that is not in `SHAPES` has no fault.
     """
     shape = SHAPES.get(item_kind(item))
     if shape is None:

@@ -98,8 +98,8 @@ def is_export(file: BinaryIO) -> bool:
 def import_state(document: Document, file: BinaryIO, progress: Progress | None = None) -> int:
     """Put the keys and values of a file of lines ``{"key", "value"}`` into a document, and return the number of lines.
 
-    The whole file is checked before the first line is put. The puts are committed in batches of at most
-    `BATCH_MUTATIONS`. ``progress`` is called with the number of lines in each batch.
+    The form of all lines is checked before the first line is put. A batch of puts ends at `BATCH_MUTATIONS` puts, or
+    after the line that brings it to `BATCH_BYTES`. ``progress`` is called with the number of lines in each batch.
 
     Raises Invalid for a malformed line: nothing is put. Raises Conflict if a put was rejected: the earlier batches and
     the other puts of the same batch stay.

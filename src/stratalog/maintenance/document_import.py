@@ -46,7 +46,8 @@ def import_document(
     """Create a document from an export, with the same versions, mutations, outcomes, authors, times and content.
 
     ``file`` must be seekable: the import checks the whole file before it writes anything, and then reads the file
-    again. ``progress`` is called after each version.
+    again. ``progress`` is called after each version. If the hashes cannot be kept, the import starts again, and
+    ``progress`` is called again for the first versions.
 
     Raises Invalid (not an export), Unsupported (an unknown format, or a redacted version), Corrupt (the file is
     damaged), Conflict (the name is in use): no document is created.

@@ -1,7 +1,7 @@
 """Inspection: read from storage every object that a history refers to, hash it, and compare objects that must agree.
 
 An inspection writes nothing. Writers may continue meanwhile, so a history with damage is read again. Only damage that
-both readings find is reported. Damage that only one reading finds comes from a concurrent write.
+all readings find is reported. Other damage comes from a concurrent write.
 """
 
 from __future__ import annotations
@@ -76,13 +76,19 @@ def inspect_history(
 
 
 def inspect_store(store: Store) -> tuple[StoredDamage, ...]:
-    """Check the items outside logs and records: lists of names, deleted logs, uploads, the queue's dead letters."""
+    """Check the items outside logs and records: organisation and directory lines, deleted logs and uploads.
+
+    Also check attempt records, rejected mutations and the queue's dead letters. Raises Unavailable.
+    """
     first = _look_around(store)
     return _in_both(first, _look_around(store)) if first else ()
 
 
 def inspected_histories(store: Store) -> Iterator[HistoryName]:
-    """Yield all listed logs and records, and live logs and records that have blobs but no directory line."""
+    """Yield all listed logs and records, and live logs and records that have blobs but no directory line.
+
+    `blob_owners` does not find an unlisted record whose id is too long for a key, nor an unlisted fork.
+    """
     with _recording(store, DamageList()) as (environment, _):
         index = environment.index
         shelves: tuple[tuple[HistoryKind, str], ...] = (("log", LOGS), ("record", RECORDS))

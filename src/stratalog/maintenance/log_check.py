@@ -172,7 +172,7 @@ class LogCheck:
                 self._damages.add("name record", above_key, "contradicts", "its origin differs from that of its fork")
 
     def _rolled_over(self) -> bool:
-        """Return whether the log began another segment, or was deleted, since the name record was read."""
+        """Return whether the name record now names another segment than the record that was read, or is gone."""
         now = read_name(self._index, self.record.organisation, self.record.name)
         return now is None or now.segment != self.record.segment
 
@@ -213,7 +213,7 @@ class LogCheck:
         self._damages.add("segment record", key, "missing", "a segment has no record")
 
     def _check_begin(self, segment: Segment, key: str, is_first: bool) -> None:
-        """Check that a segment's record has the time of its first entry. The first record may have the log's time."""
+        """Check that an unmarked segment's record has its first entry's time, or the log's time in the first record."""
         entry = self._item(segment, segment.first)
         entry_ms = entry.attributes["c"] if entry is not None else 0
         times = (entry_ms, self.record.created_ms if is_first else entry_ms)

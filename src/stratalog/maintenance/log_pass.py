@@ -1,4 +1,4 @@
-"""Maintenance of one log: take a due snapshot, raise the floor and archive as the policy says, and free segments.
+"""Maintenance of one log: snapshot, expiry of clients, floor, archives and freed segments, as the policy says.
 
 Each operation is safe at any time, in several processes at once, and when it is interrupted. A dry run makes the same
 decisions and writes nothing.

@@ -74,7 +74,7 @@ class Marking:
         self._manifests: set[tuple[str, bytes]] = set()
 
     def run(self) -> None:
-        """Mark to the end. Raises Corrupt if a reference cannot be followed, and the errors of the ports."""
+        """Mark to the end. Raises Corrupt or NotFound for an unreadable reference, and the errors of the ports."""
         while unread := self._unread():
             for prefix in unread:
                 self._mark_log(prefix)
@@ -208,7 +208,7 @@ class Marking:
 
 
 def _depth(member: Item) -> int:
-    """Return the number of ancestors of a log of the family."""
+    """Return the depth of a log in its family: 0 for the first log, and for a fork more than its parent's depth."""
     return int(member.attributes["d"])
 
 

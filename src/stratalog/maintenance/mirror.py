@@ -1,7 +1,7 @@
 """A mirror copies items and blobs of one store to another store. It skips items and blobs that the target already has.
 
 An item has the same form on all backends, so a mirror copies items without decoding them. In a mirrored partition the
-mirror deletes the items that the source lacks. The source verifies each blob against the hash in the blob's key.
+mirror deletes the items that the source lacks. The source verifies each copied blob against the hash in the blob's key.
 """
 
 from __future__ import annotations
@@ -64,10 +64,11 @@ class Mirror:
     ) -> None:
         """Mirror a partition, or its items between the sort keys ``after`` and ``before``.
 
-        ``items`` are the wanted items, in order; by default the mirror reads them from the source. The mirror writes
-        the last item after all others. So if source and target have the same last item, an earlier call has finished.
-        Equal last items do not show that the source changed another item since that call, for example by a redaction.
-        The mirror calls ``ahead`` with each batch of at most `COMMIT_WRITES_MAX` writes before it writes the batch.
+        ``items`` are the wanted items, in order; by default the mirror reads them from the source. The mirror makes the
+        last change, in order of key, after all others. So if source and target have the same last item, an earlier call
+        has finished. Equal last items do not show that the source changed another item since that call, for example by
+        a redaction. The mirror calls ``ahead`` with each batch of at most `COMMIT_WRITES_MAX` writes before it writes
+        the batch.
         """
         wanted = self.source.index.query(partition, after=after, before=before) if items is None else items
         standing = self.target.index.query(partition, after=after, before=before)

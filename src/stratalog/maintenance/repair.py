@@ -1,8 +1,8 @@
 """Repair: restore damaged objects from intact objects. Repair deletes nothing and may run again.
 
 Repair writes a damaged chunk, value or archive again. Repair takes the bytes from the state that an inspection rebuilt,
-from another folder of the family, or from entries that are not freed yet. Repair restores a damaged item from other
-items that contain the same facts.
+from another folder of the family, or from entries that are not freed yet. Repair rebuilds a damaged snapshot of a
+document from the entries. Repair restores another damaged item from other items that contain the same facts.
 """
 
 from __future__ import annotations
@@ -237,7 +237,7 @@ class _Repair:
     def _line(self, name: str) -> list[Write] | None:
         """Return the writes that restore the directory line of a log of the family.
 
-        Inspections may not find a log without this line.
+        Without this line, an inspection may not find the log.
         """
         log = read_name(self._index, self._history.organisation, name)
         if log is None or log.deleted_ms:

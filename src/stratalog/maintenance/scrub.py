@@ -85,9 +85,9 @@ def last_scrub_ms(environment: Environment) -> int:
 
 
 def _budget(position: ScrubRecord, now_ms: int, days: float) -> int:
-    """Return the bytes that this pass must read.
+    """Return the bytes that this pass must read, at least `SCRUB_PASS_BYTES_MIN`.
 
-    If one percent of a round's planned duration passed since the last pass, the result is one percent of the last
+    If one percent of a round's planned duration passed since the last pass, the pass must read one percent of the last
     round's bytes.
     """
     elapsed_ms = max(0, now_ms - position.passed_ms)

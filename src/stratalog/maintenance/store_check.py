@@ -1,4 +1,7 @@
-"""The check of the items outside logs and records: organisation lines, deleted logs, uploads, dead letters."""
+"""The check of the items outside logs and records.
+
+These items are organisation lines, deleted logs, uploads, attempt records, rejected mutations and dead letters.
+"""
 
 from __future__ import annotations
 

@@ -3,8 +3,9 @@
 A pass first scrubs a part of the blobs. Then the pass measures usage and collects blobs, if these two steps are due.
 The pass maintains each log and record in the order of the directory, sweeps deleted logs and abandoned uploads, and
 runs the application's own steps. A pass stops when its time is over, and the next pass continues after the last log or
-record. Maintenance and collection each save their position. When both are due, each gets about half of the time. The
-pass reports a failure and continues.
+record. Maintenance and collection each save their position. With a time limit, the scrub ends after at most a quarter
+of the time, the measurement after two fifths, and the collection after half. If time is left after the maintenance, the
+collection continues. The pass reports a failure and continues.
 
 A process may crash during a pass, and several passes may run at once. The saved position only saves work, and each step
 is safe alone.
@@ -76,7 +77,7 @@ class MaintenanceReport(msgspec.Struct, frozen=True):
     """Organisations whose usage was measured."""
 
     blobs_scrubbed: int = 0
-    """Blobs that the scrub read and verified."""
+    """Blobs that the scrub read, including damaged blobs."""
 
     blob_bytes_scrubbed: int = 0
     garbage: tuple[str, ...] = ()
@@ -111,13 +112,14 @@ def maintain(
 ) -> MaintenanceReport:
     """Run one maintenance pass, for about ``seconds`` or to the end, and return its report.
 
-    ``report`` is called with the name of each log, record or other part before its maintenance.
+    ``report`` is called with the name of each log, record or other part before its maintenance, except for the scrub.
 
     ``steps`` are the application's own steps. Each step is called once a pass, after the logs and records, but not in
     a dry run. With ``measures`` the pass measures the usage of organisations, which quotas need, every
     ``measure_hours``.
 
-    Raises Closed, and Unavailable if the store cannot be reached. Other errors are among the failures of the report.
+    Raises Closed, and Unavailable if the store cannot be reached. Raises the errors of reading the directory, and of
+    reading and saving the position. The errors of the parts are among the failures of the report.
     """
     return _Pass(store, policy or MaintenancePolicy(), steps, seconds, dry_run, report, measures).run()
 

@@ -1,8 +1,9 @@
 """Measurement of the documents, records, clients and bytes that an organisation stores.
 
-A measurement reads every index item of the organisation and lists its blobs. The measurement saves its progress in the
-index, so that it resumes after an interruption. The result is not a snapshot of one moment: items written meanwhile may
-or may not be counted.
+A measurement reads the items of the organisation's logs, records, failures, dead letters and uploads, and lists its
+blobs. The measurement does not count the name lines and the items of maintenance. The measurement saves its progress in
+the index, so that it resumes after an interruption. The result is not a snapshot of one moment: items written meanwhile
+may or may not be counted.
 """
 
 from __future__ import annotations
@@ -87,7 +88,7 @@ def measure_usage(environment: Environment, organisation: str, *, stop: Stop = n
     """Measure an organisation, save the result and return it; None if ``stop`` returned True. The next call resumes.
 
     ``stop`` is called between reads. An unfinished measurement that began more than a day ago starts again. Raises
-    Unavailable, and Corrupt for a segment record or name record that does not decode.
+    Unavailable, OutcomeUnknown, and Corrupt for an item that does not decode.
     """
     return _Measuring(environment, organisation, stop).run()
 

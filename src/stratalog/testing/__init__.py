@@ -10,7 +10,7 @@ announcements_contract  the contract suite of announcements
 clock            a clock that a test moves by hand
 scheduler        many actors in one thread, in an order given by a seed
 locks            locks that wait in the scheduler
-faults           ports that fail in every way their contracts allow
+faults           ports whose calls may fail, take effect late, or lose their answer
 network          a network that loses, repeats and delays messages
 disk             a disk that loses unsynced writes
 history          a record of each actor's calls and of their outcomes
@@ -23,5 +23,5 @@ postgres_local   a command that runs one program beside a PostgreSQL server
 local_services   a program that runs beside services, which end with the program
 aws_local        a command that runs one program beside the emulators
 
-Only tests import this package.
+Only tests, benchmarks and scripts import this package.
 """

@@ -1,4 +1,4 @@
-"""The contract suite of announcements: a test for each sentence of the port's contract. Use it like `IndexContract`.
+"""The contract suite of announcements: tests of the port's contract. Use it like `IndexContract`.
 
 A hint may be lost. So the tests announce again until the hint is heard, at most `TRIES_MAX` times.
 """

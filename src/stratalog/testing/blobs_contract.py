@@ -1,4 +1,4 @@
-"""The contract suite of a blob store: a test for each sentence of the port's contract. Use it like `IndexContract`."""
+"""The contract suite of a blob store: tests of the port's contract. Use it like `IndexContract`."""
 
 from __future__ import annotations
 

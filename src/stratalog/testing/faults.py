@@ -1,4 +1,4 @@
-"""Faults: ports that fail in every way their contract allows. Each call is a step of the scheduler.
+"""Ports whose calls may fail, take effect late, or lose their answer. Each call is a step of the scheduler.
 
 A `FaultyLine` is the connection of one process to its backends. A call over this connection may meet these faults:
 
@@ -297,9 +297,9 @@ class FaultyIndex:
         """Do nothing: the backend outlives the simulated processes."""
 
     def _count_torn(self, commits: int) -> int:
-        """Return the number of commits so far, and count a query that had a commit between two of its pages.
+        """Return the number of calls of `commit` so far, and count a query with such a call between two of its pages.
 
-        ``commits`` is the number of commits at the previous page; -1 before the first page.
+        ``commits`` is the number of calls at the previous page; -1 before the first page.
         """
         now = self._line.counts.get("index.commit")
         if -1 < commits < now:

@@ -20,7 +20,7 @@ from stratalog.ports.index import Absent, Check, Delete, Equals, Index, Item, Le
 __all__ = ["IndexContract"]
 
 MANY = 2500
-"""More items than any backend reads in one page."""
+"""More items than a backend reads in one page, if it limits a page by a number of items."""
 
 
 class IndexContract(ABC):

@@ -36,7 +36,10 @@ class PostgresServer:
         return self.url_with()
 
     def url_with(self, *others: PostgresServer) -> str:
-        """Return a URL that names this server and ``others``. libpq connects to the server that accepts writes."""
+        """Return a URL that names this server and ``others``.
+
+        With ``target_session_attrs=read-write``, libpq connects to the server that accepts writes.
+        """
         hosts = ",".join(quote(str(server._folder), safe="") for server in (self, *others))
         return f"postgresql://{USER}@/postgres?host={hosts}"
 
@@ -52,7 +55,7 @@ class PostgresServer:
 
     @property
     def is_running(self) -> bool:
-        """Whether the server has been started and not stopped."""
+        """Whether the server was started and not stopped. After a kill the value stays True."""
         return (self._data / "postmaster.pid").exists()
 
     def create(self, primary: PostgresServer | None = None) -> None:

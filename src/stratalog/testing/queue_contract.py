@@ -1,4 +1,4 @@
-"""The contract suite of a queue: a test for each sentence of the port's contract. Use it like `IndexContract`."""
+"""The contract suite of a queue: tests of the port's contract. Use it like `IndexContract`."""
 
 from __future__ import annotations
 

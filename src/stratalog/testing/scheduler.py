@@ -1,7 +1,8 @@
 """A deterministic scheduler of many actors in one thread. A seed decides which actor runs after each port call.
 
-An actor is plain synchronous code on a greenlet. An actor's code between two calls of :meth:`Scheduler.switch` is one
-atomic step. So code under simulation must do its I/O only through the simulated ports, and must not start threads.
+An actor is plain synchronous code on a greenlet. An actor's code between two calls of `switch`, `sleep`, `park` or
+`yield_here` of the :class:`Scheduler` is one atomic step. So code under simulation must do its I/O only through the
+simulated ports, and must not start threads.
 """
 
 from __future__ import annotations
@@ -70,10 +71,10 @@ class Actor:
 class Scheduler:
     """Runs actors until all foreground actors have ended and all functions given to `later` have been called.
 
-    The scheduler calls ``report`` with a line for every step, for debugging a failing seed. Time is simulated: a step
-    takes up to `STEP_MS_MAX` milliseconds. When every actor sleeps, time jumps to the first wake-up. ``calls`` counts
-    port calls. While ``stormy`` is True, faults may happen. ``yield_rate`` is the probability of a switch in a call of
-    `yield_here`.
+    The simulated ports call ``report`` with a line for every call, for debugging a failing seed. Time is simulated: a
+    step takes up to `STEP_MS_MAX` milliseconds. When every actor sleeps, time jumps to the first wake-up. ``calls``
+    counts port calls. While ``stormy`` is True, faults may happen. ``yield_rate`` is the probability of a switch in a
+    call of `yield_here`.
     """
 
     def __init__(self, seed: int, report: Callable[[str], None] | None = None) -> None:
