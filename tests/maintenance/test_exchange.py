@@ -12,8 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import stratalog
-from stratalog.errors import Conflict, Corrupt, Invalid, NotFound, Unsupported
+from stratalog.errors import Conflict, Corrupt, Invalid, NotFound, Unavailable, Unsupported
 from stratalog.log.lifecycle import delete_log
+from stratalog.maintenance import document_import
 from stratalog.maintenance.document_export import (
     BATCH_MUTATIONS,
     export_document,
@@ -159,6 +160,30 @@ def test_a_name_that_lives_is_left_alone(store: stratalog.Store, document: strat
     with pytest.raises(Conflict):
         import_document(store, "acme", "other", exported(document))
     assert store.document("acme", "other").version == other.version == 0
+
+
+def test_an_error_after_the_document_is_published_does_not_delete_it(
+    store: stratalog.Store, document: stratalog.Document, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fork = document.fork("fork")
+    fork.put("own", 1)
+
+    def fail(log: stratalog.Log) -> None:
+        raise Unavailable("simulated")
+
+    monkeypatch.setattr(document_import, "delete_log", fail)
+    with pytest.raises(Unavailable):
+        import_document(store, "acme", "again", exported(fork))
+    assert_same(fork, store.document("acme", "again"))
+
+
+def test_an_interrupted_import_leaves_no_log(store: stratalog.Store, document: stratalog.Document) -> None:
+    def interrupt(_: int) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        import_document(store, "acme", "again", exported(document), interrupt)
+    assert_nothing_made(store)
 
 
 def test_an_import_that_died_is_no_document_and_can_be_deleted(

@@ -1,4 +1,4 @@
-"""Removals of fixes: copies and backups of what was redacted, and redactions of records."""
+"""Removals of fixes: copies and backups of what was redacted, redactions of records, and imports."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ UNDELETED = f"{REDACTIONS}::test_an_undeletion_that_read_the_body_before_its_red
 BACKED_UP_FAMILY = "src/stratalog/backups/family.py"
 BACKED_UP_RECORDS = "src/stratalog/backups/records.py"
 COPY = "src/stratalog/maintenance/store_copy.py"
+IMPORT = "src/stratalog/maintenance/document_import.py"
 REDACTION = "src/stratalog/records/redaction.py"
 
 FLOOR_PUT = ", floor_put(name, floor, new_id(environment.clock))]"
@@ -77,5 +78,15 @@ REMOVALS: tuple[Removal, ...] = (
             ),
         ),
         (BACKUP,),
+    ),
+    Removal(
+        "B540",
+        (Edit(IMPORT, "        self._made.remove(log)\n", ""),),
+        ("tests/maintenance/test_exchange.py::test_an_error_after_the_document_is_published_does_not_delete_it",),
+    ),
+    Removal(
+        "B540",
+        (Edit(IMPORT, "_AnotherBody, KeyboardInterrupt)", "_AnotherBody)"),),
+        ("tests/maintenance/test_exchange.py::test_an_interrupted_import_leaves_no_log",),
     ),
 )

@@ -22,7 +22,7 @@ from stratalog.documents.snapshot_schedule import is_snapshot_due
 from stratalog.documents.snapshots import load_state, take_snapshot, tree_roots
 from stratalog.documents.state import EMPTY_ROOTS, State
 from stratalog.documents.values import Values
-from stratalog.errors import Corrupt, Invalid, StratalogError, Unsupported
+from stratalog.errors import Corrupt, Invalid, OutcomeUnknown, StratalogError, Unsupported
 from stratalog.log import Environment, Event, Log, create_log
 from stratalog.log.blob_batch import BlobBatch
 from stratalog.log.commit import commit_once
@@ -78,7 +78,7 @@ def _import(
     importing = _Import(store, environment, clock, organisation, name, same_origin=same_origin)
     try:
         importing.run(header, file, progress)
-    except (StratalogError, _AnotherBody):
+    except (StratalogError, _AnotherBody, KeyboardInterrupt):
         importing.discard()
         raise
 
@@ -304,8 +304,15 @@ class _Import:
             current = require_name(self._environment.index, record.organisation, record.name, record.incarnation)
             return current.kind == "document"
 
-        commit_once(self._store.environment, [name_put(done), *lines], landed)
-        for ancestor in self._made[:-1]:
+        # From here on the log may be a document that others write to, so `discard` must not delete it.
+        self._made.remove(log)
+        try:
+            commit_once(self._store.environment, [name_put(done), *lines], landed)
+        except StratalogError as exc:
+            if not isinstance(exc, OutcomeUnknown):
+                self._made.append(log)
+            raise
+        for ancestor in self._made:
             delete_log(ancestor)
 
 
