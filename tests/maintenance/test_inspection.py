@@ -13,7 +13,7 @@ import msgspec
 import pytest
 
 import stratalog
-from stratalog.backends.memory import MemoryBlobs
+from stratalog.backends.memory import MemoryBlobs, MemoryIndex
 from stratalog.codec import PLAIN, sha256
 from stratalog.documents import Document
 from stratalog.documents.projections import Projection
@@ -34,7 +34,7 @@ from stratalog.log.snapshots import put_snapshot
 from stratalog.log.sweep import sweep_deleted
 from stratalog.maintenance.damage import SHAPES, DamageList, shape_fault
 from stratalog.maintenance.inspection import HistoryInspection, inspect_history, inspected_histories
-from stratalog.maintenance.recording_ports import RecordingBlobs
+from stratalog.maintenance.recording_ports import RecordingBlobs, RecordingIndex
 from stratalog.maintenance.verification import HistoryName
 from stratalog.ports.index import Delete, Item, Put
 from stratalog.ports.scratch import Scratch
@@ -207,6 +207,22 @@ def test_each_attribute_that_cannot_be_noticed_is_one_of_its_kind() -> None:
         kind: {pair.split(":")[0] for part in shape for pair in part.split()} for kind, shape in SHAPES.items()
     }
     assert [kind for kind, names in UNNOTICED.items() if names.keys() - {DELETED} - attributes[kind]] == []
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+def test_a_limited_read_reads_on_in_place_of_damaged_items(reverse: bool) -> None:
+    index = MemoryIndex()
+    store = stratalog.open("memory:")
+    log = store.create_log("acme", "plan")
+    for step in range(6):
+        log.append(stratalog.Event("step", step))
+    partition = entries_partition(log.record.prefix, 1)
+    for position, item in enumerate(store.environment.index.query(partition)):
+        sound = position in (2, 3)
+        index.commit([Put(item if sound else Item(partition, item.sort, {}))])
+    damages = DamageList()
+    found = [item.sort for item in RecordingIndex(index, damages).query(partition, reverse=reverse, limit=2)]
+    assert found == sorted((number(3), number(4)), reverse=reverse)
 
 
 def test_an_attribute_that_does_not_decode_is_a_fault_of_its_item() -> None:

@@ -49,15 +49,19 @@ class RecordingIndex:
     ) -> Iterator[Item]:
         left = limit
         while left is None or left > 0:
+            asked, read = left, 0
             try:
                 for item in self._index.query(
-                    partition, after=after, before=before, reverse=reverse, limit=left, consistent=consistent
+                    partition, after=after, before=before, reverse=reverse, limit=asked, consistent=consistent
                 ):
+                    read += 1
                     after, before = (after, item.sort) if reverse else (item.sort, before)
                     if self._is_sound(item):
                         left = None if left is None else left - 1
                         yield item
-                return
+                if asked is None or read < asked:
+                    return
+                # The index has returned all items that it was asked for. Read on in place of the damaged ones.
             except Corrupt as exc:
                 sort = exc.details.get("sort")
                 if not isinstance(sort, str):
