@@ -9,6 +9,7 @@ from tests.removals import (
     of_clients,
     of_collector,
     of_commits,
+    of_damage,
     of_documents,
     of_laboratory,
     of_log,
@@ -49,5 +50,6 @@ _PARTS = (
     of_bodies,
     of_verification,
     of_postgres,
+    of_damage,
 )
 REMOVALS: tuple[Removal, ...] = tuple(removal for part in _PARTS for removal in part.REMOVALS)

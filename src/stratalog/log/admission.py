@@ -58,8 +58,14 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def ratio(self) -> float:
-        """Return the largest used share of any quota; 0 if the organisation has no quota."""
+        """Return the largest used share of any quota; 0 if the organisation has no quota.
+
+        The clients of one document count as measured: this process does not know how many of the admitted clients
+        belong to the same document.
+        """
         pairs = [(getattr(self.amounts, name), getattr(self.quotas, f"{name}_max")) for name in _NAMES]
+        if self.measured is not None:
+            pairs.append((self.measured.document_clients, self.quotas.document_clients_max))
         return max((used / limit for used, limit in pairs if limit), default=0.0)
 
 

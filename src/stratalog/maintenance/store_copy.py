@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Any
 
 import msgspec
 
@@ -46,7 +45,7 @@ from stratalog.log.head import find_head
 from stratalog.log.names import read_name
 from stratalog.maintenance.copy_check import check_copy
 from stratalog.maintenance.mirror import Mirror, last_item
-from stratalog.ports.index import Delete, Item, Put, Write
+from stratalog.ports.index import Delete, Item, Put, Write, required
 from stratalog.records.versions import BEFORE_VERSIONS
 from stratalog.store import Store
 
@@ -307,8 +306,7 @@ class _Copy:
         item = self._target.get(COPY_PARTITION, STATE_SORT)
         if item is None:
             return _Position()
-        attributes: Any = item.attributes
-        return _Position(attributes["o"], attributes["s"], attributes["i"])
+        return _Position(required(item, "o"), required(item, "s"), required(item, "i"))
 
     def _mark(self, at: _Position) -> None:
         state = Item(COPY_PARTITION, STATE_SORT, {"o": at.organisation, "s": at.shelf, "i": at.id})
@@ -322,7 +320,7 @@ def _split(prefix: str) -> tuple[str, str]:
 
 
 def _depth(member: Item) -> int:
-    return int(member.attributes["d"])
+    return int(required(member, "d"))
 
 
 def _sort(member: Item) -> str:
@@ -330,7 +328,7 @@ def _sort(member: Item) -> str:
 
 
 def _revision(segment: Item) -> int:
-    return int(segment.attributes["r"])
+    return int(required(segment, "r"))
 
 
 def _other(what: str, organisation: str, id: str) -> Conflict:
