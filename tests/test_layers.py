@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ast
 import logging
+import re
 import sys
+import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from graphlib import TopologicalSorter
@@ -50,6 +52,17 @@ def test_the_contracts_of_import_linter_hold() -> None:
     logger = logging.getLogger("stratalog.server")
     run([program("lint-imports"), "--no-cache"], cwd=ROOT)
     assert not logger.disabled
+
+
+def test_the_design_lists_the_modules_that_applications_may_import() -> None:
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+    [protected] = [contract["protected_modules"] for contract in contracts if contract["id"] == "applications"]
+    modules = {path.stem for path in SOURCE.iterdir() if path.suffix == ".py" or (path / "__init__.py").is_file()}
+    public = {name for name in modules if f"stratalog.{name}" not in protected} - {"__init__", "__main__"}
+    [sentence] = re.findall(
+        r"\*\*Public modules\*\* are `stratalog`,(.*?)\.\s", (ROOT / "docs/design.md").read_text(), re.S
+    )
+    assert public == set(re.findall("`([^`]*)`", sentence))
 
 
 @pytest.mark.parametrize("module", sorted(GROUND))

@@ -190,6 +190,13 @@ def test_the_clients_of_one_document_have_a_quota_too() -> None:
     assert (refused.value.details["quota"], refused.value.details["scope"]) == ("document_clients_max", "document")
 
 
+def test_the_ratio_includes_the_clients_of_the_document_with_the_most() -> None:
+    held = Held(Quotas(document_clients_max=4, clients_max=100))
+    amounts = Amounts(clients=5)
+    save_measurement(held.index, "acme", Measurement(began_ms=1, ended_ms=2, amounts=amounts, document_clients=3))
+    assert held.admission.usage("acme").ratio == 0.75
+
+
 def test_two_threads_do_not_both_get_the_last_room() -> None:
     held = Held(Quotas(documents_max=50))
 

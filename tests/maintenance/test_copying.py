@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import stratalog
 from stratalog.codec import encode
 from stratalog.errors import Conflict, Corrupt, Unavailable
-from stratalog.keys import COPY_PARTITION
+from stratalog.keys import COPY_PARTITION, directory_partition, failures_partition, family_partition
 from stratalog.log.retention import archive_segments
 from stratalog.maintenance.collection import collect
 from stratalog.maintenance.copy_check import check_copy
@@ -435,3 +435,19 @@ def test_a_copy_ends_where_its_target_stays_out_of_reach(source: stratalog.Store
     with pytest.raises(Unavailable):
         copy_store(source, target)
     assert len(tried) > 1
+
+
+@pytest.mark.parametrize("kind", ["directory line", "family member", "failures"])
+def test_a_damaged_item_of_the_source_is_corrupt(kind: str) -> None:
+    source = open_inline(settings=SETTINGS, clock=ManualClock())
+    prefix = source.create_log("acme", "events").record.prefix
+    source.records("acme").fail("report", "no good")
+    keys = {
+        "directory line": (directory_partition("acme", "logs", 0), "events"),
+        "family member": (family_partition(prefix), prefix),
+        "failures": (failures_partition("acme"), "report"),
+    }
+    assert source.environment.index.get(*keys[kind]) is not None
+    source.environment.index.commit([Put(Item(*keys[kind], {}))])
+    with pytest.raises(Corrupt, match="lacks an attribute"):
+        copy_store(source, open_inline(settings=SETTINGS, clock=ManualClock()))

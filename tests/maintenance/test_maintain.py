@@ -9,10 +9,10 @@ from stratalog.backends.memory import MemoryBlobs
 from stratalog.clock import Clock
 from stratalog.codec import sha256
 from stratalog.errors import Closed, Corrupt, Invalid, Unavailable, VersionForgotten
-from stratalog.keys import MARK_SORT, waiting_partition
-from stratalog.limits import GRACE_SECONDS, OBSERVATION_SECONDS_MAX
+from stratalog.keys import MARK_SORT, deleted_partition, directory_partition, uploads_partition, waiting_partition
+from stratalog.limits import GRACE_SECONDS, OBSERVATION_SECONDS_MAX, RECORD_UPLOAD_SECONDS_MAX
 from stratalog.log import Environment, Event, delete_log
-from stratalog.log.directory import organisation_put
+from stratalog.log.directory import directory_put, organisation_put
 from stratalog.log.segments import list_segments
 from stratalog.log.snapshots import list_snapshots
 from stratalog.log.tasks import InlineTasks
@@ -559,3 +559,45 @@ def test_a_log_that_is_deleted_while_a_pass_comes_to_it_is_no_failure(store: str
 
     found = maintain(store, report=delete)
     assert (found.logs, found.failures, found.is_finished) == (2, (), True)
+
+
+def test_a_damaged_directory_line_stops_no_maintenance(store: stratalog.Store) -> None:
+    """The pass maintains also the log and the record whose own lines are damaged."""
+    names = ("a", "b")
+    for name in names:
+        fill(store.create("acme", name), 14)
+        store.records("acme").put(name, b"1")
+        store.records("acme").put(name, b"2")
+    index = store.environment.index
+    index.commit([Put(Item(directory_partition("acme", "logs", 0), "a", {"k": "document"}))])
+    line = directory_put("acme", "records", "a", "record", 0).item
+    index.commit([Put(Item(line.partition, "a", {}))])
+    policy = MaintenancePolicy(documents=RetentionPolicy(retain_segments=1), retain_record_versions=1)
+    found = maintain(store, policy)
+    assert (found.logs, found.records, found.failures, found.is_finished) == (2, 2, (), True)
+    assert all(store.document("acme", name).log.floor() > 0 for name in names)
+    assert found.pruned_records == 2
+    with pytest.raises(Corrupt):
+        list(store.list("acme"))
+
+
+def test_a_damaged_deleted_log_or_upload_stops_no_other_sweep(store: stratalog.Store) -> None:
+    index = store.environment.index
+    prefixes = []
+    for name in ("a", "b"):
+        log = store.create_log("acme", name)
+        prefixes.append(log.record.prefix)
+        store.delete_log(log)
+        index.commit([pin_put(Name("acme", name), "upload", store.environment.clock.wall_ms())])
+    gone = index.get(deleted_partition("acme"), prefixes[0])
+    pin = index.get(uploads_partition("acme"), "a/upload")
+    assert gone is not None
+    assert pin is not None
+    for item, name in ((gone, "o"), (pin, "c")):
+        attributes = {key: value for key, value in item.attributes.items() if key != name}
+        index.commit([Put(Item(item.partition, item.sort, attributes))])
+    store.environment.clock.sleep(3 * RECORD_UPLOAD_SECONDS_MAX)
+    [failure] = maintain(store, MaintenancePolicy()).failures
+    assert (failure.what, failure.code) == ("acme, deleted logs and aborted uploads", "corrupt")
+    assert [item.sort for item in index.query(deleted_partition("acme"))] == prefixes[:1]
+    assert [item.sort for item in index.query(uploads_partition("acme"))] == ["a/upload"]

@@ -10,6 +10,7 @@ from tests.removals import (
     of_collector,
     of_commits,
     of_copies,
+    of_damage,
     of_documents,
     of_laboratory,
     of_log,
@@ -51,5 +52,6 @@ _PARTS = (
     of_bodies,
     of_verification,
     of_postgres,
+    of_damage,
 )
 REMOVALS: tuple[Removal, ...] = tuple(removal for part in _PARTS for removal in part.REMOVALS)

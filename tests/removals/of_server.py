@@ -459,4 +459,29 @@ REMOVALS: tuple[Removal, ...] = (
         (Edit(TOKENS, "principal.expires_ms + round(self._leeway * 1000)", "principal.expires_ms"),),
         (f"{API_SECURITY}::test_a_principal_expires_when_its_token_is_no_longer_accepted",),
     ),
+    Removal(
+        "B593",
+        (
+            Edit(
+                "src/stratalog/log/admission.py",
+                "            pairs.append((self.measured.document_clients, self.quotas.document_clients_max))\n",
+                "            pass\n",
+            ),
+        ),
+        ("tests/log/test_admission.py::test_the_ratio_includes_the_clients_of_the_document_with_the_most",),
+    ),
+    Removal(
+        "B594",
+        (
+            Edit(
+                "src/stratalog/server/health_check.py",
+                "self._error = exc if is_503 else",
+                "self._error = exc if exc else",
+            ),
+        ),
+        (
+            "tests/server/test_stalls.py::test_a_store_that_cannot_be_read_is_answered_503[damaged]",
+            "tests/server/test_stalls.py::test_a_store_that_cannot_be_read_is_answered_503[newer]",
+        ),
+    ),
 )

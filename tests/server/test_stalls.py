@@ -10,7 +10,7 @@ from contextlib import contextmanager
 import pytest
 from litestar import get
 
-from stratalog.errors import Unavailable
+from stratalog.errors import Corrupt, StratalogError, Unavailable, Unsupported
 from stratalog.limits import HEALTH_AGE_SECONDS_MAX, HEALTH_REPEATED_SECONDS_MAX
 from stratalog.server import reading
 from stratalog.server.application import Application, ServerLimits
@@ -247,3 +247,17 @@ def test_however_many_ask_one_looks_at_the_store() -> None:
 
     with checked(slow) as check:
         run_in_time(story(check))
+
+
+@pytest.mark.parametrize(
+    "error",
+    [Corrupt("the database is damaged"), Unsupported("a newer store"), Unavailable("away")],
+    ids=["damaged", "newer", "away"],
+)
+def test_a_store_that_cannot_be_read_is_answered_503(error: StratalogError) -> None:
+    slow = SlowStore()
+    slow.error = error
+    with serving(store=slow.store) as client:
+        answer = client.get("/health")
+    assert problem(answer) == (503, "unavailable")
+    assert error.message in answer.json()["message"]

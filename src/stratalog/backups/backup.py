@@ -19,7 +19,7 @@ from stratalog.backups.records import RecordsBackup
 from stratalog.backups.repository import BackupRepository
 from stratalog.backups.writer import WORKERS, BackupWriter
 from stratalog.clock import Observation
-from stratalog.errors import Conflict, Corrupt, StratalogError
+from stratalog.errors import Conflict, Corrupt
 from stratalog.keys import (
     ORGANISATIONS_PARTITION,
     REJECTED_PARTITION,
@@ -29,7 +29,7 @@ from stratalog.keys import (
     name_partition,
     names_partition,
 )
-from stratalog.log.directory import LOGS, directory_put, list_directory, list_organisations, name_line_put
+from stratalog.log.directory import LOGS, directory_put, list_organisations, name_line_put
 from stratalog.log.names import NameRecord, read_name
 from stratalog.ports.index import Item
 from stratalog.store import Store
@@ -107,20 +107,28 @@ class _Backup:
         self._put_names()
         items = [Item(ORGANISATIONS_PARTITION, organisation, {}) for organisation in organisations]
         self._catalogue.put_items(ORGANISATIONS_PARTITION, items)
-        self._catalogue.put_items(REJECTED_PARTITION, self._index.query(REJECTED_PARTITION))
+        rejected = self._catalogue.list_sound(self._index, REJECTED_PARTITION)
+        self._catalogue.put_items(REJECTED_PARTITION, (listed.item for listed in rejected if listed.item is not None))
         self._catalogue.drop(self._is_of_a_gone_log)
         manifest = self._manifest(len(organisations), self._count_blobs(self._catalogue.root))
         self._repository.publish(manifest)
         return BackupReport(manifest, self._repository.written_blobs, self._repository.written_bytes)
 
     def _read_logs(self, organisation: str) -> None:
-        owners, deleted = set[str](), list[Item]()
-        for listing in list_directory(self._index, organisation, LOGS):
-            record = read_name(self._index, organisation, listing.id)
+        owners, deleted, damaged = set[str](), list[Item](), dict[str, Corrupt]()
+        # The backup writes the lines of logs from their name records, so it needs only the keys of the lines.
+        for line in self._catalogue.list_sound(self._index, directory_partition(organisation, LOGS, 0)):
+            try:
+                record = read_name(self._index, organisation, line.sort)
+            except Corrupt as exc:
+                damaged[line.sort] = exc
+                continue
             if record is not None and not record.deleted_ms and record.owner not in owners:
                 owners.add(record.owner)
                 deleted += self._read_family(record.owner)
                 self._save_seldom()
+        for name, error in damaged.items():
+            deleted += self._retain_log(organisation, name, error, owners)
         ours = [record for record in self._logs.values() if record.organisation == organisation]
         lines = [directory_put(organisation, LOGS, record.name, record.kind, record.created_ms).item for record in ours]
         self._catalogue.put_items(directory_partition(organisation, LOGS, 0), sorted(lines, key=_sort))
@@ -131,16 +139,29 @@ class _Backup:
         try:
             read = self._families.read(owner)
         except (Corrupt, Conflict) as exc:
-            return self._retain_family(owner, exc)
+            self._catalogue.fail(owner, exc.code, str(exc))
+            return self._retain_family(owner)
         for key, value in read.rows.items():
             self._catalogue.put(key, value)
         self._current.update(read.rows, read.retained)
         self._logs.update((record.prefix, record) for record in read.logs)
         return read.deleted
 
-    def _retain_family(self, owner: str, error: StratalogError) -> list[Item]:
+    def _retain_log(self, organisation: str, name: str, error: Corrupt, owners: set[str]) -> list[Item]:
+        """Retain the base's rows of the family of a log whose name record could not be read.
+
+        Without a base, or if the family is among the ``owners`` already read, note only the failure. Return the lines
+        of the family's deleted logs.
+        """
+        self._catalogue.fail(f"{organisation}/{name}", error.code, str(error))
+        record = read_name(self._catalogue.base, organisation, name)
+        if record is None or record.deleted_ms or record.owner in owners:
+            return []
+        owners.add(record.owner)
+        return self._retain_family(record.owner)
+
+    def _retain_family(self, owner: str) -> list[Item]:
         """Retain the base's rows of a family that could not be read, and return the lines of its deleted logs."""
-        self._catalogue.fail(owner, error.code, str(error))
         base, deleted = self._catalogue.base, list[Item]()
         self._current |= {f"{BLOBS_ROW}{owner}"}
         for member in base.query(family_partition(owner)):

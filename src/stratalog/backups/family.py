@@ -37,7 +37,7 @@ from stratalog.log.pins import Pin, pin_put
 from stratalog.log.segments import segment_from_item
 from stratalog.maintenance.checkpoint import Checkpoint
 from stratalog.maintenance.verification import HistoryName
-from stratalog.ports.index import Absent, Item
+from stratalog.ports.index import Absent, Item, required
 
 __all__ = ["FamilyBackup", "FamilyRead", "history_row", "split_prefix", "unmarked"]
 
@@ -129,6 +129,7 @@ class FamilyBackup:
         prefix = member.sort
         record = read_name(self._index, *split_prefix(prefix))
         record = record if record is not None and record.prefix == prefix else None
+        required(member, "d")  # a restoration sorts the logs by this attribute
         # Read the checkpoints before the head, so that no checkpoint is of a version after the head.
         checkpoints = tuple(self._index.query(checkpoints_partition(prefix)))
         head = None
@@ -171,7 +172,7 @@ class FamilyBackup:
         first = parse_number(item.sort)
         partition = entries_partition(log.prefix, first)
         is_last = following is None and log.head is not None
-        if item.attributes["m"] and not is_last and not _is_searched(log, first):
+        if required(item, "m") and not is_last and not _is_searched(log, first):
             if "a" not in item.attributes:
                 return None
             if self._is_archived(owner, log.prefix, item):
@@ -194,7 +195,7 @@ class FamilyBackup:
                 raise _Moved
             kind = item.attributes.get("k")
             if kind is None:
-                version, hash = version + 1, item.attributes["h"]  # type: ignore[assignment]
+                version, hash = version + 1, required(item, "h")
             yield item
             if kind in (SEAL, END):
                 break

@@ -20,11 +20,11 @@ from stratalog.keys import (
     record_owner,
     record_partition,
 )
-from stratalog.log.directory import RECORDS, SHARDS
+from stratalog.log.directory import RECORDS, SHARDS, directory_put
 from stratalog.log.environment import Environment
 from stratalog.maintenance.checkpoint import Checkpoint
 from stratalog.maintenance.verification import HistoryName
-from stratalog.ports.index import Attribute, Item
+from stratalog.ports.index import Attribute, Item, required
 from stratalog.records.floor import FLOOR_SORT, Floor, floor_from_item
 from stratalog.records.versions import BEFORE_VERSIONS, latest_item
 
@@ -48,8 +48,8 @@ class RecordsBackup:
 
     def read(self) -> None:
         """Read all records. A record that is damaged or keeps changing is a failure. Raises the errors of the ports."""
-        letters = {item.attributes["w"]: item for item in self._index.query(dead_letters_partition(self._organisation))}
-        failures = list(self._index.query(failures_partition(self._organisation)))
+        letters = {item.attributes["w"]: item for item in self._sound(dead_letters_partition(self._organisation))}
+        failures = list(self._sound(failures_partition(self._organisation)))
         for item in failures:
             if "x" in item.attributes:
                 self._copy_blobs(RecordKey(item.sort))
@@ -60,15 +60,29 @@ class RecordsBackup:
 
     def _read_shard(self, partition: str) -> Iterator[Item]:
         """Yield the lines of a directory shard. Put the record before its line, so every listed record exists."""
-        for line in self._index.query(partition):
+        for listed in self._catalogue.list_sound(self._index, partition):
             try:
-                self._read_record(line.sort)
+                self._read_record(listed.sort)
             except (Corrupt, Conflict) as exc:
-                if not self._retain(line.sort, exc):
+                if not self._retain(listed.sort, exc):
                     continue
             self.count += 1
             self._step()
-            yield line
+            yield listed.item or self._line(partition, listed.sort)
+
+    def _line(self, partition: str, id: str) -> Item:
+        """Return the directory line of a record whose own line is damaged: the base's line, or a new one."""
+        standing = self._catalogue.base.get(partition, id)
+        if standing is not None:
+            return standing
+        versions = record_partition(self._organisation, record_key(id))
+        oldest = next(self._index.query(versions, after=BEFORE_VERSIONS, limit=1))
+        return directory_put(self._organisation, RECORDS, id, "record", int(oldest.attributes.get("c", 0))).item
+
+    def _sound(self, partition: str) -> Iterator[Item]:
+        """Yield the items of a partition that are not damaged. A damaged item is a failure of the backup."""
+        listing = self._catalogue.list_sound(self._index, partition)
+        return (listed.item for listed in listing if listed.item is not None)
 
     def _read_record(self, id: str) -> None:
         key = record_key(id)
@@ -95,11 +109,11 @@ class RecordsBackup:
         else:
             # No row was put, so the base's rows stay. A new list of blobs could lack blobs that the base's items need.
             raise Conflict("a record kept changing while it was read for a backup", record=id)
+        history = HistoryName("record", self._organisation, id)
+        line = Checkpoint(history, versions.origin, parse_number(latest.sort), required(latest, "ch")).line()
         if blobs is not None:
             self._catalogue.put(blobs_row, blobs)
         self._catalogue.put(f"{ITEMS_ROW}{partition}", row)
-        history = HistoryName("record", self._organisation, id)
-        line = Checkpoint(history, versions.origin, parse_number(latest.sort), latest.attributes["ch"]).line()  # type: ignore[arg-type]
         self._catalogue.put(history_row(history, f"{escape(self._organisation)}/{key}"), line.encode())
 
     def _is_as_in_base(self, partition: str, row: bytes) -> bool:
@@ -122,7 +136,7 @@ class RecordsBackup:
         A failure that was resolved meanwhile is left out, because its body may be collected. A dead letter is in two
         partitions, which are read one after the other. The backup holds the dead letter only if both have it.
         """
-        standing = {item.sort: item for item in self._index.query(failures_partition(self._organisation))}
+        standing = {item.sort: item for item in self._sound(failures_partition(self._organisation))}
         retained = [item for item in failures if standing.get(item.sort) == item]
         retained = [item for item in retained if not item.attributes["d"] or item.attributes["w"] in letters]
         dead = {item.attributes["w"] for item in retained if item.attributes["d"]}

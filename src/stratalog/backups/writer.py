@@ -21,8 +21,10 @@ from stratalog.codec import sha256
 from stratalog.errors import Corrupt, NotFound
 from stratalog.limits import BODY_PART_BYTES
 from stratalog.log.bodies import BodyRef
+from stratalog.log.listed_items import ListedItem, list_items
+from stratalog.maintenance.damage import item_key, shape_fault
 from stratalog.ports.blobs import Blobs
-from stratalog.ports.index import Item
+from stratalog.ports.index import Index, Item
 from stratalog.tree.lookup import scan
 from stratalog.tree.nodes import Root, Slot
 from stratalog.tree.update import update
@@ -103,6 +105,14 @@ class BackupWriter:
     def fail(self, what: str, code: str, message: str) -> None:
         """Note that a part could not be read."""
         self.failures[what] = BackupFailure(what, code, message)
+
+    def list_sound(self, index: Index, partition: str) -> Iterator[ListedItem]:
+        """Yield the items of a partition. A damaged item is None and a failure of the backup; its sort key is known."""
+        for listed in list_items(index, partition):
+            fault = listed.fault if listed.item is None else shape_fault(listed.item)
+            if fault:
+                self.fail(item_key(partition, listed.sort), Corrupt.code, fault)
+            yield ListedItem(listed.sort, None if fault else listed.item, fault)
 
     def flush(self) -> Root:
         """Write the rows that were put, and return the root of the catalogue with them."""

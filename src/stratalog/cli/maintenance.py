@@ -137,7 +137,7 @@ def collect(session: Session, organisation: str | None, dry_run: bool, until: fl
 def maintain(
     session: Session, application: str | None, policy: Path | None, dry_run: bool, until: float | None
 ) -> None:
-    """Run a maintenance pass: due snapshots, retention, archives, sweeping, collecting, measuring.
+    """Run a maintenance pass: due snapshots, retention, archives, sweeping, collecting, measuring, scrubbing.
 
     Run the command as often as you like. With APPLICATION, a short name or MODULE:NAME, the application's own steps run
     too. The pass measures organisations if the application or the settings have quotas.

@@ -21,7 +21,9 @@ HEAD = ("organisation", "measured", "stored", "documents", "records", "clients",
 @command("usage", example="stratalog usage acme --measure")
 @click.argument("organisation", required=False)
 @click.option(
-    "--measure", is_flag=True, help="Measure now; this may take as long as reading everything that is stored."
+    "--measure",
+    is_flag=True,
+    help="Measure now. This reads all index items, lists all blobs, and loads each document's newest state.",
 )
 def usage(session: Session, organisation: str | None, measure: bool) -> None:
     """Show the last measurement of the amounts that an organisation stores; by default of every organisation."""

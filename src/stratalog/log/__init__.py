@@ -10,6 +10,7 @@ bodies              large bodies as blobs
 blob_batch          the blobs of one commit, stored no later than the commit
 names               the name record: incarnation, segment, floor, ancestors
 floors              the oldest version that a log and its ancestors keep
+listed_items        a listing of items that continues after a damaged item
 directory           the logs and records of an organisation
 head                the end of a log
 segments            runs of entries that share an index partition

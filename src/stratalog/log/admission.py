@@ -60,9 +60,12 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True):
     def ratio(self) -> float:
         """Return the largest used share of a quota of the organisation; 0 without such a quota above 0.
 
-        The quota of the clients of each single document is not included.
+        The clients of one document count as measured: this process does not know how many of the admitted clients
+        belong to the same document.
         """
         pairs = [(getattr(self.amounts, name), getattr(self.quotas, f"{name}_max")) for name in _NAMES]
+        if self.measured is not None:
+            pairs.append((self.measured.document_clients, self.quotas.document_clients_max))
         return max((used / limit for used, limit in pairs if limit), default=0.0)
 
 

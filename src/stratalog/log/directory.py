@@ -13,14 +13,14 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterator
 from itertools import chain
-from typing import Any
 
 import msgspec
 
 from stratalog.codec import sha256
 from stratalog.keys import ORGANISATIONS_PARTITION, directory_partition, id_sort, names_partition
 from stratalog.log.environment import Environment
-from stratalog.ports.index import Attribute, Delete, Index, Item, Put
+from stratalog.log.listed_items import list_items
+from stratalog.ports.index import Attribute, Delete, Index, Item, Put, required
 
 __all__ = [
     "LOGS",
@@ -30,6 +30,7 @@ __all__ = [
     "directory_delete",
     "directory_put",
     "list_directory",
+    "list_ids",
     "list_organisations",
     "name_delete",
     "name_line_put",
@@ -68,7 +69,7 @@ def list_directory(
 ) -> Iterator[Listing]:
     """Yield the lines of a shelf whose ids follow ``after`` and begin with ``prefix``.
 
-    The lines come in UTF-8 order of the ids, by pages.
+    The lines come in UTF-8 order of the ids, by pages. Raises Corrupt at a damaged line; `list_ids` passes over it.
     """
     start = max(id_sort(text, what) if text else "" for text, what in ((after, "after"), (prefix, "prefix")))
     shards = [
@@ -78,8 +79,18 @@ def list_directory(
     # The queries exclude their start, but the prefix itself may be an id.
     own = index.get(_partition(organisation, shelf, prefix), prefix) if prefix > after else None
     for item in chain([own] if own else (), heapq.merge(*shards, key=lambda item: item.sort)):
-        attributes: Any = item.attributes
-        yield Listing(item.sort, attributes["k"], attributes["c"])
+        yield Listing(item.sort, required(item, "k"), required(item, "c"))
+
+
+def list_ids(index: Index, organisation: str, shelf: str, *, after: str = "") -> Iterator[str]:
+    """Yield the ids of a shelf that follow ``after``, also those of damaged lines, in UTF-8 order, by pages."""
+    start = id_sort(after, "after") if after else None
+    shards = [
+        list_items(index, directory_partition(organisation, shelf, shard), after=start)
+        for shard in range(SHARDS[shelf])
+    ]
+    for listed in heapq.merge(*shards, key=lambda listed: listed.sort):
+        yield listed.sort
 
 
 def organisation_put(organisation: str) -> Put:
@@ -105,8 +116,8 @@ def organisation_missing(environment: Environment, organisation: str) -> list[Pu
 
 def list_organisations(index: Index) -> Iterator[str]:
     """Yield the organisations that ever created a log or record, in UTF-8 order of the ids."""
-    for item in index.query(ORGANISATIONS_PARTITION):
-        yield item.sort
+    for listed in list_items(index, ORGANISATIONS_PARTITION):
+        yield listed.sort
 
 
 class NameHolder(msgspec.Struct, frozen=True):
@@ -132,8 +143,7 @@ def organisations_of(index: Index, log: str) -> Iterator[NameHolder]:
     A tenant must not see other tenants, so the caller must filter the result before it answers a tenant.
     """
     for item in index.query(names_partition(log)):
-        attributes: Any = item.attributes
-        yield NameHolder(item.sort, attributes["k"])
+        yield NameHolder(item.sort, required(item, "k"))
 
 
 def _end(prefix: str) -> str | None:

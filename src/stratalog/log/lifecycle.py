@@ -35,7 +35,7 @@ from stratalog.log.names import NameRecord, Parent, name_put, read_name, require
 from stratalog.log.pins import Pin, pin_put
 from stratalog.log.segments import Segment, segment_put
 from stratalog.log.usage import Amounts
-from stratalog.ports.index import Absent, Item, Put, Write, no_turn
+from stratalog.ports.index import Absent, Item, Put, Write, no_turn, required
 
 __all__ = ["create_log", "delete_log", "fork_log", "open_log"]
 
@@ -251,7 +251,7 @@ def _depth(environment: Environment, source: NameRecord | None) -> int:
     if source is None:
         return 0
     item = environment.index.get(family_partition(source.owner), source.prefix)
-    return int(item.attributes["d"]) + 1 if item else 1
+    return int(required(item, "d")) + 1 if item else 1
 
 
 def _creation(record: NameRecord, former: NameRecord | None, depth: int) -> list[Write]:

@@ -8,8 +8,7 @@ The sweep decodes no body of an entry, so damaged bodies do not stop it.
 
 from __future__ import annotations
 
-from typing import Any
-
+from stratalog.errors import Corrupt
 from stratalog.keys import (
     checkpoints_partition,
     deleted_partition,
@@ -21,10 +20,11 @@ from stratalog.keys import (
 )
 from stratalog.log.entries import END
 from stratalog.log.environment import Environment
+from stratalog.log.listed_items import list_items
 from stratalog.log.pins import Pin, lowest_pin, pin_delete
 from stratalog.log.retention import Stop, delete_items, forget_segment, free_time_reached, never
 from stratalog.log.segments import list_segments
-from stratalog.ports.index import Delete, Item
+from stratalog.ports.index import Delete, Item, required
 
 __all__ = ["UNNAMED", "sweep_deleted"]
 
@@ -42,30 +42,45 @@ def sweep_deleted(environment: Environment, organisation: str, *, dry_run: bool 
 
     The log's end marker and name record stay. The sweep skips an incarnation that a fork still pins. The sweep of a
     family's last member deletes the family's blobs. Before that sweep only the collector deletes blobs of the family.
+
+    Raises Corrupt if an incarnation is damaged, after the sweep of all others.
     """
-    swept = 0
-    for item in environment.index.query(deleted_partition(organisation)):
-        attributes: Any = item.attributes
-        if not free_time_reached(environment.clock, attributes["m"]) or lowest_pin(environment.index, item.sort):
-            continue
-        if stop():
-            break
-        if not dry_run:
-            _sweep(environment, item)
-            environment.counters["swept log"] += 1
-        swept += 1
+    swept, damage = 0, None
+    partition = deleted_partition(organisation)
+    for listed in list_items(environment.index, partition):
+        try:
+            if listed.item is None:
+                raise Corrupt(listed.fault, partition=partition, sort=listed.sort)
+            if not _is_due(environment, listed.item):
+                continue
+            if stop():
+                break
+            if not dry_run:
+                _sweep(environment, listed.item)
+                environment.counters["swept log"] += 1
+            swept += 1
+        except Corrupt as exc:
+            damage = damage or exc
+    if damage is not None:
+        raise damage
     return swept
 
 
+def _is_due(environment: Environment, gone: Item) -> bool:
+    is_old = free_time_reached(environment.clock, required(gone, "m"))
+    return is_old and lowest_pin(environment.index, gone.sort) is None
+
+
 def _sweep(environment: Environment, gone: Item) -> None:
-    prefix, owner = gone.sort, str(gone.attributes["o"])
+    # Read both attributes first, so that nothing of a damaged incarnation is deleted.
+    prefix, owner, ancestors = gone.sort, str(required(gone, "o")), str(required(gone, "l")).split()
     for segment in list_segments(environment.index, prefix):
         # Mark first: a reader during the sweep then reports forgotten versions, not a missing entry.
         forget_segment(environment, prefix, segment)
         delete_items(environment.index, entries_partition(prefix, segment.first), spared_kind=END)
     for partition_of in (segments_partition, snapshots_partition, checkpoints_partition, waiting_partition):
         delete_items(environment.index, partition_of(prefix))
-    _release_ancestors(environment, gone)
+    _release_ancestors(environment, prefix, ancestors)
     environment.index.commit([Delete(family_partition(owner), prefix)])
     if next(environment.index.query(family_partition(owner), limit=1), None) is None:
         for stat in environment.blobs.list(f"{owner}/"):
@@ -73,7 +88,6 @@ def _sweep(environment: Environment, gone: Item) -> None:
     environment.index.commit([Delete(gone.partition, gone.sort)])
 
 
-def _release_ancestors(environment: Environment, gone: Item) -> None:
-    ancestors = str(gone.attributes["l"]).split()
+def _release_ancestors(environment: Environment, fork: str, ancestors: list[str]) -> None:
     for prefix, version in zip(ancestors[::2], ancestors[1::2], strict=True):
-        environment.index.commit([pin_delete(prefix, Pin(int(version), gone.sort))])
+        environment.index.commit([pin_delete(prefix, Pin(int(version), fork))])

@@ -28,7 +28,7 @@ from stratalog.limits import (
     QUEUED_SECONDS_MAX,
     UNKNOWN_OWNER_SECONDS_MAX,
 )
-from stratalog.log.directory import LOGS, list_directory
+from stratalog.log.directory import LOGS, list_ids
 from stratalog.log.environment import Environment
 from stratalog.log.names import read_name
 from stratalog.log.retention import Stop, never
@@ -102,8 +102,8 @@ def _unheard(blobs: int) -> None:
 def owners(environment: Environment, organisation: str) -> Iterator[str]:
     """Yield the owner of the blobs of each live log of an organisation, each owner once."""
     seen: set[str] = set()
-    for listing in list_directory(environment.index, organisation, LOGS):
-        record = read_name(environment.index, organisation, listing.id)
+    for name in list_ids(environment.index, organisation, LOGS):
+        record = read_name(environment.index, organisation, name)
         if record is not None and record.owner not in seen:
             seen.add(record.owner)
             yield record.owner

@@ -11,6 +11,7 @@ from stratalog.keys import RecordKey, failures_partition, names_partition
 from stratalog.log import Environment, Log, open_log
 from stratalog.log.bodies import BodyRef, blob_addresses
 from stratalog.log.directory import LOGS, RECORDS, list_directory
+from stratalog.ports.index import required
 from stratalog.records import Records
 from stratalog.records.content import body_prefix
 from stratalog.records.floor import read_floor
@@ -103,7 +104,7 @@ def _check_failures(source: Environment, target: Environment, organisation: str)
     theirs = target.index.query(failures_partition(organisation))
     for ours in source.index.query(failures_partition(organisation)):
         there, key = next(theirs, None), RecordKey(ours.sort)
-        if there is None or (there.sort, there.attributes["w"]) != (ours.sort, ours.attributes["w"]):
+        if there is None or (there.sort, required(there, "w")) != (ours.sort, required(ours, "w")):
             raise Conflict(MOVED, organisation=organisation, record=key)
         ref = decode_ref(there.attributes["x"]) if "x" in there.attributes else None
         if there != ours or not _has_body(target, Name(organisation, key, key), ref):

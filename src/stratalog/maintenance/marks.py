@@ -28,7 +28,7 @@ from stratalog.log.entries import Entry, entry_from_item
 from stratalog.log.environment import Environment
 from stratalog.log.segments import Segment, list_segments, segment_holding
 from stratalog.log.snapshots import Snapshot, list_snapshots, newest_snapshot
-from stratalog.ports.index import Item
+from stratalog.ports.index import Item, required
 from stratalog.tree.chunks import Chunks
 from stratalog.tree.nodes import Leaf, Node, Root
 
@@ -209,7 +209,7 @@ class Marking:
 
 def _depth(member: Item) -> int:
     """Return the depth of a log in its family: 0 for the first log, and for a fork more than its parent's depth."""
-    return int(member.attributes["d"])
+    return int(required(member, "d"))
 
 
 def stored_values(entry: Entry) -> Iterator[bytes]:

@@ -41,7 +41,7 @@ from stratalog.maintenance.damage import StoredDamage, item_key
 from stratalog.maintenance.inspection import inspect_history, inspect_store, look
 from stratalog.maintenance.recording_ports import RecordingBlobs
 from stratalog.maintenance.verification import HistoryName
-from stratalog.ports.index import Absent, Attribute, Check, Equals, Item, Put, Write
+from stratalog.ports.index import Absent, Attribute, Check, Equals, Item, Put, Write, required
 from stratalog.records.versions import BEFORE_VERSIONS, Name
 from stratalog.store import Store
 from stratalog.tree.chunks import Chunks
@@ -248,7 +248,7 @@ class _Repair:
         record = log.record
         if record.owner == record.prefix:
             return 0
-        members = {item.sort: int(item.attributes["d"]) for item in self._index.query(family_partition(record.owner))}
+        members = {item.sort: int(required(item, "d")) for item in self._index.query(family_partition(record.owner))}
         ancestors = [members.get(parent.prefix, 0) for parent in record.lineage]
         # A depth greater than every possible parent's depth is safe. A marking then reads this log after all possible
         # parents, and so after the logs whose references this log may have taken over.

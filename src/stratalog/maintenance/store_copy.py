@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any
 
 import msgspec
 
@@ -50,7 +49,7 @@ from stratalog.log.head import find_head
 from stratalog.log.names import read_name
 from stratalog.maintenance.copy_check import check_copy
 from stratalog.maintenance.mirror import Mirror, last_item
-from stratalog.ports.index import Delete, Item, Put, Write
+from stratalog.ports.index import Delete, Item, Put, Write, required
 from stratalog.records.floor import FLOOR_SORT
 from stratalog.records.versions import BEFORE_VERSIONS
 from stratalog.store import Store
@@ -319,8 +318,7 @@ class _Copy:
         item = self._target.get(COPY_PARTITION, STATE_SORT)
         if item is None:
             return _Position()
-        attributes: Any = item.attributes
-        return _Position(attributes["o"], attributes["s"], attributes["i"])
+        return _Position(required(item, "o"), required(item, "s"), required(item, "i"))
 
     def _mark(self, at: _Position) -> None:
         state = Item(COPY_PARTITION, STATE_SORT, {"o": at.organisation, "s": at.shelf, "i": at.id})
@@ -334,7 +332,7 @@ def _split(prefix: str) -> tuple[str, str]:
 
 
 def _depth(member: Item) -> int:
-    return int(member.attributes["d"])
+    return int(required(member, "d"))
 
 
 def _sort(member: Item) -> str:
@@ -347,7 +345,7 @@ def _succeeds(ours: Item | None, theirs: Item) -> bool:
 
 
 def _revision(item: Item) -> int:
-    return int(item.attributes["r"])
+    return int(required(item, "r"))
 
 
 def _continues(ours: Item, theirs: Item) -> bool:

@@ -24,7 +24,8 @@ import msgspec
 from stratalog.clock import Observation
 from stratalog.errors import Closed, NotFound, Unavailable
 from stratalog.keys import MAINTENANCE_PARTITION, escape
-from stratalog.log.directory import Listing
+from stratalog.log import directory
+from stratalog.log.directory import list_ids
 from stratalog.log.environment import Environment
 from stratalog.log.names import read_name
 from stratalog.log.retention import Stop, never
@@ -194,14 +195,16 @@ class _Pass:
         start = msgspec.structs.replace(self._position)
         for organisation in self._organisations(start.organisation) if start.shelf < STEPS else ():
             here = start if organisation == start.organisation else _Position()
-            for listing in self._store.list(organisation, after=here.id) if here.shelf == LOGS else ():
-                what = f"{organisation}/{listing.id}"
-                yield (organisation, LOGS, listing.id), what, partial(self._maintain_log, organisation, listing, stop)
-            records = self._store.records(organisation)
-            for listing in records.list(here.id if here.shelf == RECORDS else "") if here.shelf <= RECORDS else ():
-                what = f"{organisation}/records/{listing.id}"
-                maintain_record = partial(self._maintain_record, organisation, listing.id)
-                yield (organisation, RECORDS, listing.id), what, maintain_record
+            # Only the ids are read, so that one damaged directory line does not stop the pass.
+            logs = list_ids(self._index, organisation, directory.LOGS, after=here.id)
+            for id in logs if here.shelf == LOGS else ():
+                what = f"{organisation}/{id}"
+                yield (organisation, LOGS, id), what, partial(self._maintain_log, organisation, id, stop)
+            after = here.id if here.shelf == RECORDS else ""
+            records = list_ids(self._index, organisation, directory.RECORDS, after=after)
+            for id in records if here.shelf <= RECORDS else ():
+                what = f"{organisation}/records/{id}"
+                yield (organisation, RECORDS, id), what, partial(self._maintain_record, organisation, id)
             if here.shelf < DELETED:
                 what = f"{organisation}, deleted logs and aborted uploads"
                 yield (organisation, DELETED, ""), what, partial(self._sweep, organisation, stop)
@@ -229,11 +232,11 @@ class _Pass:
         else:
             self._outages = 0
 
-    def _maintain_log(self, organisation: str, listing: Listing, stop: Stop) -> None:
-        retention = self._policy.retention(organisation, listing.id, listing.kind)
+    def _maintain_log(self, organisation: str, name: str, stop: Stop) -> None:
         self._counts["logs"] += 1
         try:
-            log = self._store.log(organisation, listing.id)
+            log = self._store.log(organisation, name)
+            retention = self._policy.retention(organisation, name, log.record.kind)
             self._counts += maintain_log(
                 log,
                 self._store.rules,
@@ -244,7 +247,7 @@ class _Pass:
                 stop=stop,
             )
         except NotFound:
-            record = read_name(self._index, organisation, listing.id)
+            record = read_name(self._index, organisation, name)
             if record is not None and not record.deleted_ms:
                 raise
 
@@ -264,11 +267,13 @@ class _Pass:
             remove_waiting_mark(environment, name)
 
     def _sweep(self, organisation: str, stop: Stop) -> None:
-        self._counts["deleted_logs"] += sweep_deleted(
-            self._store.environment, organisation, dry_run=self._dry_run, stop=stop
-        )
-        if not self._dry_run:
-            sweep_pins(self._store.environment, organisation)
+        try:
+            self._counts["deleted_logs"] += sweep_deleted(
+                self._store.environment, organisation, dry_run=self._dry_run, stop=stop
+            )
+        finally:  # damage among the deleted logs does not stop the sweep of the uploads
+            if not self._dry_run:
+                sweep_pins(self._store.environment, organisation)
 
     def _step(self, step: Step) -> None:
         step(self._store)

@@ -13,6 +13,7 @@ from stratalog.documents.rebuild import Verified
 from stratalog.documents.values import as_reference
 from stratalog.errors import Corrupt, NotFound, Redacted
 from stratalog.log import Log
+from stratalog.log.directory import LOGS, RECORDS, list_ids
 from stratalog.log.verification import ChainReport, Finding, damage_of, verify_log
 from stratalog.maintenance.marks import stored_values
 from stratalog.records.verification import verify_record
@@ -56,8 +57,8 @@ def list_histories(store: Store, kinds: Iterable[HistoryKind] = ("log", "record"
     """Yield all live logs and records of the store, by organisation."""
     for organisation in store.organisations():
         for kind in kinds:
-            listings = store.list(organisation) if kind == "log" else store.records(organisation).list()
-            yield from (HistoryName(kind, organisation, listing.id) for listing in listings)
+            ids = list_ids(store.environment.index, organisation, LOGS if kind == "log" else RECORDS)
+            yield from (HistoryName(kind, organisation, id) for id in ids)
 
 
 def verify_history(

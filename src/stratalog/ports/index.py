@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from types import MappingProxyType
-from typing import Protocol
+from typing import Any, Protocol
 
 import msgspec
 
-from stratalog.errors import Invalid, LimitExceeded
+from stratalog.errors import Corrupt, Invalid, LimitExceeded
 from stratalog.limits import (
     COMMIT_BLOB_BYTES_MAX,
     COMMIT_BYTES_MAX,
@@ -41,6 +41,7 @@ __all__ = [
     "holds",
     "item_bytes",
     "no_turn",
+    "required",
     "small_bytes",
 ]
 
@@ -206,6 +207,14 @@ def holds(condition: Condition | None, item: Item | None) -> bool:
     if type(value) is not type(condition.value):
         return False
     return value == condition.value if isinstance(condition, Equals) else value < condition.value  # type: ignore[operator]
+
+
+def required(item: Item, name: str) -> Any:
+    """Return an attribute that every item of its kind has. Raises Corrupt if the item lacks the attribute."""
+    try:
+        return item.attributes[name]
+    except KeyError as exc:
+        raise Corrupt("an item lacks an attribute", partition=item.partition, sort=item.sort, attribute=name) from exc
 
 
 def item_bytes(item: Item) -> int:

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from stratalog.errors import Corrupt
 from stratalog.keys import uploads_partition
 from stratalog.limits import RECORD_UPLOAD_SECONDS_MAX
 from stratalog.log.environment import Environment
-from stratalog.ports.index import Delete, Equals, Item, Put
+from stratalog.log.listed_items import list_items
+from stratalog.ports.index import Delete, Equals, Item, Put, required
 from stratalog.records.versions import Name
 
 __all__ = ["is_uploading", "pin_put", "pins_of", "sweep_pins", "unpin"]
@@ -56,14 +58,26 @@ def is_uploading(environment: Environment, name: Name, *, dry_run: bool = False)
 
 
 def sweep_pins(environment: Environment, organisation: str) -> None:
-    """Delete expired pins that the collector did not find because their uploads left no blob."""
-    for item in environment.index.query(uploads_partition(organisation)):
-        if _age_seconds(environment, item) > SWEEP_SECONDS:
-            environment.index.commit([Delete(item.partition, item.sort)])
+    """Delete expired pins that the collector did not find because their uploads left no blob.
+
+    Raises Corrupt if a pin is damaged, after the sweep of all others.
+    """
+    damage = None
+    partition = uploads_partition(organisation)
+    for listed in list_items(environment.index, partition):
+        try:
+            if listed.item is None:
+                raise Corrupt(listed.fault, partition=partition, sort=listed.sort)
+            if _age_seconds(environment, listed.item) > SWEEP_SECONDS:
+                environment.index.commit([Delete(partition, listed.sort)])
+        except Corrupt as exc:
+            damage = damage or exc
+    if damage is not None:
+        raise damage
 
 
 def _age_seconds(environment: Environment, pin: Item) -> float:
-    return (environment.clock.wall_ms() - int(pin.attributes["c"])) / 1000
+    return (environment.clock.wall_ms() - int(required(pin, "c"))) / 1000
 
 
 def _sort(name: Name, pin: str) -> str:

@@ -8,6 +8,7 @@ import math
 from stratalog.clock import Observation
 from stratalog.errors import StratalogError, Unavailable
 from stratalog.limits import HEALTH_AGE_SECONDS_MAX, HEALTH_ANSWER_SECONDS_MAX, HEALTH_REPEATED_SECONDS_MAX
+from stratalog.server.errors import status_of
 from stratalog.server.thread_pool import Pool
 from stratalog.store import Store
 
@@ -33,7 +34,7 @@ class HealthCheck:
         self._error: StratalogError | None = None
 
     async def ask(self) -> None:
-        """Return if the store can be read. Else raise the read's error, or Unavailable if the check takes too long."""
+        """Return if the store can be read. Else raise an error with the status 503."""
         age_seconds = math.inf if self._seen is None else self._seen.age_seconds()
         if age_seconds < HEALTH_REPEATED_SECONDS_MAX:
             return self._answer()
@@ -64,7 +65,9 @@ class HealthCheck:
         try:
             await self._pool.run(lambda: next(iter(self._store.organisations()), None))
         except StratalogError as exc:
-            self._error = exc
+            # A damaged or a newer store cannot be read either. The status of its error is 500 or 400.
+            is_503 = status_of(exc) == 503
+            self._error = exc if is_503 else Unavailable(f"the store cannot be read: {exc.message}", code=exc.code)
         else:
             self._error = None
         self._seen = began

@@ -1,0 +1,41 @@
+"""A listing of a partition that continues after a damaged item. Its key is known even if its attributes are lost."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+
+from stratalog.errors import Corrupt
+from stratalog.ports.index import Index, Item
+
+__all__ = ["ListedItem", "list_items"]
+
+
+class ListedItem(msgspec.Struct, frozen=True):
+    """The sort key of an item, and the item. ``item`` is None if it cannot be decoded, and ``fault`` is the reason."""
+
+    sort: str
+    item: Item | None
+    fault: str = ""
+
+
+def list_items(
+    index: Index, partition: str, *, after: str | None = None, before: str | None = None
+) -> Iterator[ListedItem]:
+    """Yield the items of a partition by pages, also those that cannot be decoded.
+
+    Raises Corrupt if the damage is not in an item.
+    """
+    while True:
+        try:
+            for item in index.query(partition, after=after, before=before):
+                after = item.sort
+                yield ListedItem(item.sort, item)
+            return
+        except Corrupt as exc:
+            sort = exc.details.get("sort")
+            if not isinstance(sort, str):
+                raise
+            after = sort
+            yield ListedItem(sort, None, exc.message)

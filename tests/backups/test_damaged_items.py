@@ -1,0 +1,148 @@
+"""A backup of a store with a damaged item names the item, and contains everything else."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import apsw
+import pytest
+
+import stratalog
+from stratalog.keys import (
+    NAME_SORT,
+    dead_letters_partition,
+    failures_partition,
+    family_partition,
+    name_partition,
+    number,
+    record_key,
+    record_partition,
+    segments_partition,
+)
+from stratalog.log.directory import LOGS, RECORDS, directory_put
+from stratalog.ports.index import Item, Put
+from stratalog.testing.clock import ManualClock
+from tests.backups.stores import Backups
+from tests.inline_store import open_inline
+from tests.maintenance.growing import SETTINGS, told
+
+
+@pytest.fixture
+def memory() -> stratalog.Store:
+    return open_inline(settings=SETTINGS, clock=ManualClock())
+
+
+def store_with_two_of_each(store: stratalog.Store) -> None:
+    """Create two logs, two records, and two dead letters."""
+    for name in ("a", "b"):
+        store.create_log("acme", name).append(stratalog.Event("seen", name))
+        store.records("acme").put(name, name.encode())
+        for _ in range(5):
+            store.records("acme").fail(f"dead {name}", "no good", body=b"x" * 20_000)
+
+
+def lose_attribute(store: stratalog.Store, partition: str, sort: str, name: str) -> None:
+    """Remove an attribute of an item, as a flipped bit in the name of the attribute does."""
+    index = store.environment.index
+    item = index.get(partition, sort)
+    assert item is not None
+    index.commit([Put(Item(partition, sort, {key: item.attributes[key] for key in item.attributes if key != name}))])
+
+
+@pytest.mark.parametrize("with_base", [False, True])
+def test_a_damaged_name_record_is_a_failure_and_the_rest_is_backed_up(memory: stratalog.Store, with_base: bool) -> None:
+    """A log whose name record is damaged is backed up as the previous backup has it."""
+    backups = Backups(memory.environment.clock)
+    store_with_two_of_each(memory)
+    if with_base:
+        backups.make(memory)
+        memory.log("acme", "b").append(stratalog.Event("seen", 2))
+    lose_attribute(memory, name_partition("acme", "a"), NAME_SORT, "o")
+    [failure] = backups.make(memory).manifest.failures
+    assert (failure.what, failure.code) == ("acme/a", "corrupt")
+    restored = backups.restored(backups.view())
+    assert [listing.id for listing in restored.list("acme")] == (["a", "b"] if with_base else ["b"])
+    assert restored.log("acme", "b").head().version == 1 + with_base
+    assert [record.id for record in restored.records("acme").list()] == ["a", "b"]
+
+
+def test_a_damaged_name_record_retains_the_forks_of_its_log(memory: stratalog.Store) -> None:
+    backups = Backups(memory.environment.clock)
+    log = memory.create_log("acme", "z")
+    log.append(stratalog.Event("seen", 1))
+    memory.fork_log(log, "draft", 1).append(stratalog.Event("seen", 2))
+    backups.make(memory)
+    lose_attribute(memory, name_partition("acme", "z"), NAME_SORT, "o")
+    assert {failure.what for failure in backups.make(memory).manifest.failures} == {"acme/z", log.record.owner}
+    restored = backups.restored(backups.view())
+    assert [restored.log("acme", name).head().version for name in ("draft", "z")] == [2, 1]
+
+
+@pytest.mark.parametrize("with_base", [False, True])
+@pytest.mark.parametrize("name", ["k", "c"])
+def test_a_damaged_directory_line_is_a_failure_and_is_written_anew(
+    memory: stratalog.Store, name: str, with_base: bool
+) -> None:
+    backups = Backups(memory.environment.clock)
+    store_with_two_of_each(memory)
+    wanted = told(memory)
+    if with_base:
+        backups.make(memory)
+    lines = [directory_put("acme", shelf, "a", "", 0).item for shelf in (LOGS, RECORDS)]
+    for line in lines:
+        lose_attribute(memory, line.partition, line.sort, name)
+    failures = backups.make(memory).manifest.failures
+    assert {failure.what for failure in failures} == {f"{line.partition} {line.sort}" for line in lines}
+    assert told(backups.restored(backups.view())) == wanted
+
+
+@pytest.mark.parametrize(
+    ("partition", "sort", "name"),
+    [
+        pytest.param(dead_letters_partition("acme"), "dead a", "w", id="dead letter, w"),
+        pytest.param(failures_partition("acme"), "dead%20a", "w", id="failures, w"),
+        pytest.param(failures_partition("acme"), "dead%20a", "d", id="failures, d"),
+        pytest.param(failures_partition("acme"), "dead%20a", "q", id="failures, q"),
+    ],
+)
+def test_a_damaged_failure_of_a_record_is_a_failure_of_the_backup(
+    memory: stratalog.Store, partition: str, sort: str, name: str
+) -> None:
+    backups = Backups(memory.environment.clock)
+    store_with_two_of_each(memory)
+    lose_attribute(memory, partition, sort, name)
+    [failure] = backups.make(memory).manifest.failures
+    assert (failure.what, failure.code) == (f"{partition} {sort}", "corrupt")
+    restored = backups.restored(backups.view())
+    assert [letter.id for letter in restored.records("acme").dead_letters()] == ["dead b"]
+
+
+def test_a_damaged_version_or_segment_is_a_failure_and_the_rest_is_backed_up(memory: stratalog.Store) -> None:
+    backups = Backups(memory.environment.clock)
+    store_with_two_of_each(memory)
+    owners = [memory.log("acme", name).record.owner for name in ("a", "b")]
+    lose_attribute(memory, record_partition("acme", record_key("a")), number(1), "ch")
+    lose_attribute(memory, segments_partition(owners[0]), number(1), "m")
+    lose_attribute(memory, family_partition(owners[1]), owners[1], "d")
+    failures = backups.make(memory).manifest.failures
+    assert {failure.what for failure in failures} == {"acme/a", *owners}
+    restored = backups.restored(backups.view())
+    assert [record.id for record in restored.records("acme").list()] == ["b"]
+    assert list(restored.list("acme")) == []
+
+
+@pytest.mark.parametrize("shelf", [LOGS, RECORDS])
+def test_a_directory_line_that_cannot_be_decoded_is_a_failure_and_is_written_anew(tmp_path: Path, shelf: str) -> None:
+    """The damage is in a store in a folder, since an item in memory always decodes."""
+    clock = ManualClock()
+    store, backups = open_inline(tmp_path / "store", settings=SETTINGS, clock=clock), Backups(clock)
+    store_with_two_of_each(store)
+    wanted = told(store)
+    line = directory_put("acme", shelf, "a", "", 0).item
+    database = apsw.Connection(str(tmp_path / "store" / "index.sqlite"))
+    database.execute("UPDATE items SET body = x'c1' WHERE partition = ? AND sort = ?", (line.partition, line.sort))
+    database.close()
+    [failure] = backups.make(store).manifest.failures
+    assert failure.what == f"{line.partition} a"
+    assert told(backups.restored(backups.view())) == wanted
+    store.close()

@@ -1,0 +1,108 @@
+"""Removals of fixes: damaged items that ended a backup, a maintenance pass or a copy."""
+
+from __future__ import annotations
+
+from tests.removals.removal import Edit, Removal
+
+__all__ = ["REMOVALS"]
+
+BACKUP = "src/stratalog/backups/backup.py"
+BACKED_UP = "tests/backups/test_damaged_items.py"
+MAINTAINED = "tests/maintenance/test_maintain.py"
+SWEPT = f"{MAINTAINED}::test_a_damaged_deleted_log_or_upload_stops_no_other_sweep"
+NOTED = "        except Corrupt as exc:\n            damage = damage or exc\n"
+RAISED = "        except ZeroDivisionError as exc:\n            damage = damage or exc\n"
+
+REMOVALS: tuple[Removal, ...] = (
+    Removal(
+        "B590",
+        (
+            Edit(
+                BACKUP,
+                "            except Corrupt as exc:\n                damaged[",
+                "            except ZeroDivisionError as exc:\n                damaged[",
+            ),
+        ),
+        (f"{BACKED_UP}::test_a_damaged_name_record_is_a_failure_and_the_rest_is_backed_up[False]",),
+    ),
+    Removal(
+        "B590",
+        (
+            Edit(
+                BACKUP,
+                "            deleted += self._retain_log(organisation, name, error, owners)\n",
+                "            pass\n",
+            ),
+        ),
+        (
+            f"{BACKED_UP}::test_a_damaged_name_record_is_a_failure_and_the_rest_is_backed_up[False]",
+            f"{BACKED_UP}::test_a_damaged_name_record_is_a_failure_and_the_rest_is_backed_up[True]",
+            f"{BACKED_UP}::test_a_damaged_name_record_retains_the_forks_of_its_log",
+        ),
+    ),
+    Removal(
+        "B590",
+        (
+            Edit(
+                "src/stratalog/log/listed_items.py",
+                "            if not isinstance(sort, str):\n                raise\n",
+                "            raise\n",
+            ),
+        ),
+        (
+            f"{BACKED_UP}::test_a_directory_line_that_cannot_be_decoded_is_a_failure_and_is_written_anew[logs]",
+            f"{BACKED_UP}::test_a_directory_line_that_cannot_be_decoded_is_a_failure_and_is_written_anew[records]",
+        ),
+    ),
+    Removal(
+        "B590",
+        (
+            Edit(
+                "src/stratalog/backups/writer.py",
+                "            yield ListedItem(listed.sort, None if fault else listed.item, fault)\n",
+                "            yield listed\n",
+            ),
+        ),
+        (
+            f"{BACKED_UP}::test_a_damaged_directory_line_is_a_failure_and_is_written_anew[k-True]",
+            f"{BACKED_UP}::test_a_damaged_failure_of_a_record_is_a_failure_of_the_backup[dead letter, w]",
+            f"{BACKED_UP}::test_a_damaged_failure_of_a_record_is_a_failure_of_the_backup[failures, d]",
+        ),
+    ),
+    Removal(
+        "B590",
+        (
+            Edit("src/stratalog/backups/records.py", 'required(latest, "ch")', 'bytes(latest.attributes["ch"])'),
+            Edit("src/stratalog/backups/family.py", 'if required(item, "m")', 'if item.attributes["m"]'),
+        ),
+        (f"{BACKED_UP}::test_a_damaged_version_or_segment_is_a_failure_and_the_rest_is_backed_up",),
+    ),
+    Removal(
+        "B591",
+        (
+            Edit(
+                "src/stratalog/maintenance/store_pass.py",
+                "logs = list_ids(self._index, organisation, directory.LOGS, after=here.id)",
+                "logs = (line.id for line in self._store.list(organisation, after=here.id))",
+            ),
+        ),
+        (f"{MAINTAINED}::test_a_damaged_directory_line_stops_no_maintenance",),
+    ),
+    Removal("B591", (Edit("src/stratalog/log/sweep.py", NOTED, RAISED),), (SWEPT,)),
+    Removal("B591", (Edit("src/stratalog/records/uploads.py", NOTED, RAISED),), (SWEPT,)),
+    Removal(
+        "B592",
+        (
+            Edit(
+                "src/stratalog/ports/index.py",
+                '    except KeyError as exc:\n        raise Corrupt("an item lacks',
+                '    except ZeroDivisionError as exc:\n        raise Corrupt("an item lacks',
+            ),
+        ),
+        (
+            "tests/maintenance/test_copying.py::test_a_damaged_item_of_the_source_is_corrupt[directory line]",
+            "tests/maintenance/test_copying.py::test_a_damaged_item_of_the_source_is_corrupt[family member]",
+            "tests/maintenance/test_copying.py::test_a_damaged_item_of_the_source_is_corrupt[failures]",
+        ),
+    ),
+)
