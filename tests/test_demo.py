@@ -108,7 +108,7 @@ def test_the_sync_demo_goes_on_with_what_is_there(tmp_path: Path) -> None:
 
 def test_the_demo_tells_its_story_on_aws_too(shown: tuple[Path, str]) -> None:
     done = run_demo("aws://stratalog", *ON_AWS)
-    assert "what they held is gone" in done.stderr
+    assert "their data is deleted" in done.stderr
     for line in ("3,201 movies", "rejected", "counted once", "142 here", "the log alone gives the state"):
         assert line in done.stdout
 

@@ -152,7 +152,7 @@ def test_an_answer_too_large_for_lambda_is_refused_by_name(api: Api) -> None:
         FUNCTION_ANSWER_BYTES_MAX,
     )
     assert body_of(answer)["value"] > FUNCTION_ANSWER_BYTES_MAX
-    assert "by a range or a limit" in body_of(answer)["message"]
+    assert "request a smaller range or a lower limit" in body_of(answer)["message"]
     assert "accept zstd or gzip" in body_of(answer)["message"]
     assert "access-control-allow-origin" in answer["headers"]
 
@@ -184,7 +184,7 @@ def test_an_answer_too_large_even_compressed_is_refused_by_name(api: Api) -> Non
     document.mutate("put", {"key": "notes/large", "value": random.Random(0).randbytes(FUNCTION_ANSWER_BYTES_MAX).hex()})
     answer = api.answer(request("GET", f"{PLAN}/item", query="key=notes/large", accept_encoding="gzip"))
     assert (answer["statusCode"], body_of(answer)["code"]) == (422, "limit-exceeded")
-    assert "by a range or a limit" in body_of(answer)["message"]
+    assert "request a smaller range or a lower limit" in body_of(answer)["message"]
     assert "gzip" not in body_of(answer)["message"]
     assert "content-encoding" not in answer["headers"]
 

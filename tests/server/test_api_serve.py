@@ -110,7 +110,7 @@ def test_a_port_that_is_taken_is_said_in_one_line() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
         said = run("--port", port, code=2)
-    assert said == f"error: cannot listen on 127.0.0.1 port {port}: {os.strerror(98)}; --port 0 takes any free one\n"
+    assert said == f"error: cannot listen on 127.0.0.1 port {port}: {os.strerror(98)}; --port 0 takes any free port\n"
 
 
 def test_an_answer_in_two_writes_waits_for_no_acknowledgement() -> None:

@@ -1,5 +1,5 @@
-// Stories of users of a spreadsheet in one browser or two, run in Chromium as tests/e2e/telling.mjs says. A story writes
-// only to its own sheets.
+// Stories of users of a spreadsheet in one or two browsers. `tests/e2e/telling.mjs` runs them in Chromium. A story
+// writes only to its own sheets.
 
 import assert from "node:assert/strict";
 import { readFile, writeFile } from "node:fs/promises";
