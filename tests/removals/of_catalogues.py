@@ -384,12 +384,12 @@ REMOVALS: tuple[Removal, ...] = (
         (f"{TESTS}test_works.py::test_true_and_1_differ",),
     ),
     Removal(
-        "B484",
+        "B459",
         (FILE_OF_A_LETTER,),
         (f"{TESTS}test_letters.py::test_a_redrive_follows_no_link_out_of_the_folder",),
     ),
     Removal(
-        "B485",
+        "B460",
         (FILE_OF_A_LETTER, Edit(f"{SOURCES}redrive.py", "except Exception as exc:", "except ValueError as exc:")),
         (
             f"{TESTS}test_letters.py::test_a_file_that_cannot_be_read_stops_no_other_letter_of_a_redrive",
@@ -397,7 +397,7 @@ REMOVALS: tuple[Removal, ...] = (
         ),
     ),
     Removal(
-        "B486",
+        "B461",
         (
             Edit(
                 f"{SOURCES}redrive.py",
@@ -412,7 +412,7 @@ REMOVALS: tuple[Removal, ...] = (
         ),
     ),
     Removal(
-        "B487",
+        "B462",
         (
             Edit(
                 f"{SOURCES}reconciliation.py",
@@ -423,7 +423,7 @@ REMOVALS: tuple[Removal, ...] = (
         (f"{TESTS}test_works.py::test_the_letter_of_a_work_goes_with_its_record",),
     ),
     Removal(
-        "B488",
+        "B463",
         (
             Edit(
                 f"{SOURCES}redrive.py",
@@ -434,12 +434,12 @@ REMOVALS: tuple[Removal, ...] = (
         (f"{TESTS}test_works.py::test_a_work_that_fails_again_in_a_redrive_has_the_new_reason",),
     ),
     Removal(
-        "B489",
+        "B464",
         (Edit(f"{SOURCES}ingest.py", "with suppress(NotFound):", "with suppress(ZeroDivisionError):"),),
         (f"{TESTS}test_works.py::test_a_letter_that_another_scan_resolves_first_stops_no_scan",),
     ),
     Removal(
-        "B490",
+        "B465",
         (Edit(f"{SOURCES}web/parts.js", "parsed(await answer.text())", "await answer.json()"),),
         (f"{TESTS}test_parts.py::test_an_error_of_a_gateway_before_the_server_is_named",),
     ),

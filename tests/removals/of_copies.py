@@ -31,45 +31,45 @@ FLOOR_BEFORE = """\
 
 REMOVALS: tuple[Removal, ...] = (
     Removal(
-        "B470",
+        "B449",
         (Edit(COPY, "if standing.get(segment.sort) != segment or not self", "if not self"),),
         (f"{ERASED}[False]", f"{ERASED}[True]"),
     ),
-    Removal("B470", (Edit(REDACTION, FLOOR_PUT, "]"),), (f"{ERASED}[False]", f"{ERASED}[True]")),
+    Removal("B449", (Edit(REDACTION, FLOOR_PUT, "]"),), (f"{ERASED}[False]", f"{ERASED}[True]")),
     Removal(
-        "B470",
+        "B449",
         (Edit(COPY, FLOOR_AFTER, FLOOR_BEFORE),),
         (f"{COPYING}::test_a_killed_copy_of_a_redaction_is_resumed",),
     ),
     Removal(
-        "B470",
+        "B449",
         (Edit("src/stratalog/maintenance/copy_check.py", " or floors[0] != floors[1]:", ":"),),
         (f"{COPYING}::test_a_record_redacted_during_the_copy_is_found_out",),
     ),
     Removal(
-        "B471",
+        "B450",
         (Edit(COPY, "there is None or not _continues(there, last)", "there != last"),),
         (f"{NEWEST}[log]",),
     ),
     Removal(
-        "B471",
+        "B450",
         (Edit(COPY, "not (there is None or _continues(there, standing))", "there not in (standing, None)"),),
         (f"{NEWEST}[record]",),
     ),
     Removal(
-        "B472",
+        "B451",
         (Edit(COPY, "if theirs is not None and not _succeeds(ours, theirs):", "if False:"),),
         (f"{ITSELF}[prune a record]", f"{ITSELF}[redact a record]"),
     ),
     Removal(
-        "B473",
+        "B452",
         (Edit(REDACTION, FLOOR_PUT, "]"),),
         (UNDELETED,),
     ),
-    Removal("B474", (Edit(BACKED_UP_FAMILY, "if not has_redacted and self._is", "if self._is"),), (BACKUP,)),
-    Removal("B474", (Edit(BACKED_UP_RECORDS, "if not versions.has_redacted and self._is", "if self._is"),), (BACKUP,)),
+    Removal("B453", (Edit(BACKED_UP_FAMILY, "if not has_redacted and self._is", "if self._is"),), (BACKUP,)),
+    Removal("B453", (Edit(BACKED_UP_RECORDS, "if not versions.has_redacted and self._is", "if self._is"),), (BACKUP,)),
     Removal(
-        "B474",
+        "B453",
         (
             Edit(
                 BACKED_UP_RECORDS,
@@ -80,12 +80,12 @@ REMOVALS: tuple[Removal, ...] = (
         (BACKUP,),
     ),
     Removal(
-        "B540",
+        "B466",
         (Edit(IMPORT, "        self._made.remove(log)\n", ""),),
         ("tests/maintenance/test_exchange.py::test_an_error_after_the_document_is_published_does_not_delete_it",),
     ),
     Removal(
-        "B540",
+        "B466",
         (Edit(IMPORT, "_AnotherBody, KeyboardInterrupt)", "_AnotherBody)"),),
         ("tests/maintenance/test_exchange.py::test_an_interrupted_import_leaves_no_log",),
     ),

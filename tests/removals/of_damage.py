@@ -15,7 +15,7 @@ RAISED = "        except ZeroDivisionError as exc:\n            damage = damage 
 
 REMOVALS: tuple[Removal, ...] = (
     Removal(
-        "B590",
+        "B468",
         (
             Edit(
                 BACKUP,
@@ -26,7 +26,7 @@ REMOVALS: tuple[Removal, ...] = (
         (f"{BACKED_UP}::test_a_damaged_name_record_is_a_failure_and_the_rest_is_backed_up[False]",),
     ),
     Removal(
-        "B590",
+        "B468",
         (
             Edit(
                 BACKUP,
@@ -41,7 +41,7 @@ REMOVALS: tuple[Removal, ...] = (
         ),
     ),
     Removal(
-        "B590",
+        "B468",
         (
             Edit(
                 "src/stratalog/log/listed_items.py",
@@ -55,7 +55,7 @@ REMOVALS: tuple[Removal, ...] = (
         ),
     ),
     Removal(
-        "B590",
+        "B468",
         (
             Edit(
                 "src/stratalog/backups/writer.py",
@@ -70,7 +70,7 @@ REMOVALS: tuple[Removal, ...] = (
         ),
     ),
     Removal(
-        "B590",
+        "B468",
         (
             Edit("src/stratalog/backups/records.py", 'required(latest, "ch")', 'bytes(latest.attributes["ch"])'),
             Edit("src/stratalog/backups/family.py", 'if required(item, "m")', 'if item.attributes["m"]'),
@@ -78,7 +78,7 @@ REMOVALS: tuple[Removal, ...] = (
         (f"{BACKED_UP}::test_a_damaged_version_or_segment_is_a_failure_and_the_rest_is_backed_up",),
     ),
     Removal(
-        "B591",
+        "B469",
         (
             Edit(
                 "src/stratalog/maintenance/store_pass.py",
@@ -88,10 +88,10 @@ REMOVALS: tuple[Removal, ...] = (
         ),
         (f"{MAINTAINED}::test_a_damaged_directory_line_stops_no_maintenance",),
     ),
-    Removal("B591", (Edit("src/stratalog/log/sweep.py", NOTED, RAISED),), (SWEPT,)),
-    Removal("B591", (Edit("src/stratalog/records/uploads.py", NOTED, RAISED),), (SWEPT,)),
+    Removal("B469", (Edit("src/stratalog/log/sweep.py", NOTED, RAISED),), (SWEPT,)),
+    Removal("B469", (Edit("src/stratalog/records/uploads.py", NOTED, RAISED),), (SWEPT,)),
     Removal(
-        "B592",
+        "B470",
         (
             Edit(
                 "src/stratalog/ports/index.py",

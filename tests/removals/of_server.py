@@ -460,7 +460,7 @@ REMOVALS: tuple[Removal, ...] = (
         (f"{API_SECURITY}::test_a_principal_expires_when_its_token_is_no_longer_accepted",),
     ),
     Removal(
-        "B593",
+        "B471",
         (
             Edit(
                 "src/stratalog/log/admission.py",
@@ -471,7 +471,7 @@ REMOVALS: tuple[Removal, ...] = (
         ("tests/log/test_admission.py::test_the_ratio_includes_the_clients_of_the_document_with_the_most",),
     ),
     Removal(
-        "B594",
+        "B472",
         (
             Edit(
                 "src/stratalog/server/health_check.py",

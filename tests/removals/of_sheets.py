@@ -699,7 +699,7 @@ REMOVALS: tuple[Removal, ...] = (
         (f"{TESTS}/test_commits.py::test_a_snapshot_that_no_thread_takes_is_only_logged",),
     ),
     Removal(
-        "B475",
+        "B454",
         (
             Edit(
                 f"{WEB}/server.js",

@@ -351,7 +351,7 @@ REMOVALS: tuple[Removal, ...] = (
         ),
     ),
     Removal(
-        "B480",
+        "B455",
         (
             Edit(RESTORED_LOG, "        self._put(line)\n", ""),
             Edit(RESTORED_LOG, "            listed,\n", ""),
@@ -359,12 +359,12 @@ REMOVALS: tuple[Removal, ...] = (
         ("tests/backups/test_restored_log.py::test_a_restoration_that_was_killed_at_any_write_leaves_nothing",),
     ),
     Removal(
-        "B481",
+        "B456",
         (Edit("src/stratalog/maintenance/collection.py", "is_gone = not is_listed and ", "is_gone = "),),
         ("tests/backups/test_restored_log.py::test_maintenance_during_a_slow_restoration_deletes_nothing_of_it",),
     ),
     Removal(
-        "B482",
+        "B457",
         (
             Edit(
                 "src/stratalog/maintenance/store_check.py", "if UNNAMED in gone.attributes:", "if not gone.attributes:"
@@ -373,7 +373,7 @@ REMOVALS: tuple[Removal, ...] = (
         ("tests/backups/test_restored_log.py::test_the_ancestors_of_a_restored_fork_are_no_damage_and_go_with_it",),
     ),
     Removal(
-        "B483",
+        "B458",
         (Edit(RESTORED_LOG, "        except ConditionFailed as exc:", "        except ZeroDivisionError as exc:"),),
         ("tests/backups/test_restored_log.py::test_a_name_that_is_taken_during_a_restoration_is_a_conflict",),
     ),

@@ -151,7 +151,7 @@ REMOVALS: tuple[Removal, ...] = (
         raises=("MemoryError",),
     ),
     Removal(
-        "B541",
+        "B467",
         (
             Edit(
                 "src/stratalog/maintenance/recording_ports.py",
