@@ -33,9 +33,9 @@ REMOVALS: tuple[Removal, ...] = (
     Removal(
         "B449",
         (Edit(COPY, "if standing.get(segment.sort) != segment or not self", "if not self"),),
-        (f"{ERASED}[False]", f"{ERASED}[True]"),
+        (ERASED,),
     ),
-    Removal("B449", (Edit(REDACTION, FLOOR_PUT, "]"),), (f"{ERASED}[False]", f"{ERASED}[True]")),
+    Removal("B449", (Edit(REDACTION, FLOOR_PUT, "]"),), (ERASED,)),
     Removal(
         "B449",
         (Edit(COPY, FLOOR_AFTER, FLOOR_BEFORE),),
@@ -49,17 +49,17 @@ REMOVALS: tuple[Removal, ...] = (
     Removal(
         "B450",
         (Edit(COPY, "there is None or not _continues(there, last)", "there != last"),),
-        (f"{NEWEST}[log]",),
+        (NEWEST,),
     ),
     Removal(
         "B450",
         (Edit(COPY, "not (there is None or _continues(there, standing))", "there not in (standing, None)"),),
-        (f"{NEWEST}[record]",),
+        (NEWEST,),
     ),
     Removal(
         "B451",
         (Edit(COPY, "if theirs is not None and not _succeeds(ours, theirs):", "if False:"),),
-        (f"{ITSELF}[prune a record]", f"{ITSELF}[redact a record]"),
+        (ITSELF,),
     ),
     Removal(
         "B452",

@@ -23,7 +23,7 @@ REMOVALS: tuple[Removal, ...] = (
                 "            except ZeroDivisionError as exc:\n                damaged[",
             ),
         ),
-        (f"{BACKED_UP}::test_a_damaged_name_record_is_a_failure_and_the_rest_is_backed_up[False]",),
+        (f"{BACKED_UP}::test_a_damaged_name_record_is_a_failure_and_the_rest_is_backed_up",),
     ),
     Removal(
         "B468",
@@ -35,8 +35,7 @@ REMOVALS: tuple[Removal, ...] = (
             ),
         ),
         (
-            f"{BACKED_UP}::test_a_damaged_name_record_is_a_failure_and_the_rest_is_backed_up[False]",
-            f"{BACKED_UP}::test_a_damaged_name_record_is_a_failure_and_the_rest_is_backed_up[True]",
+            f"{BACKED_UP}::test_a_damaged_name_record_is_a_failure_and_the_rest_is_backed_up",
             f"{BACKED_UP}::test_a_damaged_name_record_retains_the_forks_of_its_log",
         ),
     ),
@@ -49,10 +48,7 @@ REMOVALS: tuple[Removal, ...] = (
                 "            raise\n",
             ),
         ),
-        (
-            f"{BACKED_UP}::test_a_directory_line_that_cannot_be_decoded_is_a_failure_and_is_written_anew[logs]",
-            f"{BACKED_UP}::test_a_directory_line_that_cannot_be_decoded_is_a_failure_and_is_written_anew[records]",
-        ),
+        (f"{BACKED_UP}::test_a_directory_line_that_cannot_be_decoded_is_a_failure_and_is_written_anew",),
     ),
     Removal(
         "B468",
@@ -64,9 +60,8 @@ REMOVALS: tuple[Removal, ...] = (
             ),
         ),
         (
-            f"{BACKED_UP}::test_a_damaged_directory_line_is_a_failure_and_is_written_anew[k-True]",
-            f"{BACKED_UP}::test_a_damaged_failure_of_a_record_is_a_failure_of_the_backup[dead letter, w]",
-            f"{BACKED_UP}::test_a_damaged_failure_of_a_record_is_a_failure_of_the_backup[failures, d]",
+            f"{BACKED_UP}::test_a_damaged_directory_line_is_a_failure_and_is_written_anew",
+            f"{BACKED_UP}::test_a_damaged_failure_of_a_record_is_a_failure_of_the_backup",
         ),
     ),
     Removal(
@@ -99,10 +94,6 @@ REMOVALS: tuple[Removal, ...] = (
                 '    except ZeroDivisionError as exc:\n        raise Corrupt("an item lacks',
             ),
         ),
-        (
-            "tests/maintenance/test_copying.py::test_a_damaged_item_of_the_source_is_corrupt[directory line]",
-            "tests/maintenance/test_copying.py::test_a_damaged_item_of_the_source_is_corrupt[family member]",
-            "tests/maintenance/test_copying.py::test_a_damaged_item_of_the_source_is_corrupt[failures]",
-        ),
+        ("tests/maintenance/test_copying.py::test_a_damaged_item_of_the_source_is_corrupt",),
     ),
 )

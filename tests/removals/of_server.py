@@ -479,9 +479,6 @@ REMOVALS: tuple[Removal, ...] = (
                 "self._error = exc if exc else",
             ),
         ),
-        (
-            "tests/server/test_stalls.py::test_a_store_that_cannot_be_read_is_answered_503[damaged]",
-            "tests/server/test_stalls.py::test_a_store_that_cannot_be_read_is_answered_503[newer]",
-        ),
+        ("tests/server/test_stalls.py::test_a_store_that_cannot_be_read_is_answered_503",),
     ),
 )
