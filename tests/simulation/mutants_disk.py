@@ -142,7 +142,7 @@ MUTANTS = (
         "acknowledged before fsync (SQLite)",
         DiskWorld,
         replaced(sqlite_file, "_open_writer", _open_unsynced),
-        (*LOST, "integrity", "opens"),
+        (*LOST, "integrity", "opens", "brought blob"),
     ),
     Mutant(
         "acknowledged before fsync (files)",

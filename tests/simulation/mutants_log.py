@@ -272,6 +272,7 @@ MUTANTS = (
         "honest-retry",
         "history-changed",
         "real-time",
+        "deleted",
     ),
     _mutant(
         "observation rule ignored by writers",

@@ -242,7 +242,7 @@ MUTANTS = (
         "records: unanswered joint commit taken for done",
         RecordsWorld,
         replaced(batch, "_commit", _commit_unheard),
-        ("acknowledged", "real-time", "read", "key-bound"),
+        ("acknowledged", "real-time", "read", "key-bound", "chain"),
     ),
     Mutant(
         "records: last body of a record first",
