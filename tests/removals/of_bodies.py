@@ -132,4 +132,15 @@ REMOVALS: tuple[Removal, ...] = (
         ),
         (f"{API_BODIES}::test_an_escaped_character_in_two_pieces_is_counted_as_in_one",),
     ),
+    Removal(
+        "B505",
+        (
+            Edit(
+                QUEUE,
+                "if amount <= self._small_max or not is_full:",
+                "if amount <= self._small_max or not self._waiting:",
+            ),
+        ),
+        (f"{BUDGET_QUEUE}::test_who_waits_for_their_own_share_makes_no_later_caller_wait",),
+    ),
 )
