@@ -16,6 +16,7 @@ from stratalog.documents.state import EMPTY_ROOTS
 from stratalog.errors import (
     ContentionError,
     Corrupt,
+    Invalid,
     NotFound,
     OutcomeUnknown,
     StratalogError,
@@ -525,3 +526,25 @@ def test_an_application_may_save_its_state_of_a_document_behind_the_document_s_o
     saved = document.log.app_snapshot(2)
     assert saved is not None
     assert list(document.log.read_snapshot(saved)) == [b"the state of version 2"]
+
+
+def test_a_verification_up_to_a_forgotten_version_is_refused() -> None:
+    world = World(snapshot_entries_interval=3, segment_entries_target=3)
+    document = world.create()
+    for n in range(10):
+        document.apply([put("k", n)])
+    floor = document.forget_below(3)
+    assert floor == 3
+    with pytest.raises(VersionForgotten):
+        verify(document, floor - 2)
+    assert verify(document, floor).version == floor
+
+
+def test_a_verification_up_to_a_version_before_the_fork_is_refused() -> None:
+    document = World().create()
+    for n in range(5):
+        document.apply([put("k", n)])
+    fork = document.fork("copy", at=4)
+    with pytest.raises(Invalid):
+        verify(fork, 3)
+    assert verify(fork, 4).version == 4

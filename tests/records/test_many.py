@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stratalog.errors import ConditionFailed, Invalid, LimitExceeded, NotFound, OutcomeUnknown, Unavailable
+from stratalog.limits import BODY_PART_BYTES
 from stratalog.ports.index import Put, Write
 from stratalog.records import NewBody
 from tests.records.helpers import LONG_SECONDS, World
@@ -66,6 +67,14 @@ def test_what_would_be_put_is_what_is_put_then(world: World, newer_only: bool, c
         assert world.index.calls["commit"] == 0
         (stored,) = world.handle().put_many([body])
         assert stored.new == expected
+
+
+@pytest.mark.parametrize("size", [50_000, BODY_PART_BYTES + 1])
+@pytest.mark.parametrize("newer_only", [False, True])
+def test_a_dry_run_of_a_large_body_writes_nothing(world: World, size: int, newer_only: bool) -> None:
+    body = NewBody(id="b", body=random.Random(5).randbytes(size), source_time_ms=1, newer_only=newer_only)
+    assert world.handle().would_put(body)
+    assert (world.index.calls["commit"], world.blobs.calls["put"]) == (0, 0)
 
 
 def test_a_body_that_cannot_be_put_would_not_be(world: World) -> None:

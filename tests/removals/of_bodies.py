@@ -108,4 +108,39 @@ REMOVALS: tuple[Removal, ...] = (
             "tests/server/test_web_server.py::test_sockets_of_one_address_on_which_nobody_is_known_leave_room_for_another",
         ),
     ),
+    Removal(
+        "B500",
+        (
+            Edit(
+                "src/stratalog/server/byte_budgets.py",
+                "                if not self._bytes.may_have_written:\n",
+                "                if self._start is None:\n",
+            ),
+        ),
+        ("tests/server/test_limits_reached.py::test_the_answer_to_a_write_is_not_refused",),
+    ),
+    Removal(
+        "B504",
+        (
+            Edit(
+                "src/stratalog/server/decoded_sizes.py",
+                "        piece = self._carried + piece\n"
+                '        self._is_ascii = self._is_ascii and piece.isascii() and b"\\\\u" not in piece\n',
+                '        self._is_ascii = self._is_ascii and piece.isascii() and b"\\\\u" not in piece\n'
+                "        piece = self._carried + piece\n",
+            ),
+        ),
+        (f"{API_BODIES}::test_an_escaped_character_in_two_pieces_is_counted_as_in_one",),
+    ),
+    Removal(
+        "B505",
+        (
+            Edit(
+                QUEUE,
+                "if amount <= self._small_max or not is_full:",
+                "if amount <= self._small_max or not self._waiting:",
+            ),
+        ),
+        (f"{BUDGET_QUEUE}::test_who_waits_for_their_own_share_makes_no_later_caller_wait",),
+    ),
 )

@@ -259,7 +259,7 @@ REMOVALS: tuple[Removal, ...] = (
         "B218",
         (
             Edit(
-                "src/stratalog/worker/settlement.py",
+                "src/stratalog/worker/execution.py",
                 "            if name not in document.rules.mutators:\n",
                 "            if False:\n",
             ),

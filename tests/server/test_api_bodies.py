@@ -188,6 +188,12 @@ def test_a_body_is_counted_the_same_however_it_arrives(piece_bytes: int) -> None
     assert abs(whole.decoded_bytes - pieces.decoded_bytes) <= 44 * len(text) / piece_bytes / 2
 
 
+@pytest.mark.parametrize("piece_bytes", [1, 2, 3, 5, 7])
+def test_an_escaped_character_in_two_pieces_is_counted_as_in_one(piece_bytes: int) -> None:
+    text = b'"' + b"x" * 10_000 + b'\\ud83d\\ude00"'
+    assert json_size(text, piece_bytes).decoded_bytes >= 4 * len(text)
+
+
 @pytest.mark.parametrize("piece_bytes", [1, 7, 50, 10**9])
 @pytest.mark.parametrize(("depth", "is_too_deep"), [(72, False), (73, True)])
 def test_depth_is_counted_outside_of_strings(piece_bytes: int, depth: int, is_too_deep: bool) -> None:

@@ -119,6 +119,21 @@ def test_who_waits_for_their_own_share_lets_others_pass() -> None:
     assert run_jumping(story()) == ["bob", "ada"]
 
 
+def test_who_waits_for_their_own_share_makes_no_later_caller_wait() -> None:
+    async def story() -> tuple[list[str], float]:
+        room = Room()
+        room.taken(60, ADA)
+        waiting = room.wait("ada", 40, ADA)
+        await asyncio.sleep(1)
+        await room.wait("bob", 40, BOB)
+        admitted_at = asyncio.get_running_loop().time()
+        waiting.cancel()
+        await asyncio.gather(waiting, return_exceptions=True)
+        return room.order, admitted_at
+
+    assert run_jumping(story()) == (["bob"], 1)
+
+
 def test_few_of_one_holder_wait_so_that_callers_take_turns() -> None:
     async def story() -> list[str]:
         room = Room()

@@ -7,9 +7,9 @@ from typing import Any, NoReturn
 
 import pytest
 
-from stratalog.documents import Rules
+from stratalog.documents import Document, Rules
 from stratalog.documents.rejections import LAST_ATTEMPT, UNEXPECTED
-from stratalog.errors import Corrupt, Invalid, NotFound, OutcomeUnknown
+from stratalog.errors import Corrupt, Invalid, NotFound, OutcomeUnknown, Unsupported
 from stratalog.keys import QUEUE_ATTEMPTS_PARTITION, REJECTED_PARTITION
 from stratalog.log import Log, delete_log
 from stratalog.ports.index import Item, Put
@@ -65,6 +65,32 @@ def broken() -> QueuePath:
 
 def letters(path: QueuePath) -> list[RejectedPush]:
     return list(list_letters(path.store))
+
+
+def without_application(path: QueuePath) -> Store:
+    return Store(path.store.environment, path.store.queue, Rules())
+
+
+def test_a_message_is_not_redriven_without_its_application() -> None:
+    path = QueuePath(add=lambda draft, args: draft.put("added", 1))
+    sender = Document(path.document.log, path.document.rules)
+    path.backlog.push(sender, Push("g", [named("ada", 1, "add")], sender.origin))
+    repair = path.damage()
+    path.work_through(2000)
+    repair()
+    (letter,) = letters(path)
+    with pytest.raises(Unsupported):
+        redrive(without_application(path), letter.id)
+    path.store = Store(path.store.environment, path.store.queue, path.store.rules)
+    assert [outcome.status for outcome in redrive(path.store, letter.id)] == ["applied"]
+
+
+def test_a_rejected_mutation_is_not_redriven_without_its_application() -> None:
+    path = mended(rejected_path())
+    (letter,) = letters(path)
+    with pytest.raises(Unsupported):
+        redrive(without_application(path), letter.id)
+    assert [outcome.status for outcome in redrive(path.store, letter.id)] == ["applied"]
 
 
 def test_a_mutation_that_was_rejected_after_its_last_attempt_is_a_letter_with_its_reason() -> None:

@@ -141,6 +141,31 @@ def test_a_small_answer_is_not_counted() -> None:
             assert client.get(f"{BUDGET}/state", headers=headers).status_code == 429
 
 
+@pytest.mark.parametrize("is_full", [False, True])
+def test_the_answer_to_a_write_is_not_refused(is_full: bool) -> None:
+    limits = ServerLimits(answer_bytes_of_principal_max=100_000, answer_bytes_in_flight_max=150_000)
+    application = Application(authenticate=StaticTokens({"t": Principal(id="ada")}), limits=limits)
+    with serving(application) as client:
+        client.headers["Authorization"] = "Bearer t"
+        client.put(BUDGET)
+        answers = service_of(client).byte_budgets.answers
+        with answers.take(("principal", "bob" if is_full else "ada"), amount=100_000):
+            outcomes = push(client, *[mutation("c" * 100, id, key="k", value=1) for id in range(1, 1001)])
+        assert [outcome["status"] for outcome in outcomes] == ["applied"] * 1000
+
+
+def test_the_answer_to_a_replay_is_refused_since_a_replay_writes_nothing() -> None:
+    limits = ServerLimits(answer_bytes_of_principal_max=1_000_000)
+    with serving(Application(authenticate=StaticTokens({"t": Principal(id="ada")}), limits=limits)) as client:
+        client.headers["Authorization"] = "Bearer t"
+        client.put(BUDGET)
+        client.post(f"{BUDGET}/fork", json={"name": "copy"})
+        copy = "/v1/organisations/acme/documents/copy"
+        push(client, *[mutation("c", id, key=f"k{id}", value=1) for id in range(1, 1001)], path=copy)
+        with service_of(client).byte_budgets.answers.take(("principal", "ada"), amount=1_000_000):
+            assert client.post(f"{copy}/replay", json={"document": "budget"}).status_code == 429
+
+
 def test_all_presence_of_a_process_waits_for_its_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hub, "PRESENCE_BYTES_PER_SECOND", 10)
 

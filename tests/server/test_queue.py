@@ -630,7 +630,7 @@ def test_a_worker_without_the_application_leaves_a_push_to_one_that_has_it() -> 
         path.clock.sleep(400)
     assert committed(path) == []
     assert len(path.failures) > SUSPECT_RECEIVES
-    assert all("Unsupported: the worker lacks a mutator of the push" in reason for reason in path.failures)
+    assert all("Unsupported: this process lacks a mutator of the push" in reason for reason in path.failures)
     path.document.rules = rules
     path.new_worker()
     path.work()

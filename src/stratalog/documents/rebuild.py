@@ -13,7 +13,7 @@ from stratalog.documents.commits import BASE
 from stratalog.documents.named_chunks import NamedChunks, names_chunk
 from stratalog.documents.snapshots import base_digest, load_state, roots_in, roots_of, tree_roots
 from stratalog.documents.state import EMPTY_ROOTS, Roots, State
-from stratalog.errors import Corrupt, NotFound, Redacted
+from stratalog.errors import Corrupt, Invalid, NotFound, Redacted, VersionForgotten
 from stratalog.log import Entry, Log
 from stratalog.log.chain import checked_entries
 from stratalog.log.snapshots import Snapshot, list_snapshots
@@ -65,8 +65,8 @@ def verify(document: _Document, upto: int | None = None, *, progress: Callable[[
     ``progress`` is called with the number of entries read since its last call.
 
     Raises Corrupt for a root that differs, an entry that is missing or does not continue the history before it, a
-    missing chunk of a snapshot, or damaged bytes. Raises Redacted if no state of ``upto`` can be computed, and NotFound
-    if ``upto`` is beyond the head.
+    missing chunk of a snapshot, or damaged bytes. Raises Redacted if no state of ``upto`` can be computed, NotFound if
+    ``upto`` is beyond the head, VersionForgotten if it is below the floor, and Invalid if it is before the fork point.
     """
     while True:
         floor = document.log.floor()
@@ -101,6 +101,11 @@ def _verified_aside(document: _Document, upto: int | None, progress: Callable[[i
 def _verified(log: Log, rebuild: Rebuild, upto: int | None, compared: Callable[[Roots], None]) -> Verified:
     """Advance ``rebuild`` to ``upto``, and call ``compared`` with the roots of each snapshot that equals its state."""
     last, start = log.head().version if upto is None else upto, rebuild.version
+    if last < start:
+        floor = log.floor()
+        if last < floor:
+            raise VersionForgotten("the version is no longer kept", log=log.record.name, version=last, floor=floor)
+        raise Invalid("the version precedes the first version of the rebuild", value=last, first=start)
     for snapshot in list_snapshots(log.environment.index, log.record.prefix):
         if start < snapshot.version <= last:
             rebuild.advance(snapshot.version)

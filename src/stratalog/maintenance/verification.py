@@ -69,7 +69,7 @@ def verify_history(
     A log or document is read up to version ``upto``, if given; a record is always read whole. ``progress`` is
     called with the number of versions verified since its last call. Damage is reported in the findings.
 
-    Raises NotFound, Unavailable.
+    Raises NotFound, Unavailable, and Invalid for a version of a document before its fork point.
     """
     if history.kind == "record":
         return HistoryReport(history, "record", _verify_record(store, history, progress))

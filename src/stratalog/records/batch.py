@@ -163,6 +163,13 @@ class _Put:
         return Stored(id=self.id, version=version_from_item(self._call.name, self.item), new=new)
 
 
+class _UnstoredBody(RecordBody):
+    """A body of a dry run. A decision that needs its place in storage stores nothing."""
+
+    def attributes(self) -> dict[str, Attribute]:
+        return {"h": self.digest}
+
+
 def put_many(
     environment: Environment, organisation: str, heads: Heads, bodies: Iterable[NewBody], threads: int
 ) -> Iterator[Stored]:
@@ -176,7 +183,7 @@ def put_many(
 
 def would_put(environment: Environment, organisation: str, body: NewBody) -> bool:
     """Return whether a put of the body would make a version, by the decision that a put makes. Writes nothing."""
-    call, decide = _asked(environment, organisation, body, [])
+    call, decide = _asked(environment, organisation, body, [], _UnstoredBody)
     return not isinstance(decide(latest_item(environment.index, call.name.partition)), Item)
 
 
@@ -258,11 +265,15 @@ def _finish(row: list[_Put]) -> list[Stored]:
 
 
 def _asked(
-    environment: Environment, organisation: str, body: NewBody, made: list[RecordBody]
+    environment: Environment,
+    organisation: str,
+    body: NewBody,
+    made: list[RecordBody],
+    kind: type[RecordBody] = RecordBody,
 ) -> tuple[RecordCall, Decide]:
     call = _call(environment, organisation, body)
     given = {**check_metadata(body.metadata), **check_source_time(body.source_time_ms)}
-    content = RecordBody(environment, call.name, body.body)
+    content = kind(environment, call.name, body.body)
     made.append(content)
     call = call.asking(given, content)
     return call, _decide(call, body, given, content)

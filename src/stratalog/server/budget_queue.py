@@ -14,8 +14,8 @@ __all__ = ["BudgetQueue"]
 class BudgetQueue:
     """The callers that wait for room in one budget, in order of arrival. Used on one event loop.
 
-    An amount of up to ``small_max`` bypasses the queue if the budget has room. A larger amount joins the queue if any
-    caller waits. When `wake` runs, a caller that waits only for its own share does not block the callers behind it.
+    An amount of up to ``small_max`` bypasses the queue if the budget has room. A larger amount joins the queue if a
+    caller waits for room in the process. A caller that waits only for its own share blocks no other caller.
     Each caller waits for at most ``seconds_max``. At most ``waits_of_holder_max`` callers with the same holders (the
     same principal and organisation) wait at once. The queue refuses further callers with these holders. Without shares
     this limit does not apply.
@@ -33,8 +33,10 @@ class BudgetQueue:
         Raises Refused as `Allocation.add` does: after ``seconds_max``, or at once if too many callers with the same
         holders are in the queue. After Refused, nothing is added.
         """
-        # A large amount must not bypass the callers that already wait, even if this amount would fit now.
-        if amount <= self._small_max or not self._waiting:
+        # A large amount must not bypass a caller for which the process has too little room, even if this amount would
+        # fit now. As in `wake`, a caller that lacks only room in its own share reserves nothing.
+        is_full = any(waiting.refused.details.get("scope") == "process" for waiting in self._waiting)
+        if amount <= self._small_max or not is_full:
             try:
                 return allocation.add(amount)
             except Refused as exc:

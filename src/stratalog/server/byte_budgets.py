@@ -28,6 +28,7 @@ from stratalog.server.shares import Allocation, Budget, Holder, HolderKind
 __all__ = ["ByteBudgets", "RequestBytes", "bounded", "bytes_of"]
 
 _STATE = "stratalog_bytes"
+_METHODS_THAT_READ = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
 class ByteBudgets:
@@ -68,6 +69,9 @@ class RequestBytes:
     """
 
     def __init__(self, budgets: ByteBudgets, scope: Scope) -> None:
+        self.may_have_written = scope.get("method") not in _METHODS_THAT_READ
+        """Whether the request may have written something. A handler of another method that only reads sets False."""
+
         self._budgets = budgets
         self._scope = scope
         self._allocations: dict[Budget, Allocation] = {}
@@ -171,7 +175,8 @@ def bytes_of(scope: Scope) -> RequestBytes:
 class _CountedAnswer:
     """A sender that delays a response's head until it has counted the first piece of the body.
 
-    So a refusal can replace the response.
+    So a refusal can replace the response. The response to a request that may have written is never refused: a refusal
+    means that nothing was written, so a client could write the same again under another number.
     """
 
     def __init__(self, request_bytes: RequestBytes, send: Send) -> None:
@@ -195,7 +200,8 @@ class _CountedAnswer:
                 if size >= ANSWER_BYTES_COUNTED_MIN:
                     self._bytes.cover_answer(size)
             except (Refused, LimitExceeded) as exc:
-                return await self._refuse(exc)
+                if not self._bytes.may_have_written:
+                    return await self._refuse(exc)
             await self._send(start)
         await self._send(message)
         return None

@@ -63,8 +63,8 @@ class JsonSize:
 
     def _add(self, piece: bytes) -> None:
         self._text_bytes += len(piece)
-        self._is_ascii = self._is_ascii and piece.isascii() and b"\\u" not in piece
         piece = self._carried + piece
+        self._is_ascii = self._is_ascii and piece.isascii() and b"\\u" not in piece
         # If a piece ends with an odd number of backslashes, the last backslash escapes the first character of the next
         # piece. So count this backslash with the next piece.
         carried = (len(piece) - len(piece.rstrip(b"\\"))) % 2

@@ -15,6 +15,7 @@ from stratalog.errors import Conflict
 from stratalog.limits import VERSION_MAX
 from stratalog.log.directory import Listing
 from stratalog.server.bodies import Answer
+from stratalog.server.byte_budgets import bytes_of
 from stratalog.server.error_responses import PROBLEMS, response
 from stratalog.server.parameters import PREFIX, Count, Name, Text
 from stratalog.server.row_pages import answer_page, page_of
@@ -136,6 +137,7 @@ async def replay_fork(
     service: Served, request: Request[Principal, Any, Any], organisation: Name, document: Name, data: JSONBody[Target]
 ) -> Report:
     """Runs the fork's own mutations on the target and writes nothing."""
+    bytes_of(request.scope).may_have_written = False
     await service.permit(request.user, "read", organisation, data.document)
     return await service.run(lambda: Report(replay(*_pair(service, organisation, document, data)).mutations))
 

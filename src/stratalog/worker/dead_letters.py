@@ -30,14 +30,14 @@ from stratalog.documents.rejections import (
     require_intact_letter,
     write_rejection,
 )
-from stratalog.errors import Corrupt, Invalid, NotFound, StratalogError
+from stratalog.errors import Corrupt, Invalid, NotFound, StratalogError, Unsupported
 from stratalog.keys import REJECTED_PARTITION
 from stratalog.ports.index import Item
 from stratalog.ports.queue import DeadMessage
 from stratalog.protocol.messages import Mutation, Outcome, check_payload, payload_hash
 from stratalog.store import Store
 from stratalog.worker.attempt_record import AttemptRecord, read_attempts, write_attempts
-from stratalog.worker.execution import WORKER_REJECTION, apply
+from stratalog.worker.execution import WORKER_REJECTION, apply, require_application
 from stratalog.worker.messages import open_push, read_message
 
 __all__ = ["RejectedPush", "edit_letter", "list_letters", "redrive", "redrive_all", "redrive_each"]
@@ -83,7 +83,8 @@ def redrive(store: Store, letter: str, author: str = OPERATOR) -> list[Outcome]:
 
     Raises NotFound if the letter or its document does not exist, or if the mutation of the letter was not rejected.
     Raises the errors of `open_push` and `Document.apply`. Raises Corrupt, and runs no mutation, if the letter is
-    damaged or its arguments were changed.
+    damaged or its arguments were changed. Raises Unsupported, and runs no mutation, if this process lacks a mutator of
+    the letter.
     """
     if "/" in letter:
         return [_redrive_rejection(store, letter, author)]
@@ -144,7 +145,9 @@ def _result(run: Callable[[], list[Outcome]]) -> list[Outcome] | StratalogError:
 def _redrive_message(store: Store, letter: DeadMessage) -> list[Outcome]:
     envelope = read_message(letter.body)
     document = _document(store, envelope.organisation, envelope.document, envelope.incarnation)
-    outcomes = apply(document, open_push(store.environment.blobs, envelope))
+    queued = open_push(store.environment.blobs, envelope)
+    require_application(document, [queued])
+    outcomes = apply(document, queued)
     redriven = msgspec.structs.replace(_attempts(store, letter), redriven_ms=store.environment.clock.wall_ms())
     write_attempts(store.environment.index, letter.id, redriven)
     return outcomes
@@ -159,6 +162,9 @@ def _redrive_rejection(store: Store, letter: str, author: str) -> Outcome:
         raise Corrupt("a dead letter's arguments do not have the hash in its id", letter=letter)
     if rejection.args:
         args = decode(rejection.args)
+    if name not in document.rules.mutators:
+        # The redrive would commit "no such mutator" for good, under a number that no later redrive can use again.
+        raise Unsupported("this process lacks the mutator of the letter", document=document.name, mutator=name)
     origin = (rejection.client, rejection.id)
     again = Mutation(client=f"{OPERATOR}/{letter}", id=1, name=name, args=args, origin=origin)
     outcome = document.apply([again], author=author, admitted=True)[0]

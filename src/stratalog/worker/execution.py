@@ -34,6 +34,7 @@ __all__ = [
     "NotRun",
     "apply",
     "apply_one_by_one",
+    "require_application",
 ]
 
 TRANSIENT = (Unavailable, OutcomeUnknown, ContentionError)
@@ -48,6 +49,19 @@ WORKER_REJECTION = "rejected after the last attempt"
 
 class NotRun(Exception):  # not a StratalogError, since it never leaves the worker
     """A mutation was not run on the last delivery of its message, since no delivery would follow a crash."""
+
+
+def require_application(document: Document, pushes: Sequence[QueuedPush]) -> None:
+    """Raise Unsupported if the queueing process had a mutator that this process lacks.
+
+    Otherwise this process would commit a rejection for good, and a process with the application could not apply the
+    mutation.
+    """
+    for queued in pushes:
+        for name in queued.known:
+            if name not in document.rules.mutators:
+                text = "this process lacks a mutator of the push: start it with the application that is served"
+                raise Unsupported(text, document=document.name, mutator=name)
 
 
 def apply(document: Document, queued: QueuedPush, mutations: Sequence[Carried] | None = None) -> list[Outcome]:

@@ -25,17 +25,16 @@ from itertools import islice
 import msgspec
 
 from stratalog.documents import Document
-from stratalog.errors import Corrupt, Invalid, NotFound, Unsupported
+from stratalog.errors import Corrupt, Invalid, NotFound
 from stratalog.limits import FAILURE_REASON_CHARACTERS_MAX, QUEUE_RECEIVES_MAX
 from stratalog.ports.queue import Message
 from stratalog.protocol.messages import Outcome
 from stratalog.store import Store
 from stratalog.worker.attempt_record import drop_attempts, read_attempts, write_attempts
 from stratalog.worker.coalescing import Opened, coalesce
-from stratalog.worker.execution import SUSPECT_RECEIVES, TRANSIENT, apply, apply_one_by_one
+from stratalog.worker.execution import SUSPECT_RECEIVES, TRANSIENT, apply, apply_one_by_one, require_application
 from stratalog.worker.messages import (
     Envelope,
-    QueuedPush,
     claim_check_exists,
     open_push,
     read_message,
@@ -129,7 +128,7 @@ class Settler:
         document = self._document(first.envelope)
         if document is None:
             raise NotFound("document not found", document=first.envelope.document)
-        _require_application(document, [opened.push for opened in coalesced])
+        require_application(document, [opened.push for opened in coalesced])
         outcomes = apply(document, first.push, [mutation for each in coalesced for mutation in each.push.mutations])
         self.counts.update(outcome.status for outcome in outcomes)
         self.counts["joined"] += len(coalesced)
@@ -156,7 +155,7 @@ class Settler:
             if claim_check_exists(self._store.environment.blobs, envelope):
                 raise
             return []
-        _require_application(document, [queued])
+        require_application(document, [queued])
         try:
             if message.receives < SUSPECT_RECEIVES:
                 return apply(document, queued)
@@ -166,19 +165,6 @@ class Settler:
                 raise
             self.counts["of another incarnation"] += 1
             return []
-
-
-def _require_application(document: Document, pushes: Sequence[QueuedPush]) -> None:
-    """Raise Unsupported if the queueing process had a mutator that this worker lacks.
-
-    Otherwise this worker would commit a rejection for good, and a worker with the application could not apply the
-    mutation.
-    """
-    for queued in pushes:
-        for name in queued.known:
-            if name not in document.rules.mutators:
-                text = "the worker lacks a mutator of the push: start it with the application that is served"
-                raise Unsupported(text, document=document.name, mutator=name)
 
 
 def again_seconds(message: Message, seconds_max: float) -> float:
