@@ -36,7 +36,7 @@ TOO_MUCH: dict[str, list[dict[str, Any]]] = {
     "removed rows": [{"type": "REMOVE_COLUMNS_ROWS", "sheetId": "sheet1", "dimension": "ROW", "elements": [2**31]}],
     "a group": [{"type": "GROUP_HEADERS", "sheetId": "sheet1", "dimension": "ROW", "start": 0, "end": 2**31}],
     "frozen rows": [{"type": "FREEZE_ROWS", "sheetId": "sheet1", "quantity": 2**31}],
-    "any number": [{"type": "CREATE_CHART", "definition": {"deep": [{"inside": 10**400}]}}],
+    "any number": [{"type": "ADD_PIVOT", "pivotId": "p", "pivot": {"deep": [{"inside": 10**400}]}}],
 }
 
 
