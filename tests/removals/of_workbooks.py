@@ -201,4 +201,23 @@ REMOVALS: tuple[Removal, ...] = (
             for case in ("a merge without a target", "a position that is a text", "a sheet that moves by half")
         ),
     ),
+    Removal(
+        "B521",
+        (
+            Edit(
+                f"{SHEET}/history.py",
+                "list(islice(_written(commands), SHEET_ACTIVITY_CELLS_MAX))",
+                "list(islice(_written(commands), 1_000_000))",
+            ),
+            Edit(
+                f"{SHEET}/bounds.py", '"cells in ranges", range_cells(command["targetRange"])', '"cells in ranges", 1'
+            ),
+        ),
+        (
+            "apps/sheet/tests/test_limits_reached.py"
+            "::test_the_activity_counts_the_cells_of_a_range_without_a_list_of_all",
+            "apps/sheet/tests/test_bounds.py"
+            "::test_a_message_that_adds_or_reaches_too_much_is_refused[cells of a range]",
+        ),
+    ),
 )
