@@ -425,4 +425,25 @@ REMOVALS: tuple[Removal, ...] = (
             "apps/table/tests/test_cli.py::test_the_files_are_next_to_the_store_however_its_folder_is_written",
         ),
     ),
+    Removal(
+        "B524",
+        (
+            Edit(
+                f"{TABLE}/row_order.py",
+                "except (ValueError, OverflowError, InvalidOperation) as exc:",
+                "except (ValueError, InvalidOperation) as exc:",
+            ),
+            Edit(
+                f"{TABLE}/row_order.py",
+                "except OverflowError as exc:  # the time",
+                "except KeyError as exc:  # the time",
+            ),
+        ),
+        (
+            f"{TESTS}/test_key_types.py::test_what_is_no_key_as_typed_is_refused"
+            "[timestamp[us, tz=UTC]-0001-01-01T00:00:00+14:00]",
+            f"{TESTS}/test_key_types.py::test_a_time_that_utc_cannot_represent_is_no_key",
+        ),
+        raises=("OverflowError",),
+    ),
 )
