@@ -11,6 +11,9 @@ TESTS = "apps/sheet/tests/test_workbooks_of_others.py"
 CSV = "apps/sheet/tests/test_csv.py"
 IMPORT = "apps/sheet/tests/test_workbook_import.py"
 EXPORT = "apps/sheet/tests/test_workbook_export.py"
+LIMITS = "apps/sheet/tests/test_limits_reached.py"
+BOUNDS = "apps/sheet/tests/test_bounds.py"
+ENGINE = "apps/sheet/tests/test_engine.py"
 
 REMOVALS: tuple[Removal, ...] = (
     Removal(
@@ -214,10 +217,8 @@ REMOVALS: tuple[Removal, ...] = (
             ),
         ),
         (
-            "apps/sheet/tests/test_limits_reached.py"
-            "::test_the_activity_counts_the_cells_of_a_range_without_a_list_of_all",
-            "apps/sheet/tests/test_bounds.py"
-            "::test_a_message_that_adds_or_reaches_too_much_is_refused[cells of a range]",
+            f"{LIMITS}::test_the_activity_counts_the_cells_of_a_range_without_a_list_of_all",
+            f"{BOUNDS}::test_a_message_that_adds_or_reaches_too_much_is_refused[cells of a range]",
         ),
     ),
     Removal(
@@ -243,10 +244,8 @@ REMOVALS: tuple[Removal, ...] = (
             ),
         ),
         (
-            "apps/sheet/tests/test_engine.py"
-            "::test_a_sheet_stays_usable_after_a_start_without_file_descriptors[socketpair]",
-            "apps/sheet/tests/test_engine.py"
-            "::test_a_sheet_stays_usable_after_a_start_without_file_descriptors[own_file]",
+            f"{ENGINE}::test_a_sheet_stays_usable_after_a_start_without_file_descriptors[socketpair]",
+            f"{ENGINE}::test_a_sheet_stays_usable_after_a_start_without_file_descriptors[own_file]",
         ),
         raises=("OSError",),
     ),
