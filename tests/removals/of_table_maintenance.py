@@ -204,4 +204,16 @@ REMOVALS: tuple[Removal, ...] = (
         (Edit(f"{TABLE}/merge_plan.py", "    if not 2 <= files_min <= files_max:\n", "    if False:\n"),),
         (f"{TESTS}/test_merge.py::test_a_job_has_at_least_the_minimum_of_files",),
     ),
+    Removal(
+        "B527",
+        (
+            Edit(
+                f"{TABLE}/maintenance.py",
+                "except (OSError, DataFileDamaged, Invalid):",
+                "except (OSError, DataFileDamaged):",
+            ),
+        ),
+        (f"{FAULTS}::test_a_set_aside_file_of_a_name_outside_the_folder_stops_no_retry",),
+        raises=("Invalid",),
+    ),
 )

@@ -148,6 +148,17 @@ def test_a_row_that_cannot_be_read_is_a_dead_letter_and_the_rest_is_copied(catal
     assert [letter.id for letter in catalogue.records.dead_letters()] == ["source/miro/away", "source/miro/gone"]
 
 
+def test_a_row_whose_version_is_no_number_is_a_dead_letter(catalogue: Catalogue) -> None:
+    old = Old(ranged=False)
+    old.row("good", 1, {"S": "{}"})
+    for id, version in {"null": {"NULL": True}, "list": {"L": []}, "text": {"S": "x"}}.items():
+        item = {"id": {"S": id}, "version": version, "payload": {"S": "{}"}}
+        old.dynamodb.put_item(TableName=old.table, Item=item)
+    assert run(catalogue, old) == (1, 0, 3)
+    letters = [letter.id for letter in catalogue.records.dead_letters()]
+    assert letters == ["source/miro/list", "source/miro/null", "source/miro/text"]
+
+
 def test_a_table_that_is_not_there_is_told(catalogue: Catalogue) -> None:
     old = Old(ranged=False)
     old.table = "none"

@@ -13,6 +13,7 @@ from stratalog_sheet.bounds import check_bounds
 from stratalog_sheet.limits import (
     SHEET_COLUMNS_ADDED_MAX,
     SHEET_COLUMNS_MAX,
+    SHEET_RANGE_CELLS_MAX,
     SHEET_ROWS_ADDED_MAX,
     SHEET_ROWS_MAX,
     SHEET_SHEETS_ADDED_MAX,
@@ -20,6 +21,13 @@ from stratalog_sheet.limits import (
 
 ZONE = {"left": 0, "right": 1, "top": 0, "bottom": SHEET_ROWS_MAX + 1}
 NEW_SHEET = {"type": "CREATE_SHEET", "sheetId": "s", "name": "S", "position": 1}
+
+
+def squished(name: str) -> dict[str, Any]:
+    """Return a command that writes the range ``name``."""
+    return {"type": "SQUISHED_UPDATE_CELL", "sheetId": "sheet1", "targetRange": name, "content": "x"}
+
+
 TOO_MUCH: dict[str, list[dict[str, Any]]] = {
     "rows": [rows(1, 2**31 - 1)],
     "rows in pieces": [rows(1, SHEET_ROWS_ADDED_MAX), rows(1)],
@@ -28,6 +36,8 @@ TOO_MUCH: dict[str, list[dict[str, Any]]] = {
     "rows of a new sheet": [{**NEW_SHEET, "rows": 10**7}],
     "columns of a new sheet": [{**NEW_SHEET, "cols": 10**5}],
     "copies of a sheet": [{"type": "DUPLICATE_SHEET", "sheetId": "sheet1", "sheetIdTo": "s"}] * 6,
+    "cells of a range": [squished("A1:ZZZ1048576")],
+    "cells of ranges": [squished(f"A1:A{SHEET_RANGE_CELLS_MAX}"), squished("B1")],
     "a cell far down": [put(0, SHEET_ROWS_MAX + 1, "x")],
     "a cell far right": [put(SHEET_COLUMNS_MAX + 1, 0, "x")],
     "a row far down": [{**rows(2**31)}],
@@ -36,7 +46,7 @@ TOO_MUCH: dict[str, list[dict[str, Any]]] = {
     "removed rows": [{"type": "REMOVE_COLUMNS_ROWS", "sheetId": "sheet1", "dimension": "ROW", "elements": [2**31]}],
     "a group": [{"type": "GROUP_HEADERS", "sheetId": "sheet1", "dimension": "ROW", "start": 0, "end": 2**31}],
     "frozen rows": [{"type": "FREEZE_ROWS", "sheetId": "sheet1", "quantity": 2**31}],
-    "any number": [{"type": "CREATE_CHART", "definition": {"deep": [{"inside": 10**400}]}}],
+    "any number": [{"type": "ADD_PIVOT", "pivotId": "p", "pivot": {"deep": [{"inside": 10**400}]}}],
 }
 
 

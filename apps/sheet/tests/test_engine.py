@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import gc
 import os
 import signal
+import socket
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -18,7 +20,7 @@ import pytest
 from apps.sheet.tests.helpers import rows
 from stratalog.errors import Closed, Invalid, LimitExceeded, StratalogError, Unavailable
 from stratalog.store import open_store
-from stratalog_sheet import Engine, EnginePool, EngineSettings, Sheets
+from stratalog_sheet import Engine, EnginePool, EngineSettings, Sheets, engine_files
 from stratalog_sheet.engine import install_engine
 from stratalog_sheet.pool import EngineNeeded
 from stratalog_sheet.state import BLANK
@@ -217,6 +219,26 @@ def test_a_pool_that_is_started_has_another_engine_at_hand_after_a_death(made: C
     assert (pool.counts().engines, pool.counts().lent) == (1, 0)
     with pool.lend("a"):
         assert pool.counts().starts == 3
+
+
+@pytest.mark.parametrize("failing", ["socketpair", "own_file"])
+def test_a_sheet_stays_usable_after_a_start_without_file_descriptors(
+    failing: str, made: Callable[..., EnginePool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def none_left(*_: object) -> NoReturn:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    pool = made(engines_max=2)
+    pool.start()
+    owner = {"socketpair": socket, "own_file": engine_files}[failing]
+    with monkeypatch.context() as patched:
+        patched.setattr(owner, failing, none_left)
+        # The pool can start no engine ahead for "a", and no engine for "b".
+        with pool.lend("a"), pytest.raises(Unavailable, match="cannot be started"), pool.lend("b"):
+            pass
+    assert pool.counts().lent == 0
+    with pool.lend("a") as models:
+        assert opened(models.engine) == {"revision": "second"}
 
 
 def test_a_pool_ends_its_engines_when_it_is_closed(made: Callable[..., EnginePool]) -> None:

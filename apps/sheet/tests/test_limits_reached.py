@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import pytest
 
 from apps.sheet.tests.helpers import put, revision
@@ -10,6 +12,7 @@ from stratalog.store import Store
 from stratalog_sheet import EnginePool, EngineSettings, Sheet, Sheets
 from stratalog_sheet import settings as sheet_settings
 from stratalog_sheet.engine_files import install_engine
+from stratalog_sheet.events import Revision, event_of
 from stratalog_sheet.limits import (
     SHEET_ACTIVITY_CELLS_MAX,
     SHEET_ATTEMPTS_MAX,
@@ -65,6 +68,21 @@ def test_an_engine_holds_so_many_sheets_open(store: Store, monkeypatch: pytest.M
 def test_an_item_of_the_activity_names_so_many_cells(sheet: Sheet) -> None:
     sheet.append(revision(sheet, *(put(0, row, "x") for row in range(SHEET_ACTIVITY_CELLS_MAX + 1))))
     assert len(sheet.activity(limit=1)[0].cells) == SHEET_ACTIVITY_CELLS_MAX
+
+
+def test_the_activity_counts_the_cells_of_a_range_without_a_list_of_all(sheet: Sheet) -> None:
+    # An earlier program accepted such a range. A list of its names would need gigabytes.
+    range_ = {"type": "SQUISHED_UPDATE_CELL", "sheetId": "sheet1", "targetRange": "A1:ZZZ9999999", "content": "x"}
+    sheet.log.append(event_of(Revision(revision(sheet, range_))), expected=sheet.version)
+    tracemalloc.start()
+    try:
+        (item,) = sheet.activity(limit=1)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert item.text == f"wrote {18_278 * 9_999_999} cells, A1 first"
+    assert len(item.cells) == SHEET_ACTIVITY_CELLS_MAX
+    assert peak < 10_000_000
 
 
 def test_a_change_that_others_overtake_is_decided_so_often(sheet: Sheet, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -94,6 +94,28 @@ def test_a_folder_that_is_named_is_taken(fake: Path, tmp_path: Path, monkeypatch
     assert engine_folder() == tmp_path / "named"
 
 
+def test_an_installation_is_in_the_folder_that_is_named(
+    fake: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    named = tmp_path / "named"
+    monkeypatch.setenv(engine_files.ENVIRONMENT, str(named))
+    named.mkdir()
+    assert install_engine() == engine_folder() == named
+    monkeypatch.setattr(engine_files, "_npm", lambda: pytest.fail("the engine is there"))
+    assert install_engine() == named
+
+
+def test_an_installation_deletes_no_file_of_a_folder_that_is_named(
+    fake: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(engine_files.ENVIRONMENT, str(tmp_path / "named"))
+    (tmp_path / "named").mkdir()
+    (tmp_path / "named" / "notes").touch()
+    with pytest.raises(Unavailable, match="not empty"):
+        install_engine()
+    assert (tmp_path / "named" / "notes").exists()
+
+
 def test_every_package_is_pinned_with_its_licence() -> None:
     pins = json.loads(engine_files.own_file("packages.json"))
     for package in pins["packages"]:

@@ -13,6 +13,7 @@ from apps.sheet.tests.helpers import present, put, revision, rows, undo
 from stratalog import Conflict, Invalid, LimitExceeded, NotFound, Store, VersionConflict
 from stratalog.errors import Unavailable
 from stratalog_sheet import EnginePool, Sheet, Sheets, snapshots_due
+from stratalog_sheet.events import Revision, event_of
 from stratalog_sheet.limits import SHEET_BEHIND_ENTRIES_MAX
 from stratalog_sheet.state import split_state
 from tests.threads import run_together
@@ -180,7 +181,9 @@ def test_a_message_that_is_too_large_is_refused(sheet: Sheet) -> None:
 
 def test_a_sheet_that_the_engine_cannot_follow_is_mended_by_a_restore(sheet: Sheet) -> None:
     sheet.set("A1", "good")
-    sheet.append(revision(sheet, {"type": "ADD_MERGE", "sheetId": "sheet1"}))
+    # An earlier program accepted such a message.
+    broken = revision(sheet, {"type": "ADD_MERGE", "sheetId": "sheet1"})
+    sheet.log.append(event_of(Revision(broken)), expected=sheet.version)
     with pytest.raises(Invalid, match="refused"):
         sheet.state()
     sheet.restore(2)

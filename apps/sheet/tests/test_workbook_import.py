@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import zipfile
 from typing import Any
 
 import openpyxl
@@ -268,3 +269,17 @@ def test_what_is_damaged_is_refused(sheets: Sheets, part: str, body: str) -> Non
     with pytest.raises(Invalid):
         opened(sheets, package({"S": rows()}, more={part: body}))
     assert list(sheets.list("acme")) == []
+
+
+@pytest.mark.parametrize("method", [zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_a_damaged_part_of_any_compression_is_refused(method: int) -> None:
+    packed = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(package({"S": rows()}))) as plain, zipfile.ZipFile(packed, "w", method) as archive:
+        for name in plain.namelist():
+            archive.writestr(name, plain.read(name))
+        start = archive.getinfo("xl/workbook.xml").header_offset
+    body = bytearray(packed.getvalue())
+    data = start + 30 + len("xl/workbook.xml") + 12
+    body[data : data + 40] = b"\xff" * 40
+    with pytest.raises(Invalid):
+        read_workbook(bytes(body))

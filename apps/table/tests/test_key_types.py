@@ -175,6 +175,8 @@ def test_keys_are_read_as_typed(kind: str, text: str, key: Any) -> None:
         ("timestamp", "2026-01-01T12:30.5"),
         ("timestamp", "2026-01-01T12.5"),
         ("timestamp", "2026-01-01.12:00:00"),
+        ("timestamp[us, tz=UTC]", "0001-01-01T00:00:00+14:00"),
+        ("timestamp[us, tz=UTC]", "9999-12-31T23:59:59-01:00"),
     ],
 )
 def test_what_is_no_key_as_typed_is_refused(kind: str, text: str) -> None:
@@ -198,6 +200,11 @@ def test_what_is_no_key_as_typed_is_refused(kind: str, text: str) -> None:
 def test_a_number_is_typed_in_ascii_digits(kind: str, text: str) -> None:
     with pytest.raises(Invalid, match="no key of its column's type"):
         parse_key(kind, text)
+
+
+def test_a_time_that_utc_cannot_represent_is_no_key() -> None:
+    with pytest.raises(Invalid, match="out of its range"):
+        encode_key("timestamp[us, tz=UTC]", datetime(1, 1, 1, tzinfo=timezone(timedelta(hours=14))))
 
 
 @pytest.mark.parametrize("kind", ["decimal128(１0, 2)", "decimal(１0, 2)", "fixed_size_binary[1２]"])

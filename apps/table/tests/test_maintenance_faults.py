@@ -118,6 +118,16 @@ def test_a_damaged_file_is_set_aside_and_everything_beside_it_is_merged(
     assert maintain(table, data_files).faults == ()
 
 
+def test_a_set_aside_file_of_a_name_outside_the_folder_stops_no_retry(made: tuple[Table, DataFiles]) -> None:
+    table, data_files = made
+    chosen, *_ = files_of(table)
+    # Another program may have added such a name.
+    table.add_files([new_file("../x", partition=leaves(table)[0], rows=1)])
+    table.set_aside_files([FileDamage("../x", "x"), FileDamage(chosen, "x")])
+    assert retry_damaged(table, data_files) == 1
+    assert [one.filename for one in table.at().damaged()] == ["../x"]
+
+
 def test_a_scan_says_which_file_is_damaged_or_leaves_it_out(made: tuple[Table, DataFiles]) -> None:
     table, data_files = made
     chosen, *_ = files_of(table)

@@ -68,7 +68,7 @@ def _migrate_row(records: Records, source: Source, row: Mapping[str, Any], objec
     migrated.rows += 1
     id = _id(row)
     try:
-        version = int(row["version"])
+        version = _version(row)
         if not id:
             raise Invalid("a row has no id")
         record_id = source_id(source.name, id)
@@ -82,6 +82,13 @@ def _migrate_row(records: Records, source: Source, row: Mapping[str, Any], objec
         migrated.failed += 1
         reason = f"row of version {row.get('version')}: {type(exc).__name__}: {exc}"
         fail(records, source_id(source.name, id or "?"), reason, IngestFailure(id=id or "?"), None)
+
+
+def _version(row: Mapping[str, Any]) -> int:
+    try:
+        return int(row["version"])
+    except (TypeError, OverflowError) as exc:
+        raise Invalid("a row's version is no number") from exc
 
 
 def _is_migrated(records: Records, record_id: str, version: int) -> bool:

@@ -24,6 +24,7 @@ history            descriptions of entries, and labels of versions
 comparison         the cells that differ between two versions, derived from entries
 contents           contents of cells, followed without an engine
 blame              the authors and changes of a cell
+command_fields     the commands of the engine, and the types of their fields
 writes             the ranges that commands write
 moves              positions of cells in earlier versions
 cells              names of cells

@@ -1,7 +1,8 @@
 """Bounds on the numbers of a message, so that an engine can open every committed version.
 
 For each sheet the engine keeps an array of rows, an array of columns, and tables of rows times columns. So one message
-may add a limited number of rows, columns and sheets, and no position may exceed the size of the largest allowed sheet.
+may add a limited number of rows, columns and sheets, and may write ranges with a limited number of cells. No position
+may exceed the size of the largest allowed sheet.
 """
 
 from __future__ import annotations
@@ -12,9 +13,11 @@ from typing import Any
 
 from stratalog.errors import Invalid, LimitExceeded
 from stratalog.limits import INTEGER_MAX
+from stratalog_sheet.cells import range_cells
 from stratalog_sheet.limits import (
     SHEET_COLUMNS_ADDED_MAX,
     SHEET_COLUMNS_MAX,
+    SHEET_RANGE_CELLS_MAX,
     SHEET_ROWS_ADDED_MAX,
     SHEET_ROWS_MAX,
     SHEET_SHEETS_ADDED_MAX,
@@ -35,6 +38,7 @@ ADDED: Mapping[str, int] = {
     "columns": SHEET_COLUMNS_ADDED_MAX,
     "sheets": SHEET_SHEETS_ADDED_MAX,
     "copies of sheets": SHEET_SHEETS_COPIED_MAX,
+    "cells in ranges": SHEET_RANGE_CELLS_MAX,
 }
 
 
@@ -87,7 +91,7 @@ def _check_number(command: Mapping[str, Any], name: str, value: int | float) -> 
 
 
 def _added(command: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
-    """Yield (kind, count) of the rows, columns and sheets that a command adds."""
+    """Yield (kind, count) of the rows, columns and sheets that a command adds, and of the cells of its range."""
     kind = command["type"]
     if kind == "ADD_COLUMNS_ROWS":
         yield "rows" if command["dimension"] == "ROW" else "columns", command["quantity"]
@@ -97,6 +101,8 @@ def _added(command: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
         yield "columns", _count(command, "cols")
     elif kind == "DUPLICATE_SHEET":
         yield "copies of sheets", 1
+    elif kind == "SQUISHED_UPDATE_CELL":
+        yield "cells in ranges", range_cells(command["targetRange"])
 
 
 def _count(command: Mapping[str, Any], name: str) -> int:

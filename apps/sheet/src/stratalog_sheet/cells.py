@@ -6,7 +6,7 @@ import re
 
 from stratalog.errors import Invalid
 
-__all__ = ["Position", "cell_name", "column_name", "parse_cell", "parse_range"]
+__all__ = ["Position", "cell_name", "column_name", "parse_cell", "parse_range", "range_cells"]
 
 Position = tuple[int, int]
 """(column, row), both counted from 0."""
@@ -28,6 +28,12 @@ def parse_range(name: str) -> tuple[Position, Position]:
     first = parse_cell(start)
     last = parse_cell(end) if colon else first
     return (min(first[0], last[0]), min(first[1], last[1])), (max(first[0], last[0]), max(first[1], last[1]))
+
+
+def range_cells(name: str) -> int:
+    """Return the number of cells of a range such as ``B7:C9``. Raises Invalid."""
+    (left, top), (right, bottom) = parse_range(name)
+    return (right - left + 1) * (bottom - top + 1)
 
 
 def cell_name(column: int, row: int) -> str:

@@ -119,9 +119,13 @@ class Engine:
             raise Unavailable("the spreadsheet's engine has ended; try again")
         if self._process is not None:
             return
-        command = [sys.executable, "-P", "-S", str(PROGRAM), self._options()]
-        # Python's sockets are not inheritable, so another child that starts meanwhile does not keep this socket open.
-        ours, theirs = socket.socketpair()
+        try:
+            # `_options` may read a file.
+            command = [sys.executable, "-P", "-S", str(PROGRAM), self._options()]
+            # Python's sockets are not inheritable, so another child that starts meanwhile does not keep this one open.
+            ours, theirs = socket.socketpair()
+        except OSError as exc:
+            raise Unavailable("the spreadsheet's engine cannot be started", reason=str(exc)) from exc
         try:
             self._process = subprocess.Popen(
                 command,

@@ -57,23 +57,25 @@ def engine_folder() -> Path:
 
     Raises Unavailable with instructions if the files are missing or incomplete.
     """
-    named = os.environ.get(ENVIRONMENT)
-    if named:
-        return _present(Path(named))
-    return _present(_home())
+    return _present(_chosen())
 
 
 def install_engine(say: Callable[[str], None] = lambda text: None, folder: Path | None = None) -> Path:
     """Fetch the engine's files unless they are complete, and return their folder. ``say`` receives a progress line.
+
+    Without ``folder``, the folder is the same as for `engine_folder`.
 
     One rename puts the files in place, so an interrupted run leaves no partial installation. The next run removes the
     interrupted run's work folder. One process at a time fetches the files; other processes wait for it. Raises
     Unavailable if npm or the network is missing or the files cannot be put in place, and Corrupt for a package that
     does not have its pinned content.
     """
-    home = folder or _home()
+    home = folder or _chosen()
     if _is_complete(home):
         return home
+    if folder is None and os.environ.get(ENVIRONMENT) and home.exists() and any(home.iterdir()):
+        # `_move` would delete the files of a folder that may be a folder of the user.
+        raise Unavailable("the folder for the spreadsheet's engine is not empty; empty it and try again", folder=home)
     npm = _npm()
     home.parent.mkdir(parents=True, exist_ok=True)
     with _installing(home.parent), tempfile.TemporaryDirectory(dir=home.parent, prefix=WORK_PREFIX) as work:
@@ -111,6 +113,12 @@ def _installing(folder: Path) -> Iterator[None]:
 def own_file(name: str) -> bytes:
     """Return the content of one of this package's own files in `javascript`."""
     return (OWN_FILES / name).read_bytes()
+
+
+def _chosen() -> Path:
+    """Return the folder that the environment names, or the default folder."""
+    named = os.environ.get(ENVIRONMENT)
+    return Path(named) if named else _home()
 
 
 def _home() -> Path:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 import msgspec
 
@@ -12,6 +12,7 @@ from stratalog.codec import encode
 from stratalog.errors import Corrupt, Invalid, LimitExceeded, Unsupported
 from stratalog.limits import WRITE_ID_BYTES_MAX
 from stratalog_sheet.bounds import check_bounds
+from stratalog_sheet.command_fields import COMMANDS, check_fields
 from stratalog_sheet.limits import SHEET_COMMANDS_MAX, SHEET_MESSAGE_BYTES_MAX, SHEET_TEXT_BYTES_MAX
 
 __all__ = [
@@ -49,60 +50,6 @@ For an ordered undo, the engine rebases the inverse of the undone message over e
 
 TARGETS = {UNDONE: "undoneRevisionId", REDONE: "redoneRevisionId"}
 MESSAGES = (REVISION, UNDONE, REDONE)
-
-# The command names of the pinned engine. `check_message` refuses other names, because the engine would ignore them.
-NAMES = """
-SQUISHED_UPDATE_CELL UPDATE_CELL UPDATE_CELL_POSITION CLEAR_CELL CLEAR_CELLS DELETE_CONTENT ADD_COLUMNS_ROWS
-REMOVE_COLUMNS_ROWS RESIZE_COLUMNS_ROWS HIDE_COLUMNS_ROWS UNHIDE_COLUMNS_ROWS SET_GRID_LINES_VISIBILITY
-UNFREEZE_COLUMNS UNFREEZE_ROWS FREEZE_COLUMNS FREEZE_ROWS UNFREEZE_COLUMNS_ROWS ADD_MERGE REMOVE_MERGE CREATE_SHEET
-DELETE_SHEET DUPLICATE_SHEET MOVE_SHEET RENAME_SHEET COLOR_SHEET HIDE_SHEET SHOW_SHEET LOCK_SHEET UNLOCK_SHEET
-MOVE_RANGES ADD_CONDITIONAL_FORMAT REMOVE_CONDITIONAL_FORMAT CHANGE_CONDITIONAL_FORMAT_PRIORITY CREATE_FIGURE
-DELETE_FIGURE UPDATE_FIGURE CREATE_CAROUSEL UPDATE_CAROUSEL SET_FORMATTING CLEAR_FORMATTING SET_BORDER
-SET_ZONE_BORDERS SET_BORDERS_ON_TARGET CREATE_CHART UPDATE_CHART DELETE_CHART CREATE_TABLE REMOVE_TABLE UPDATE_TABLE
-CREATE_TABLE_STYLE REMOVE_TABLE_STYLE CREATE_IMAGE GROUP_HEADERS UNGROUP_HEADERS UNFOLD_HEADER_GROUP
-FOLD_HEADER_GROUP FOLD_ALL_HEADER_GROUPS UNFOLD_ALL_HEADER_GROUPS UNFOLD_HEADER_GROUPS_IN_ZONE
-FOLD_HEADER_GROUPS_IN_ZONE ADD_DATA_VALIDATION_RULE REMOVE_DATA_VALIDATION_RULE UPDATE_LOCALE CREATE_NAMED_RANGE
-UPDATE_NAMED_RANGE DELETE_NAMED_RANGE ADD_PIVOT UPDATE_PIVOT INSERT_PIVOT RENAME_PIVOT REMOVE_PIVOT DUPLICATE_PIVOT
-"""
-COMMANDS = frozenset(NAMES.split())
-
-
-_Line = Annotated[int, msgspec.Meta(ge=0, le=2**31)]
-
-
-class _Zone(msgspec.Struct):
-    left: _Line
-    right: _Line
-    top: _Line
-    bottom: _Line
-
-
-# The types of the command fields that NEEDED lists. A command in NEEDED must have the fields listed there.
-FIELDS: Mapping[str, Any] = {
-    "sheetId": str,
-    "sheetIdTo": str,
-    "col": _Line,
-    "row": _Line,
-    "base": _Line,
-    "quantity": _Line,
-    "position": Literal["before", "after"],
-    "dimension": Literal["ROW", "COL"],
-    "elements": list[_Line],
-    "target": list[_Zone],
-    "targetRange": Annotated[str, msgspec.Meta(pattern="^[A-Z]{1,3}[0-9]{1,7}(:[A-Z]{1,3}[0-9]{1,7})?$")],
-}
-NEEDED: Mapping[str, tuple[str, ...]] = {
-    "UPDATE_CELL": ("sheetId", "col", "row"),
-    "CLEAR_CELL": ("sheetId", "col", "row"),
-    "SQUISHED_UPDATE_CELL": ("sheetId", "targetRange"),
-    "CLEAR_CELLS": ("sheetId", "target"),
-    "DELETE_CONTENT": ("sheetId", "target"),
-    "ADD_COLUMNS_ROWS": ("sheetId", "dimension", "base", "quantity", "position"),
-    "REMOVE_COLUMNS_ROWS": ("sheetId", "dimension", "elements"),
-    "CREATE_SHEET": ("sheetId",),
-    "DELETE_SHEET": ("sheetId",),
-    "DUPLICATE_SHEET": ("sheetId", "sheetIdTo"),
-}
 
 
 class Created(msgspec.Struct, frozen=True):
@@ -272,7 +219,7 @@ def check_message(message: Any) -> dict[str, Any]:
     if not isinstance(message, dict):
         raise Invalid("a message must be an object", value=type(message).__name__)
     kind = message.get("type")
-    if kind != REVISION and kind not in TARGETS:
+    if kind not in MESSAGES:
         raise Invalid("a message has an unknown type", value=kind)
     names = ["serverRevisionId", "nextRevisionId", *([TARGETS[kind]] if kind in TARGETS else ["clientId"])]
     for name in names:
@@ -315,20 +262,8 @@ def _check_commands(commands: Any) -> None:
     if not isinstance(commands, list) or len(commands) > SHEET_COMMANDS_MAX:
         raise Invalid("the commands of a message must be a list of limited length", limit=SHEET_COMMANDS_MAX)
     for command in commands:
-        if not isinstance(command, dict) or command.get("type") not in COMMANDS:
-            kind = command.get("type") if isinstance(command, dict) else type(command).__name__
+        kind = command.get("type") if isinstance(command, dict) else type(command).__name__
+        if not isinstance(command, dict) or not isinstance(kind, str) or kind not in COMMANDS:
             raise Invalid("a message has a command that the engine does not know", value=kind)
-        _check_fields(command)
+        check_fields(command)
     check_bounds(commands)
-
-
-def _check_fields(command: dict[str, Any]) -> None:
-    kind = command["type"]
-    missing = [name for name in NEEDED.get(kind, ()) if name not in command]
-    if missing:
-        raise Invalid("a command lacks a value", type=kind, missing=", ".join(missing))
-    try:
-        for name in NEEDED.get(kind, ()):
-            msgspec.convert(command[name], FIELDS[name])
-    except msgspec.ValidationError as exc:
-        raise Invalid("a command has a value that the engine does not accept", type=kind, reason=str(exc)) from exc

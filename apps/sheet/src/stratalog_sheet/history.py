@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any
 
 import msgspec
@@ -12,7 +13,7 @@ import msgspec
 from stratalog import Entry, Log
 from stratalog.errors import VersionForgotten
 from stratalog.process_fork import close_in_child
-from stratalog_sheet.cells import cell_name, column_name, parse_range
+from stratalog_sheet.cells import cell_name, column_name, parse_range, range_cells
 from stratalog_sheet.events import (
     Created,
     Forked,
@@ -125,11 +126,12 @@ def _revision_text(fact: Revision) -> tuple[str, list[str]]:
     if target_of(message):
         return f"{'undid' if message['type'] == 'REVISION_UNDONE' else 'did again'} version {fact.target}", []
     commands = message["commands"]
-    cells = list(_written(commands))
-    parts = [_cells_text(cells)] if cells else []
+    # A range may have more cells than memory can list.
+    cells = list(islice(_written(commands), SHEET_ACTIVITY_CELLS_MAX))
+    parts = [_cells_text(cells, _count_written(commands))] if cells else []
     others = Counter(_command_text(command) for command in commands if not _is_write(command))
     parts += [text if count == 1 else f"{text} ({count} times)" for text, count in others.items()]
-    return ", ".join(parts) or "changed nothing", cells[:SHEET_ACTIVITY_CELLS_MAX]
+    return ", ".join(parts) or "changed nothing", cells
 
 
 def _written(commands: Iterable[Mapping[str, Any]]) -> Iterator[str]:
@@ -143,6 +145,14 @@ def _written(commands: Iterable[Mapping[str, Any]]) -> Iterator[str]:
             yield cell_name(command["col"], command["row"])
 
 
+def _count_written(commands: Iterable[Mapping[str, Any]]) -> int:
+    """Return the number of names that `_written` yields."""
+    return sum(
+        range_cells(command["targetRange"]) if command["type"] == "SQUISHED_UPDATE_CELL" else 1
+        for command in filter(_is_write, commands)
+    )
+
+
 def _is_write(command: Mapping[str, Any]) -> bool:
     """Return whether a command sets the content of one cell or range, or clears one cell.
 
@@ -153,10 +163,10 @@ def _is_write(command: Mapping[str, Any]) -> bool:
     return kind == "CLEAR_CELL" or (kind in _CELL_COMMANDS and "content" in command)
 
 
-def _cells_text(cells: Sequence[str]) -> str:
-    if len(cells) <= 3:
+def _cells_text(cells: Sequence[str], count: int) -> str:
+    if count <= 3:
         return f"wrote {', '.join(cells)}"
-    return f"wrote {len(cells)} cells, {cells[0]} first"
+    return f"wrote {count} cells, {cells[0]} first"
 
 
 def _command_text(command: Mapping[str, Any]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import lzma
 import posixpath
 import zipfile
 import zlib
@@ -15,8 +16,20 @@ __all__ = ["DAMAGED", "WorkbookArchive", "unpacked_bytes"]
 
 CONTENT_TYPES = "[Content_Types].xml"
 CHUNK_BYTES = 256 * 1024
-DAMAGED = (zipfile.BadZipFile, UnicodeDecodeError, NotImplementedError, RuntimeError, EOFError, zlib.error)
-"""Errors of the zip library for damaged archives, encrypted archives and unknown compression."""
+DAMAGED = (
+    zipfile.BadZipFile,
+    UnicodeDecodeError,
+    NotImplementedError,
+    RuntimeError,
+    EOFError,
+    OSError,
+    zlib.error,
+    lzma.LZMAError,
+)
+"""Errors of the zip library for damaged archives, encrypted archives and unknown compression.
+
+For damaged bzip2 data the library raises OSError. The archive is in memory, so no other OSError occurs.
+"""
 
 
 class WorkbookArchive:

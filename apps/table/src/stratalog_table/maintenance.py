@@ -12,6 +12,7 @@ from functools import partial
 
 import msgspec
 
+from stratalog.errors import Invalid
 from stratalog_table.arrow_types import comparable
 from stratalog_table.collection import collect, retained_ms
 from stratalog_table.data_files import DataFileDamaged, DataFiles, counts
@@ -133,7 +134,7 @@ def retry_damaged(table: Table, data_files: DataFiles) -> int:
     for damage in list(table.at().damaged()):
         try:
             files.check(damage.filename)
-        except (OSError, DataFileDamaged):
+        except (OSError, DataFileDamaged, Invalid):  # Invalid: the file's name cannot be a name of a data file
             continue
         released += _is_committed(partial(table.release_files, [damage.filename]))
     return released

@@ -136,7 +136,7 @@ def parse_key(kind: str, text: str) -> Key:
         if known.bits:
             _check_digits(text)
         return _PARSERS[known.family](known, text)
-    except (ValueError, InvalidOperation) as exc:
+    except (ValueError, OverflowError, InvalidOperation) as exc:
         raise Invalid("this is no key of its column's type", type=known.name, value=text) from exc
 
 
@@ -195,7 +195,10 @@ def _from_timestamp(kind: KeyKind, value: Any) -> int:
         return _from_number(kind, value)
     if bool(kind.zone) != (value.tzinfo is not None):
         raise Invalid("a key and its column must both have a time zone, or neither", type=kind.name, value=value)
-    plain = value.astimezone(UTC).replace(tzinfo=None) if kind.zone else value
+    try:
+        plain = value.astimezone(UTC).replace(tzinfo=None) if kind.zone else value
+    except OverflowError as exc:  # the time in UTC is before the year 1 or after the year 9999
+        raise _is_no_key(kind, value) from exc
     microseconds = (plain - EPOCH) // timedelta(microseconds=1)
     ticks, rest = divmod(microseconds * TICKS[kind.unit], TICKS["us"])
     if rest:
