@@ -109,7 +109,7 @@ REMOVALS: tuple[Removal, ...] = (
         ),
     ),
     Removal(
-        "B500",
+        "B473",
         (
             Edit(
                 "src/stratalog/server/byte_budgets.py",
@@ -120,7 +120,7 @@ REMOVALS: tuple[Removal, ...] = (
         ("tests/server/test_limits_reached.py::test_the_answer_to_a_write_is_not_refused",),
     ),
     Removal(
-        "B504",
+        "B477",
         (
             Edit(
                 "src/stratalog/server/decoded_sizes.py",
@@ -133,7 +133,7 @@ REMOVALS: tuple[Removal, ...] = (
         (f"{API_BODIES}::test_an_escaped_character_in_two_pieces_is_counted_as_in_one",),
     ),
     Removal(
-        "B505",
+        "B478",
         (
             Edit(
                 QUEUE,

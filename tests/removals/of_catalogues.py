@@ -444,7 +444,7 @@ REMOVALS: tuple[Removal, ...] = (
         (f"{TESTS}test_parts.py::test_an_error_of_a_gateway_before_the_server_is_named",),
     ),
     Removal(
-        "B522",
+        "B481",
         (
             Edit(
                 f"{SOURCES}migration.py",

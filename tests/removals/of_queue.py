@@ -294,12 +294,12 @@ REMOVALS: tuple[Removal, ...] = (
         (f"{OF_LETTERS}::test_a_letter_whose_attempt_record_is_damaged_is_listed_and_redriven",),
     ),
     Removal(
-        "B502",
+        "B475",
         (Edit(LETTERS, "    require_application(document, [queued])\n", ""),),
         (f"{OF_LETTERS}::test_a_message_is_not_redriven_without_its_application",),
     ),
     Removal(
-        "B502",
+        "B475",
         (Edit(LETTERS, "    if name not in document.rules.mutators:\n", "    if not name:\n"),),
         (f"{OF_LETTERS}::test_a_rejected_mutation_is_not_redriven_without_its_application",),
     ),

@@ -144,7 +144,7 @@ REMOVALS: tuple[Removal, ...] = (
         (f"{DEAD_LETTERS}::test_a_failure_whose_upload_outlives_its_pin_is_not_counted",),
     ),
     Removal(
-        "B501",
+        "B474",
         (Edit("src/stratalog/records/batch.py", "organisation, body, [], _UnstoredBody)", "organisation, body, [])"),),
         ("tests/records/test_many.py::test_a_dry_run_of_a_large_body_writes_nothing",),
     ),

@@ -205,7 +205,7 @@ REMOVALS: tuple[Removal, ...] = (
         (f"{TESTS}/test_merge.py::test_a_job_has_at_least_the_minimum_of_files",),
     ),
     Removal(
-        "B527",
+        "B486",
         (
             Edit(
                 f"{TABLE}/maintenance.py",

@@ -427,7 +427,7 @@ REMOVALS: tuple[Removal, ...] = (
         ),
     ),
     Removal(
-        "B524",
+        "B483",
         (
             Edit(
                 f"{TABLE}/row_order.py",

@@ -162,7 +162,7 @@ REMOVALS: tuple[Removal, ...] = (
         ("tests/maintenance/test_inspection.py::test_a_limited_read_reads_on_in_place_of_damaged_items",),
     ),
     Removal(
-        "B503",
+        "B476",
         (Edit(REBUILD, "    if last < start:\n", "    if last < 0:\n"),),
         (
             "tests/documents/test_snapshots.py::test_a_verification_up_to_a_forgotten_version_is_refused",

@@ -190,7 +190,7 @@ REMOVALS: tuple[Removal, ...] = (
         ),
     ),
     Removal(
-        "B520",
+        "B479",
         (
             Edit(
                 f"{SHEET}/command_fields.py",
@@ -205,7 +205,7 @@ REMOVALS: tuple[Removal, ...] = (
         ),
     ),
     Removal(
-        "B521",
+        "B480",
         (
             Edit(
                 f"{SHEET}/history.py",
@@ -222,7 +222,7 @@ REMOVALS: tuple[Removal, ...] = (
         ),
     ),
     Removal(
-        "B523",
+        "B482",
         (
             Edit(
                 f"{SHEET}/xlsx_archive.py", "    OSError,\n    zlib.error,\n    lzma.LZMAError,\n", "    zlib.error,\n"
@@ -235,7 +235,7 @@ REMOVALS: tuple[Removal, ...] = (
         raises=("LZMAError", "OSError"),
     ),
     Removal(
-        "B525",
+        "B484",
         (
             Edit(
                 f"{SHEET}/engine.py",
@@ -250,7 +250,7 @@ REMOVALS: tuple[Removal, ...] = (
         raises=("OSError",),
     ),
     Removal(
-        "B526",
+        "B485",
         (Edit(f"{SHEET}/engine_files.py", "    home = folder or _chosen()\n", "    home = folder or _home()\n"),),
         ("apps/sheet/tests/test_place.py::test_an_installation_is_in_the_folder_that_is_named",),
         raises=("Unavailable",),
