@@ -35,7 +35,7 @@ TOO_MUCH: dict[str, list[dict[str, Any]]] = {
     "sheets": [NEW_SHEET] * (SHEET_SHEETS_ADDED_MAX + 1),
     "rows of a new sheet": [{**NEW_SHEET, "rows": 10**7}],
     "columns of a new sheet": [{**NEW_SHEET, "cols": 10**5}],
-    "copies of a sheet": [{"type": "DUPLICATE_SHEET", "sheetId": "sheet1", "sheetIdTo": "s"}] * 6,
+    "copies of a sheet": [{"type": "DUPLICATE_SHEET", "sheetId": "sheet1", "sheetIdTo": "s", "sheetNameTo": "S"}] * 6,
     "cells of a range": [squished("A1:ZZZ1048576")],
     "cells of ranges": [squished(f"A1:A{SHEET_RANGE_CELLS_MAX}"), squished("B1")],
     "a cell far down": [put(0, SHEET_ROWS_MAX + 1, "x")],

@@ -87,7 +87,7 @@ NEEDED: Mapping[str, Mapping[str, Any]] = {
     "REMOVE_MERGE": _TARGET,
     "CREATE_SHEET": _SHEET,
     "DELETE_SHEET": _SHEET,
-    "DUPLICATE_SHEET": {**_SHEET, "sheetIdTo": str},
+    "DUPLICATE_SHEET": {**_SHEET, "sheetIdTo": str, "sheetNameTo": str},
     "MOVE_SHEET": {**_SHEET, "delta": int},
     "RENAME_SHEET": {**_SHEET, "newName": str},
     "COLOR_SHEET": _SHEET,
@@ -143,7 +143,6 @@ NEEDED: Mapping[str, Mapping[str, Any]] = {
 
 OPTIONAL: Mapping[str, Mapping[str, Any]] = {
     "CREATE_SHEET": {"name": str, "position": _Line},
-    "DUPLICATE_SHEET": {"sheetNameTo": str},
     "SET_FORMATTING": {"style": _Object | None},
     "CREATE_CHART": {"offset": _Object, "size": _Size},
     "CREATE_TABLE": {"config": _Object},
