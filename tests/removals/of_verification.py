@@ -155,8 +155,8 @@ REMOVALS: tuple[Removal, ...] = (
         (
             Edit(
                 "src/stratalog/maintenance/recording_ports.py",
-                "                if asked is None or read < asked:\n                    return\n",
-                "                return\n",
+                "            if asked is None or read < asked:\n                return\n",
+                "            return\n",
             ),
         ),
         ("tests/maintenance/test_inspection.py::test_a_limited_read_reads_on_in_place_of_damaged_items",),

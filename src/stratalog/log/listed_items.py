@@ -21,21 +21,33 @@ class ListedItem(msgspec.Struct, frozen=True):
 
 
 def list_items(
-    index: Index, partition: str, *, after: str | None = None, before: str | None = None
+    index: Index,
+    partition: str,
+    *,
+    after: str | None = None,
+    before: str | None = None,
+    reverse: bool = False,
+    limit: int | None = None,
+    consistent: bool = True,
 ) -> Iterator[ListedItem]:
-    """Yield the items of a partition by pages, also those that cannot be decoded.
+    """Yield the items of a partition as `Index.query` does, also those that cannot be decoded.
 
-    Raises Corrupt if the damage is not in an item.
+    An item that cannot be decoded counts for ``limit``. Raises Corrupt if the damage is not in an item.
     """
-    while True:
+    left = limit
+    while left is None or left > 0:
         try:
-            for item in index.query(partition, after=after, before=before):
-                after = item.sort
+            for item in index.query(
+                partition, after=after, before=before, reverse=reverse, limit=left, consistent=consistent
+            ):
+                after, before = (after, item.sort) if reverse else (item.sort, before)
+                left = None if left is None else left - 1
                 yield ListedItem(item.sort, item)
             return
         except Corrupt as exc:
             sort = exc.details.get("sort")
             if not isinstance(sort, str):
                 raise
-            after = sort
+            after, before = (after, sort) if reverse else (sort, before)
+            left = None if left is None else left - 1
             yield ListedItem(sort, None, exc.message)

@@ -10,6 +10,7 @@ from contextlib import AbstractContextManager
 from typing import NoReturn
 
 from stratalog.errors import Corrupt, Invalid, NotFound
+from stratalog.log.listed_items import list_items
 from stratalog.maintenance.damage import BLOB_KINDS, DamageList, Fault, blob_kind, item_key, item_kind, shape_fault
 from stratalog.ports.blobs import Blobs, verified
 from stratalog.ports.index import NO_BLOBS, Index, Item, Write, no_turn
@@ -50,24 +51,25 @@ class RecordingIndex:
         left = limit
         while left is None or left > 0:
             asked, read = left, 0
-            try:
-                for item in self._index.query(
-                    partition, after=after, before=before, reverse=reverse, limit=asked, consistent=consistent
-                ):
-                    read += 1
-                    after, before = (after, item.sort) if reverse else (item.sort, before)
-                    if self._is_sound(item):
-                        left = None if left is None else left - 1
-                        yield item
-                if asked is None or read < asked:
-                    return
-                # The index has returned all items that it was asked for. Read on in place of the damaged ones.
-            except Corrupt as exc:
-                sort = exc.details.get("sort")
-                if not isinstance(sort, str):
-                    raise
-                self._note(Item(partition, sort, {}), exc.message)
-                after, before = (after, sort) if reverse else (sort, before)
+            for listed in list_items(
+                self._index,
+                partition,
+                after=after,
+                before=before,
+                reverse=reverse,
+                limit=asked,
+                consistent=consistent,
+            ):
+                read += 1
+                after, before = (after, listed.sort) if reverse else (listed.sort, before)
+                if listed.item is None:
+                    self._note(Item(partition, listed.sort, {}), listed.fault)
+                elif self._is_sound(listed.item):
+                    left = None if left is None else left - 1
+                    yield listed.item
+            if asked is None or read < asked:
+                return
+            # The index has returned all items that it was asked for. Read on in place of the damaged items.
 
     def commit(self, writes: Sequence[Write], blobs: Mapping[str, bytes] = NO_BLOBS) -> NoReturn:
         raise Invalid("a check may not write")
