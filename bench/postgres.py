@@ -8,7 +8,7 @@ commit waits for the network and for two disks.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 from itertools import count
 
 from bench.appends import appended, appended_together, batch, mutated, rates
@@ -47,9 +47,14 @@ class PlainInserts:
         self._connection.close()
 
 
-def append(work: Workplace) -> Measured:
-    with _sides() as (store, plain):
-        return appended(work, store, plain)
+def compared(
+    sides: Callable[[], AbstractContextManager[tuple[Store, PlainInserts]]],
+    measure: Callable[[Workplace, Store, PlainInserts], Measured],
+    work: Workplace,
+) -> Measured:
+    """Measure a store and plain inserts on the servers that ``sides`` starts."""
+    with sides() as (store, plain):
+        return measure(work, store, plain)
 
 
 def peer_append(work: Workplace) -> Measured:
@@ -61,31 +66,6 @@ def peer_append(work: Workplace) -> Measured:
         _, bodies = batch(work.scale.commits)
         seconds = alternated(work.scale.rounds, lambda: peer.append_each(bodies), lambda: plain.append_each(bodies))
         return rates(seconds, len(bodies))
-
-
-def append_32(work: Workplace) -> Measured:
-    with _sides() as (store, plain):
-        return appended_together(work, store, plain)
-
-
-def mutate(work: Workplace) -> Measured:
-    with _sides() as (store, plain):
-        return mutated(work, store, plain)
-
-
-def standby_append(work: Workplace) -> Measured:
-    with _sides_with_standby() as (store, plain):
-        return appended(work, store, plain)
-
-
-def standby_append_32(work: Workplace) -> Measured:
-    with _sides_with_standby() as (store, plain):
-        return appended_together(work, store, plain)
-
-
-def standby_mutate(work: Workplace) -> Measured:
-    with _sides_with_standby() as (store, plain):
-        return mutated(work, store, plain)
 
 
 def seldom(work: Workplace) -> Measured:
@@ -103,13 +83,13 @@ def fairness(work: Workplace) -> Measured:
 
 
 MEASURES: dict[str, Callable[[Workplace], Measured]] = {
-    "postgres-append": append,
+    "postgres-append": lambda work: compared(_sides, appended, work),
     "postgres-peer-append": peer_append,
-    "postgres-append-32": append_32,
-    "postgres-mutate": mutate,
-    "postgres-standby-append": standby_append,
-    "postgres-standby-append-32": standby_append_32,
-    "postgres-standby-mutate": standby_mutate,
+    "postgres-append-32": lambda work: compared(_sides, appended_together, work),
+    "postgres-mutate": lambda work: compared(_sides, mutated, work),
+    "postgres-standby-append": lambda work: compared(_sides_with_standby, appended, work),
+    "postgres-standby-append-32": lambda work: compared(_sides_with_standby, appended_together, work),
+    "postgres-standby-mutate": lambda work: compared(_sides_with_standby, mutated, work),
     "postgres-seldom": seldom,
     "postgres-fairness": fairness,
 }

@@ -15,7 +15,7 @@ from bench.report import legend, machine, table
 from bench.workplace import Scale, Workplace
 from stratalog.testing.local_services import exit_on_signals
 
-__all__ = ["Measures", "measure_on", "measured", "options_of", "report", "run"]
+__all__ = ["Measures", "measure_on", "options_of", "report", "run"]
 
 Measures = Mapping[str, Callable[[Workplace], Measured]]
 
@@ -38,14 +38,6 @@ def run(options: argparse.Namespace, figures: Sequence[Figure], measures: Measur
             results.append(result)
             print(result.name, result.medium or "", result.value, result.unit, "…", file=sys.stderr, flush=True)
     return report(results, wanted, media, options.json)
-
-
-def measured(
-    figures: Sequence[Figure], measures: Measures, scale: Scale, folder: Path | None = None
-) -> Iterator[Result]:
-    """Measure the figures one after another on both media, and yield their rows."""
-    with opened_media(scale, folder) as media:
-        yield from measure_on(media, figures, measures)
 
 
 def measure_on(media: Sequence[Medium], figures: Sequence[Figure], measures: Measures) -> Iterator[Result]:

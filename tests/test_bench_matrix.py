@@ -14,7 +14,7 @@ import pytest
 from bench import matrix
 from bench.figures import FIGURES, Figure, Measured, evaluate, problems, unmeasured
 from bench.media import QUICK_RATE, Medium, opened_media
-from bench.program import measure_on, measured
+from bench.program import measure_on
 from bench.report import table
 from bench.tails import latencies_of
 from bench.workplace import QUICK
@@ -37,7 +37,8 @@ def test_a_figure_of_the_matrix_without_a_goal_says_why() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("figure", MATRIX, ids=NAMES)
 def test_every_figure_of_the_matrix_can_be_measured(figure: Figure) -> None:
-    assert problems(measured([figure], matrix.MEASURES, QUICK), [figure.name]) == []
+    with opened_media(QUICK) as media:
+        assert problems(measure_on(media, [figure], matrix.MEASURES), [figure.name]) == []
 
 
 def test_the_program_writes_a_row_for_each_medium(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
