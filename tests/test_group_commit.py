@@ -235,7 +235,7 @@ def test_what_was_sent_is_settled_with_an_unknown_outcome_until_its_leader_says_
         pending.answer()
 
 
-class Crowd:
+class Committers:
     """Threads that commit together. A leader settles at most two requests, so that it has to promote a waiter."""
 
     def __init__(self) -> None:
@@ -259,10 +259,10 @@ class Crowd:
 def test_an_interrupt_anywhere_leaves_no_waiter_without_a_leader() -> None:
     names = ("leader", "second", "third", "fourth", "fifth")
     for step in count():
-        crowd, interrupter = Crowd(), Interrupter(step, STEPS)
+        committers, interrupter = Committers(), Interrupter(step, STEPS)
         with interrupter.active():
-            ends = ends_of(crowd.group, PendingCommit(), dict.fromkeys(names, crowd.commit))
-        check_rest(crowd, ends, interrupter, step)
+            ends = ends_of(committers.group, PendingCommit(), dict.fromkeys(names, committers.commit))
+        check_rest(committers, ends, interrupter, step)
         if interrupter.victim is None:
             break
     assert step > 400
@@ -271,20 +271,20 @@ def test_an_interrupt_anywhere_leaves_no_waiter_without_a_leader() -> None:
 @pytest.mark.usefixtures("untraced")
 def test_an_interrupted_waiter_that_finds_the_leadership_free_leaves_no_waiter_behind() -> None:
     for step in count():
-        crowd, interrupter = Crowd(), Interrupter(step, STEPS)
+        committers, interrupter = Committers(), Interrupter(step, STEPS)
         with interrupter.active():
-            ends = ends_of_late_waiters(crowd)
-        check_rest(crowd, ends, interrupter, step)
+            ends = ends_of_late_waiters(committers)
+        check_rest(committers, ends, interrupter, step)
         if interrupter.victim is None:
             break
     assert step > 100
 
 
-def ends_of_late_waiters(crowd: Crowd) -> dict[str, object]:
+def ends_of_late_waiters(committers: Committers) -> dict[str, object]:
     """Return the ends of two threads that find a leader, and join the queue when the leader is gone."""
     ends: dict[str, object] = {}
     arrived, gone = threading.Semaphore(0), threading.Event()
-    closed = crowd.group._new_latch
+    closed = committers.group._new_latch
 
     def late() -> Latch:
         arrived.release()
@@ -294,7 +294,7 @@ def ends_of_late_waiters(crowd: Crowd) -> dict[str, object]:
     def run() -> None:
         name = threading.current_thread().name
         try:
-            ends[name] = crowd.commit()
+            ends[name] = committers.commit()
         except BaseException as exc:  # noqa: BLE001 - the test checks any error
             ends[name] = exc
             arrived.release()
@@ -305,21 +305,21 @@ def ends_of_late_waiters(crowd: Crowd) -> dict[str, object]:
             assert arrived.acquire(timeout=20)
 
     threads: list[threading.Thread] = []
-    crowd.group._new_latch = late
-    crowd.group.commit(PendingCommit(), gather)
+    committers.group._new_latch = late
+    committers.group.commit(PendingCommit(), gather)
     gone.set()
     join_all(threads)
     return ends
 
 
-def check_rest(crowd: Crowd, ends: dict[str, object], interrupter: Interrupter, step: int) -> None:
+def check_rest(committers: Committers, ends: dict[str, object], interrupter: Interrupter, step: int) -> None:
     """Check that only the victim failed, that each request was committed once, and that the group is at rest."""
     if interrupter.victim is not None:
         assert isinstance(ends.pop(interrupter.victim), KeyboardInterrupt), step
     assert set(ends.values()) == {"written"}, step
-    assert len(crowd.committed) == len(set(crowd.committed)), step
-    assert not crowd.group.waiting, step
-    assert crowd.commit() == "written", step
+    assert len(committers.committed) == len(set(committers.committed)), step
+    assert not committers.group.waiting, step
+    assert committers.commit() == "written", step
 
 
 def interrupted(*_: object) -> None:

@@ -38,11 +38,11 @@ def rejected_path(poisons: int = 1) -> QueuePath:
     return path
 
 
-def mended(path: QueuePath) -> QueuePath:
+def repaired(path: QueuePath) -> QueuePath:
     """Return the path after a repair. The mutator ``kill`` no longer kills the worker."""
 
     def harmless(draft: Draft, args: object) -> None:
-        draft.put("mended", draft.get("mended", 0) + 1)
+        draft.put("repaired", draft.get("repaired", 0) + 1)
 
     path.store = Store(path.store.environment, path.store.queue, Rules({**BUILT_IN_MUTATORS, "kill": harmless}))
     path.document = path.store.document("acme", "plan")
@@ -86,7 +86,7 @@ def test_a_message_is_not_redriven_without_its_application() -> None:
 
 
 def test_a_rejected_mutation_is_not_redriven_without_its_application() -> None:
-    path = mended(rejected_path())
+    path = repaired(rejected_path())
     (letter,) = letters(path)
     with pytest.raises(Unsupported):
         redrive(without_application(path), letter.id)
@@ -175,20 +175,20 @@ def test_a_worker_that_is_short_of_memory_for_a_while_rejects_nothing() -> None:
 
 
 def test_it_runs_again_under_an_operators_client_that_names_its_origin() -> None:
-    path = mended(rejected_path())
+    path = repaired(rejected_path())
     (letter,) = letters(path)
     (outcome,) = redrive(path.store, letter.id)
     assert (outcome.client, outcome.id, outcome.status) == (f"redrive/{letter.id}", 1, "applied")
-    assert path.document.get("mended") == 1
+    assert path.document.get("repaired") == 1
     (version,) = path.document.versions(path.document.version - 1)
     assert version.mutations[0].origin == ("ada", 2)
 
 
 def test_redriving_it_again_changes_nothing() -> None:
-    path = mended(rejected_path())
+    path = repaired(rejected_path())
     (letter,) = letters(path)
     assert [redrive(path.store, letter.id)[0].status for _ in range(3)] == ["applied", "seen", "seen"]
-    assert path.document.get("mended") == 1
+    assert path.document.get("repaired") == 1
     assert letters(path)[0].redriven_ms > 0
 
 
@@ -230,7 +230,7 @@ def test_a_client_that_sends_it_again_and_an_operator_who_redrives_it_apply_it_o
 
 
 def test_a_letter_of_a_document_that_is_gone_does_not_touch_its_heir() -> None:
-    for path in (broken(), mended(rejected_path())):
+    for path in (broken(), repaired(rejected_path())):
         (letter,) = letters(path)
         delete_log(path.document.log)
         heir = path.store.create("acme", "plan")
@@ -289,7 +289,7 @@ def test_a_damaged_letter_affects_no_other_letter() -> None:
     listed = letters(path)
     assert [letter.id for letter in listed] == [first, second]
     assert (listed[0].document, listed[0].reason[:22]) == ("", "the letter is damaged:")
-    path = mended(path)
+    path = repaired(path)
     assert [outcome.status for outcome in redrive(path.store, second)] == ["applied"]
     edited = edit_letter(path.store, second, {"by": 2})
     assert edit_letter(path.store, edited, {"by": 2}) == edited
@@ -321,7 +321,7 @@ def test_a_letter_whose_attempt_record_is_damaged_is_listed_and_redriven() -> No
 def test_a_redrive_of_all_letters_lists_the_queue_and_the_rejections_once(monkeypatch: pytest.MonkeyPatch) -> None:
     path = rejected_path(poisons=5)
     ids = [letter.id for letter in letters(path)]
-    path = mended(path)
+    path = repaired(path)
     listed = []
 
     def dead_letters(after: str = "") -> Iterator[DeadMessage]:

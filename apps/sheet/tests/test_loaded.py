@@ -38,7 +38,7 @@ def test_a_page_shows_the_same_however_many_messages_it_has_loaded(case: str) ->
 
 
 def test_a_load_changes_no_style_below_a_merge(sheet: Sheet, engines: EnginePool) -> None:
-    """The removal of the merge's first column removes the style, also for a user who has loaded the merge."""
+    """The removal of the merge's first column removes the style, also for a user that loaded the merge before."""
     on = {"sheetId": "sheet1"}
     merged = {"left": 3, "right": 4, "top": 1, "bottom": 2}
     first = {"left": 3, "right": 3, "top": 1, "bottom": 1}
