@@ -35,7 +35,7 @@ class BudgetQueue:
         """
         # A large amount must not bypass a caller for which the process has too little room, even if this amount would
         # fit now. As in `wake`, a caller that lacks only room in its own share reserves nothing.
-        is_full = any(waiting.refused.details.get("scope") == "process" for waiting in self._waiting)
+        is_full = any(_is_of_process(waiting.refused) for waiting in self._waiting)
         if amount <= self._small_max or not is_full:
             try:
                 return allocation.add(amount)
@@ -61,7 +61,7 @@ class BudgetQueue:
                 # Reserve the free room for the first caller for which the process has too little room. Otherwise later
                 # callers with smaller amounts would starve this caller. A caller that lacks only room in its own share
                 # reserves nothing.
-                is_full = is_full or exc.details.get("scope") == "process"
+                is_full = is_full or _is_of_process(exc)
             else:
                 self._waiting.remove(waiting)
                 waiting.admitted.set()
@@ -95,3 +95,8 @@ class _Waiting:
         self.amount = amount
         self.refused = refused
         self.admitted = asyncio.Event()
+
+
+def _is_of_process(refused: Refused) -> bool:
+    """Return whether the process has too little room, not only a share of it."""
+    return refused.details.get("scope") == "process"
