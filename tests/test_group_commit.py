@@ -12,7 +12,8 @@ import pytest
 
 from stratalog import group_commit
 from stratalog.errors import OutcomeUnknown, Unavailable
-from stratalog.group_commit import GroupCommit, Latch, PendingCommit
+from stratalog.group_commit import CommitDelay, GroupCommit, Latch, PendingCommit
+from stratalog.testing.clock import ManualClock
 from tests.interrupts import Interrupter, ends_of
 from tests.threads import join_all, start_all
 
@@ -197,6 +198,31 @@ def test_one_who_awaits_others_in_vain_goes_on_alone() -> None:
         assert not group.take(batch)
 
     lead(group, serve)
+
+
+@pytest.mark.parametrize(
+    ("requests", "commit_ms", "ms_min", "awaited"),
+    [
+        (1, 100, 1, []),  # the last commit had no other caller
+        (32, 1, 0, []),  # a commit so short that a wait would take longer than what it saves
+        (32, 1, 1, [(31, 1)]),
+        (32, 5, 0, [(31, 1)]),
+        (2, 10, 1, [(1, 2)]),
+        (32, 100, 0, [(31, 4)]),
+    ],
+)
+def test_a_leader_waits_for_a_fifth_of_the_last_commit_for_its_callers(
+    requests: int, commit_ms: int, ms_min: float, awaited: list[tuple[int, float]]
+) -> None:
+    clock, calls = ManualClock(), []
+    group: Group = GroupCommit()
+    group.await_others = lambda count, seconds: calls.append((count, 1000 * seconds))  # type: ignore[method-assign]
+    delay: CommitDelay[PendingCommit[str]] = CommitDelay(clock, ms_min)
+    delay.wait(group)
+    assert calls == []
+    delay.measure([PendingCommit() for _ in range(requests)], lambda batch: clock.sleep(commit_ms / 1000))
+    delay.wait(group)
+    assert calls == awaited
 
 
 def test_a_leader_that_is_interrupted_leaves_those_it_has_not_sent_to_the_next() -> None:

@@ -9,10 +9,16 @@ from contextlib import suppress
 from enum import Enum
 from typing import Generic, Protocol, TypeVar
 
+from stratalog.clock import Clock, Observation
 from stratalog.errors import OutcomeUnknown
 from stratalog.process_fork import close_in_child
 
-__all__ = ["GroupCommit", "Latch", "Pending", "PendingCommit"]
+__all__ = ["CommitDelay", "GroupCommit", "Latch", "Pending", "PendingCommit"]
+
+DELAY_SHARE = 0.2
+DELAY_MS_MAX = 4
+DELAY_MS_LEAST = 0.4
+"""A shorter delay is left out. The clock counts whole milliseconds, so the time of a short commit is not known."""
 
 
 class Latch(Protocol):
@@ -235,6 +241,34 @@ class GroupCommit(Generic[P]):
         """Wait until the leader that has taken ``pending`` releases it, unless the caller noticed its release."""
         if pending.is_leader is None and pending.latch is not None:
             pending.latch.acquire()
+
+
+class CommitDelay(Generic[P]):
+    """The time for which a leader waits for the callers that the last commit answered, as `commit_delay` in PostgreSQL.
+
+    Such callers usually call again at once. Without the delay they would miss this commit and wait for the whole next
+    one, so that each commit would have only half of the callers. The delay is `DELAY_SHARE` of the last commit's time,
+    but at least ``ms_min`` and at most `DELAY_MS_MAX` milliseconds.
+    """
+
+    def __init__(self, clock: Clock, ms_min: float = 0) -> None:
+        self._clock = clock
+        self._ms_min = ms_min
+        self._commit_ms = 0.0
+        self.others = 0
+        """The number of requests in the last commit besides the leader's own."""
+
+    def wait(self, group_commit: GroupCommit[P]) -> None:
+        """Wait, as the leader, until as many waiters are queued as the last commit had, or the delay is over."""
+        delay_ms = min(max(self._commit_ms * DELAY_SHARE, self._ms_min), DELAY_MS_MAX)
+        if self.others and delay_ms >= DELAY_MS_LEAST:
+            group_commit.await_others(self.others, delay_ms / 1000)
+
+    def measure(self, batch: list[P], commit: Callable[[list[P]], object]) -> None:
+        """Call ``commit`` with the batch. Learn the number of its requests and the time of the commit."""
+        requests, begun = len(batch), Observation(self._clock)
+        commit(batch)
+        self.others, self._commit_ms = requests - 1, 1000 * begun.age_seconds()
 
 
 def _release(waiter: Pending, is_leader: bool) -> None:

@@ -45,6 +45,7 @@ class Slow(MemoryIndex):
     def __init__(self, clock: ManualClock) -> None:
         super().__init__()
         self.clock = clock
+        self.call_ms = COMMIT_MS
         self.calls: list[tuple[str, str]] = []
         self.fails = False
 
@@ -61,7 +62,7 @@ class Slow(MemoryIndex):
 
     def _pass(self, what: str, partition: str) -> None:
         self.calls.append((what, partition))
-        self.clock.sleep(COMMIT_MS / 1000)
+        self.clock.sleep(self.call_ms / 1000)
         if self.fails and partition == WAITING:
             raise Unavailable("scripted")
 
@@ -69,10 +70,10 @@ class Slow(MemoryIndex):
 class Writer:
     """A simulated process that writes. The process reads the head again only in the turn after a lost race."""
 
-    def __init__(self, index: Slow) -> None:
+    def __init__(self, index: Slow, scale_min: float = 1.0) -> None:
         self.index = index
         self.looks: list[Callable[[], None]] = []
-        self.turns = HostedTurns(index, index.clock, self.looks.append)
+        self.turns = HostedTurns(index, index.clock, self.looks.append, scale_min=scale_min)
         self.head = 0
 
     def put(self) -> bool:
@@ -168,6 +169,40 @@ def test_a_new_mark_stops_a_busy_writer_once_and_at_most_100_ms(index: Slow) -> 
     assert 4 <= len(gets) <= 100 / COMMIT_MS
     keep_busy(writer, 20)
     assert len([partition for what, partition in index.calls if (what, partition) == ("get", ENTRIES)]) == len(gets)
+
+
+@pytest.mark.parametrize(("scale_min", "looks"), [(1.0, 4), (0.2, 20), (0.01, 20)])
+def test_a_quick_index_is_looked_at_more_often_where_reads_cost_no_money(
+    index: Slow, scale_min: float, looks: int
+) -> None:
+    index.call_ms = 2
+    writer = Writer(index, scale_min)
+    keep_busy(writer, 60)  # until the estimate of a round trip is 2 ms
+    index.calls.clear()
+    begun = index.clock.boot_ms()
+    while index.clock.boot_ms() - begun < 200:
+        keep_busy(writer, 1)
+    assert looks - 4 <= len(index.marks()) <= looks + 1
+
+
+def test_a_stop_on_a_quick_index_is_shorter(index: Slow) -> None:
+    index.call_ms = 2
+    writer = Writer(index, 0.2)
+    keep_busy(writer, 60)
+    writer.turns._traffic[PREFIX].stop = True
+    begun = index.clock.boot_ms()
+    assert writer.put()
+    assert 20 <= index.clock.boot_ms() - begun <= 30
+
+
+def test_a_waiter_of_a_quick_index_marks_earlier(index: Slow) -> None:
+    index.call_ms = 2
+    writer, other = Writer(index, 0.2), Writer(index, 0.2)
+    other.turns._round_trip_ms = writer.turns._round_trip_ms = 2.0
+    lose_for(writer, other, 0.004)
+    assert index.marks() == []
+    lose_for(writer, other, 0.012)
+    assert index.marks() == ["get", "commit"]
 
 
 def test_the_stop_ends_when_another_has_taken_the_place_and_sends_nothing(index: Slow) -> None:

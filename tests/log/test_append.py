@@ -124,6 +124,27 @@ def test_those_who_wait_share_the_next_commit() -> None:
     assert log.head().version == 10
 
 
+def test_callers_that_a_commit_answered_share_the_next_one_too() -> None:
+    log = new_log()
+    index, clock, group = scripted(log.environment), clock_of(log.environment), log._appender._group_commit
+    awaited: list[int] = []
+
+    def arrive(count: int, seconds: float) -> None:
+        """Let the other callers of the last commit come during the delay. They are slower than its leader."""
+        awaited.append(count)
+        threads.extend(start_all([partial(log.append, event())] * count))
+        until(lambda: len(group.waiting) == count)
+
+    threads: list[threading.Thread] = []
+    commits_of_a_crowd(log)
+    group.await_others = arrive  # type: ignore[method-assign]
+    log._appender._delay.measure([prepare_entry(log.environment, "", [event()])] * 8, lambda batch: clock.sleep(0.01))
+    index.calls.clear()
+    log.append(event())
+    join_all(threads)
+    assert (awaited, index.calls["commit"]) == ([7], 1)
+
+
 def test_nobody_shares_a_commit_where_that_costs_more() -> None:
     log = open_log(another(new_log().environment, joint_commits=False), ORGANISATION, NAME)
     fill(log, 1)

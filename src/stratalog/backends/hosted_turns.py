@@ -16,6 +16,9 @@ loses every race. With turns each writer follows three rules:
 A lone writer pays only for reads of the mark. Each read is eventually consistent and costs a tenth of a write. A
 process reads the mark at most once in `LOOK_COMMITS` commits. The measurements behind the constants are in
 docs/decisions/0032-turns-at-hosted-indexes.md.
+
+The times in milliseconds are for round trips of `ROUND_TRIP_MS_FIRST` or more. On a quicker index the rules use shorter
+times, if its reads cost no money: see `HostedTurns`.
 """
 
 from __future__ import annotations
@@ -114,12 +117,12 @@ class _Wait:
 
         self.has_turn = False
 
-    def mark_after_ms(self) -> int:
+    def mark_after_ms(self, scale: float) -> float:
         """Return the time in milliseconds that this writer must wait before it writes its first or next mark."""
         if self.marked:
-            return MARK_AGAIN_MS
-        sated = self.lost_ms - self.traffic.wins_ms[0] < SATED_MS
-        return MARK_SATED_AFTER_MS if sated else MARK_AFTER_MS
+            return MARK_AGAIN_MS * scale
+        sated = self.lost_ms - self.traffic.wins_ms[0] < SATED_MS * scale
+        return (MARK_SATED_AFTER_MS if sated else MARK_AFTER_MS) * scale
 
 
 # A context identifies a writer. Each thread and each actor of a simulation has its own context.
@@ -130,11 +133,17 @@ class HostedTurns:
     """A wrapper around a hosted index that adds turns for writers of logs and records. `close` also closes the index.
 
     ``run_look`` runs one read of a mark in parallel with its caller. By default a thread runs the read, and `close`
-    waits for the thread.
+    waits for the thread. If the index's round trips are shorter than `ROUND_TRIP_MS_FIRST`, the rules' times shrink in
+    proportion, down to the share ``scale_min``. With 1 they never shrink, so a lone writer pays for few reads.
     """
 
     def __init__(
-        self, index: Index, clock: Clock, run_look: Callable[[Callable[[], None]], None] | None = None
+        self,
+        index: Index,
+        clock: Clock,
+        run_look: Callable[[Callable[[], None]], None] | None = None,
+        *,
+        scale_min: float = 1.0,
     ) -> None:
         self.joint_commits = index.joint_commits
         self.blob_bytes_max = index.blob_bytes_max
@@ -144,6 +153,7 @@ class HostedTurns:
         self._run_look = run_look or self._looks.start
         self._traffic: dict[str, _Traffic] = {}
         self._round_trip_ms = ROUND_TRIP_MS_FIRST
+        self._scale_min = scale_min
 
     def get(self, partition: str, sort: str, *, consistent: bool = True) -> Item | None:
         return self._index.get(partition, sort, consistent=consistent)
@@ -209,7 +219,7 @@ class HostedTurns:
         low, high = wait.due
         wait.due = None
         waited_ms = self._clock.boot_ms() - wait.waits_since_ms
-        if wait.losses >= LOSSES_MIN and waited_ms >= wait.mark_after_ms():
+        if wait.losses >= LOSSES_MIN and waited_ms >= wait.mark_after_ms(self._scale()):
             self._mark(wait)  # the read and the put of the mark take about as long as the wait
             return
         self._clock.sleep((low + (high - low) * self._clock.random()) * self._round_trip_ms / 1000)
@@ -237,10 +247,10 @@ class HostedTurns:
         """
         traffic.stop = False
         begun_ms = self._clock.boot_ms()
-        own = traffic.author is not None and traffic.author is _waiting.get()
-        if own or begun_ms - traffic.wins_ms[-1] > RECENT_MS:
+        own, scale = traffic.author is not None and traffic.author is _waiting.get(), self._scale()
+        if own or begun_ms - traffic.wins_ms[-1] > RECENT_MS * scale:
             return
-        while self._clock.boot_ms() - begun_ms < STOP_MS_MAX:
+        while self._clock.boot_ms() - begun_ms < STOP_MS_MAX * scale:
             self._clock.sleep(max(POLL_MS_MIN, POLL_ROUND_TRIPS * self._round_trip_ms) / 1000)
             try:
                 standing = self._index.get(item.partition, item.sort)
@@ -253,8 +263,9 @@ class HostedTurns:
                 raise ConditionFailed({0: standing})
 
     def _look_if_due(self, traffic: _Traffic, now_ms: int) -> None:
-        traffic.run = 1 if now_ms - traffic.ended_ms > PAUSE_MS else traffic.run + 1
-        if traffic.run < LOOK_COMMITS or now_ms - traffic.looked_ms < LOOK_MS or traffic.looking:
+        scale = self._scale()
+        traffic.run = 1 if now_ms - traffic.ended_ms > PAUSE_MS * scale else traffic.run + 1
+        if traffic.run < LOOK_COMMITS or now_ms - traffic.looked_ms < LOOK_MS * scale or traffic.looking:
             return
         traffic.run, traffic.looked_ms, traffic.looking = 0, now_ms, True
         try:
@@ -276,6 +287,10 @@ class HostedTurns:
         traffic.ended_ms = self._clock.boot_ms()
         measured_ms = min(ROUND_TRIP_MS_MAX, traffic.ended_ms - begun_ms)
         self._round_trip_ms += (measured_ms - self._round_trip_ms) * ROUND_TRIP_SHARE
+
+    def _scale(self) -> float:
+        """Return the factor of the rules' times: the round trip's share of `ROUND_TRIP_MS_FIRST`, between limits."""
+        return max(self._scale_min, min(1.0, self._round_trip_ms / ROUND_TRIP_MS_FIRST))
 
     def _note_loss(self, traffic: _Traffic) -> None:
         now_ms, wait = traffic.ended_ms, _waiting.get()

@@ -25,7 +25,7 @@ from stratalog.errors import (
     VersionConflict,
     VersionForgotten,
 )
-from stratalog.group_commit import GroupCommit
+from stratalog.group_commit import CommitDelay, GroupCommit
 from stratalog.keys import number
 from stratalog.limits import COMMIT_BLOB_BYTES_MAX, COMMIT_BYTES_MAX, COMMIT_WRITES_MAX, OBSERVATION_SECONDS_MAX
 from stratalog.log.blob_batch import HELD_BYTES_MAX
@@ -71,6 +71,7 @@ class Appender:
         self.segment_ready = segment_ready
         self.contention = Contention()
         self._group_commit: GroupCommit[PendingEntry] = GroupCommit()
+        self._delay: CommitDelay[PendingEntry] = CommitDelay(environment.clock)
         self.heads: Newest[Head] = Newest(head_rank)
         self.left_behind: Head | None = None
         self.sent = (0, b"")
@@ -134,9 +135,12 @@ class Appender:
         return self.contention.contended and self.contention.is_behind(head.seen.age_seconds())
 
     def _serve(self, batch: list[PendingEntry]) -> None:
-        if self._group_commit.waiting:
-            self._fill(batch)
-        self._run(batch)
+        if not self._group_commit.waiting and not self._delay.others:
+            self._run(batch)
+            return
+        self._delay.wait(self._group_commit)
+        self._fill(batch)
+        self._delay.measure(batch, self._run)
 
     def _fill(self, batch: list[PendingEntry]) -> None:
         """Add queued entries in order until the commit is full; none if the index charges more for a joint commit."""
@@ -261,17 +265,13 @@ class LogAppend(ConditionalAppend[Head, Plan]):
             return False
         if entry.write_id != pending.write_id:
             return False
+        name = self._appender.name.name
         if entry.redacted and entry.principal == pending.attributes.get("p", ""):
-            pending.error = Redacted(
-                "the write id belongs to a redacted version", log=self._appender.name.name, version=version
-            )
+            pending.error = Redacted("the write id belongs to a redacted version", log=name, version=version)
             return True
         if not same_request(entry, pending):
             pending.error = KeyReused(
-                "the write id was used for another write",
-                log=self._appender.name.name,
-                version=version,
-                write_id=pending.write_id,
+                "the write id was used for another write", log=name, version=version, write_id=pending.write_id
             )
             return True
         pending.settle(entry)

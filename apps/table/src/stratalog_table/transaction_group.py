@@ -24,8 +24,8 @@ from stratalog import (
     StratalogError,
     Unavailable,
 )
-from stratalog.clock import Clock, Observation, new_id
-from stratalog.group_commit import GroupCommit, PendingCommit
+from stratalog.clock import Clock, new_id
+from stratalog.group_commit import CommitDelay, GroupCommit, PendingCommit
 from stratalog.retry import Retry, RetryPolicy
 from stratalog_table.limits import TRANSACTIONS_PER_CALL_MAX
 
@@ -49,8 +49,7 @@ Commits wait for the snapshot once transactions with as much weight again are in
 """
 
 RETRY_POLICY = RetryPolicy(seconds_max=60, wait_seconds_first=0.02, wait_seconds_max=2)
-PAUSE_MS_MIN = 1
-PAUSE_MS_MAX = 4
+DELAY_MS_MIN = 1
 TRANSIENT = (ContentionError, OutcomeUnknown, Unavailable)
 
 
@@ -87,8 +86,7 @@ class Committer:
         self._author = author
         self._client: tuple[str, int] | None = self._new_client()
         self._group_commit: GroupCommit[PendingTransaction] = GroupCommit()
-        self._contenders = 1
-        self._commit_ms = 0
+        self._delay: CommitDelay[PendingTransaction] = CommitDelay(clock, DELAY_MS_MIN)
         self._weight = 0
         self._await_snapshot: Callable[[], None] | None = None
 
@@ -106,11 +104,9 @@ class Committer:
 
     def _serve(self, batch: list[PendingTransaction]) -> None:
         """Commit, as the leader, the caller's requests together with the requests of waiting callers."""
-        self._let_others_come()
+        self._delay.wait(self._group_commit)
         self._gather(batch)
-        begun = Observation(self._clock)
-        self._commit(batch)
-        self._contenders, self._commit_ms = len(batch), round(begun.age_seconds() * 1000)
+        self._delay.measure(batch, self._commit)
         self._snapshot_when_due(sum(pending.weight for pending in batch))
 
     def _snapshot_when_due(self, weight: int) -> None:
@@ -134,18 +130,6 @@ class Committer:
         """Write a snapshot and ignore its failure: the changes are in the log, and the next snapshot contains them."""
         with suppress(StratalogError):
             self._document.snapshot()
-
-    def _let_others_come(self) -> None:
-        """Wait until as many callers have requests as the last commit served.
-
-        The wait is at most a fifth of the last commit's time, but at least 1 ms and at most 4 ms.
-
-        Callers that were just answered usually call again at once. Without the pause they would miss this commit and
-        wait for the whole next commit.
-        """
-        if self._contenders > 1:
-            pause_ms = min(max(self._commit_ms / 5, PAUSE_MS_MIN), PAUSE_MS_MAX)
-            self._group_commit.await_others(self._contenders - 1, pause_ms / 1000)
 
     def _gather(self, batch: list[PendingTransaction]) -> None:
         """Add the requests of other callers to the batch while it has room."""
