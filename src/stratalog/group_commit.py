@@ -17,7 +17,7 @@ __all__ = ["CommitDelay", "GroupCommit", "Latch", "Pending", "PendingCommit"]
 
 DELAY_SHARE = 0.2
 DELAY_MS_MAX = 4
-DELAY_MS_LEAST = 0.4
+DELAY_MS_MIN = 0.4
 """A shorter delay is left out. The clock counts whole milliseconds, so the time of a short commit is not known."""
 
 
@@ -261,7 +261,7 @@ class CommitDelay(Generic[P]):
     def wait(self, group_commit: GroupCommit[P]) -> None:
         """Wait, as the leader, until as many waiters are queued as the last commit had, or the delay is over."""
         delay_ms = min(max(self._commit_ms * DELAY_SHARE, self._ms_min), DELAY_MS_MAX)
-        if self.others and delay_ms >= DELAY_MS_LEAST:
+        if self.others and delay_ms >= DELAY_MS_MIN:
             group_commit.await_others(self.others, delay_ms / 1000)
 
     def measure(self, batch: list[P], commit: Callable[[list[P]], object]) -> None:
