@@ -58,7 +58,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
 
 
 PEER = "the peer, for comparison"
-MARKS = "writers on PostgreSQL take turns by a mark, as on DynamoDB; `hosted-seldom` has the goal in round trips"
+MARKS = "no goal in ms: writers take turns as on DynamoDB, where `hosted-seldom` has a goal in round trips"
 CLIENTS_SHARE = "no goal: the clients use the same cores as the server"
 WITHOUT_WAITS = "no goal on a quick disk: commits that share a wait for the disk gain little there"
 
@@ -190,7 +190,7 @@ FIGURES: tuple[Figure, ...] = (
     ),
     Figure(
         name="read",
-        what="100,000 entries of one event, read and decoded; reference: undecoded plain rows of the same six facts",
+        what="100,000 entries of one event, read and decoded; reference: undecoded plain rows of the same six columns",
         unit="events/s",
         goal=0.6,
     ),
@@ -281,7 +281,7 @@ FIGURES: tuple[Figure, ...] = (
     ),
     Figure(
         name="edit",
-        what="bytes written for a change of one of 200 items of 50 KB; reference: 1.1 × its compressed size + 2 KB",
+        what="bytes written for a change of one of 200 items of 50 KB; reference: 1.1 × the compressed item + 2 KB",
         unit="bytes",
         goal=1,
         better="less",
@@ -355,7 +355,7 @@ FIGURES: tuple[Figure, ...] = (
     ),
     Figure(
         name="shared-lone",
-        what="durable appends while no other process writes; reference: a single lock instead of the turnstile",
+        what="durable appends while no other process writes; reference: one lock file, without fair turns",
         unit="events/s",
         goal=0.97,
         on_disk=True,
@@ -400,7 +400,7 @@ FIGURES: tuple[Figure, ...] = (
     ),
     Figure(
         name="hosted-units",
-        what="write units of a commit of a lone busy writer, with reads; reference: the same without turns",
+        what="cost of a lone busy writer's commit and its reads, in write units; reference: the same without turns",
         unit="units",
         goal=1.05,
         better="less",
@@ -515,7 +515,7 @@ FIGURES: tuple[Figure, ...] = (
     ),
     Figure(
         name="cold-start",
-        what="CPU of a new process until it can settle a message on AWS; reference: boto3's clients alone",
+        what="CPU of a new process until it can process a queue message on AWS; reference: boto3's clients alone",
         unit="ms",
         goal=0.5,
         better="less",

@@ -115,7 +115,7 @@ def test_every_library_that_is_asked_for_has_its_hashes_in_the_lock(build: Modul
     assert [name for name in asked if "--hash=sha256:" not in lock[name]] == []
 
 
-def test_of_the_models_of_services_only_those_that_are_asked_are_packed(build: ModuleType) -> None:
+def test_the_zip_has_the_models_of_only_the_services_that_are_called(build: ModuleType) -> None:
     assert build.is_wanted(("botocore", "data", "dynamodb", "2012-08-10", "service-2.json.gz"))
     assert build.is_wanted(("botocore", "data", "endpoints.json"))
     assert not build.is_wanted(("botocore", "data", "ec2", "2016-11-15", "service-2.json.gz"))
@@ -128,7 +128,7 @@ def test_the_wheels_are_for_the_machines_that_the_template_names(build: ModuleTy
     assert all(platform.endswith("_aarch64") for platform in build.PLATFORMS)
 
 
-def test_a_zip_that_lambda_would_not_take_is_not_left_unsaid(
+def test_a_zip_that_is_too_large_for_lambda_ends_the_build_with_an_error(
     build: ModuleType, application: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(build, "UNZIPPED_BYTES_MAX", 2)

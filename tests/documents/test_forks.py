@@ -35,7 +35,7 @@ def grown(world: World, versions: int = 12, rules: Rules | None = RULES) -> Docu
 
 
 @pytest.mark.parametrize("interval", [1, 5, 100])
-def test_a_fork_is_its_parent_up_to_where_it_starts_and_itself_after(interval: int) -> None:
+def test_a_fork_has_its_parents_history_up_to_the_fork_point_and_its_own_after(interval: int) -> None:
     world = World(snapshot_entries_interval=interval, segment_entries_target=4)
     document = grown(world)
     whole = document.at(7).to_dict()
@@ -114,7 +114,7 @@ def test_a_fork_of_a_fork_has_both_their_pasts() -> None:
     assert (verify(reader).start, verify(world.open("early")).start) == (9, 4)
 
 
-def test_a_fork_keeps_what_it_stands_on_until_it_has_a_base_of_its_own() -> None:
+def test_a_fork_holds_its_parents_floor_until_it_has_a_base_of_its_own() -> None:
     world = World(snapshot_entries_interval=4, segment_entries_target=4)
     document = grown(world, 30)
     fork = document.fork("copy", at=9)
@@ -131,7 +131,7 @@ def test_a_fork_keeps_what_it_stands_on_until_it_has_a_base_of_its_own() -> None
 
 
 @pytest.mark.parametrize("read_first", [True, False])
-def test_a_fork_goes_on_after_the_snapshot_it_stood_on_went(read_first: bool) -> None:
+def test_a_fork_commits_and_makes_snapshots_after_its_parents_snapshot_is_deleted(read_first: bool) -> None:
     world = World(snapshot_entries_interval=4, segment_entries_target=4)
     document = grown(world, 30)
     document.apply([put(f"d/{n:03}", n) for n in range(300)])
@@ -152,7 +152,7 @@ def test_a_fork_goes_on_after_the_snapshot_it_stood_on_went(read_first: bool) ->
     assert [one.version for one in list_snapshots(world.backend, fork.log.record.prefix)] == [32, 36, 40]
 
 
-def test_forking_what_is_not_there_is_refused() -> None:
+def test_a_fork_at_a_missing_version_is_refused() -> None:
     document = grown(World())
     for at in (13, -1):
         with pytest.raises((NotFound, Invalid)):
@@ -194,7 +194,7 @@ def test_replay_reports_and_changes_nothing() -> None:
 
 
 @pytest.mark.parametrize("asked", [True, False], ids=["asked for", "due"])
-def test_a_fork_whose_state_stands_on_a_snapshot_that_went_makes_its_own(asked: bool) -> None:
+def test_a_fork_makes_a_snapshot_of_its_own_after_its_parents_snapshot_is_deleted(asked: bool) -> None:
     world = World(snapshot_entries_interval=4)
     document = grown(world, 30)
     fork = document.fork("copy", at=30)
@@ -209,7 +209,7 @@ def test_a_fork_whose_state_stands_on_a_snapshot_that_went_makes_its_own(asked: 
     assert [one.version for one in list_snapshots(world.backend, fork.log.record.prefix)] == [31 if asked else 35]
 
 
-def test_a_replay_of_the_later_mutations_runs_them() -> None:
+def test_a_replay_after_a_version_runs_the_mutations_of_later_versions() -> None:
     world = World()
     fork, document = two_sides(world, most=20)
     report = replay(fork, document, after=11)

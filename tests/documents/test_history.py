@@ -144,7 +144,7 @@ def test_a_diff_is_what_two_dictionaries_say(steps: list[dict[str, Any]], interv
         assert [(one.key, one.before, one.after, one.was, one.is_now) for one in found] == expected
 
 
-def test_the_digest_is_the_contents_and_not_its_historys() -> None:
+def test_the_digest_depends_on_the_content_and_not_on_its_history() -> None:
     world = World(snapshot_entries_interval=3)
     one, other = world.create("one"), world.create("other")
     for key in ("c/a", "c/b", "name"):
@@ -230,7 +230,7 @@ def kept_chunks(document: Document) -> set[str]:
     return kept
 
 
-def test_a_view_of_a_forgotten_snapshot_says_that_it_is_to_be_read_again() -> None:
+def test_a_view_of_a_forgotten_snapshot_asks_to_read_the_document_again() -> None:
     world = World()
     document = world.create()
     document.apply([put(f"c/{n:03}", "x" * 900) for n in range(30)])

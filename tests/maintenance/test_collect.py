@@ -125,7 +125,7 @@ def test_values_of_every_kept_version_stay_and_those_of_forgotten_ones_go() -> N
     assert verify(document).version == document.version
 
 
-def test_an_archive_stays_and_what_its_entries_name() -> None:
+def test_an_archive_and_the_blobs_that_its_entries_name_stay() -> None:
     document = a_document()
     for number in range(9):
         put(document, "notes/a", f"{number} {LONG}")
@@ -194,7 +194,7 @@ def test_a_collection_that_is_stopped_goes_on_where_it_was(steps: int) -> None:
     assert environment.index.get(collecting_partition("acme"), owner(document)) is None
 
 
-def test_a_collection_that_is_killed_is_gone_on_with() -> None:
+def test_a_killed_collection_resumes() -> None:
     document, garbage = a_family_with_garbage()
     environment = document.log.environment
     environment.blobs = reads = CountingReads(environment.blobs)
@@ -231,7 +231,7 @@ def test_what_is_put_again_while_a_collection_rests_stays() -> None:
     assert found.changed == 1
 
 
-def test_progress_that_cannot_be_read_is_begun_again() -> None:
+def test_a_collection_whose_progress_cannot_be_read_begins_again() -> None:
     document, garbage = a_family_with_garbage()
     environment = document.log.environment
     environment.index.commit([Put(Item(collecting_partition("acme"), owner(document), {"f": 99, "a": ""}))])
@@ -317,8 +317,8 @@ def refuse(key: str, body: bytes) -> None:
 def test_an_archive_whose_writer_slept_is_put_again_before_a_mark_names_it() -> None:
     """The writer pauses after it reads the archive back, and a collection deletes the archive.
 
-    During the commit of the mark that names the archive, the blob store refuses every put. So the writer must put the
-    archive again before this commit.
+    The *mark* is the write of the segment's record that names the archive. During the commit of the mark, the blob
+    store refuses every put. So the writer must put the archive again before this commit.
     """
     document = with_a_full_segment()
     index, blobs = document.log.environment.index, document.log.environment.blobs
@@ -340,7 +340,10 @@ def test_an_archive_whose_writer_slept_is_put_again_before_a_mark_names_it() -> 
 
 
 def test_an_archive_that_was_collected_before_its_mark_landed_is_made_anew() -> None:
-    """A collection deletes the archive while the commit of the mark is under way. The writer fails to put it again."""
+    """A collection deletes the archive while the commit of the mark is under way.
+
+    The writer then fails to put the archive again.
+    """
     document = with_a_full_segment()
     index, blobs = document.log.environment.index, document.log.environment.blobs
 
@@ -365,7 +368,7 @@ def reopened(document: Document) -> Document:
     return Document(open_log(document.log.environment, "acme", "budget"))
 
 
-def test_what_a_newer_base_took_over_stays_though_the_one_being_read_went() -> None:
+def test_blobs_of_a_newer_base_stay_though_the_base_being_read_is_deleted() -> None:
     """Between two reads of a collection, the log forgets its base snapshot.
 
     Another collection deletes the snapshot's chunks.
@@ -522,7 +525,7 @@ def put_blob(document: Document, folder: str) -> str:
     return key
 
 
-def test_a_queued_push_that_no_message_can_hold_any_more_goes() -> None:
+def test_the_blob_of_a_queued_push_goes_when_no_message_can_refer_to_it_any_more() -> None:
     document = a_document()
     incarnation = document.log.record.incarnation
     waiting = put_blob(document, f"acme/queue/budget@{incarnation}/token1")
@@ -555,7 +558,9 @@ def test_blobs_in_a_place_that_is_an_applications_own_stay() -> None:
     assert document.log.environment.blobs.stat(own) is not None
 
 
-def test_few_blobs_are_judged_at_once_and_all_in_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_step_examines_a_bounded_number_of_blobs_and_all_steps_examine_all(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     from stratalog.maintenance import collection as module
 
     monkeypatch.setattr(module, "COLLECT_CANDIDATES_MAX", 3)
@@ -589,7 +594,7 @@ def test_a_family_with_a_damaged_snapshot_is_left_alone_and_named(how: str) -> N
     assert collect(environment, "acme").garbage == (gone,)
 
 
-def test_walked_chunks_are_forgotten_where_there_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_collection_remembers_a_bounded_number_of_visited_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     counts: list[int] = []
     mark_chunk = marks.Marking._mark_chunk
 

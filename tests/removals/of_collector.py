@@ -65,7 +65,7 @@ REMOVALS: tuple[Removal, ...] = (
             ),
         ),
         (
-            "tests/maintenance/test_collect.py::test_what_a_newer_base_took_over_stays_though_the_one_being_read_went",
+            "tests/maintenance/test_collect.py::test_blobs_of_a_newer_base_stay_though_the_base_being_read_is_deleted",
             "tests/maintenance/test_collect.py::test_snapshots_are_asked_for_one_by_one",
         ),
     ),

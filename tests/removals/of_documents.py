@@ -57,7 +57,7 @@ REMOVALS: tuple[Removal, ...] = (
     Removal(
         "B41",
         (Edit("src/stratalog/documents/state.py", "        self.stale = True\n", ""),),
-        ("tests/documents/test_history.py::test_a_view_of_a_forgotten_snapshot_says_that_it_is_to_be_read_again",),
+        ("tests/documents/test_history.py::test_a_view_of_a_forgotten_snapshot_asks_to_read_the_document_again",),
     ),
     Removal(
         "B42",
@@ -80,7 +80,9 @@ REMOVALS: tuple[Removal, ...] = (
                 "                return state.version\n",
             ),
         ),
-        ("tests/documents/test_forks.py::test_a_fork_whose_state_stands_on_a_snapshot_that_went_makes_its_own",),
+        (
+            "tests/documents/test_forks.py::test_a_fork_makes_a_snapshot_of_its_own_after_its_parents_snapshot_is_deleted",
+        ),
     ),
     Removal(
         "B43",
@@ -91,7 +93,9 @@ REMOVALS: tuple[Removal, ...] = (
                 "            return",
             ),
         ),
-        ("tests/documents/test_forks.py::test_a_fork_whose_state_stands_on_a_snapshot_that_went_makes_its_own",),
+        (
+            "tests/documents/test_forks.py::test_a_fork_makes_a_snapshot_of_its_own_after_its_parents_snapshot_is_deleted",
+        ),
     ),
     Removal(
         "B44",
@@ -172,7 +176,7 @@ REMOVALS: tuple[Removal, ...] = (
     Removal(
         "B51",
         (Edit(REPLAY, "target.rules.mutators, unnumbered,", "target.rules.mutators, waiting,"),),
-        ("tests/documents/test_forks.py::test_a_replay_of_the_later_mutations_runs_them",),
+        ("tests/documents/test_forks.py::test_a_replay_after_a_version_runs_the_mutations_of_later_versions",),
     ),
     Removal(
         "B52",

@@ -1,4 +1,7 @@
-"""Several processes serve one port. Hints, presence and metrics reach all processes, and all processes end together."""
+"""Several processes serve one port. Hints, presence and metrics reach all processes.
+
+A process that has ended starts again. All processes end with their supervisor.
+"""
 
 from __future__ import annotations
 

@@ -30,7 +30,11 @@ class World(Protocol):
         ...
 
     def check(self) -> None:
-        """Raise Violation if a rule is broken. No faults occur now, and calls of the faultless ports take no step."""
+        """Raise Violation if a rule is broken.
+
+        `run_seed` calls this method after the run, so no faults occur. Outside any actor, a port call takes no
+        simulated time and starts no other actor.
+        """
         ...
 
 

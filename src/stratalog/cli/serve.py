@@ -67,7 +67,9 @@ def _set_processes(context: click.Context, parameter: click.Parameter, value: in
 @click.option("--meter", is_flag=True, help="Count what AWS would bill for the requests; see /metrics.")
 @click.option("--access-log", metavar="FILE", help="Append a line of JSON for each response; - is standard output.")
 @click.option(
-    "--security-log", metavar="FILE", help="Append a line of JSON for each sign-in and refusal; - is standard output."
+    "--security-log",
+    metavar="FILE",
+    help="Append a line of JSON for each sign-in, refusal and withdrawn right; - is standard output.",
 )
 @click.option(
     "--trusted-proxy",
@@ -226,7 +228,10 @@ def _is_loopback(host: str) -> bool:
 
 @contextmanager
 def listening_at(host: str, port: int) -> Iterator[socket.socket]:
-    """Yield a listening socket: a client can connect as soon as the address is printed. Raises ClickException."""
+    """Yield a socket that already listens, so that a client can connect as soon as the caller prints the address.
+
+    Raises ClickException if the socket cannot listen at the address.
+    """
     try:
         listening = socket.create_server(
             (host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET, backlog=BACKLOG_CONNECTIONS
@@ -236,9 +241,9 @@ def listening_at(host: str, port: int) -> Iterator[socket.socket]:
         hint = "; --port 0 takes any free port" if port else ""
         raise click.ClickException(f"cannot listen on {host} port {port}: {reason}{hint}") from exc
     with listening:
-        # Each connection inherits the option. asyncio sets the option only on sockets with a named protocol, and this
-        # socket has no named protocol. Without the option a response in two writes waits 40 ms for the client's delayed
-        # acknowledgement.
+        # Each connection inherits the option. asyncio sets the option only on sockets that were created with the
+        # protocol number IPPROTO_TCP, and `create_server` creates this socket with the number 0. Without the option a
+        # response in two writes waits 40 ms for the client's delayed acknowledgement.
         listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         yield listening
 

@@ -66,7 +66,9 @@ def _last(state: State, client: str) -> int:
 
 
 def _lead(state: State, order: int, now_ms: int) -> int:
-    """Return the lead for new cookies. With this lead no new order equals an order that another branch gave out.
+    """Return the lead: the number that is added to a version to get the order of its cookies.
+
+    With this lead no new order equals an order that another branch gave out.
 
     New orders begin at the current time in microseconds. No branch commits a version per microsecond, so no branch has
     reached these orders. The lead changes once per lost branch: other cookies of that branch have orders below the

@@ -113,7 +113,7 @@ class ConditionalAppend(ABC, Generic[H, P]):
 
     @abstractmethod
     def _known_head(self) -> H | None:
-        """Return the head that was last read. Return None if it is outdated, or probably so: then read the head."""
+        """Return the head that was last read, or None if it may be outdated. The caller then reads the head."""
 
     @abstractmethod
     def _reread(self) -> H:

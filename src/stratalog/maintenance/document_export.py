@@ -101,8 +101,9 @@ def import_state(document: Document, file: BinaryIO, progress: Progress | None =
     The form of all lines is checked before the first line is put. A batch of puts ends at `BATCH_MUTATIONS` puts, or
     after the line that brings it to `BATCH_BYTES`. ``progress`` is called with the number of lines in each batch.
 
-    Raises Invalid for a malformed line: nothing is put. Raises Conflict if a put was rejected: the earlier batches and
-    the other puts of the same batch stay.
+    Raises Invalid for a malformed line, and LimitExceeded for a value that is nested too deeply: nothing is put. Raises
+    LimitExceeded also if the arguments of a put are too large to commit: the earlier batches stay. Raises Conflict if a
+    put was rejected: the earlier batches and the other puts of the same batch stay.
     """
     for _ in _pairs(file):
         pass

@@ -56,10 +56,10 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The outcome of one mutation.
 
     applied, rejected: the mutation is committed as part of ``version``. A rejection has its ``reason``.
-    seen: a mutation with this number was committed before.
+    seen: the number is not above the client's last number. Its mutation was committed before, or lost with a branch.
     mismatch: a mutation with this number but another payload was committed before.
     gap: the client's next number is ``expected``. This mutation and the client's later mutations were not committed.
-    unknown-client: the number is above 1 and the client is unknown, or the push names another origin.
+    unknown-client: the number is above 1 and the client is unknown, or the push is for another history (its origin).
     wrong-group: the client is bound to another group or owner, or the group has another owner.
     collected: the group's clients were collected, so nothing was committed.
     """
@@ -150,7 +150,7 @@ def _check_origin(origin: tuple[str, int]) -> None:
 
 def _check_text(text: str, what: str, limit: int) -> None:
     if type(text) is not str or not text or text[0] == "\0":
-        raise Invalid(f"a {what} must be a text that does not start with a zero character", value=text)
+        raise Invalid(f"a {what} must be a text that is not empty and does not start with a zero character", value=text)
     size = len(text) if text.isascii() else len(canonical(text, what).encode())
     if size > limit:
         raise LimitExceeded(f"a {what} is too long", value=size, limit=limit)

@@ -43,7 +43,10 @@ ID_PREFIX_CHARACTERS = 24
 def check_source(name: str) -> str:
     """Return ``name``. Raises Invalid if it is not a valid name of a source."""
     if not SOURCE.fullmatch(name):
-        raise Invalid("a source's name must be 1 to 40 lower-case letters, digits and hyphens", value=name)
+        raise Invalid(
+            "a source's name must be 1 to 40 lower-case letters, digits and hyphens, and not start with a hyphen",
+            value=name,
+        )
     return name
 
 
@@ -65,9 +68,9 @@ def file_id(name: str) -> str:
 
 
 def letter_id(where: str, digest: bytes) -> str:
-    """Return the id of unreadable bytes: their position and their hash.
+    """Return the id of the dead letter of unreadable bytes: their position and their hash.
 
-    So letters of different bytes at one position have different ids.
+    So the dead letters of different bytes at one position have different ids.
     """
     return f"{where}~{digest.hex()[:16]}"
 

@@ -3,7 +3,8 @@
 A table deletes its own files, and files of deleted tables of its store that the table's log names. A file belongs to
 the table if its name begins with the table's incarnation. A file whose name has no incarnation belongs to the table if
 the folder was made for the table, or the table adopted the folder, and the table's log names the file. Collection keeps
-a file that a fork, copy or origin of the table tracks: see `relatives`.
+a file that a relative of the table tracks: a fork, a copy, or the table of which this table is a fork or copy. See
+`relatives`.
 """
 
 from __future__ import annotations
@@ -56,8 +57,8 @@ class FileRights:
         self._is_owner = register.enter().is_owner
         self._relatives = Relatives(table.store, table.document.log)
         # This store cannot read which files a copy in another store tracks. A copy enters the register after it was
-        # made, and it tracks no file that this table wrote after the copying. So every file that was written up to the
-        # newest entry of a copy counts as shared.
+        # made, and it tracks no file that this table wrote after the copying. So every file that was written before the
+        # newest copy entered the register counts as shared.
         copies = register.relatives_elsewhere()
         self._copied_ms = max((copy.entered_ms for copy in copies), default=-1)
 

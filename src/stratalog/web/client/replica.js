@@ -21,7 +21,10 @@ export class Pending {
   constructor({ sequence, name, args }) {
     Object.assign(this, { sequence, name, args });
     this.effect = { before: new Map(), after: new Map(), reason: null };
-    /** Resolves to the status when the mutation is settled. If the mutation is lost later, only `status` changes. */
+    /**
+     * Resolves to the status when the mutation is settled. If the mutation is lost later, `status` and `reason` change,
+     * but this promise keeps its value.
+     */
     this.settled = new Promise((resolve) => (this.#settle = resolve));
   }
 
