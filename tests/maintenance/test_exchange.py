@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import stratalog
-from stratalog.errors import Conflict, Corrupt, Invalid, NotFound, Unavailable, Unsupported
+from stratalog.errors import Conflict, Corrupt, Invalid, LimitExceeded, NotFound, Unavailable, Unsupported
+from stratalog.limits import KEY_BYTES_MAX
 from stratalog.log.lifecycle import delete_log
 from stratalog.maintenance import document_import
 from stratalog.maintenance.document_export import (
@@ -23,7 +24,7 @@ from stratalog.maintenance.document_export import (
     is_export,
 )
 from stratalog.maintenance.document_import import import_document
-from stratalog.protocol import Mutation
+from stratalog.protocol import Mutation, messages
 from stratalog.protocol.readable import from_json, to_json
 
 
@@ -250,9 +251,22 @@ def test_every_value_comes_back_from_json(value: object) -> None:
     assert from_json(to_json(value)) == value
 
 
-def test_a_wrong_line_behind_the_first_batch_of_a_state_puts_nothing(store: stratalog.Store) -> None:
+@pytest.mark.parametrize(
+    ("line", "error"),
+    [
+        (b"nonsense", Invalid),
+        (b'{"key": "/a", "value": 1}', Invalid),
+        (b'{"key": "%s", "value": 1}' % (b"a" * (KEY_BYTES_MAX + 1)), LimitExceeded),
+        (b'{"key": "a", "value": "%s"}' % (b"a" * 10_000), LimitExceeded),
+    ],
+    ids=["no JSON", "key", "long key", "large value"],
+)
+def test_a_wrong_line_behind_the_first_batch_of_a_state_puts_nothing(
+    store: stratalog.Store, monkeypatch: pytest.MonkeyPatch, line: bytes, error: type[stratalog.StratalogError]
+) -> None:
+    monkeypatch.setattr(messages, "VALUE_BYTES_MAX", 10_000)
     target = store.create("acme", "target")
     lines = [b'{"key": "k%d", "value": 1}\n' % number for number in range(BATCH_MUTATIONS)]
-    with pytest.raises(Invalid):
-        import_state(target, io.BytesIO(b"".join(lines) + b"nonsense\n"))
+    with pytest.raises(error):
+        import_state(target, io.BytesIO(b"".join(lines) + line + b"\n"))
     assert target.version == 0

@@ -12,13 +12,14 @@ from typing import Any, BinaryIO
 
 import msgspec
 
-from stratalog.codec import decode
+from stratalog.codec import decode, encode
 from stratalog.documents import Document
 from stratalog.documents.commit_builder import load_arguments
 from stratalog.documents.commits import COMMIT, Commit, PatchRow, Recorded, read_commit
 from stratalog.errors import Conflict, Invalid
 from stratalog.log import Entry
-from stratalog.protocol.messages import Mutation
+from stratalog.protocol.keys import check_key
+from stratalog.protocol.messages import Mutation, check_payload
 from stratalog.protocol.readable import from_json, to_plain
 
 __all__ = [
@@ -98,15 +99,16 @@ def is_export(file: BinaryIO) -> bool:
 def import_state(document: Document, file: BinaryIO, progress: Progress | None = None) -> int:
     """Put the keys and values of a file of lines ``{"key", "value"}`` into a document, and return the number of lines.
 
-    The form of all lines is checked before the first line is put. A batch of puts ends at `BATCH_MUTATIONS` puts, or
-    after the line that brings it to `BATCH_BYTES`. ``progress`` is called with the number of lines in each batch.
+    All lines are checked before the first line is put. A batch of puts ends at `BATCH_MUTATIONS` puts, or after the
+    line that brings it to `BATCH_BYTES`. ``progress`` is called with the number of lines in each batch.
 
-    Raises Invalid for a malformed line, and LimitExceeded for a value that is nested too deeply: nothing is put. Raises
-    LimitExceeded also if the arguments of a put are too large to commit: the earlier batches stay. Raises Conflict if a
-    put was rejected: the earlier batches and the other puts of the same batch stay.
+    Raises Invalid for a malformed line or key, and LimitExceeded for a key that is too long, or a value that is too
+    large or nested too deeply: nothing is put. Raises Conflict if a put was rejected, as by an application's own
+    mutator: the earlier batches and the other puts of the same batch stay.
     """
-    for _ in _pairs(file):
-        pass
+    for args, _ in _pairs(file):
+        check_key(args["key"])
+        check_payload(encode(args))
     count = 0
     for batch in _batches(_pairs(file)):
         for outcome in document.apply(batch, author=IMPORT_CLIENT):
