@@ -19,7 +19,10 @@ from matplotlib import pyplot
 
 STYLE = {"svg.hashsalt": "stratalog", "svg.fonttype": "none", "font.size": 10, "axes.grid": True, "grid.alpha": 0.3}
 REPLAYED = (200, 400)
-"""With the default settings a load replays at least 200 entries and at most 400."""
+"""The usual numbers of entries that a load of a long sheet replays with the default settings.
+
+An undo can delay a snapshot, so that a load replays more entries. After a restored version a load may replay fewer.
+"""
 
 
 def main(figures: Path, drawing: Path) -> None:

@@ -50,7 +50,7 @@ def close_in_child(owner: object, *attributes: str) -> None:
 
 
 def is_inherited(value: object) -> bool:
-    """Return whether ``value`` was replaced, because this process is a forked child of the value's process."""
+    """Return whether ``value`` is the replacement that a forked child has for a lock or port of its parent."""
     return isinstance(value, Inherited)
 
 

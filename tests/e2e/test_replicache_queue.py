@@ -19,8 +19,8 @@ __all__ = ["node"]
 STORIES = [
     "pokesBringWhatIsNew",
     "offlineEditsAreRebased",
-    "rejectionsAreTakenBack",
-    "lostAnswersAreAppliedOnce",
+    "rejectedChangesAreUndone",
+    "mutationsWithALostAnswerAreAppliedOnce",
     "aCollectedGroupBeginsAgain",
     "aDocumentMadeAnewReplacesTheState",
 ]

@@ -102,7 +102,7 @@ def test_what_cannot_be_read_is_not_verified(document: tuple[stratalog.Store, Do
     assert damage.derivable == (folder == "chunks")
 
 
-def test_each_damaged_chunk_is_named_also_below_another(document: tuple[stratalog.Store, Document]) -> None:
+def test_a_damaged_chunk_below_a_damaged_chunk_is_named_too(document: tuple[stratalog.Store, Document]) -> None:
     store, _ = document
     keys = keys_in(store, "chunks")
     assert len(keys) > 2
@@ -152,7 +152,7 @@ def test_a_base_whose_root_was_altered_is_named(name: str) -> None:
         assert f"{partition} {base.sort}" in {damage.key for damage in inspected(store).damages}
 
 
-def test_a_snapshot_that_is_another_state_can_be_made_again(document: tuple[stratalog.Store, Document]) -> None:
+def test_a_snapshot_with_the_state_of_another_version_is_derivable(document: tuple[stratalog.Store, Document]) -> None:
     store, handle = document
     handle.mutate("put", {"key": "cells/0000", "value": "another"})
     handle.snapshot()
@@ -164,7 +164,7 @@ def test_a_snapshot_that_is_another_state_can_be_made_again(document: tuple[stra
     assert damage.key == f"{newer.partition} {newer.sort}"
 
 
-def test_what_changes_between_two_looks_is_no_damage(
+def test_an_object_that_is_deleted_during_the_inspection_is_not_reported(
     document: tuple[stratalog.Store, Document], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store, handle = document
@@ -192,7 +192,7 @@ def test_a_history_that_is_not_listed_any_more_is_inspected(document: tuple[stra
     assert "directory line" in {damage.kind for damage in inspect_all(store)}
 
 
-def test_the_page_lists_every_kind_and_what_cannot_be_noticed() -> None:
+def test_the_guide_lists_every_kind_of_object_and_the_damage_that_is_not_noticed() -> None:
     table = PAGE.read_text().split("| what cannot be noticed |")[1].split("\n\n")[0]
     rows = re.findall(r"^\| ([a-z][a-z ']+) \| .+ \|(.*)\|$", table, re.MULTILINE)
     listed = {kind: {phrase for phrase in cell.strip().split("; ") if phrase} for kind, cell in rows}
@@ -202,7 +202,7 @@ def test_the_page_lists_every_kind_and_what_cannot_be_noticed() -> None:
     assert UNNOTICED.keys() | UNNOTICED_BY_STATE.keys() <= listed.keys()
 
 
-def test_each_attribute_that_cannot_be_noticed_is_one_of_its_kind() -> None:
+def test_each_attribute_with_unnoticed_damage_is_an_attribute_of_its_kind() -> None:
     attributes = {
         kind: {pair.split(":")[0] for part in shape for pair in part.split()} for kind, shape in SHAPES.items()
     }
@@ -210,7 +210,7 @@ def test_each_attribute_that_cannot_be_noticed_is_one_of_its_kind() -> None:
 
 
 @pytest.mark.parametrize("reverse", [False, True])
-def test_a_limited_read_reads_on_in_place_of_damaged_items(reverse: bool) -> None:
+def test_a_query_with_a_limit_returns_later_items_for_damaged_ones(reverse: bool) -> None:
     index = MemoryIndex()
     store = stratalog.open("memory:")
     log = store.create_log("acme", "plan")
@@ -235,7 +235,7 @@ def test_an_attribute_that_does_not_decode_is_a_fault_of_its_item() -> None:
         assert shape_fault(cut) == "the attribute u cannot be decoded"
 
 
-def test_the_bytes_of_a_blob_are_had_from_another_folder_of_its_owner() -> None:
+def test_a_missing_blob_is_read_from_another_folder_of_its_owner() -> None:
     blobs, damages, body = MemoryBlobs(ManualClock()), DamageList(), b"an argument, and a value too"
     missing, other = (f"acme/plan@1/{folder}/{sha256(body).hex()}" for folder in ("arguments", "fields"))
     blobs.put(other, body)
@@ -334,7 +334,7 @@ def test_a_projection_that_is_ahead_of_its_log_is_named() -> None:
         assert [damage.kind for damage in inspect_all(store)] == ["projection checkpoint"]
 
 
-def test_snapshots_behind_a_damaged_one_are_compared_also_where_a_version_was_redacted() -> None:
+def test_snapshots_after_a_damaged_one_are_compared_despite_a_redaction() -> None:
     with stratalog.open("memory:", clock=ManualClock()) as store:
         document = store.create("acme", "plan")
         for version in range(1, 13):
@@ -351,7 +351,7 @@ def test_snapshots_behind_a_damaged_one_are_compared_also_where_a_version_was_re
         assert named == {f"{item.partition} {item.sort}" for item in (first, third)}
 
 
-def test_a_damaged_snapshot_behind_a_redacted_version_says_nothing_of_the_base() -> None:
+def test_a_damaged_snapshot_after_a_redacted_version_does_not_make_the_base_damaged() -> None:
     with stratalog.open("memory:", clock=ManualClock()) as store:
         document = store.create("acme", "plan")
         for version in range(1, 9):
@@ -373,7 +373,7 @@ def test_a_record_that_never_was_is_not_found() -> None:
             inspect_history(store, HistoryName("record", "acme", "repo"))
 
 
-def test_a_failure_without_a_body_is_whole() -> None:
+def test_a_dead_letter_without_a_body_is_intact() -> None:
     with stratalog.open("memory:", clock=ManualClock()) as store:
         store.records("acme").put("report", b"body")
         store.records("acme").fail("report", "no such column")

@@ -379,9 +379,7 @@ REMOVALS: tuple[Removal, ...] = (
                 "            return rebuild if has_state else None\n",
             ),
         ),
-        (
-            "tests/maintenance/test_inspection.py::test_snapshots_behind_a_damaged_one_are_compared_also_where_a_version_was_redacted",
-        ),
+        ("tests/maintenance/test_inspection.py::test_snapshots_after_a_damaged_one_are_compared_despite_a_redaction",),
     ),
     Removal(
         "B393",

@@ -564,7 +564,7 @@ REMOVALS: tuple[Removal, ...] = (
     Removal(
         "B348",
         (Edit(f"{WEB}/edit.js", "at: timeline.at,", "at: null,"),),
-        (story("blameOfAnEarlierVersionFollowsTheCellThatWasThere"),),
+        (story("blameOfAnEarlierVersionIsForTheCellAtThatVersion"),),
     ),
     Removal(
         "B349",
@@ -597,7 +597,7 @@ REMOVALS: tuple[Removal, ...] = (
                 "",
             ),
         ),
-        (story("aTabShowsNothingOfTheTabBefore"),),
+        (story("aLateAnswerForAnotherPanelTabIsNotShown"),),
     ),
     Removal(
         "B373",

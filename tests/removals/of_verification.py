@@ -159,7 +159,7 @@ REMOVALS: tuple[Removal, ...] = (
                 "            return\n",
             ),
         ),
-        ("tests/maintenance/test_inspection.py::test_a_limited_read_reads_on_in_place_of_damaged_items",),
+        ("tests/maintenance/test_inspection.py::test_a_query_with_a_limit_returns_later_items_for_damaged_ones",),
     ),
     Removal(
         "B476",

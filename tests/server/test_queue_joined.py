@@ -1,6 +1,6 @@
 """Coalescing: the worker applies the waiting messages of a document as one entry.
 
-Each message has the same outcomes as when the worker applies it alone.
+Each message has the same outcomes as when the worker applies it alone, except that a `seen` may be a `mismatch`.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def test_a_worker_writes_fewer_entries_than_it_is_given_messages() -> None:
     assert path.document.version == 4 + 9
 
 
-def test_a_client_that_sends_again_what_waits_is_joined_with_itself() -> None:
+def test_messages_that_repeat_mutations_of_waiting_messages_are_joined() -> None:
     path = QueuePath()
     path.push(put("ada", 1))
     path.push(put("ada", 1), put("ada", 2))
@@ -83,14 +83,16 @@ def test_a_client_that_sends_again_what_waits_is_joined_with_itself() -> None:
         ((put("ada", 1),), (put("ada", 3),)),
     ],
 )
-def test_numbers_that_do_not_run_on_are_not_joined(first: tuple[Mutation, ...], second: tuple[Mutation, ...]) -> None:
+def test_messages_whose_numbers_neither_continue_nor_repeat_are_not_joined(
+    first: tuple[Mutation, ...], second: tuple[Mutation, ...]
+) -> None:
     path = QueuePath()
     path.push(*first)
     path.push(*second)
     assert len(coalesce(path.store.environment.blobs, path.waiting())) <= 1
 
 
-def test_each_principal_is_applied_for_itself() -> None:
+def test_messages_of_different_principals_are_not_joined() -> None:
     path = QueuePath()
     path.worker._size = BATCH
     path.push(put("ada", 1), owner="u-ada")
@@ -111,7 +113,7 @@ def test_a_message_that_was_given_out_before_goes_alone() -> None:
     assert path.document.version == 3
 
 
-def test_what_is_large_or_many_goes_alone() -> None:
+def test_joined_messages_stay_within_the_limits_of_bytes_and_mutations() -> None:
     path = QueuePath()
     for id in (1, 2, 3):
         path.push(put("ada", id, f"k{id}", path.clock.random_bytes(COALESCED_BYTES_MAX // 2)))
@@ -123,7 +125,7 @@ def test_what_is_large_or_many_goes_alone() -> None:
     assert len(settled(many)) == 2
 
 
-def test_what_cannot_be_read_stops_those_behind_it_only() -> None:
+def test_an_unreadable_message_stops_only_the_messages_after_it() -> None:
     path = QueuePath()
     path.push(put("ada", 1))
     path.push(put("ada", 2))
@@ -138,7 +140,7 @@ def broken(draft: Draft, args: Any) -> None:
     raise Corrupt("the value is damaged")
 
 
-def test_of_several_that_are_joined_the_one_that_fails_is_found_and_the_others_stand() -> None:
+def test_a_failing_message_among_joined_messages_is_found_and_the_other_messages_are_applied() -> None:
     path = QueuePath(broken=broken)
     path.push(put("ada", 1))
     path.push(put("ada", 2))
@@ -152,7 +154,7 @@ def test_of_several_that_are_joined_the_one_that_fails_is_found_and_the_others_s
     assert path.document.last_mutation("ada") == 6
 
 
-def test_one_that_ends_the_process_leaves_those_before_it_to_the_next() -> None:
+def test_the_next_worker_applies_the_messages_before_a_message_that_ends_the_process() -> None:
     path = QueuePath(kill=kill)
     path.worker._size = BATCH
     for mutation in (put("ada", 1), put("ada", 2), named("ada", 3, "kill"), put("ada", 4)):
@@ -165,7 +167,7 @@ def test_one_that_ends_the_process_leaves_those_before_it_to_the_next() -> None:
     assert [id for version in versions(path.document) for _, id, _ in version] == [1, 2, 3, 4]
 
 
-def test_a_store_out_of_reach_for_several_is_an_error_and_none_is_tried_by_itself(
+def test_if_the_store_is_out_of_reach_for_joined_messages_the_settler_tries_no_message_alone(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """If the settler tried each message alone, each attempt would wait for the store again.
@@ -188,7 +190,7 @@ def test_a_store_out_of_reach_for_several_is_an_error_and_none_is_tried_by_itsel
     assert tries == 1
 
 
-def test_a_store_out_of_reach_for_one_does_not_hold_up_those_before_it() -> None:
+def test_a_message_that_meets_an_unreachable_store_does_not_delay_the_messages_before_it() -> None:
     left = [1000]
 
     def far(draft: Draft, args: Any) -> None:
@@ -252,7 +254,7 @@ Pushes = list[tuple[str, list[tuple[str, int, str]]]]
         max_size=8,
     )
 )
-def test_messages_come_out_joined_as_they_do_one_by_one(pushes: Pushes) -> None:
+def test_joined_messages_have_the_same_outcomes_as_single_messages(pushes: Pushes) -> None:
     """Joined and single messages give the same content, last numbers of clients and outcomes, with one exception.
 
     The settler has all payloads of a batch of joined messages. So a mutation that repeats an earlier number with

@@ -1,9 +1,10 @@
 """The world of branches: an operator restores backups and splits off copies, and devices continue at any server.
 
-A restore ends all processes of a place, and starts processes of a new place on an earlier state of the index. A split
-keeps the first place, and starts another place on a copy of an earlier state of the index. Requests and answers in
-flight survive a restore and a split. Queued messages may survive a restore. The checks compare every state of a device
-with the history of the place that answered.
+A place is an index and a queue with the processes that use them. All places share the blobs. A restore ends all
+processes of a place, and starts processes of a new place on an earlier state of the index. A split keeps the first
+place, and starts another place on a copy of an earlier state of the index. Requests and answers in flight survive a
+restore and a split. Queued messages may survive a restore. The checks compare every state of a device with the history
+of the place that answered.
 """
 
 from __future__ import annotations

@@ -127,7 +127,9 @@ def test_every_format_is_cut_into_records_however_its_bytes_arrive(
 
 
 @pytest.mark.parametrize(("form", "limit"), [("jsonl", "RECORD"), ("json", "DOCUMENT")])
-def test_a_record_or_document_without_end_is_not_held(form: Any, limit: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_record_or_document_without_end_is_unreadable_beyond_a_limit(
+    form: Any, limit: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(record_splitter, f"CATALOGUE_{limit}_BYTES_MAX", 100)
     source = Source(name="s", adapter="folder", location="", format=form)
     (found,) = split(source, itertools.repeat(b"x" * 30), "file")
@@ -186,7 +188,7 @@ def test_a_file_that_could_not_be_read_is_read_again_by_a_redrive(catalogue: Cat
     assert catalogue.ids("source/books/") == ["1"]
 
 
-def test_a_source_that_is_out_of_reach_so_often_becomes_a_dead_letter_until_it_answers(
+def test_a_source_that_is_out_of_reach_for_five_polls_is_a_dead_letter_until_it_answers(
     catalogue: Catalogue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(catalogue.store.environment.clock, "sleep", lambda seconds: None)
@@ -206,7 +208,7 @@ def test_a_file_of_any_size_is_a_record_of_its_own(catalogue: Catalogue) -> None
     assert catalogue.scan().made == 1
 
 
-def test_a_long_id_is_kept_short_and_no_two_become_one(catalogue: Catalogue) -> None:
+def test_long_ids_are_shortened_to_different_ids(catalogue: Catalogue) -> None:
     ids = ["\u00e9" * 460 + str(n) for n in range(3)]
     catalogue.add("lines", format="jsonl", transformer="plain", id="id", complete=False)
     lines = b"\n".join(msgspec.json.encode({"id": id}) for id in ids)
@@ -235,7 +237,7 @@ def test_a_time_is_read_in_any_of_the_usual_ways(text: str | int) -> None:
         ("86400", 86_400_000),
     ],
 )
-def test_a_year_a_month_a_day_and_milliseconds_are_no_seconds(text: str | int, moment: int) -> None:
+def test_years_months_days_and_milliseconds_are_not_read_as_seconds(text: str | int, moment: int) -> None:
     assert time_ms_of(text) == moment
 
 

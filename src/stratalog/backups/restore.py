@@ -20,9 +20,9 @@ RESTORE_SORT = "restore"
 def restore_store(backup: Store, target: Store, name: str, progress: Callable[[int], None] | None = None) -> CopyReport:
     """Copy the store ``backup``, a view of a backup, into the empty store ``target``.
 
-    ``name`` identifies the backup and its cut. An interrupted restoration resumes with the same ``name``. No process
-    may write to the target meanwhile. Incarnations and origins stay. A client compares its (version, hash) with the
-    restored log to find out whether the log lost versions that the client has.
+    ``name`` identifies the backup, and the time up to which it is restored, if any. An interrupted restoration resumes
+    with the same ``name``. No process may write to the target meanwhile. Incarnations and origins stay. A client
+    compares its (version, hash) with the restored log to find out whether the log lost versions that the client has.
 
     Raises Conflict if the target holds other data or another unfinished restoration, Corrupt if the backup is damaged.
     """

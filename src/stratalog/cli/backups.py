@@ -113,7 +113,9 @@ def prune(session: Session, to: str, retain: int, dry_run: bool) -> None:
 @command("restore", example="stratalog restore /mnt/backups --store ./restored")
 @click.argument("from_", metavar="FROM")
 @id_option
-@click.option("--time", "time", metavar="TIME", help="The state at this ISO time, which must precede the backup.")
+@click.option(
+    "--time", "time", metavar="TIME", help="The state at this ISO time; after the backup, the state of the backup."
+)
 @click.option("--name", metavar="ORGANISATION/NAME", help="Restore only this log or document.")
 @click.option("--version", type=click.IntRange(0), metavar="VERSION", help="The state at this version; needs --name.")
 @click.option("--as", "new_name", metavar="NAME", help="The new name in the store.  [default: unchanged]")
@@ -126,11 +128,12 @@ def restore(
     version: int | None,
     new_name: str | None,
 ) -> None:
-    """Restore a backup into a new store, or one log or document into an existing store.
+    """Restore a backup into a new store, or one log or document into a new or existing store.
 
     With --time and without --backup, the command uses the first backup that began after that time, since this backup
-    contains the entire state. Only an empty store can receive a whole store. After an interruption, the same command
-    resumes.
+    contains the entire state of that time. If there is no such backup, the command uses the newest. Only an empty store
+    can receive a whole store. Repeat the command after an interruption: without --name it resumes, with --name it
+    starts again.
     """
     if name is None and (version is not None or new_name is not None):
         raise click.UsageError("--version and --as need --name, the name of one log or document")

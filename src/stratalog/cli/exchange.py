@@ -71,7 +71,7 @@ def _document_for_state(store: Store, name: str) -> Document:
 
 @contextmanager
 def _writing(file: str) -> Iterator[BinaryIO]:
-    """Yield the output, or a file; see `output_file`."""
+    """Yield standard output for ``-``, and for any other ``file`` its `output_file`."""
     if file == "-":
         yield sys.stdout.buffer
         return

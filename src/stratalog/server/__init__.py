@@ -54,7 +54,7 @@ live_right      the right to listen, checked with each heartbeat
 metrics         metrics in Prometheus's format
 home            the server's own pages: an overview, and its API
 pages           the browser client, and an application's pages
-names           the route that lists the organisations with a name
+names           the route that lists the organisations that have a document or log of a name
 documents       routes of documents
 history         routes of versions, differences and queries
 sync            routes of push and pull

@@ -1,5 +1,5 @@
-// Stories of the real client. `node stories.mjs` lists the stories. `node stories.mjs URL STORY` runs one story against
-// a new, empty document.
+// Stories of Replicache's own client. `node stories.mjs` lists the stories. `node stories.mjs URL STORY` runs one story
+// against a new, empty document.
 import assert from 'node:assert/strict';
 import {isDeepStrictEqual} from 'node:util';
 import {
@@ -54,7 +54,7 @@ const stories = {
     await settles(bob, {n: 113});
   },
 
-  async rejectionsAreTakenBack(base) {
+  async rejectedChangesAreUndone(base) {
     const ada = open(base, 'ada');
     await ada.mutate.onlyHere({key: 'x', value: 1});
     await ada.mutate.put({key: 'y', value: 'text'});
@@ -65,13 +65,13 @@ const stories = {
     assert.ok(requests.filter(request => request.call === 'push').every(request => request.status === 200));
   },
 
-  async lostAnswersAreAppliedOnce(base) {
+  async mutationsWithALostAnswerAreAppliedOnce(base) {
     const ada = open(base, 'ada');
     await settles(ada, {});
     cut('ada', 'deaf');
     await ada.mutate.inc({key: 'n'});
     await ada.mutate.inc({key: 'n'});
-    await until(() => requests.filter(request => request.call === 'push').length >= 3, 'it was pushed again and again');
+    await until(() => requests.filter(request => request.call === 'push').length >= 3, 'the client pushed three times');
     cut('ada', 'up');
     await settles(ada, {n: 2});
   },
@@ -87,7 +87,7 @@ const stories = {
     await settles(ada, {n: 1100});
   },
 
-  async manyThroughFaultsAgree(base) {
+  async manyClientsAgreeAfterFaults(base) {
     const names = ['ada', 'bob', 'cyd', 'dan'];
     const clients = names.map(name => open(base, name));
     let seed = 7;
@@ -110,11 +110,11 @@ const stories = {
       const pending = await Promise.all(clients.map(isSettled));
       const shown = await Promise.all(clients.map(content));
       return pending.every(Boolean) && shown.every(state => state.n === 120 && isDeepStrictEqual(state, shown[0]));
-    }, 'everybody was heard and shows the same');
+    }, 'all mutations were confirmed and all clients show the same state');
     assert.equal((await content(clients[0])).text, 'no number');
   },
 
-  async tabsOfOneGroup(base) {
+  async tabsOfOneGroupAgree(base) {
     const tabs = [open(base, 'ada'), open(base, 'ada')];
     const groups = await Promise.all(tabs.map(tab => tab.clientGroupID));
     assert.equal(groups[0], groups[1]);
@@ -141,7 +141,7 @@ const stories = {
     await settles(bob, {a: 1, b: 2});
   },
 
-  async aForkedGroupGoesOnWithItsCookie(base) {
+  async aNewGroupContinuesWithTheCookieOfTheOldGroup(base) {
     const before = open(base, 'ada');
     await before.mutate.put({key: 'a', value: 1});
     await settles(before, {a: 1});

@@ -95,7 +95,7 @@ export const versionViewer = ({ url, story, two }) => ({
     );
   },
 
-  async historyOpensOnHistory(browser) {
+  async theHistoryButtonListsAllEntries(browser) {
     const page = await openMade(browser, url, story, { A1: "one", A2: "two" });
     await page.click("#history");
     await page.waitForFunction(() => document.querySelectorAll("#panel .entries li").length === 3);
@@ -145,7 +145,7 @@ export const versionViewer = ({ url, story, two }) => ({
     assert.deepEqual([...seen].filter((version) => version > 0).sort(), [1, 2, 3]);
   },
 
-  async blameTellsWhoWhenAndFromWhat(browser) {
+  async blameShowsTheAuthorAndBothValuesOfEachChange(browser) {
     const page = await openCellHistory(browser, url, story);
     await choose(page, "B3");
     await page.waitForFunction(() => document.querySelectorAll("#panel .entries li").length === 2);
@@ -159,7 +159,7 @@ export const versionViewer = ({ url, story, two }) => ({
     await until(page, ([{ versionViewer }]) => versionViewer.version === 2);
   },
 
-  async blameOfAnEarlierVersionFollowsTheCellThatWasThere(browser) {
+  async blameOfAnEarlierVersionIsForTheCellAtThatVersion(browser) {
     const page = await openCellHistory(browser, url, story);
     await showVersion(page, 2);
     // The page also selects a cell when it shows a version. So repeat the selection until the panel has B2.
@@ -240,7 +240,7 @@ export const versionViewer = ({ url, story, two }) => ({
     assert.equal(await evaluate(page, ([{ workbook }]) => workbook.waiting), 0);
   },
 
-  async aTabShowsNothingOfTheTabBefore(browser) {
+  async aLateAnswerForAnotherPanelTabIsNotShown(browser) {
     const page = await person(browser, "Ada Lace");
     await page.goto(`${url}/web/sheet/`);
     const shown = await page.evaluate(async () => {

@@ -1,4 +1,4 @@
-"""The view of a table at one version. A query reads only the rows that it needs, all at the same version."""
+"""The view of a table at one version. A query of a range of keys reads few rows outside the range."""
 
 from __future__ import annotations
 
@@ -63,7 +63,10 @@ class Holding(msgspec.Struct, frozen=True):
 
 
 class TableView:
-    """A table at `version`. Results are in order: files by name, references by name and partition, partitions by id."""
+    """A table at `version`. Files are ordered by name, references by name and partition, and partitions by id.
+
+    `holdings` and `in_range` do not order partitions by id: their docstrings state the order.
+    """
 
     def __init__(self, view: View) -> None:
         row = view.get(TABLE)
@@ -221,7 +224,10 @@ class TableView:
     # Ranges of keys
 
     def holdings(self) -> Iterator[Holding]:
-        """Yield each partition with its tally: all leaves in order, then the inner partitions with references."""
+        """Yield each partition with its tally: all leaves, then the inner partitions with references.
+
+        Both are in order of the upper bound of their range in the first key column.
+        """
         for leaf, _ in self._leaf_rows("", with_references=False):
             yield leaf
         for key, row in self._view.scan(self._layout.inner()):
@@ -233,10 +239,11 @@ class TableView:
         return self._held(id, partition.region)
 
     def in_range(self, region: Region) -> list[Held]:
-        """Return the leaves that overlap a region, in order, then the partitions with references above these leaves.
+        """Return the leaves that overlap a region, then the partitions with references above these leaves.
 
-        If the tree is split on the first key column only, the leaves are stored in order, and the references of each
-        leaf follow the leaf. So the query reads few other rows. In another tree, the query descends from the root.
+        If the tree is split on the first key column only, the leaves are stored in order of their key ranges, and the
+        references of each leaf follow the leaf. So the query reads few other rows, and returns them in this order.
+        In another tree, the query descends from the root, and the leaves have no order.
         """
         leaves = list(self._leaves_by_descent(region) if self.meta.crossed else self._leaves_in_order(region))
         return leaves + self._above(leaves, region)

@@ -27,8 +27,8 @@ export class Tracker {
   }
 
   /**
-   * Call `deliver`, which gives the model an undo or redo, and update the followed cells. The message does not state
-   * how it moves cells, so `traced` finds the new positions of the cells.
+   * Call `deliver`, which gives the model the message of an undo or redo, and update the followed cells. This message
+   * does not state how it moves cells, so `traced` finds the new positions of the cells.
    */
   across(model, deliver) {
     const composer = this.#composer();
