@@ -14,6 +14,7 @@ EXPORT = "apps/sheet/tests/test_workbook_export.py"
 LIMITS = "apps/sheet/tests/test_limits_reached.py"
 BOUNDS = "apps/sheet/tests/test_bounds.py"
 ENGINE = "apps/sheet/tests/test_engine.py"
+UNDONE = "apps/sheet/tests/test_rebase.py::test_a_conflict_in_a_line_that_an_undo_removes_is_restored_in_a_new_line"
 
 REMOVALS: tuple[Removal, ...] = (
     Removal(
@@ -245,5 +246,27 @@ REMOVALS: tuple[Removal, ...] = (
         (Edit(f"{SHEET}/engine_files.py", "    home = folder or _chosen()\n", "    home = folder or _home()\n"),),
         ("apps/sheet/tests/test_place.py::test_an_installation_is_in_the_folder_that_is_named",),
         raises=("Unavailable",),
+    ),
+    Removal(
+        "B551",
+        (
+            Edit(
+                "apps/sheet/src/stratalog_sheet/web/engine.js",
+                'const gone = model.getters.tryGetSheet(sheetId) ? lost : "SHEET";',
+                'const gone = lost && "ROW";',
+            ),
+        ),
+        (UNDONE,),
+    ),
+    Removal(
+        "B551",
+        (
+            Edit(
+                "apps/sheet/src/stratalog_sheet/web/tracker.js",
+                "withLine(item, positions[index], moment)",
+                "positions[index]",
+            ),
+        ),
+        (UNDONE,),
     ),
 )

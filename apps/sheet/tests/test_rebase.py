@@ -50,6 +50,25 @@ def test_texts_of_a_new_sheet_that_the_engine_refuses_are_listed(
     assert json.loads(done.stdout)[case] == {"listed": listed, "sheets": names}
 
 
+@pytest.mark.parametrize(
+    ("case", "expected"),
+    [
+        ("row", [["ROW", "ROW"], [["Sheet1", 5, 3]], [[13, 12]], [None]]),
+        ("rows", [["ROW", "ROW"], [["Sheet1", 5, 3]], [[13, 12]], ["ROW"]]),
+        ("column", [["COL"], [["Sheet1", 3, 5]], [[12, 13]], []]),
+        ("beside", [[None], [["Sheet1", 3, 5]], [[12, 12]], []]),
+        ("sheet", [["SHEET"], [["Later", 1, 2]], [[12, 12], [100, 26]], []]),
+    ],
+)
+def test_a_conflict_in_a_line_that_an_undo_removes_is_restored_in_a_new_line(case: str, expected: list[Any]) -> None:
+    arguments = [str(HERE / "undone.mjs"), str(install_engine()), str(PAGE)]
+    done = subprocess.run([node_program(), *arguments], capture_output=True, text=True, timeout=SECONDS_MAX)
+    assert done.returncode == 0, done.stderr
+    result = json.loads(done.stdout)[case]
+    assert result.pop("isRestored")
+    assert [result[field] for field in ("lost", "texts", "sizes", "left")] == expected
+
+
 def test_a_copy_that_the_engine_refuses_leaves_an_open_model_as_it_is(sheet: Sheet) -> None:
     copied = {"type": "DUPLICATE_SHEET", "sheetId": "sheet1", "sheetNameTo": "Copy"}
     sheet.set("A1", "text")

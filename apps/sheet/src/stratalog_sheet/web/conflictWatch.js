@@ -1,6 +1,6 @@
 // Conflict watch: checks all messages between the log and a model, and records their conflicts.
 
-import { changeOf, effectOf, itemsOf } from "./conflicts.js";
+import { changeOf, effectOf, itemsOf, withLine } from "./conflicts.js";
 import { sentence } from "./dom.js";
 import { commandsOf, commandsOfRevision, effectOfHistory, nextInHistory, pendingOf, prepared, redo } from "./engine.js";
 
@@ -55,9 +55,10 @@ export class ConflictWatch {
    */
   redo(message) {
     const model = this.#model();
+    const moment = model.session.serverRevisionId;
     const lost = redo(model, message);
     for (const item of itemsOf("deleted", lost, this.#namesOfSheets())) {
-      this.#conflicts.add({ ...item, gone: model.getters.tryGetSheet(item.sheetId) ? "ROW" : "SHEET" });
+      this.#conflicts.add(withLine(item, { ...item, gone: missingLine(model, item) }, moment));
     }
   }
 
@@ -124,4 +125,10 @@ export class ConflictWatch {
     const names = new Map(getters.getSheetIds().map((id) => [id, getters.getSheetName(id)]));
     return (id) => names.get(id) ?? "";
   }
+}
+
+/** Return which line of a cell the model lacks, as `gone` in positions.js. */
+function missingLine({ getters }, { sheetId, col }) {
+  if (!getters.tryGetSheet(sheetId)) return "SHEET";
+  return col < getters.getNumberCols(sheetId) ? "ROW" : "COL";
 }

@@ -209,7 +209,7 @@ const keyOf = ({ sheetId, col, row }) => `${sheetId} ${col} ${row}`;
  * Add the deleted line (a row, a column or a sheet) to a position. `Restorer` then restores all items of one line
  * together.
  */
-function withLine(source, position, moment) {
+export function withLine(source, position, moment) {
   if (!position.gone || source.gone === position.gone) return position;
   const at = { ROW: source.row, COL: source.col, SHEET: source.sheetId }[position.gone];
   const name = { row: source.row, col: source.col };

@@ -227,21 +227,30 @@ export function moveSelection(model, { sheetId, col, row }) {
 }
 
 /**
- * Return the positions after an undo or redo that `deliver` gives the model; null for a deleted position. The new
- * positions depend on all messages after the undone message. So this function temporarily puts the positions at the end
- * of the engine's history, and the engine rebases the positions like unsent changes.
+ * Return the positions of cells after an undo or redo that `deliver` gives the model, with `gone` as in positions.js. The
+ * new positions depend on all messages after the undone message. So this function temporarily puts two commands for each
+ * cell, one for its row and one for its column, at the end of the engine's history, and the engine rebases the commands
+ * like unsent changes. It drops the command of a deleted line.
  */
-export function traced({ session: { revisions } }, positions, deliver) {
+export function traced(model, positions, deliver) {
+  const { revisions } = model.session;
   const id = crypto.randomUUID();
-  // No plugin handles this command. The command has the fields by which the engine rebases a cell's position.
-  const commands = positions.map((position, index) => ({ type: "STRATALOG_POSITION", index, ...position }));
+  // No plugin handles these commands. They have the fields by which the engine rebases a row or a column.
+  const lineOf = (dimension, { sheetId, col, row }, index) => {
+    return { type: "STRATALOG_LINE", index, sheetId, dimension, elements: [dimension === "ROW" ? row : col] };
+  };
+  const commands = positions.flatMap((each, index) => ["ROW", "COL"].map((line) => lineOf(line, each, index)));
   revisions.append(id, { id, clientId: "position", commands, changes: [], setChanges: () => {} });
   try {
     deliver();
     const rebased = revisions.get(id).commands;
-    return positions.map((_, wanted) => {
-      const { sheetId, col, row } = rebased.find(({ index }) => index === wanted) ?? {};
-      return sheetId === undefined ? null : { sheetId, col, row };
+    const lineAfter = (wanted, line) =>
+      rebased.find(({ index, dimension }) => index === wanted && dimension === line)?.elements[0];
+    return positions.map(({ sheetId, col, row }, index) => {
+      const [rowAfter, colAfter] = [lineAfter(index, "ROW"), lineAfter(index, "COL")];
+      const lost = rowAfter === undefined ? "ROW" : colAfter === undefined ? "COL" : null;
+      const gone = model.getters.tryGetSheet(sheetId) ? lost : "SHEET";
+      return { sheetId, col: colAfter ?? col, row: rowAfter ?? row, gone };
     });
   } finally {
     const [{ next }] = revisions.tree.revertedExecution(revisions.HEAD_BRANCH);

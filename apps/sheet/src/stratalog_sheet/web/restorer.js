@@ -37,7 +37,7 @@ export class Restorer {
   /** Add a line or sheet in place of a deleted line or sheet, for all items that were deleted with it. */
   #reopen(item) {
     const { gone, line } = item;
-    const all = this.#conflicts.items.filter((other) => other === item || (other.gone && other.line === line));
+    const all = this.#conflicts.items.filter((other) => other === item || (line && other.gone && other.line === line));
     const at = gone === "SHEET" ? this.#addSheet(item, all) : this.#addLine(item);
     if (at) for (const each of all) Object.assign(each, at, { gone: null });
     return at !== null;

@@ -1,6 +1,7 @@
 // Tracker: follows the cell that is being edited and the cells of conflicts while rows, columns and sheets are inserted
 // and deleted.
 
+import { withLine } from "./conflicts.js";
 import { editOf, moveEdit, moveSelection, traced } from "./engine.js";
 import { moved } from "./positions.js";
 
@@ -37,12 +38,13 @@ export class Tracker {
     const cells = [...items, ...(edit ? [edit] : [])].map(({ sheetId, col, row }) => ({ sheetId, col, row }));
     if (!cells.length) return deliver();
     const positions = traced(model, cells, deliver);
-    items.forEach((item, index) => Object.assign(item, positions[index] ?? { gone: "ROW" }));
+    const moment = crypto.randomUUID();
+    items.forEach((item, index) => Object.assign(item, withLine(item, positions[index], moment)));
     this.#conflicts.changes += 1;
     // The undo or redo may have deleted the sheet, and the edit with it.
     if (!edit || !editOf(composer)) return;
-    const position = positions.at(-1);
-    if (!position) return this.lose(composer, { gone: "ROW" });
+    const { gone, ...position } = positions.at(-1);
+    if (gone) return this.lose(composer, { gone });
     moveEdit(composer, position);
     moveSelection(model, position);
   }
