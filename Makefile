@@ -5,6 +5,9 @@
 .PHONY: check-style check-types check-javascript test-convergence test-convergence-servers test-branches test-retries test-tampering
 
 python := .venv/bin/python
+# Some container images set this variable. Each process of a target would then compile every module of the library again,
+# which takes half a second of CPU, and `make test` starts many processes.
+unexport PYTHONDONTWRITEBYTECODE
 # A demo stores its data in a folder. With STORE=aws-local, the demo starts emulators of DynamoDB, SQS and S3 and stores
 # its data there. With STORE=postgresql-local, the demo does the same with a server of PostgreSQL. The emulators and the
 # server end with the demo, and need the development requirements.
