@@ -75,8 +75,7 @@ demo-core: $(ready_store) ## documents, records, history and forks on one machin
 test: ready-dev ready-browser ready-postgres ## seeds of the simulation and sessions of clients, then every test and a quarter of the planted bugs
 	$(python) -m tests.simulation.simulate --seeds $(TEST_SEEDS) --seed $(COMMIT_SEED)
 	@$(two_at_once) test-convergence test-convergence-servers test-branches test-retries test-tampering
-	$(python) -m pytest -q $(in_parallel) --sample-mutants $(COMMIT_SEED) tests/simulation
-	$(python) -m pytest -q $(in_parallel) --sample-mutants $(COMMIT_SEED) --ignore tests/simulation
+	$(python) -m pytest -q $(in_parallel) --sample-mutants $(COMMIT_SEED)
 
 coverage: ready-dev ## measure the branch coverage of the quick tests; fails below the minimum of pyproject.toml
 	$(recorded) $(python) -m pytest -q $(in_parallel) --quick --ignore tests/simulation --cov --cov-branch --cov-report=term
