@@ -148,6 +148,13 @@ def test_a_run_in_the_background_starts_processes_that_can_be_interrupted(tmp_pa
     assert "1 failed" in printed
 
 
+def test_the_processes_of_a_target_keep_compiled_modules(tmp_path: Path) -> None:
+    target = tmp_path / "show.mk"
+    target.write_text("include Makefile\nshow: ; @printenv PYTHONDONTWRITEBYTECODE || echo unset\n")
+    variables = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
+    assert run(["make", "-f", str(target), "show"], cwd=ROOT, env=variables).stdout == "unset\n"
+
+
 def run_pytest(folder: Path, *options: str) -> str:
     """Run pytest with the hooks of `tests.crashes`, and return its output. The run must fail."""
     (folder / "conftest.py").write_text("from tests.crashes import *\n")

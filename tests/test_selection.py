@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from pathlib import Path
 
@@ -80,3 +81,8 @@ def test_seeds_draw_samples_that_differ_and_in_time_reach_all() -> None:
     names = [f"mutant {number}" for number in range(30)]
     assert drawn(names, 1) == drawn(names[::-1], 1)
     assert set.union(*(drawn(names, seed) for seed in range(30))) == set(names)
+
+
+def test_garbage_of_tests_is_collected_and_the_collected_tests_are_not_garbage() -> None:
+    assert gc.isenabled()
+    assert gc.get_freeze_count() > 0
