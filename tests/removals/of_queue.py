@@ -303,4 +303,9 @@ REMOVALS: tuple[Removal, ...] = (
         (Edit(LETTERS, "    if name not in document.rules.mutators:\n", "    if not name:\n"),),
         (f"{OF_LETTERS}::test_a_rejected_mutation_is_not_redriven_without_its_application",),
     ),
+    Removal(
+        "B491",
+        (Edit(WORKER, "if self._hands.get(group) is hand:", "if group:"),),
+        (f"{QUEUE}::test_a_heartbeat_hides_no_message_that_the_worker_released_meanwhile",),
+    ),
 )
