@@ -176,7 +176,7 @@ REMOVALS: tuple[Removal, ...] = (
     ),
     Removal(
         "B52",
-        (Edit(REPLAY, "self._ran = run.ran", "self._ran = self._ran or run.ran"),),
+        (Edit(REPLAY, "self._reports = _reports(", "self._reports = self._reports or _reports("),),
         ("tests/documents/test_forks.py::test_the_report_of_a_merge_is_of_what_was_committed",),
     ),
     Removal(
