@@ -10,6 +10,9 @@ READ_ONLY = "tests/maintenance/test_read_only.py"
 REBUILD = "src/stratalog/documents/rebuild.py"
 VERIFICATION = "tests/maintenance/test_verification.py"
 SNAPSHOTS = "src/stratalog/documents/snapshots.py"
+UPTO = (
+    "tests/maintenance/test_inspection.py::test_an_inspection_up_to_a_version_before_its_fork_point_or_floor_is_refused"
+)
 
 REMOVALS: tuple[Removal, ...] = (
     Removal(
@@ -163,10 +166,24 @@ REMOVALS: tuple[Removal, ...] = (
     ),
     Removal(
         "B476",
-        (Edit(REBUILD, "    if last < start:\n", "    if last < 0:\n"),),
+        (Edit("src/stratalog/log/verification.py", "upto is None or upto >= start:", "True:"),),
         (
             "tests/documents/test_snapshots.py::test_a_verification_up_to_a_forgotten_version_is_refused",
             "tests/documents/test_snapshots.py::test_a_verification_up_to_a_version_before_the_fork_is_refused",
         ),
+    ),
+    Removal(
+        "B494",
+        (
+            Edit(
+                "src/stratalog/maintenance/inspection.py", 'if upto is not None and history.kind == "log":', "if False:"
+            ),
+        ),
+        (UPTO,),
+    ),
+    Removal(
+        "B494",
+        (Edit("src/stratalog/log/verification.py", "    check_upto(log, upto, start)\n", ""),),
+        (UPTO,),
     ),
 )
