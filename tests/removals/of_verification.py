@@ -13,6 +13,7 @@ SNAPSHOTS = "src/stratalog/documents/snapshots.py"
 UPTO = (
     "tests/maintenance/test_inspection.py::test_an_inspection_up_to_a_version_before_its_fork_point_or_floor_is_refused"
 )
+DELETED = "tests/cli/test_deleted_meanwhile.py::test_a_log_that_is_deleted_meanwhile_ends_no_command_over_the_store"
 
 REMOVALS: tuple[Removal, ...] = (
     Removal(
@@ -185,5 +186,51 @@ REMOVALS: tuple[Removal, ...] = (
         "B494",
         (Edit("src/stratalog/log/verification.py", "    check_upto(log, upto, start)\n", ""),),
         (UPTO,),
+    ),
+    Removal(
+        "B495",
+        (
+            Edit(
+                "src/stratalog/maintenance/checkpoint.py",
+                "            if not is_deleted(store, history):\n                raise\n",
+                "            raise\n",
+            ),
+        ),
+        (DELETED,),
+    ),
+    Removal(
+        "B496",
+        (
+            Edit(
+                "src/stratalog/cli/verification.py",
+                "            if names or records or not is_deleted(store, history):\n"
+                "                raise\n            continue\n",
+                "            raise\n",
+            ),
+        ),
+        (DELETED,),
+    ),
+    Removal(
+        "B496",
+        (
+            Edit(
+                "src/stratalog/cli/inspection.py",
+                "            if not of_store or not is_deleted(store, history):\n"
+                "                raise\n            continue\n",
+                "            raise\n",
+            ),
+        ),
+        (DELETED,),
+    ),
+    Removal(
+        "B496",
+        (
+            Edit(
+                "src/stratalog/maintenance/repair.py",
+                "if not of_store or not is_deleted(store, history):",
+                "if history:",
+            ),
+        ),
+        (DELETED,),
     ),
 )

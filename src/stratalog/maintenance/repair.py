@@ -40,7 +40,7 @@ from stratalog.log.segments import list_segments
 from stratalog.maintenance.damage import StoredDamage, item_key
 from stratalog.maintenance.inspection import inspect_history, inspect_store, look
 from stratalog.maintenance.recording_ports import RecordingBlobs
-from stratalog.maintenance.verification import HistoryName
+from stratalog.maintenance.verification import HistoryName, is_deleted
 from stratalog.ports.index import Absent, Attribute, Check, Equals, Item, Put, Write, required
 from stratalog.records.versions import BEFORE_VERSIONS, Name
 from stratalog.store import Store
@@ -87,22 +87,34 @@ def repair_history(store: Store, history: HistoryName, *, dry_run: bool = False)
     return RepairReport(tuple(damage for damage in damages if (damage.kind, damage.key) not in left), remaining)
 
 
-def repair_histories(store: Store, histories: Iterable[HistoryName], *, dry_run: bool = False) -> RepairReport:
+def repair_histories(
+    store: Store, histories: Iterable[HistoryName], *, dry_run: bool = False, of_store: bool = False
+) -> RepairReport:
     """Repair several histories. Then repair again the histories that still have damage.
 
-    The repair of one log can make it possible to repair another log of the same family.
+    The repair of one log can make it possible to repair another log of the same family. With ``of_store`` the
+    histories are those of the store, and a log that was deleted since it was listed is skipped. Else a history that
+    does not exist raises NotFound.
     """
     repaired: list[StoredDamage] = []
     remaining: dict[HistoryName, tuple[StoredDamage, ...]] = {}
-    for history in histories:
-        report = repair_history(store, history, dry_run=dry_run)
-        repaired += report.repaired
+
+    def repair(history: HistoryName) -> None:
+        remaining.pop(history, None)
+        try:
+            report = repair_history(store, history, dry_run=dry_run)
+        except NotFound:
+            if not of_store or not is_deleted(store, history):
+                raise
+            return
+        repaired.extend(report.repaired)
         if report.remaining:
             remaining[history] = report.remaining
+
+    for history in histories:
+        repair(history)
     for history in [] if dry_run else list(remaining):
-        report = repair_history(store, history)
-        repaired += report.repaired
-        remaining[history] = report.remaining
+        repair(history)
     return RepairReport(tuple(repaired), tuple(damage for left in remaining.values() for damage in left))
 
 
