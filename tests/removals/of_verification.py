@@ -77,8 +77,8 @@ REMOVALS: tuple[Removal, ...] = (
         (
             Edit(
                 "src/stratalog/cli/maintenance.py",
-                '            with suppress(NotFound):\n                if listing.kind == "document":\n',
-                '            if True:\n                if listing.kind == "document":\n',
+                'self._noted(f"{organisation}/{log}"), suppress(NotFound):',
+                'self._noted(f"{organisation}/{log}"):',
             ),
         ),
         ("tests/cli/test_commands.py::test_a_log_that_is_deleted_between_two_reads_ends_neither_a_list_nor_a_sweep",),

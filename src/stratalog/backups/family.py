@@ -90,7 +90,7 @@ class FamilyBackup:
             try:
                 return self._read(owner)
             except _Moved:
-                self._environment.counters["family read again"] += 1
+                self._environment.count("family read again")
         raise Conflict("the logs kept changing while they were read for a backup", owner=owner)
 
     def _read(self, owner: str) -> FamilyRead:

@@ -150,7 +150,7 @@ def delete_log(log: Log) -> None:
                 break
             except ConditionFailed as exc:
                 lost = exc
-    log.environment.counters["deletion"] += 1
+    log.environment.count("deletion")
 
 
 def _append_end(log: Log) -> None:
@@ -239,7 +239,7 @@ def _create(
         if min(exc.items) >= len(creation):
             raise _SourceChanged(exc) from exc
         raise Conflict("the name is in use", organisation=organisation, log=name) from exc
-    environment.counters["creation"] += 1
+    environment.count("creation")
     return record
 
 

@@ -66,7 +66,7 @@ def sweep_deleted(
                 break
             if not dry_run:
                 _sweep(environment, listed.item)
-                environment.counters["swept log"] += 1
+                environment.count("swept log")
             swept += 1
             report(1)
         except Corrupt as exc:

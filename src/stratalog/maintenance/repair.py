@@ -161,7 +161,7 @@ class _Repair:
         try:
             self._ports.index.commit(writes)
         except ConditionFailed:
-            self._ports.counters["repair overtaken"] += 1
+            self._ports.count("repair overtaken")
 
     def _blob(self, key: str) -> Fix | None:
         body = self._building.derive(key)
