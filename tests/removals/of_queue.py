@@ -308,4 +308,15 @@ REMOVALS: tuple[Removal, ...] = (
         (Edit(WORKER, "if self._hands.get(group) is hand:", "if group:"),),
         (f"{QUEUE}::test_a_heartbeat_hides_no_message_that_the_worker_released_meanwhile",),
     ),
+    Removal(
+        "B503",
+        (
+            Edit(
+                "src/stratalog/server/service.py",
+                "version is not None), default=None)",
+                "version is not None), default=0)",
+            ),
+        ),
+        ("tests/aws/test_api.py::test_those_who_listen_are_told_of_a_merge_only_if_it_committed_something",),
+    ),
 )
