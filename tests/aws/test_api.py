@@ -273,19 +273,6 @@ def test_those_who_listen_are_told_before_the_answer_is_given(made: Callable[[Co
     assert held.posted == [("b", Poke(1))]
 
 
-def test_those_who_listen_are_told_of_a_merge_only_if_it_committed_something(made: Callable[[Container], Api]) -> None:
-    held = Held()
-    api = made(container(held))
-    fork = api._container.store.create("acme", "plan").fork("copy")
-    api._container.listeners.join("b", "acme", "plan", None)
-    path, body = "/v1/organisations/acme/documents/copy/merge", b'{"document": "plan"}'
-    for id in (0, 1, 1):
-        if id > fork.last_mutation("c"):
-            fork.mutate("put", {"key": "k", "value": 1}, client="c")
-        assert api.answer(request("POST", path, body, content_type="application/json"))["statusCode"] == 200
-    assert held.posted == [("b", Poke(1))]
-
-
 def test_a_listener_that_is_gone_is_forgotten(made: Callable[[Container], Api]) -> None:
     held = Held()
     held.gone.add("b")

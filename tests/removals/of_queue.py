@@ -317,6 +317,6 @@ REMOVALS: tuple[Removal, ...] = (
                 "version is not None), default=0)",
             ),
         ),
-        ("tests/aws/test_api.py::test_those_who_listen_are_told_of_a_merge_only_if_it_committed_something",),
+        ("tests/server/test_api_documents.py::test_a_merge_that_commits_nothing_pokes_nobody",),
     ),
 )

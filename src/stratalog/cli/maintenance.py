@@ -90,7 +90,7 @@ class _Sweep:
         self.failures: list[MaintenanceFailure] = []
 
     def run(self, organisation: str) -> None:
-        """Free what is due in one organisation."""
+        """Free the due data of one organisation."""
         store, environment = self.store, self.store.environment
         with progress(f"sweeping {organisation}", None) as step:
             with self._noted(f"{organisation}, deleted logs"):

@@ -34,6 +34,7 @@ from stratalog.log.archive import write_archive
 from stratalog.log.blob_batch import BlobBatch
 from stratalog.log.directory import LOGS, RECORDS, directory_put, name_line_put, organisation_put
 from stratalog.log.entries import SEAL
+from stratalog.log.family_members import depth_of, member_put
 from stratalog.log.names import name_check, read_name
 from stratalog.log.pins import Pin, pin_put
 from stratalog.log.segments import list_segments
@@ -41,7 +42,7 @@ from stratalog.maintenance.damage import StoredDamage, item_key
 from stratalog.maintenance.inspection import inspect_history, inspect_store, look
 from stratalog.maintenance.recording_ports import RecordingBlobs
 from stratalog.maintenance.verification import HistoryName, is_deleted
-from stratalog.ports.index import Absent, Attribute, Check, Equals, Item, Put, Write, required
+from stratalog.ports.index import Absent, Attribute, Check, Equals, Item, Put, Write
 from stratalog.records.versions import BEFORE_VERSIONS, Name
 from stratalog.store import Store
 from stratalog.tree.chunks import Chunks
@@ -237,7 +238,7 @@ class _Repair:
         if partition == names_partition(record.name):
             return [name_line_put(record.organisation, record.name, record.kind), fence]
         if damage.kind == "family member":
-            return [Put(Item(family_partition(record.owner), record.prefix, {"d": self._depth(self._log)})), fence]
+            return [member_put(record.owner, record.prefix, self._depth(self._log)), fence]
         if damage.kind == "seal":
             return self._seal(self._log, partition, sort)
         for parent in record.lineage:
@@ -260,7 +261,7 @@ class _Repair:
         record = log.record
         if record.owner == record.prefix:
             return 0
-        members = {item.sort: int(required(item, "d")) for item in self._index.query(family_partition(record.owner))}
+        members = {item.sort: depth_of(item) for item in self._index.query(family_partition(record.owner))}
         ancestors = [members.get(parent.prefix, 0) for parent in record.lineage]
         # A depth greater than every possible parent's depth is safe. A marking then reads this log after all possible
         # parents, and so after the logs whose references this log may have taken over.
