@@ -157,6 +157,27 @@ def test_an_answer_too_large_for_lambda_is_refused_by_name(api: Api) -> None:
     assert "access-control-allow-origin" in answer["headers"]
 
 
+def test_a_write_whose_answer_is_too_large_for_lambda_has_an_unknown_outcome(api: Api) -> None:
+    log = api._container.store.create_log("acme", "large")
+    body = msgspec.json.encode(
+        {"events": [{"type": "t", "data": "x" * FUNCTION_ANSWER_BYTES_MAX}], "expected": 0, "write_id": "once"}
+    )
+    path = "/v1/organisations/acme/logs/large/append"
+    for _ in range(2):
+        answer = api.answer(request("POST", path, body, content_type="application/json"))
+        assert (answer["statusCode"], body_of(answer)["code"]) == (504, "outcome-unknown")
+        assert body_of(answer)["message"].startswith("the request may have been applied, but the response is too large")
+    assert log.head().version == 1
+
+
+def test_a_replay_whose_answer_is_too_large_for_lambda_has_written_nothing(api: Api) -> None:
+    fork = api._container.store.document("acme", "plan").fork("copy")
+    fork.mutate("put", {"key": "notes/large", "value": "x" * FUNCTION_ANSWER_BYTES_MAX})
+    path, body = "/v1/organisations/acme/documents/copy/replay", b'{"document": "plan"}'
+    answer = api.answer(request("POST", path, body, content_type="application/json"))
+    assert (answer["statusCode"], body_of(answer)["code"]) == (422, "limit-exceeded")
+
+
 def test_the_largest_answer_is_one_that_lambda_takes(api: Api) -> None:
     document = api._container.store.document("acme", "plan")
     document.mutate("put", {"key": "notes/large", "value": "x" * (FUNCTION_ANSWER_BYTES_MAX - 1000)})

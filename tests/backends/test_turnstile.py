@@ -9,15 +9,24 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import _GeneratorContextManager
+from functools import partial
+from itertools import count
 from pathlib import Path
+from types import FunctionType
+from typing import Any
 
 import pytest
 
 from stratalog.backends.sqlite import SqliteDatabase
+from stratalog.backends.sqlite_file import _GroupWriter
 from stratalog.backends.turnstile import Turnstile
 from stratalog.errors import Closed, Unavailable
 from stratalog.limits import TURN_WAIT_MS_MAX
+from stratalog.ports.index import Item, Put
 from stratalog.testing.clock import ManualClock
+from tests.interrupts import Interrupter
 
 HOLD_TURN = """
 import sys
@@ -185,6 +194,69 @@ def test_an_interrupt_leaves_no_lock_behind(turnstile: Turnstile, other: Turnsti
         raise KeyboardInterrupt
     with other.turn() as has_turn:
         assert has_turn
+
+
+TURNS = (
+    *(each for each in vars(Turnstile).values() if isinstance(each, FunctionType)),
+    *(Turnstile.turn.__wrapped__, _GeneratorContextManager.__enter__, _GeneratorContextManager.__exit__),  # type: ignore[attr-defined]
+)
+"""Every function of a turnstile, and of the context manager that `contextmanager` makes of `turn`."""
+
+
+@pytest.mark.usefixtures("untraced")
+@pytest.mark.parametrize("waits", [False, True])
+def test_an_interrupt_anywhere_in_a_turn_ends_the_turn(waits: bool, tmp_path: Path) -> None:
+    def change() -> None:
+        with own.turn():
+            pass
+
+    for step in count():
+        clock = Watched()
+        own, other = (Turnstile(str(tmp_path / "file"), each) for each in (clock, ManualClock()))
+        if waits:
+            assert other.enter()
+            clock.acts = [other.leave]
+        is_done = interrupted_at(step, TURNS, change)
+        other.leave()
+        assert not own._in_turn, step
+        assert is_free(other), step
+        with own.turn() as has_turn:
+            assert has_turn, step
+        if is_done:
+            break
+    assert step > 100
+
+
+@pytest.mark.usefixtures("untraced")
+def test_an_interrupt_anywhere_in_a_commit_leaves_no_lock(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    database, other = SqliteDatabase(path, ManualClock()), Turnstile(str(path), ManualClock())
+    assert is_free(other)
+    for step in count():
+        commit = partial(database.index.commit, [Put(Item("p", f"{step}", {}))])
+        is_done = interrupted_at(step, (_GroupWriter._run_group, *TURNS), commit)
+        assert is_free(other), step
+        if is_done:
+            break
+    assert step > 100
+    database.close()
+
+
+def interrupted_at(step: int, functions: tuple[Any, ...], call: Callable[[], object]) -> bool:
+    """Interrupt a call in a thread before the bytecode ``step``. Return True if the call ended before."""
+    interrupter = Interrupter(step, functions)
+    with interrupter.active(), ThreadPoolExecutor(1) as pool:
+        future = pool.submit(call)
+    assert (interrupter.victim is None) == (future.exception() is None)
+    return interrupter.victim is None
+
+
+def is_free(turnstile: Turnstile) -> bool:
+    """Return whether no other process has locked the door or the room."""
+    began = turnstile._clock.boot_ms()
+    has_entered = turnstile.enter()
+    turnstile.leave()
+    return has_entered and turnstile._clock.boot_ms() == began
 
 
 def test_a_killed_process_frees_its_turn(tmp_path: Path, turnstile: Turnstile) -> None:

@@ -62,6 +62,19 @@ def test_a_backup_tells_what_its_store_tells(seed: int, steps: list[int]) -> Non
         assert told(backups.view(id)) == what
 
 
+def test_a_backup_counts_each_object_that_it_writes_but_manifests() -> None:
+    clock = ManualClock()
+    store, repository = open_inline(settings=SETTINGS, clock=clock), Backups(clock).repository()
+    for count in (20, 5, 0):
+        grow(store, Random(count), count)
+        before = {stat.key for stat in repository.blobs.list(f"{ROOT}/")}
+        report = back_up(store, repository)
+        written = [stat.key for stat in repository.blobs.list(f"{ROOT}/") if stat.key not in before]
+        written = [key for key in written if not key.startswith((f"{MANIFESTS}/", f"{UNFINISHED}/"))]
+        assert report.written_blobs == len(written)
+        assert report.written_bytes == sum(len(repository.blobs.get(key)) for key in written)
+
+
 class Killed(BaseException):
     """Simulates the end of the process."""
 

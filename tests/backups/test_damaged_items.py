@@ -8,6 +8,7 @@ import apsw
 import pytest
 
 import stratalog
+from stratalog.backups.records import RecordsBackup
 from stratalog.keys import (
     NAME_SORT,
     dead_letters_partition,
@@ -20,7 +21,7 @@ from stratalog.keys import (
     segments_partition,
 )
 from stratalog.log.directory import LOGS, RECORDS, directory_put
-from stratalog.ports.index import Item, Put
+from stratalog.ports.index import Delete, Item, Put
 from stratalog.testing.clock import ManualClock
 from tests.backups.stores import Backups
 from tests.inline_store import open_inline
@@ -93,6 +94,29 @@ def test_a_damaged_directory_line_is_a_failure_and_is_written_anew(
         lose_attribute(memory, line.partition, line.sort, name)
     failures = backups.make(memory).manifest.failures
     assert {failure.what for failure in failures} == {f"{line.partition} {line.sort}" for line in lines}
+    assert told(backups.restored(backups.view())) == wanted
+
+
+def test_a_record_that_is_lost_after_its_read_is_backed_up_with_a_new_line(
+    memory: stratalog.Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    backups = Backups(memory.environment.clock)
+    store_with_two_of_each(memory)
+    wanted = told(memory)
+    line = directory_put("acme", RECORDS, "a", "", 0).item
+    lose_attribute(memory, line.partition, line.sort, "k")
+    index, partition = memory.environment.index, record_partition("acme", record_key("a"))
+
+    read_record = RecordsBackup._read_record
+
+    def read_and_lose(backup: RecordsBackup, id: str) -> object:
+        result = read_record(backup, id)
+        for item in list(index.query(partition) if id == "a" else ()):
+            index.commit([Delete(partition, item.sort)])
+        return result
+
+    monkeypatch.setattr(RecordsBackup, "_read_record", read_and_lose)
+    backups.make(memory)
     assert told(backups.restored(backups.view())) == wanted
 
 

@@ -14,9 +14,12 @@ from typing import Any
 import pytest
 
 import stratalog
+from stratalog.cli.program import FAILED
 from stratalog.clock import SystemClock
 from stratalog.codec import sha256
 from stratalog.errors import NotFound
+from stratalog.keys import deleted_partition
+from stratalog.ports.index import Item, Put
 from stratalog.store import Store
 from tests.cli.conftest import Run
 
@@ -99,6 +102,24 @@ def test_a_log_that_is_deleted_between_two_reads_ends_neither_a_list_nor_a_sweep
             expected = ["acme/plan"] if method == "log" else ["acme/budget", "acme/plan"]
             assert [line["name"] for line in lines(budget("list", "--json").stdout)] == expected
             budget("sweep", "acme")
+
+
+def test_a_sweep_continues_after_damage_and_counts_what_it_freed(run: Run) -> None:
+    run("init")
+    with stratalog.open("store") as store:
+        index = store.environment.index
+        for organisation, name in (("acme", "a"), ("acme", "b"), ("zeta", "c")):
+            log = store.create_log(organisation, name)
+            store.delete_log(log)
+            gone = index.get(deleted_partition(organisation), log.record.prefix)
+            assert gone is not None
+            attributes = {**gone.attributes, "m": 0}
+            if name == "a":
+                del attributes["o"]
+            index.commit([Put(Item(gone.partition, gone.sort, attributes))])
+    swept = run("sweep", "--json", code=FAILED)
+    assert json.loads(swept.stdout)["deleted_logs"] == 2
+    assert "acme, deleted logs: corrupt" in swept.stderr
 
 
 def test_an_empty_store_suggests_what_to_do(run: Run) -> None:

@@ -24,7 +24,16 @@ def limited(draft: Draft, args: Any) -> None:
     draft.put("n", draft.get("n", 0) + 1)
 
 
-RULES = Rules(mutators={**BUILT_IN_MUTATORS, "limited": limited})
+def settle(draft: Draft, args: Any) -> None:
+    """Set each key that has another value. If ``urgent`` is set, set ``alarm`` too."""
+    for key, value in args.items():
+        if draft.get(key) != value:
+            draft.put(key, value)
+    if draft.get("urgent"):
+        draft.put("alarm", True)
+
+
+RULES = Rules(mutators={**BUILT_IN_MUTATORS, "limited": limited, "settle": settle})
 
 
 def grown(world: World, versions: int = 12, rules: Rules | None = RULES) -> Document:
@@ -191,6 +200,30 @@ def test_replay_reports_and_changes_nothing() -> None:
     )
     assert report.mutations[1].args == {"key": "c/new", "value": large("new")}
     assert document.version == version
+
+
+def settling(id: int, **args: Any) -> Mutation:
+    return Mutation(client="ada", id=id, name="settle", args=args)
+
+
+def test_a_replay_and_a_merge_compare_the_keys_that_change_only_on_the_target() -> None:
+    world = World()
+    document = grown(world)
+    fork = document.fork("copy")
+    fork.apply([settling(1, n=12, k=1), settling(2, k=2)])
+    fork.apply([settling(3, k=2)])
+    document.apply([put("urgent", True), put("k", 2)])
+    for report in (replay(fork, document), merge(fork, document)):
+        assert [one.differences for one in report] == [{}, {"alarm": (None, True)}, {"alarm": (None, True)}]
+        assert report.different == 2
+
+
+def test_a_replay_reports_no_difference_where_one_side_has_the_value_already() -> None:
+    document = grown(World())
+    fork = document.fork("copy")
+    fork.apply([settling(1, k=1), put("n", 12)])
+    document.apply([put("k", 1), put("n", 1)])
+    assert [one.differences for one in replay(fork, document)] == [{}, {}]
 
 
 @pytest.mark.parametrize("asked", [True, False], ids=["asked for", "due"])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from random import Random
@@ -19,7 +19,7 @@ from stratalog.documents import Document
 from stratalog.documents.projections import Projection
 from stratalog.documents.rebuild import Rebuild
 from stratalog.documents.redaction import redact
-from stratalog.errors import Corrupt, NotFound
+from stratalog.errors import Corrupt, Invalid, NotFound, VersionForgotten
 from stratalog.keys import (
     checkpoints_partition,
     deleted_partition,
@@ -28,14 +28,15 @@ from stratalog.keys import (
     record_key,
     record_partition,
 )
-from stratalog.log.retention import forget_segment
+from stratalog.log import Event, fork_log
+from stratalog.log.retention import forget_segment, raise_floor
 from stratalog.log.segments import list_segments
 from stratalog.log.snapshots import put_snapshot
 from stratalog.log.sweep import sweep_deleted
 from stratalog.maintenance.damage import SHAPES, DamageList, shape_fault
 from stratalog.maintenance.inspection import HistoryInspection, inspect_history, inspected_histories
 from stratalog.maintenance.recording_ports import RecordingBlobs, RecordingIndex
-from stratalog.maintenance.verification import HistoryName
+from stratalog.maintenance.verification import HistoryName, HistoryReport, verify_history
 from stratalog.ports.index import Delete, Item, Put
 from stratalog.ports.scratch import Scratch
 from stratalog.protocol import Mutation
@@ -378,3 +379,32 @@ def test_a_dead_letter_without_a_body_is_intact() -> None:
         store.records("acme").put("report", b"body")
         store.records("acme").fail("report", "no such column")
         assert inspect_all(store) == ()
+
+
+@pytest.mark.parametrize("inspect", [inspect_history, verify_history])
+def test_an_inspection_up_to_a_version_before_its_fork_point_or_floor_is_refused(
+    inspect: Callable[[stratalog.Store, HistoryName, int], HistoryInspection | HistoryReport],
+    document: tuple[stratalog.Store, Document],
+) -> None:
+    store, plan = document
+    plan.fork("fork", at=8)
+    log = store.create_log("acme", "log")
+    for n in range(5):
+        log.append([Event("fact", n)])
+    log.save_snapshot(2, [b"state"])
+    fork_log(log, "log-fork", at=3)
+    assert (raise_floor(log, 2), plan.forget_below(6)) == (2, 6)
+    refusals: dict[tuple[str, int], type[Exception]] = {
+        ("plan", 5): VersionForgotten,
+        ("fork", 5): VersionForgotten,
+        ("fork", 7): Invalid,
+        ("log", 1): VersionForgotten,
+        ("log-fork", 1): VersionForgotten,
+    }
+    for (name, upto), error in refusals.items():
+        with pytest.raises(error):
+            inspect(store, HistoryName("log", "acme", name), upto)
+    for name, upto in (("plan", 6), ("fork", 8), ("log", 2), ("log-fork", 2)):
+        report = inspect(store, HistoryName("log", "acme", name), upto)
+        assert report.chain is not None
+        assert report.chain.version == upto

@@ -561,6 +561,20 @@ def test_a_log_that_is_deleted_while_a_pass_comes_to_it_is_no_failure(store: str
     assert (found.logs, found.failures, found.is_finished) == (2, (), True)
 
 
+def test_a_step_that_fails_leaves_the_steps_before_it_counted(
+    store: stratalog.Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def damaged(*_: object) -> int:
+        raise Corrupt("planted")
+
+    fill(store.create("acme", "plan"), 14)
+    monkeypatch.setattr(log_pass, "_archive", damaged)
+    policy = MaintenancePolicy(documents=RetentionPolicy(retain_segments=1, archive_days=0))
+    report = maintain(store, policy)
+    assert [failure.reason for failure in report.failures] == ["planted"]
+    assert (report.logs, report.floors, report.archived_segments) == (1, 1, 0)
+
+
 def test_a_damaged_directory_line_stops_no_maintenance(store: stratalog.Store) -> None:
     """The pass maintains also the log and the record whose own lines are damaged."""
     names = ("a", "b")
@@ -597,7 +611,9 @@ def test_a_damaged_deleted_log_or_upload_stops_no_other_sweep(store: stratalog.S
         attributes = {key: value for key, value in item.attributes.items() if key != name}
         index.commit([Put(Item(item.partition, item.sort, attributes))])
     store.environment.clock.sleep(3 * RECORD_UPLOAD_SECONDS_MAX)
-    [failure] = maintain(store, MaintenancePolicy()).failures
+    report = maintain(store, MaintenancePolicy())
+    [failure] = report.failures
     assert (failure.what, failure.code) == ("acme, deleted logs and aborted uploads", "corrupt")
+    assert report.deleted_logs == 1
     assert [item.sort for item in index.query(deleted_partition("acme"))] == prefixes[:1]
     assert [item.sort for item in index.query(uploads_partition("acme"))] == ["a/upload"]

@@ -96,4 +96,47 @@ REMOVALS: tuple[Removal, ...] = (
         ),
         ("tests/maintenance/test_copying.py::test_a_damaged_item_of_the_source_is_corrupt",),
     ),
+    Removal(
+        "B497",
+        (
+            Edit(
+                "src/stratalog/backups/records.py",
+                "        return standing or directory_put(",
+                "        versions = record_partition(self._organisation, record_key(id))\n"
+                "        created_ms = int(next(self._index.query(versions, after=BEFORE_VERSIONS)).attributes['c'])\n"
+                "        return standing or directory_put(",
+            ),
+        ),
+        (
+            "tests/backups/test_damaged_items.py::test_a_record_that_is_lost_after_its_read_is_backed_up_with_a_new_line",
+        ),
+        raises=("RuntimeError",),
+    ),
+    Removal(
+        "B498",
+        (Edit("src/stratalog/log/sweep.py", "            report(1)\n", ""),),
+        (SWEPT,),
+    ),
+    Removal(
+        "B498",
+        (
+            Edit(
+                "src/stratalog/maintenance/log_pass.py",
+                "    if bound and not stop():\n        done",
+                '    if bound and not stop():\n        del done["floors"]\n        done',
+            ),
+        ),
+        ("tests/maintenance/test_maintain.py::test_a_step_that_fails_leaves_the_steps_before_it_counted",),
+    ),
+    Removal(
+        "B499",
+        (
+            Edit(
+                "src/stratalog/cli/maintenance.py",
+                "        except Corrupt as exc:\n",
+                "        except ZeroDivisionError as exc:\n",
+            ),
+        ),
+        ("tests/cli/test_commands.py::test_a_sweep_continues_after_damage_and_counts_what_it_freed",),
+    ),
 )

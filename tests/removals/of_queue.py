@@ -303,4 +303,20 @@ REMOVALS: tuple[Removal, ...] = (
         (Edit(LETTERS, "    if name not in document.rules.mutators:\n", "    if not name:\n"),),
         (f"{OF_LETTERS}::test_a_rejected_mutation_is_not_redriven_without_its_application",),
     ),
+    Removal(
+        "B491",
+        (Edit(WORKER, "if self._hands.get(group) is hand:", "if group:"),),
+        (f"{QUEUE}::test_a_heartbeat_hides_no_message_that_the_worker_released_meanwhile",),
+    ),
+    Removal(
+        "B503",
+        (
+            Edit(
+                "src/stratalog/server/service.py",
+                "version is not None), default=None)",
+                "version is not None), default=0)",
+            ),
+        ),
+        ("tests/server/test_api_documents.py::test_a_merge_that_commits_nothing_pokes_nobody",),
+    ),
 )

@@ -101,7 +101,7 @@ REMOVALS: tuple[Removal, ...] = (
     ),
     Removal(
         "B394",
-        (Edit(FAILURES, "+= 1\n            if not retry.wait(exc):", "+= 1\n            if exc is None:"),),
+        (Edit(FAILURES, 'conflict")\n            if not retry.wait(exc):', 'conflict")\n            if exc is None:'),),
         (f"{DEAD_LETTERS}::test_a_resolution_that_always_meets_new_failures_waits_and_ends",),
     ),
     Removal(

@@ -10,6 +10,10 @@ READ_ONLY = "tests/maintenance/test_read_only.py"
 REBUILD = "src/stratalog/documents/rebuild.py"
 VERIFICATION = "tests/maintenance/test_verification.py"
 SNAPSHOTS = "src/stratalog/documents/snapshots.py"
+UPTO = (
+    "tests/maintenance/test_inspection.py::test_an_inspection_up_to_a_version_before_its_fork_point_or_floor_is_refused"
+)
+DELETED = "tests/cli/test_deleted_meanwhile.py::test_a_log_that_is_deleted_meanwhile_ends_no_command_over_the_store"
 
 REMOVALS: tuple[Removal, ...] = (
     Removal(
@@ -73,8 +77,8 @@ REMOVALS: tuple[Removal, ...] = (
         (
             Edit(
                 "src/stratalog/cli/maintenance.py",
-                '            with suppress(NotFound):\n                if listing.kind == "document":\n',
-                '            if True:\n                if listing.kind == "document":\n',
+                'self._noted(f"{organisation}/{log}"), suppress(NotFound):',
+                'self._noted(f"{organisation}/{log}"):',
             ),
         ),
         ("tests/cli/test_commands.py::test_a_log_that_is_deleted_between_two_reads_ends_neither_a_list_nor_a_sweep",),
@@ -163,10 +167,70 @@ REMOVALS: tuple[Removal, ...] = (
     ),
     Removal(
         "B476",
-        (Edit(REBUILD, "    if last < start:\n", "    if last < 0:\n"),),
+        (Edit("src/stratalog/log/verification.py", "upto is None or upto >= start:", "True:"),),
         (
             "tests/documents/test_snapshots.py::test_a_verification_up_to_a_forgotten_version_is_refused",
             "tests/documents/test_snapshots.py::test_a_verification_up_to_a_version_before_the_fork_is_refused",
         ),
+    ),
+    Removal(
+        "B494",
+        (
+            Edit(
+                "src/stratalog/maintenance/inspection.py", 'if upto is not None and history.kind == "log":', "if False:"
+            ),
+        ),
+        (UPTO,),
+    ),
+    Removal(
+        "B494",
+        (Edit("src/stratalog/log/verification.py", "    check_upto(log, upto, start)\n", ""),),
+        (UPTO,),
+    ),
+    Removal(
+        "B495",
+        (
+            Edit(
+                "src/stratalog/maintenance/checkpoint.py",
+                "            if not is_deleted(store, history):\n                raise\n",
+                "            raise\n",
+            ),
+        ),
+        (DELETED,),
+    ),
+    Removal(
+        "B496",
+        (
+            Edit(
+                "src/stratalog/cli/verification.py",
+                "            if names or records or not is_deleted(store, history):\n"
+                "                raise\n            continue\n",
+                "            raise\n",
+            ),
+        ),
+        (DELETED,),
+    ),
+    Removal(
+        "B496",
+        (
+            Edit(
+                "src/stratalog/cli/inspection.py",
+                "            if not of_store or not is_deleted(store, history):\n"
+                "                raise\n            continue\n",
+                "            raise\n",
+            ),
+        ),
+        (DELETED,),
+    ),
+    Removal(
+        "B496",
+        (
+            Edit(
+                "src/stratalog/maintenance/repair.py",
+                "if not of_store or not is_deleted(store, history):",
+                "if history:",
+            ),
+        ),
+        (DELETED,),
     ),
 )

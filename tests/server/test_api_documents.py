@@ -253,3 +253,17 @@ def test_replicaches_client_is_answered_in_its_own_words(client: Client) -> None
     ).json()
     assert pulled["lastMutationIDChanges"] == {"c": 1}
     assert pulled["patch"][-1] == {"op": "put", "key": "k", "value": value}
+
+
+def test_a_merge_that_commits_nothing_pokes_nobody() -> None:
+    poked: list[tuple[str, str, int]] = []
+    store = open_store("memory:")
+    fork = store.create("acme", "budget").fork("copy")
+    app = create_app(store, Application(hosts=(HOST,)), poked=lambda *news: poked.append(news))
+    with TestClient(app) as client:
+        merge = partial(client.post, "/v1/organisations/acme/documents/copy/merge", json={"document": "budget"})
+        assert merge().status_code == 200
+        assert poked == []
+        fork.mutate("put", {"key": "k", "value": 1})
+        assert [merge().status_code for _ in range(2)] == [200, 200]
+    assert poked == [("acme", "budget", 1)]

@@ -90,6 +90,21 @@ def test_a_right_that_was_withdrawn_ends_with_the_heartbeat(change: str, code: s
     assert getattr(error, "wire_code", error.code) == code
 
 
+def test_a_right_ends_when_its_token_expires_and_not_a_heartbeat_later() -> None:
+    rules, clock = Rules(), ManualClock()
+    rules.principals["ada"] = Principal(id="u-ada", expires_ms=clock.wall_ms() + 3000)
+    right, _ = asked(rules, clock)
+    assert right.due_seconds() == 3
+    clock.sleep(2)
+    assert again(right) is None
+    assert right.due_seconds() == 1
+    clock.sleep(1)
+    assert right.due_seconds() == 0
+    error = again(right)
+    assert isinstance(error, Refused)
+    assert (error.status, error.message) == (401, "the token has expired")
+
+
 def test_connections_that_begin_together_are_checked_at_different_times() -> None:
     clock = ManualClock()
     service = create_app(open_store("memory:", clock=clock), Rules().application(20)).state.service

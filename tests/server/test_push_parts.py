@@ -13,6 +13,7 @@ from stratalog.protocol.sync import Push
 from stratalog.server import bodies, push_parts
 from stratalog.server.application import Application, ServerLimits
 from stratalog.server.push_parts import RawArguments, parts_of
+from stratalog.server.security import Principal, StaticTokens
 from tests.server.api import BUDGET, Client, mutation, problem, serving
 
 LISTS = [[{"id": row, "done": False} for row in range(50)] for _ in range(40)]
@@ -76,6 +77,19 @@ def test_nothing_of_a_large_push_is_applied_where_its_last_mutation_cannot_be(cl
     mutations = [mutation("c", id, key=f"k/{id}", value=value) for id, value in enumerate(LISTS, 1)]
     assert pushed(client, [*mutations, last]).status_code == 400
     assert client.get(f"{BUDGET}/state").json()["content"] == {}
+
+
+@pytest.mark.usefixtures("small_parts")
+def test_a_push_whose_later_part_is_refused_does_not_appear_as_not_written() -> None:
+    limits = ServerLimits(client_creations_per_second=0.001, client_creations_burst=1)
+    application = Application(authenticate=StaticTokens({"t": Principal(id="ada")}), limits=limits)
+    with serving(application) as client:
+        client.headers["Authorization"] = "Bearer t"
+        mutations = [mutation("c", id, key=f"k/{id}", value=value) for id, value in enumerate(LISTS, 1)]
+        answer = pushed(client, [*mutations, mutation("d", 1, key="k", value=1)])
+        assert problem(answer) == (504, "outcome-unknown")
+        assert client.get(f"{BUDGET}/state").json()["content"]["k/1"] == LISTS[0]
+        assert pushed(client, [mutation("d", 1, key="k", value=LISTS)]).status_code == 429
 
 
 @pytest.mark.usefixtures("small_parts")

@@ -9,6 +9,7 @@ import pytest
 
 from stratalog.backends.memory import MemoryQueue
 from stratalog.backends.sqlite import SqliteDatabase
+from stratalog.clock import Observation
 from stratalog.documents import Document, Rules
 from stratalog.documents.history import Applied
 from stratalog.errors import Corrupt, Invalid, OutcomeUnknown, QueueFull, Unavailable
@@ -590,6 +591,26 @@ def test_a_worker_that_lives_keeps_its_message() -> None:
     assert path.waiting() == []
     path.worker.step()
     assert path.document.version == 1
+
+
+def test_a_heartbeat_hides_no_message_that_the_worker_released_meanwhile() -> None:
+    path = QueuePath()
+    path.damage()
+    path.push(put("ada", 1))
+    path.worker.step()
+    (hand,) = path.worker._hands.values()
+
+    class FailsMeanwhile(Observation):
+        def age_seconds(self) -> float:
+            hand.seen = Observation(path.clock)
+            path.worker._work(hand)
+            return path.worker._settings.visibility_seconds
+
+    hand.seen = FailsMeanwhile(path.clock)
+    path.worker.heartbeat()
+    assert len(path.failures) == 1
+    path.clock.sleep(2)
+    assert len(path.waiting()) == 1
 
 
 def test_a_worker_that_stops_gives_back_what_it_did_not_finish() -> None:

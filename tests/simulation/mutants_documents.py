@@ -78,7 +78,7 @@ def _replace_newest(
     sort = number(max(version, newest.version if newest else 0))
     item = Item(snapshots_partition(record.prefix), sort, {"c": 1, "w": "one", "b": body, "h": hash})
     environment.index.commit([Put(item)], blobs)
-    environment.counters["snapshot"] += 1
+    environment.count("snapshot")
     return True
 
 

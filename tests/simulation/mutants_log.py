@@ -200,7 +200,7 @@ def _commit_without_second_look(environment: Any, writes: Any, landed: Any) -> N
 def _end_unsure(self: Any, floor: int) -> int:
     """The mutant of `_Raising._end` that raises the error of its last steps, although the floor has already risen."""
     retention._forget_below(self._log.environment, self._log.record.prefix, floor)
-    self._log.environment.counters["floor"] += 1
+    self._log.environment.count("floor")
     return int(self._log.floor())
 
 

@@ -104,7 +104,7 @@ def _commit_unheard(environment: Environment, group: list[_Put], writes: list[Wr
     try:
         environment.index.commit(writes, batch._blobs(group))
     except OutcomeUnknown:
-        environment.counters["assumed done"] += 1
+        environment.count("assumed done")
     except StratalogError:
         return
     for put in group:

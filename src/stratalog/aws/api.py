@@ -17,9 +17,10 @@ from urllib.parse import quote, unquote
 
 from stratalog.aws.answers import GatewayAnswer, packing_of
 from stratalog.aws.container import Container, container
-from stratalog.errors import StratalogError
+from stratalog.errors import LimitExceeded, OutcomeUnknown, StratalogError
 from stratalog.protocol.sync import PATH_HEADER
 from stratalog.server.app import create_app
+from stratalog.server.byte_budgets import bytes_of
 from stratalog.server.errors import Refused
 
 __all__ = ["Api", "handler"]
@@ -59,8 +60,9 @@ class Api:
 
     async def _answer(self, event: Mapping[str, Any]) -> GatewayAnswer:
         headers = _headers(event)
-        exchange = _Exchange(_body(event), GatewayAnswer(packing_of(headers)))
-        call = asyncio.ensure_future(self._app(_scope(event, headers), exchange.receive, exchange.send))
+        scope = _scope(event, headers)
+        exchange = _Exchange(scope, _body(event), GatewayAnswer(packing_of(headers)))
+        call = asyncio.ensure_future(self._app(scope, exchange.receive, exchange.send))
         ended = asyncio.ensure_future(exchange.ended.wait())
         await asyncio.wait((call, ended), return_when=asyncio.FIRST_COMPLETED)
         ended.cancel()
@@ -75,9 +77,10 @@ class Api:
 class _Exchange:
     """The ASGI callables ``receive`` and ``send`` of one request."""
 
-    def __init__(self, body: bytes, answer: GatewayAnswer) -> None:
+    def __init__(self, scope: Any, body: bytes, answer: GatewayAnswer) -> None:
         self.answer = answer
         self.ended = asyncio.Event()
+        self._scope = scope
         self._body: bytes | None = body
 
     async def receive(self) -> dict[str, Any]:
@@ -92,9 +95,14 @@ class _Exchange:
             return
         try:
             self._take(message)
+        except LimitExceeded as exc:
+            self._refuse(_after_a_write(exc) if bytes_of(self._scope).may_have_written else exc)
         except StratalogError as exc:
-            self.answer.refuse(exc)
-            self.ended.set()
+            self._refuse(exc)
+
+    def _refuse(self, error: StratalogError) -> None:
+        self.answer.refuse(error)
+        self.ended.set()
 
     def _take(self, message: Mapping[str, Any]) -> None:
         answer = self.answer
@@ -108,6 +116,14 @@ class _Exchange:
         if not message.get("more_body", False):
             answer.end()
             self.ended.set()
+
+
+def _after_a_write(error: LimitExceeded) -> OutcomeUnknown:
+    """Return the error for a response that is too large, of a request that may have written.
+
+    LimitExceeded means that nothing was written. A client could then write the same again under another number.
+    """
+    return OutcomeUnknown(f"the request may have been applied, but {error.message}", **error.details)
 
 
 def _headers(event: Mapping[str, Any]) -> dict[str, str]:
@@ -135,6 +151,7 @@ def _scope(event: Mapping[str, Any], headers: Mapping[str, str]) -> dict[str, An
         "headers": [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers.items()],
         "client": (http["sourceIp"], 0),
         "server": (event["requestContext"].get("domainName", ""), 443),
+        "state": {},
     }
 
 

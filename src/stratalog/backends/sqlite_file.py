@@ -217,19 +217,19 @@ class _GroupWriter:
         try:
             if self._closed:
                 raise Closed("the database is closed")
-            entered = self._turnstile.enter()
             try:
+                self._turnstile.enter()
                 outcomes = self._transact(group)
                 self._commits += 1
                 if self._commits == COMMITS_BEFORE_GROWTH:
                     grow_log(self._connection, self._log_bytes)
             finally:
-                if entered:
-                    self._turnstile.leave()
+                self._turnstile.leave()
         except StratalogError as exc:
             _fail(group, exc)
         except BaseException:
             self._roll_back()
+            self._turnstile.leave()  # an interrupt may have ended the first call early
             raise
         else:
             for ticket, outcome in zip(group, outcomes, strict=True):

@@ -11,7 +11,6 @@ Every wait polls the lock and has a time limit. With a blocking lock, one stoppe
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from fcntl import LOCK_EX, LOCK_NB, LOCK_UN, flock
@@ -19,10 +18,10 @@ from fcntl import LOCK_EX, LOCK_NB, LOCK_UN, flock
 from stratalog.clock import Clock
 from stratalog.errors import Unavailable
 from stratalog.limits import TURN_WAIT_MS_MAX
-from stratalog.process_fork import close_in_child
 
 __all__ = ["Turnstile", "open_lock_file"]
 
+OWNER = "owner"
 POLL_SECONDS = 0.000_1
 _TRY = LOCK_EX | LOCK_NB
 
@@ -35,6 +34,9 @@ class Turnstile:
 
     A file lock belongs to the descriptor that took it. Transactions and turns use different descriptors, so a turn also
     waits for a transaction of its own process.
+
+    An interrupt may come between any two bytecodes. So no variable of a thread decides whether the thread must unlock:
+    an unlock without a lock has no effect, and is repeated after an interrupt.
     """
 
     def __init__(self, path: str, clock: Clock) -> None:
@@ -45,14 +47,15 @@ class Turnstile:
         except BaseException:
             self._transaction.close()
             raise
-        self._owner = threading.Lock()
-        close_in_child(self, "_owner")
+        self._owner: dict[str, object] = {}
+        """The token of the thread that has a turn or waits for one. One call into C sets it: see `GroupCommit`."""
+
         self._in_turn = False
         self._overdue = False
         self._closed = False
 
     def enter(self) -> bool:
-        """Wait for the room and lock it. Return whether the caller must `leave` it.
+        """Wait for the room and lock it. Return whether the room is locked. Call `leave` afterwards in any case.
 
         Return False inside a turn of this process. Return False also after `TURN_WAIT_MS_MAX`. After such a wait,
         return False at once until the locks are found free (`_wait`). The caller then works without the lock.
@@ -60,8 +63,9 @@ class Turnstile:
         return not self._in_turn and self._wait(self._transaction, self._has_turn)
 
     def leave(self) -> None:
-        """Unlock the room for the next process."""
-        flock(self._transaction.room, LOCK_UN)
+        """Unlock the room for the next process. A repeated call has no effect."""
+        if not self._transaction.closed:
+            flock(self._transaction.room, LOCK_UN)
 
     @contextmanager
     def turn(self) -> Iterator[bool]:
@@ -70,19 +74,15 @@ class Turnstile:
         A second thread shares the turn of the first thread, so it may lose the turn in the middle of its block. While
         the first thread still waits for the turn, the second thread's value is False.
         """
-        if self._in_turn or not self._owner.acquire(blocking=False):
-            yield self._in_turn
-            return
+        token = object()
         try:
-            self._in_turn = not self._closed and self._wait(self._turn, self._is_closed)
+            if not self._in_turn and self._owner.setdefault(OWNER, token) is token:
+                self._in_turn = not self._closed and self._wait(self._turn, self._is_closed)
             yield self._in_turn
-        finally:
-            if self._in_turn:
-                self._in_turn = False
-                flock(self._turn.room, LOCK_UN)
-            self._owner.release()
-            if self._closed and not self._turn.closed:
-                self._close_turn()
+            self._end_turn(token)
+        except BaseException:
+            self._end_turn(token)  # an interrupt may have ended the first call early
+            raise
 
     def close(self) -> None:
         """Close the lock files, which frees their locks. No transaction may be in flight.
@@ -100,13 +100,21 @@ class Turnstile:
         self._transaction.close()
         self._turn.close()
 
+    def _end_turn(self, token: object) -> None:
+        """End the turn, or the wait for it, of the thread that has ``token``. A repeated call has no effect."""
+        if self._owner.get(OWNER) is token:
+            self._in_turn = False
+            self._turn.unlock()
+            del self._owner[OWNER]
+        if self._closed:
+            self._close_turn()
+
     def _close_turn(self) -> None:
         """Close the turn's files. If a thread has the turn, this thread closes the files at the end of its turn."""
-        if self._owner.acquire(blocking=False):
-            try:
-                self._turn.close()
-            finally:
-                self._owner.release()
+        token = object()
+        if self._owner.setdefault(OWNER, token) is token:
+            self._turn.close()
+            del self._owner[OWNER]
 
     def _wait(self, locks: _Locks, ended: Callable[[], bool]) -> bool:
         """Lock the door, lock the room, and unlock the door.
@@ -116,6 +124,13 @@ class Turnstile:
         After a wait without success, a stopped process probably has a lock. The caller's process then does not wait
         again until it finds the locks free. Otherwise each of its commits would wait for `TURN_WAIT_MS_MAX`.
         """
+        try:
+            return self._pass_door(locks, ended)
+        except BaseException:
+            locks.unlock()
+            raise
+
+    def _pass_door(self, locks: _Locks, ended: Callable[[], bool]) -> bool:
         deadline = None
         try:
             flock(locks.door, _TRY)
@@ -160,6 +175,12 @@ class _Locks:
         except BaseException:
             os.close(self.door)
             raise
+
+    def unlock(self) -> None:
+        """Unlock both files, if they are open and locked."""
+        if not self.closed:
+            flock(self.room, LOCK_UN)
+            flock(self.door, LOCK_UN)
 
     def close(self) -> None:
         """Close both files. Closing twice is fine."""

@@ -43,7 +43,10 @@ Progress = Callable[[int], None]
 
 
 class BackupReport(msgspec.Struct, frozen=True):
-    """The manifest of a new backup, and the numbers of blobs and bytes that this run wrote to the repository."""
+    """The manifest of a new backup, and the objects and bytes that this run wrote to the repository besides manifests.
+
+    The bytes are counted before compression.
+    """
 
     manifest: BackupManifest
     written_blobs: int
@@ -85,6 +88,7 @@ class _Backup:
         self._catalogue = catalogue
         self._repository = catalogue.repository
         self._base = "" if is_anew else newest
+        self._before = self._repository.written.count, self._repository.written.size
         self._families = FamilyBackup(store.environment, catalogue)
         self._started_ms = self._repository.clock.wall_ms()
         self._id = self._repository.new_id(self._started_ms, newest)
@@ -112,7 +116,8 @@ class _Backup:
         self._catalogue.drop(self._is_of_a_gone_log)
         manifest = self._manifest(len(organisations), self._count_blobs(self._catalogue.root))
         self._repository.publish(manifest)
-        return BackupReport(manifest, self._repository.written_blobs, self._repository.written_bytes)
+        written = self._repository.written
+        return BackupReport(manifest, written.count - self._before[0], written.size - self._before[1])
 
     def _read_logs(self, organisation: str) -> None:
         owners, deleted, damaged = set[str](), list[Item](), dict[str, Corrupt]()

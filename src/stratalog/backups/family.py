@@ -31,6 +31,7 @@ from stratalog.keys import (
 from stratalog.log.archive import open_archive
 from stratalog.log.entries import END, SEAL
 from stratalog.log.environment import Environment
+from stratalog.log.family_members import depth_of
 from stratalog.log.head import Head, find_head
 from stratalog.log.names import NameRecord, name_put, read_name
 from stratalog.log.pins import Pin, pin_put
@@ -90,7 +91,7 @@ class FamilyBackup:
             try:
                 return self._read(owner)
             except _Moved:
-                self._environment.counters["family read again"] += 1
+                self._environment.count("family read again")
         raise Conflict("the logs kept changing while they were read for a backup", owner=owner)
 
     def _read(self, owner: str) -> FamilyRead:
@@ -129,7 +130,7 @@ class FamilyBackup:
         prefix = member.sort
         record = read_name(self._index, *split_prefix(prefix))
         record = record if record is not None and record.prefix == prefix else None
-        required(member, "d")  # a restoration sorts the logs by this attribute
+        depth_of(member)  # a restoration sorts the logs by their depth
         # Read the checkpoints before the head, so that no checkpoint is of a version after the head.
         checkpoints = tuple(self._index.query(checkpoints_partition(prefix)))
         head = None

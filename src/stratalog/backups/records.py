@@ -62,29 +62,36 @@ class RecordsBackup:
         """Yield the lines of a directory shard. Put the record before its line, so every listed record exists."""
         for listed in self._catalogue.list_sound(self._index, partition):
             try:
-                self._read_record(listed.sort)
+                created_ms = self._read_record(listed.sort)
             except (Corrupt, Conflict) as exc:
                 if not self._retain(listed.sort, exc):
                     continue
+                created_ms = self._created_in_base(listed.sort)
             self.count += 1
             self._step()
-            yield listed.item or self._line(partition, listed.sort)
+            yield listed.item or self._line(partition, listed.sort, created_ms)
 
-    def _line(self, partition: str, id: str) -> Item:
-        """Return the directory line of a record whose own line is damaged: the base's line, or a new one."""
+    def _line(self, partition: str, id: str, created_ms: int) -> Item:
+        """Return the directory line of a record whose own line is damaged: the base's line, or a new one.
+
+        The new line does not read the source again, where the record may be damaged or lost meanwhile.
+        """
         standing = self._catalogue.base.get(partition, id)
-        if standing is not None:
-            return standing
-        versions = record_partition(self._organisation, record_key(id))
-        oldest = next(self._index.query(versions, after=BEFORE_VERSIONS, limit=1))
-        return directory_put(self._organisation, RECORDS, id, "record", int(oldest.attributes.get("c", 0))).item
+        return standing or directory_put(self._organisation, RECORDS, id, "record", created_ms).item
+
+    def _created_in_base(self, id: str) -> int:
+        versions = _Versions(self._catalogue.base.query(record_partition(self._organisation, record_key(id)), limit=2))
+        for _ in versions:
+            pass
+        return versions.created_ms
 
     def _sound(self, partition: str) -> Iterator[Item]:
         """Yield the items of a partition that are not damaged. A damaged item is a failure of the backup."""
         listing = self._catalogue.list_sound(self._index, partition)
         return (listed.item for listed in listing if listed.item is not None)
 
-    def _read_record(self, id: str) -> None:
+    def _read_record(self, id: str) -> int:
+        """Put the rows of a record, and return the time of its oldest kept version. Raises Corrupt, Conflict."""
         key = record_key(id)
         partition = record_partition(self._organisation, key)
         blobs_row = f"{BLOBS_ROW}{record_owner(self._organisation, key)}"
@@ -115,6 +122,7 @@ class RecordsBackup:
             self._catalogue.put(blobs_row, blobs)
         self._catalogue.put(f"{ITEMS_ROW}{partition}", row)
         self._catalogue.put(history_row(history, f"{escape(self._organisation)}/{key}"), line.encode())
+        return versions.created_ms
 
     def _is_as_in_base(self, partition: str, row: bytes) -> bool:
         return self._catalogue.is_base_complete and self._catalogue.base.row(f"{ITEMS_ROW}{partition}") == row
@@ -148,7 +156,10 @@ class RecordsBackup:
 
 
 class _Versions:
-    """Yields the items of a record. Notes the origin, and whether a version is missing, has blobs, or is redacted."""
+    """Yields the items of a record.
+
+    Notes the origin, the time of the first version, and whether a version is missing, has blobs, or is redacted.
+    """
 
     def __init__(self, items: Iterator[Item]) -> None:
         self._items = items
@@ -158,6 +169,7 @@ class _Versions:
         self.has_blobs = False
         self.has_redacted = False
         self.origin = ""
+        self.created_ms = 0
 
     def __iter__(self) -> Iterator[Item]:
         for item in self._items:
@@ -174,6 +186,7 @@ class _Versions:
 
     def _note(self, item: Item) -> None:
         version = parse_number(item.sort)
+        self.created_ms = self.created_ms or int(item.attributes.get("c", 0))
         if version < self._floor.version:
             return
         self._gap = self._gap or version != (self._next or self._floor.version)

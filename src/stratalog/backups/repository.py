@@ -27,7 +27,7 @@ from stratalog.codec import sha256
 from stratalog.errors import Conflict, NotFound, Unavailable
 from stratalog.keys import number, parse_number
 from stratalog.log.bodies import BodyRef, read_body, write_body
-from stratalog.ports.blobs import Blobs
+from stratalog.ports.blobs import Blobs, BlobStat
 from stratalog.ports.index import Item
 from stratalog.process_fork import close_in_child
 from stratalog.tree.chunks import Chunks
@@ -42,18 +42,49 @@ ID_CHARACTERS = 6
 PACKS_HELD_MAX = 64
 
 
+class CountedPuts:
+    """Blobs that count the objects and the uncompressed bytes that were put. Safe for threads."""
+
+    def __init__(self, blobs: Blobs) -> None:
+        self.count = 0
+        self.size = 0
+        self._blobs = blobs
+        self._lock = Lock()
+        close_in_child(self, "_lock")
+
+    def put(self, key: str, body: bytes) -> None:
+        self._blobs.put(key, body)
+        with self._lock:
+            self.count += 1
+            self.size += len(body)
+
+    def get(self, key: str) -> bytes:
+        return self._blobs.get(key)
+
+    def stat(self, key: str) -> BlobStat | None:
+        return self._blobs.stat(key)
+
+    def list(self, prefix: str, *, after: str = "") -> Iterator[BlobStat]:
+        return self._blobs.list(prefix, after=after)
+
+    def delete(self, key: str, stamp: str) -> bool:
+        return self._blobs.delete(key, stamp)
+
+    def close(self) -> None:
+        self._blobs.close()
+
+
 class BackupRepository:
     """Backups stored in ``blobs``.
 
-    `written_blobs` and `written_bytes` count the copies of blobs and the packs that this object has put.
+    `written` counts the puts of all objects but manifests and saved progress.
     """
 
     def __init__(self, blobs: Blobs, clock: Clock) -> None:
         self.blobs = blobs
         self.clock = clock
-        self.chunks = Chunks(blobs, ROOT)
-        self.written_blobs = 0
-        self.written_bytes = 0
+        self.written = CountedPuts(blobs)
+        self.chunks = Chunks(self.written, ROOT)
         self._lock = Lock()
         close_in_child(self, "blobs", "_lock")
         self._packs: OrderedDict[tuple[str, bytes], list[Item]] = OrderedDict()
@@ -106,13 +137,11 @@ class BackupRepository:
 
     def put_copy(self, key: str, body: bytes) -> None:
         """Store a copy of a blob. Its key is the blob's key below `!backup/blobs`."""
-        self._count(len(body))
-        self.blobs.put(f"{COPIES}/{key}", body)
+        self.written.put(f"{COPIES}/{key}", body)
 
     def write_pack(self, body: bytes) -> BodyRef:
         """Store a pack and return the reference to the pack."""
-        self._count(len(body))
-        return write_body(self.blobs, PACKS, body)
+        return write_body(self.written, PACKS, body)
 
     def read_pack(self, ref: BodyRef) -> bytes:
         """Read and verify the bytes of a pack. Raises Corrupt."""
@@ -161,11 +190,6 @@ class BackupRepository:
             if len(self._packs) > PACKS_HELD_MAX:
                 self._packs.popitem(last=False)
         return items
-
-    def _count(self, size: int) -> None:
-        with self._lock:
-            self.written_blobs += 1
-            self.written_bytes += size
 
     def _put_json(self, folder: str, manifest: BackupManifest) -> str:
         body = msgspec.json.encode(manifest)

@@ -14,7 +14,6 @@ from stratalog.errors import ConditionFailed, Conflict, LimitExceeded
 from stratalog.keys import (
     deleted_partition,
     entries_partition,
-    family_partition,
     log_prefix,
     parse_number,
     segments_partition,
@@ -23,12 +22,13 @@ from stratalog.keys import (
 from stratalog.limits import UNKNOWN_OWNER_SECONDS_MAX
 from stratalog.log.commit import commit_once
 from stratalog.log.directory import LOGS, directory_put, name_line_put, organisation_put
+from stratalog.log.family_members import member_put
 from stratalog.log.lifecycle import INCARNATION_CHARACTERS
 from stratalog.log.names import NameRecord, Parent, name_put, read_name, require_name
 from stratalog.log.pins import Pin, pin_put
 from stratalog.log.sweep import UNNAMED
 from stratalog.maintenance.mirror import Mirror
-from stratalog.ports.index import Absent, Attribute, Delete, Equals, Item, Put, Write
+from stratalog.ports.index import Absent, Attribute, Delete, Equals, Item, Write
 from stratalog.store import Store
 
 __all__ = ["restore_log"]
@@ -121,7 +121,7 @@ class _Restoration:
             listed,
             name_line_put(organisation, self._name, made.kind),
             directory_put(organisation, LOGS, self._name, made.kind, made.created_ms),
-            *(Put(Item(family_partition(made.owner), prefix, {"d": depth})) for depth, prefix in enumerate(prefixes)),
+            *(member_put(made.owner, prefix, depth) for depth, prefix in enumerate(prefixes)),
         ]
         index = self._mirror.target.index
 

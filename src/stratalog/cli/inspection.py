@@ -13,11 +13,11 @@ import msgspec
 from stratalog.cli.output import note, print_json, print_table, progress, size_text
 from stratalog.cli.program import DAMAGED, Failed
 from stratalog.cli.session import Session
-from stratalog.errors import Invalid
+from stratalog.errors import Invalid, NotFound
 from stratalog.maintenance.damage import StoredDamage
 from stratalog.maintenance.inspection import HistoryInspection, inspect_history, inspect_store, inspected_histories
 from stratalog.maintenance.repair import repair_histories, repair_store
-from stratalog.maintenance.verification import HistoryName
+from stratalog.maintenance.verification import HistoryName, is_deleted
 
 __all__ = ["inspect_histories", "show_damages", "show_repair"]
 
@@ -36,8 +36,10 @@ class FinishedHistory(msgspec.Struct):
 def inspect_histories(
     session: Session, histories: Iterable[HistoryName], upto: int | None, resume: Path | None, *, of_store: bool
 ) -> None:
-    """Inspect the histories in order. With ``of_store`` inspect also the items outside histories.
+    """Inspect the histories in order.
 
+    With ``of_store`` they are all histories of the store. Then skip a log that was deleted since it was listed, and
+    without ``upto`` inspect also the items outside histories.
     ``resume`` is a file of finished histories. The command skips these histories and reports their damage again. The
     command appends each newly finished history to the file. Raises Failed with the exit code DAMAGED if there is
     damage.
@@ -52,8 +54,13 @@ def inspect_histories(
         if history in passed:
             continue
         name = f"{history.organisation}/{history.name}"
-        with progress(f"verifying {name}", None) as step:
-            report = inspect_history(store, history, upto, step)
+        try:
+            with progress(f"verifying {name}", None) as step:
+                report = inspect_history(store, history, upto, step)
+        except NotFound:
+            if not of_store or not is_deleted(store, history):
+                raise
+            continue
         damages += report.damages
         if resume is not None:
             _add_finished(resume, FinishedHistory(history, report.damages))
@@ -61,7 +68,7 @@ def inspect_histories(
             print_json(_plain(report))
         else:
             rows.append(_row(report))
-    around = inspect_store(store) if of_store else ()
+    around = inspect_store(store) if of_store and upto is None else ()
     if session.json and around:
         print_json({"name": "", "kind": "store", "verified": False, "damages": around})
     if rows:
@@ -77,7 +84,7 @@ def show_repair(session: Session, named: Iterable[HistoryName] | None, dry_run: 
     store = session.open()
     with progress("repairing", None) as step:
         histories = _counted(list(inspected_histories(store)) if named is None else named, step)
-        report = repair_histories(store, histories, dry_run=dry_run)
+        report = repair_histories(store, histories, dry_run=dry_run, of_store=named is None)
     repaired, remaining = list(report.repaired), list(report.remaining)
     if named is None:
         around = repair_store(store, dry_run=dry_run)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 
 import click
@@ -15,8 +16,9 @@ from stratalog.cli.program import FAILED, Failed
 from stratalog.cli.serve import load_application
 from stratalog.cli.session import Session, command
 from stratalog.clock import Observation
-from stratalog.errors import NotFound
+from stratalog.errors import Corrupt, NotFound
 from stratalog.keys import escape
+from stratalog.log.directory import LOGS, RECORDS, list_ids
 from stratalog.log.retention import free_segments
 from stratalog.log.sweep import sweep_deleted
 from stratalog.maintenance.collection import CollectionReport, MaintenanceFailure
@@ -71,29 +73,54 @@ def forget(session: Session, document: str, below: str) -> None:
 @click.argument("organisation", required=False)
 def sweep(session: Session, organisation: str | None) -> None:
     """Free data that was deleted, archived, forgotten or pruned long enough ago, and unreferenced blobs."""
-    store = session.open()
-    total = {"deleted_logs": 0, "segments": 0, "record_versions": 0, "blobs": 0}
-    for owner in [organisation] if organisation else list(store.organisations()):
-        _sweep(store, owner, total)
-    counts = ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in total.items())
-    session.answer(total, f"freed {counts}")
+    sweep = _Sweep(session.open())
+    for owner in [organisation] if organisation else list(sweep.store.organisations()):
+        sweep.run(owner)
+    counts = ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in sweep.total.items())
+    session.answer(sweep.total, f"freed {counts}")
+    _fail_for(sweep.failures)
 
 
-def _sweep(store: Store, organisation: str, total: dict[str, int]) -> None:
-    with progress(f"sweeping {organisation}", None) as step:
-        total["deleted_logs"] += sweep_deleted(store.environment, organisation)
-        for listing in store.list(organisation):
-            # The next sweep frees a log that was deleted since it was listed.
-            with suppress(NotFound):
-                if listing.kind == "document":
-                    total["segments"] += store.document(organisation, listing.id).free_segments()
-                else:
-                    total["segments"] += free_segments(store.log(organisation, listing.id))
-            step(1)
-        for record in store.records(organisation).list():
-            total["record_versions"] += free_versions(store.environment, Name(organisation, record.id))
-            step(1)
-        total["blobs"] += len(collect_blobs(store.environment, escape(organisation), report=step).garbage)
+class _Sweep:
+    """A sweep of several organisations. It continues after a damaged log or record."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self.total = {"deleted_logs": 0, "segments": 0, "record_versions": 0, "blobs": 0}
+        self.failures: list[MaintenanceFailure] = []
+
+    def run(self, organisation: str) -> None:
+        """Free the due data of one organisation."""
+        store, environment = self.store, self.store.environment
+        with progress(f"sweeping {organisation}", None) as step:
+            with self._noted(f"{organisation}, deleted logs"):
+                sweep_deleted(environment, organisation, report=partial(self._count, "deleted_logs"))
+            for log in list_ids(environment.index, organisation, LOGS):
+                # The next sweep frees a log that was deleted since it was listed.
+                with self._noted(f"{organisation}/{log}"), suppress(NotFound):
+                    opened = store.log(organisation, log)
+                    is_document = opened.record.kind == "document"
+                    freed = store.document(organisation, log).free_segments() if is_document else free_segments(opened)
+                    self._count("segments", freed)
+                step(1)
+            for record in list_ids(environment.index, organisation, RECORDS):
+                with self._noted(f"{organisation}/records/{record}"):
+                    self._count("record_versions", free_versions(environment, Name(organisation, record)))
+                step(1)
+            report = collect_blobs(environment, escape(organisation), report=step)
+            self._count("blobs", len(report.garbage))
+            self.failures += report.failures
+
+    def _count(self, name: str, count: int) -> None:
+        self.total[name] += count
+
+    @contextmanager
+    def _noted(self, what: str) -> Iterator[None]:
+        """Note damage, so that it stops no other part of the sweep."""
+        try:
+            yield
+        except Corrupt as exc:
+            self.failures.append(MaintenanceFailure.of(what, exc))
 
 
 dry_run_option = click.option("--dry-run", is_flag=True, help="Change nothing; report what would be done.")
@@ -194,15 +221,16 @@ def _say_maintained(report: MaintenanceReport, dry_run: bool) -> None:
     print_table(rows, right=[0])
     for key in report.garbage if dry_run else ():
         click.echo(key)
-    for failure in report.failures:
-        note(f"{failure.what}: {failure.code}: {failure.reason}")
-        if failure.key:
-            note(f"  damaged or missing: {failure.key}")
     if not report.is_finished:
         note("stopped before the end; the next run resumes")
 
 
 def _fail_for(failures: Sequence[MaintenanceFailure]) -> None:
+    """Print the failures, and raise Failed if there are any."""
+    for failure in failures:
+        note(f"{failure.what}: {failure.code}: {failure.reason}")
+        if failure.key:
+            note(f"  damaged or missing: {failure.key}")
     if failures:
         raise Failed(FAILED)
 

@@ -15,6 +15,7 @@ from stratalog.cli.output import note, print_json, print_table, progress
 from stratalog.cli.program import CONTRADICTED, DAMAGED, FAILED, NOT_PROVABLE, Failed
 from stratalog.cli.session import Session, command
 from stratalog.clock import SystemClock
+from stratalog.errors import NotFound
 from stratalog.log.verification import Finding
 from stratalog.maintenance.checkpoint import (
     Checkpoint,
@@ -35,7 +36,13 @@ from stratalog.maintenance.signed_note import (
     read_verifier_key,
     sign_note,
 )
-from stratalog.maintenance.verification import HistoryName, HistoryReport, list_histories, verify_history
+from stratalog.maintenance.verification import (
+    HistoryName,
+    HistoryReport,
+    is_deleted,
+    list_histories,
+    verify_history,
+)
 from stratalog.store import Store
 
 __all__ = ["COMMANDS"]
@@ -98,14 +105,19 @@ def verify(
     if not quick:
         named = chosen_histories(session.open(), names, records) if names or records else None
         histories = inspected_histories(session.open()) if named is None else named
-        inspect_histories(session, histories, upto, resume, of_store=named is None and upto is None)
+        inspect_histories(session, histories, upto, resume, of_store=named is None)
         return
     _refuse({"--resume": resume}, "has no effect with --quick")
     rows, failed = [], False
     store = session.open()
     for history in chosen_histories(store, names, records):
-        with progress(f"verifying {title(history)}", None) as step:
-            report = verify_history(store, history, upto, step)
+        try:
+            with progress(f"verifying {title(history)}", None) as step:
+                report = verify_history(store, history, upto, step)
+        except NotFound:
+            if names or records or not is_deleted(store, history):
+                raise
+            continue
         failed = failed or bool(report.findings)
         if session.json:
             print_json(_plain(report))

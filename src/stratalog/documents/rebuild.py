@@ -13,10 +13,11 @@ from stratalog.documents.commits import BASE
 from stratalog.documents.named_chunks import NamedChunks, names_chunk
 from stratalog.documents.snapshots import base_digest, load_state, roots_in, roots_of, tree_roots
 from stratalog.documents.state import EMPTY_ROOTS, Roots, State
-from stratalog.errors import Corrupt, Invalid, NotFound, Redacted, VersionForgotten
+from stratalog.errors import Corrupt, NotFound, Redacted
 from stratalog.log import Entry, Log
 from stratalog.log.chain import checked_entries
 from stratalog.log.snapshots import Snapshot, list_snapshots
+from stratalog.log.verification import check_upto
 from stratalog.ports.scratch import Scratch, ScratchBlobs
 from stratalog.tree.chunks import Chunks
 from stratalog.tree.reach import verify as verify_tree
@@ -101,11 +102,7 @@ def _verified_aside(document: _Document, upto: int | None, progress: Callable[[i
 def _verified(log: Log, rebuild: Rebuild, upto: int | None, compared: Callable[[Roots], None]) -> Verified:
     """Advance ``rebuild`` to ``upto``, and call ``compared`` with the roots of each snapshot that equals its state."""
     last, start = log.head().version if upto is None else upto, rebuild.version
-    if last < start:
-        floor = log.floor()
-        if last < floor:
-            raise VersionForgotten("the version is no longer kept", log=log.record.name, version=last, floor=floor)
-        raise Invalid("the version precedes the first version of the rebuild", value=last, first=start)
+    check_upto(log, last, start)
     for snapshot in list_snapshots(log.environment.index, log.record.prefix):
         if start < snapshot.version <= last:
             rebuild.advance(snapshot.version)

@@ -8,7 +8,7 @@ mutations.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -19,6 +19,7 @@ from stratalog.documents.commits import Commit, Merged, read_commit
 from stratalog.documents.document import Document
 from stratalog.documents.run import Ran, Run, run_batch
 from stratalog.documents.state import ClientState, State
+from stratalog.documents.view import View
 from stratalog.errors import MergeConflict, NotFound, VersionForgotten
 from stratalog.protocol.messages import Mutation, Outcome
 
@@ -43,8 +44,8 @@ class Replayed(msgspec.Struct, frozen=True):
     same: bool
     """Whether the fork and the target both rejected the mutation, or both applied it with the same resulting values.
 
-    Only keys that the mutation changed in the fork are compared, and of these only keys that no later mutation of the
-    same entry changed.
+    The keys that the mutation changed in the fork or on the target are compared, except keys that a later mutation of
+    the same entry changed.
     """
 
     differences: dict[str, tuple[Any, Any]]
@@ -92,7 +93,7 @@ def replay(fork: Document, target: Document, *, after: int | None = None) -> Rep
     own = list(_own_mutations(fork))
     _check_continues(state, own, target)
     start = fork.log.first if after is None else after
-    return ReplayReport(_reports([change for change in own if change.version > start], state, target))
+    return ReplayReport(_replayed([change for change in own if change.version > start], state, fork, target))
 
 
 def merge(fork: Document, target: Document) -> ReplayReport:
@@ -144,19 +145,22 @@ class _Own(msgspec.Struct, frozen=True):
     hash: bytes
     reason: str | None
     effects: dict[str, Any]
+    overwritten: frozenset[str]
+    """The keys that a later mutation of the same entry changed."""
 
 
 class _Merge:
     """One merge, committed in batches. Each batch is checked on the state that its entry follows."""
 
     def __init__(self, fork: Document, target: Document) -> None:
+        self._fork = fork
         self._target = target
         self._own = list(_own_mutations(fork))
         self._start = 0
         self._approved = -1
         """The target's version on which all mutations from ``_start`` on were checked."""
 
-        self._ran: Sequence[Ran] = ()
+        self._reports: list[Replayed] = []
 
     def run(self) -> ReplayReport:
         report: list[Replayed] = []
@@ -164,10 +168,9 @@ class _Merge:
             batch = self._batch()
             author = batch[0].mutation.client
             outcomes = self._target.apply_merge([own.mutation for own in batch], self._approve, author=author)
-            by_id = {ran.id: ran for ran in self._ran}
             report += [
-                msgspec.structs.replace(_report(own, by_id.get(own.mutation.id)), merged_in=outcome.version)
-                for own, outcome in zip(batch, outcomes, strict=True)
+                msgspec.structs.replace(replayed, merged_in=outcome.version)
+                for replayed, outcome in zip(self._reports, outcomes, strict=True)
             ]
             self._start += len(batch)
             # If no other writer commits in between, the checks of later mutations stay valid after this batch's entry.
@@ -186,7 +189,8 @@ class _Merge:
             for own, outcome in zip(rest, outcomes, strict=True):
                 _check_outcome(own, outcome, self._target)
             self._approved = state.version
-        self._ran = run.ran
+        # Before the commit: the comparison reads values, and an error of a read must not hide a commit.
+        self._reports = _reports(batch, {ran.id: ran for ran in run.ran}, state, self._fork, self._target)
         return Merged(batch[-1].mutation.client, batch[-1].version, batch[-1].hash)
 
     def _run_all(self, state: State, rest: Sequence[_Own]) -> Run:
@@ -227,7 +231,8 @@ def _own_mutations(fork: Document) -> Iterator[_Own]:
                 args=load_arguments(recorded, commit.patch, fork.values),
                 origin=recorded.origin or (recorded.client, recorded.id),
             )
-            yield _Own(mutation, entry.version, entry.hash, recorded.reason, _effects(fork, commit, position))
+            effects, overwritten = _effects(fork, commit, position), _overwritten(commit, position)
+            yield _Own(mutation, entry.version, entry.hash, recorded.reason, effects, overwritten)
 
 
 def _effects(fork: Document, commit: Commit, position: int) -> dict[str, Any]:
@@ -239,7 +244,11 @@ def _effects(fork: Document, commit: Commit, position: int) -> dict[str, Any]:
     }
 
 
-def _reports(batch: list[_Own], state: State, target: Document) -> list[Replayed]:
+def _overwritten(commit: Commit, position: int) -> frozenset[str]:
+    return frozenset(change.key for change in commit.patch if change.by and change.by[-1] > position)
+
+
+def _replayed(batch: list[_Own], state: State, fork: Document, target: Document) -> list[Replayed]:
     """Run the mutations of a batch that are not merged yet on a state of the target, and compare the results."""
     newest = state.client(batch[0].mutation.client) if batch else None
     waiting = [change.mutation for change in batch if newest is None or change.mutation.id > newest.id]
@@ -247,17 +256,22 @@ def _reports(batch: list[_Own], state: State, target: Document) -> list[Replayed
     unnumbered = [msgspec.structs.replace(mutation, id=0) for mutation in waiting]
     run = run_batch(state, target.values, target.rules.mutators, unnumbered, "", "")
     by_id = {mutation.id: ran for mutation, ran in zip(waiting, run.ran, strict=False)}
-    return [_report(change, by_id.get(change.mutation.id)) for change in batch]
+    return _reports(batch, by_id, state, fork, target)
 
 
-def _report(own: _Own, ran: Ran | None) -> Replayed:
-    """Compare the results in the fork and on the target.
+def _reports(
+    batch: list[_Own], by_id: Mapping[int, Ran], state: State, fork: Document, target: Document
+) -> list[Replayed]:
+    """Compare the results in the fork and on the target. A mutation that was merged before is not in ``by_id``."""
+    comparison = _Comparison(batch, by_id, state, fork, target)
+    return [_report(own, by_id.get(own.mutation.id), comparison) for own in batch]
 
-    A mutation that was merged before is not run again and counts as the same.
-    """
+
+def _report(own: _Own, ran: Ran | None, comparison: _Comparison) -> Replayed:
+    """Return the results of one mutation. A mutation that was merged before counts as the same."""
     origin = own.mutation.origin or ("", 0)
     reason = ran.reason if ran else own.reason
-    differences = _differences(own, ran) if ran else {}
+    differences = comparison.differences(own, ran) if ran else {}
     return Replayed(
         client=origin[0],
         id=origin[1],
@@ -271,8 +285,42 @@ def _report(own: _Own, ran: Ran | None) -> Replayed:
     )
 
 
-def _differences(own: _Own, ran: Ran) -> dict[str, tuple[Any, Any]]:
-    here = {key: None if encoded is None else decode(encoded) for key, encoded in ran.changes.items()}
-    if own.reason is not None or ran.reason is not None:
-        return {}
-    return {key: (value, here.get(key)) for key, value in own.effects.items() if value != here.get(key)}
+class _Comparison:
+    """Compares the values after each mutation in the fork with the values after a run on ``state`` of the target."""
+
+    def __init__(
+        self, batch: list[_Own], by_id: Mapping[int, Ran], state: State, fork: Document, target: Document
+    ) -> None:
+        self._fork = fork
+        self._view: View | None = None
+        self._state = View(state, target.values)
+        self._changes: dict[str, bytes | None] = {}
+        self._last: dict[tuple[int, str], int] = {}
+        """(version of the fork, key) → the last mutation of this version that changed the key on the target."""
+
+        for own in batch:
+            if (ran := by_id.get(own.mutation.id)) is not None:
+                self._last.update(dict.fromkeys(((own.version, key) for key in ran.changes), own.mutation.id))
+
+    def differences(self, own: _Own, ran: Ran) -> dict[str, tuple[Any, Any]]:
+        """Return the differences after one mutation. Call this method for the mutations in their order."""
+        self._changes.update(ran.changes)
+        if own.reason is not None or ran.reason is not None:
+            return {}
+        changed = {key for key in ran.changes if self._last[own.version, key] == own.mutation.id}
+        keys = sorted(own.effects.keys() | (changed - own.overwritten))
+        values = {key: (self._in_fork(own, key), self._on_target(key)) for key in keys}
+        return {key: pair for key, pair in values.items() if pair[0] != pair[1]}
+
+    def _in_fork(self, own: _Own, key: str) -> Any:
+        if key in own.effects:
+            return own.effects[key]
+        if self._view is None or self._view.version != own.version:
+            self._view = self._fork.at(own.version)
+        return self._view.get(key)
+
+    def _on_target(self, key: str) -> Any:
+        if key not in self._changes:
+            return self._state.get(key)
+        encoded = self._changes[key]
+        return None if encoded is None else decode(encoded)

@@ -148,7 +148,7 @@ class SnapshotSchedule:
             self._pause = None
 
     def _fail(self) -> None:
-        self.log.environment.counters["snapshot failed"] += 1
+        self.log.environment.count("snapshot failed")
         self._pause = (Observation(self.log.environment.clock), self._backoff.next_seconds())
 
     def _is_pausing(self) -> bool:

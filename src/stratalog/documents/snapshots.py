@@ -53,7 +53,7 @@ def take_snapshot(log: Log, state: State, pause: Callable[[], None] = no_pause) 
     """
     base = log.snapshot_at(state.snapshot_version) if state.snapshot_version else None
     if (base.version if base else 0) != state.snapshot_version:
-        log.environment.counters["snapshot whose base was gone"] += 1
+        log.environment.count("snapshot whose base was gone")
         return state
     if base is not None and (base.version, base.prefix) == (state.version, log.record.prefix):
         return state
@@ -63,10 +63,10 @@ def take_snapshot(log: Log, state: State, pause: Callable[[], None] = no_pause) 
     try:
         put_snapshot(log.environment, log.record, state.version, state.hash, encode(roots), base, blob_batch.blobs)
     except ConditionFailed:
-        log.environment.counters["snapshot whose base was gone"] += 1
+        log.environment.count("snapshot whose base was gone")
         return state
     except VersionForgotten:
-        log.environment.counters["snapshot of a forgotten version"] += 1
+        log.environment.count("snapshot of a forgotten version")
         return state
     except OutcomeUnknown:
         blob_batch.renew()

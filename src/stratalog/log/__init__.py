@@ -15,6 +15,7 @@ directory           the logs and records of an organisation
 head                the end of a log
 segments            runs of entries that share an index partition
 pins                the versions that forks need
+family_members      the items of a family: its logs, each with its depth
 chain               the hash that names a history
 redaction           erasure of an entry's events, whose digest stays
 verification        recomputation of a chain, and a report of its damaged versions

@@ -83,7 +83,7 @@ def save_app_snapshot(
                 raise
             # The collector may delete the parts of the missing base, so write every part again.
             base = None
-            environment.counters["snapshot whose base was gone"] += 1
+            environment.count("snapshot whose base was gone")
             continue
         except OutcomeUnknown:
             # The record may exist, so its blobs must exist too.

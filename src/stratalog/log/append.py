@@ -202,7 +202,7 @@ class LogAppend(ConditionalAppend[Head, Plan]):
         head, appender = self._appender.heads.value, self._appender
         # The caller that expects a version has just read the head. A second read would only find a newer head.
         if appender.contention.contended and (head is appender.left_behind or self._reads_first()):
-            self._environment.counters["read first"] += 1
+            self._environment.count("read first")
             return None
         return head
 
@@ -294,7 +294,7 @@ class LogAppend(ConditionalAppend[Head, Plan]):
         if over < 0:
             return False
         if over >= target:
-            self._environment.counters["roll-over without snapshot"] += not self._appender.segment_ready(head)
+            self._environment.count("roll-over without snapshot", not self._appender.segment_ready(head))
             return True
         if head.version < self._appender.ask_again_at:
             return False
@@ -318,7 +318,7 @@ class LogAppend(ConditionalAppend[Head, Plan]):
             appender.contention.saw(0, head.seen.seconds_until(self._sent))
             appender.contention.won()
         if plan.segment != head.segment:
-            self._environment.counters["roll-over"] += 1
+            self._environment.count("roll-over")
             # Only the leader offers name records, so `appender.name` is still the record that the plan replaced.
             name = appender.name
             assert name.segment == head.segment, "a roll-over seals the segment that the name record names"

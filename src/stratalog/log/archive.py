@@ -60,7 +60,7 @@ def prove_archive(environment: Environment, prefix: str, owner: str, segment: Se
         if segment_changed(environment.index, prefix, segment):
             return False
         raise
-    environment.counters["archive made anew"] += 1
+    environment.count("archive made anew")
     return True
 
 

@@ -201,7 +201,7 @@ class ConditionalAppend(ABC, Generic[H, P]):
             self._environment.index.commit(plan.writes, plan.blobs)
         except ConditionFailed as exc:
             self._state = IDLE
-            self._environment.counters["conflict"] += 1
+            self._environment.count("conflict")
             if self._learn(plan, head, exc):
                 self._state = RaceLost(exc)
         except OutcomeUnknown:

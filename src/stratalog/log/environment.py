@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
@@ -92,6 +93,9 @@ class Environment:
             wait_seconds_max=self.settings.append_backoff_seconds_max,
         )
         self.counters: Counter[str] = Counter()
+        """The counts of events in this process, by name. Only `count` changes them."""
+
+        self._counters_lock = threading.Lock()
         self.background: Tasks = background or BackgroundTasks()
         self.chunk_cache: ByteCache[Any] = ByteCache(CHUNK_CACHE_BYTES_MAX)
         """The decoded chunks of all documents of the store."""
@@ -101,7 +105,13 @@ class Environment:
 
         self.entered_organisations: EnteredOrganisations = EnteredOrganisations()
         self.reads: RecentReads = RecentReads()
-        close_in_child(self, "index", "blobs")
+        close_in_child(self, "index", "blobs", "_counters_lock")
+
+    def count(self, what: str, amount: int = 1) -> None:
+        """Add ``amount`` to the counter ``what``. Safe for threads."""
+        # Without the lock, a thread could overwrite the count that another thread adds between its read and its write.
+        with self._counters_lock:
+            self.counters[what] += amount
 
     def report(self, what: str, **details: object) -> None:
         """Count and log an event that an operator must learn of. Alarms match ``what`` in metrics and logs.
@@ -109,7 +119,7 @@ class Environment:
         ``details`` identify objects, e.g. a log or a version. They must not contain content of documents. They must not
         contain texts of exceptions, which could quote such content.
         """
-        self.counters[what] += 1
+        self.count(what)
         _log.error("%s: %s", what, " ".join(f"{name}={value}" for name, value in details.items()))
 
     def reserve(

@@ -30,12 +30,13 @@ from stratalog.log.directory import (
 )
 from stratalog.log.entries import END, Upcasters
 from stratalog.log.environment import Environment
+from stratalog.log.family_members import depth_of, member_put
 from stratalog.log.log import Log
 from stratalog.log.names import NameRecord, Parent, name_put, read_name, require_name
 from stratalog.log.pins import Pin, pin_put
 from stratalog.log.segments import Segment, segment_put
 from stratalog.log.usage import Amounts
-from stratalog.ports.index import Absent, Item, Put, Write, no_turn, required
+from stratalog.ports.index import Absent, Item, Put, Write, no_turn
 
 __all__ = ["create_log", "delete_log", "fork_log", "open_log"]
 
@@ -150,7 +151,7 @@ def delete_log(log: Log) -> None:
                 break
             except ConditionFailed as exc:
                 lost = exc
-    log.environment.counters["deletion"] += 1
+    log.environment.count("deletion")
 
 
 def _append_end(log: Log) -> None:
@@ -239,7 +240,7 @@ def _create(
         if min(exc.items) >= len(creation):
             raise _SourceChanged(exc) from exc
         raise Conflict("the name is in use", organisation=organisation, log=name) from exc
-    environment.counters["creation"] += 1
+    environment.count("creation")
     return record
 
 
@@ -250,8 +251,8 @@ def _depth(environment: Environment, source: NameRecord | None) -> int:
     """
     if source is None:
         return 0
-    item = environment.index.get(family_partition(source.owner), source.prefix)
-    return int(required(item, "d")) + 1 if item else 1
+    member = environment.index.get(family_partition(source.owner), source.prefix)
+    return depth_of(member) + 1 if member else 1
 
 
 def _creation(record: NameRecord, former: NameRecord | None, depth: int) -> list[Write]:
@@ -265,7 +266,7 @@ def _creation(record: NameRecord, former: NameRecord | None, depth: int) -> list
         name_line_put(record.organisation, record.name, record.kind),
         segment_put(record.prefix, Segment(first=record.segment, created_ms=record.created_ms), Absent()),
         directory_put(record.organisation, LOGS, record.name, record.kind, record.created_ms),
-        Put(Item(family_partition(record.owner), record.prefix, {"d": depth})),
+        member_put(record.owner, record.prefix, depth),
     ]
 
 

@@ -135,7 +135,7 @@ def _erase(environment: Environment, record: NameRecord, version: int, checks: S
         return exc
     finally:
         blob_batch.renew()
-    environment.counters["redaction"] += 1
+    environment.count("redaction")
     return None
 
 

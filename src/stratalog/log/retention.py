@@ -90,7 +90,7 @@ def archive_segments(log: Log, upto: int | None = None, stop: Stop = never) -> i
             archived += _mark(environment, prefix, msgspec.structs.replace(segment, last=last, archive=ref))
         finally:
             blob_batch.renew()  # also after a lost answer: the mark may be committed
-    environment.counters["archive"] += archived
+    environment.count("archive", archived)
     return archived
 
 
@@ -199,7 +199,7 @@ class _Raising:
 
     def _end(self, floor: int) -> int:
         """Finish after the commit. A later failure must not be reported as if the floor had not risen."""
-        self._log.environment.counters["floor"] += 1
+        self._log.environment.count("floor")
         try:
             _forget_below(self._log.environment, self._log.record.prefix, floor)
             return self._log.floor()
@@ -258,7 +258,7 @@ def free_segments_below(log: Log, require_base: Callable[[], None], stop: Stop =
             delete_items(environment.index, entries_partition(prefix, segment.first))
             _settle_freed(environment, prefix, segment)
             freed += 1
-    environment.counters["freed segment"] += freed
+    environment.count("freed segment", freed)
     return freed
 
 
@@ -383,4 +383,4 @@ def _settle_freed(environment: Environment, prefix: str, segment: Segment) -> No
     try:
         environment.index.commit([write])
     except ConditionFailed:
-        environment.counters["segment record changed while freed"] += 1
+        environment.count("segment record changed while freed")

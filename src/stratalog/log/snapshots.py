@@ -78,7 +78,7 @@ def put_snapshot(
             if not retry.wait(exc):
                 raise Unavailable("a log kept changing while its snapshot was stored", log=record.name) from exc
             continue
-        environment.counters["snapshot"] += 1
+        environment.count("snapshot")
         return True
 
 

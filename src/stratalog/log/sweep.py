@@ -8,6 +8,8 @@ The sweep decodes no body of an entry, so damaged bodies do not stop it.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from stratalog.errors import Corrupt
 from stratalog.keys import (
     checkpoints_partition,
@@ -34,11 +36,18 @@ end.
 """
 
 
-def sweep_deleted(environment: Environment, organisation: str, *, dry_run: bool = False, stop: Stop = never) -> int:
+def sweep_deleted(
+    environment: Environment,
+    organisation: str,
+    *,
+    dry_run: bool = False,
+    stop: Stop = never,
+    report: Callable[[int], None] = lambda count: None,
+) -> int:
     """Sweep an organisation's deleted incarnations that are due; return their number. An interrupted sweep can resume.
 
     A dry run only counts the incarnations. The sweep calls ``stop`` before each incarnation, and ends if the result is
-    True.
+    True. It calls ``report`` with 1 after each incarnation, so that a caller knows the number also after an error.
 
     The log's end marker and name record stay. The sweep skips an incarnation that a fork still pins. The sweep of a
     family's last member deletes the family's blobs. Before that sweep only the collector deletes blobs of the family.
@@ -57,8 +66,9 @@ def sweep_deleted(environment: Environment, organisation: str, *, dry_run: bool 
                 break
             if not dry_run:
                 _sweep(environment, listed.item)
-                environment.counters["swept log"] += 1
+                environment.count("swept log")
             swept += 1
+            report(1)
         except Corrupt as exc:
             damage = damage or exc
     if damage is not None:

@@ -13,12 +13,22 @@ from typing import Any, Literal
 import msgspec
 
 from stratalog.codec import encode, is_decimal, sha256
-from stratalog.errors import Corrupt, NotFound, VersionForgotten
+from stratalog.errors import Corrupt, Invalid, NotFound, VersionForgotten
 from stratalog.log.chain import body_digest, link
 from stratalog.log.entries import Entry
 from stratalog.log.log import Log
 
-__all__ = ["ChainReport", "Damage", "Finding", "FindingKind", "Link", "check_chain", "damage_of", "verify_log"]
+__all__ = [
+    "ChainReport",
+    "Damage",
+    "Finding",
+    "FindingKind",
+    "Link",
+    "check_chain",
+    "check_upto",
+    "damage_of",
+    "verify_log",
+]
 
 FindingKind = Literal["altered", "missing", "disordered"]
 
@@ -104,9 +114,10 @@ def verify_log(
     The function calls ``visit`` with each entry that it reads, in order. If it reads entries once more to explain a
     fault, it calls ``visit`` again.
 
-    Raises NotFound, Unavailable, and VersionForgotten if the floor rises meanwhile.
+    Raises NotFound, Unavailable, and VersionForgotten if ``upto`` is below the floor or the floor rises meanwhile.
     """
     start = log.floor()
+    check_upto(log, upto, start)
     before = log.hash_at(start)
     try:
         head = log.head()
@@ -118,6 +129,19 @@ def verify_log(
         return _links(log, start, last, visit)
 
     return check_chain(log.record.origin, start, before, links, progress)
+
+
+def check_upto(log: Log, upto: int | None, start: int) -> None:
+    """Check that a verification that begins at the version ``start`` can end at ``upto``.
+
+    Raises VersionForgotten if ``upto`` is below the floor, and Invalid if it is before the fork point.
+    """
+    if upto is None or upto >= start:
+        return
+    floor = log.floor()
+    if upto < floor:
+        raise VersionForgotten("the version is no longer kept", log=log.record.name, version=upto, floor=floor)
+    raise Invalid("the version precedes the first version of the rebuild", value=upto, first=start)
 
 
 def check_chain(

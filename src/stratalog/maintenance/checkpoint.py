@@ -18,7 +18,13 @@ import msgspec
 from stratalog.codec import is_decimal
 from stratalog.errors import Invalid, NotFound, VersionForgotten
 from stratalog.log.chain import genesis
-from stratalog.maintenance.verification import HistoryName, HistoryReport, list_histories, verify_history
+from stratalog.maintenance.verification import (
+    HistoryName,
+    HistoryReport,
+    is_deleted,
+    list_histories,
+    verify_history,
+)
 from stratalog.records.floor import read_floor
 from stratalog.records.history import item_at
 from stratalog.records.versions import Name
@@ -101,9 +107,16 @@ def checkpoint_of(store: Store, history: HistoryName) -> Checkpoint:
 def checkpoints_of(store: Store) -> list[Checkpoint]:
     """Return the checkpoints of all live histories, in the order of their lines.
 
-    Raises NotFound if a log is deleted meanwhile.
+    A log that is deleted meanwhile is left out. Raises NotFound for a listed history that is missing.
     """
-    return sorted((checkpoint_of(store, history) for history in list_histories(store)), key=Checkpoint.line)
+    checkpoints = []
+    for history in list_histories(store):
+        try:
+            checkpoints.append(checkpoint_of(store, history))
+        except NotFound:
+            if not is_deleted(store, history):
+                raise
+    return sorted(checkpoints, key=Checkpoint.line)
 
 
 def merkle_root(lines: Sequence[str]) -> bytes:

@@ -308,7 +308,7 @@ class _Collection:
             if self._delete(key, candidate.stamp):
                 self._garbage.append(key)
                 self._garbage_bytes += candidate.stored_bytes
-                self._environment.counters["collected blob"] += 0 if self._dry_run else 1
+                self._environment.count("collected blob", 0 if self._dry_run else 1)
             else:
                 self._changed += 1
             del work.candidates[name]

@@ -15,7 +15,7 @@ from stratalog.errors import Closed, Corrupt, NotFound, OutcomeUnknown, Unavaila
 from stratalog.keys import NAME_SORT, name_partition
 from stratalog.log import Environment, open_log
 from stratalog.log.directory import LOGS, RECORDS, list_directory, list_organisations
-from stratalog.log.verification import ChainReport
+from stratalog.log.verification import ChainReport, check_upto
 from stratalog.maintenance.damage import DamageList, StoredDamage, item_key
 from stratalog.maintenance.document_check import DocumentCheck
 from stratalog.maintenance.log_check import LogCheck
@@ -57,7 +57,10 @@ class HistoryInspection(msgspec.Struct, frozen=True):
 def inspect_history(
     store: Store, history: HistoryName, upto: int | None = None, progress: Progress | None = None
 ) -> HistoryInspection:
-    """Read one history, whole or up to a version, and return its damages. Raises NotFound, Unavailable.
+    """Read one history, whole or up to a version, and return its damages.
+
+    Raises NotFound, Unavailable, VersionForgotten if ``upto`` is below the floor, and Invalid if it is a version of a
+    document before its fork point.
 
     A history with damage is read again, at most `LOOKS_MAX` times, until a reading finds no new damage. ``progress`` is
     called during the first reading, with the number of versions read since its last call.
@@ -127,9 +130,13 @@ def look(
 ) -> HistoryInspection:
     """Read a history once and return its damages, including those that a concurrent write caused.
 
+    Raises the errors of `inspect_history`.
+
     ``then`` is called after the reading, with the environment and the blobs of the rebuild. These blobs include the
     rebuilt chunks.
     """
+    if upto is not None and history.kind == "log":
+        _check_upto(store.environment, history, upto)
     damages = DamageList()
     damages.history = f"{history.organisation}/{history.name}"
     with _recording(store, damages) as (environment, building):
@@ -147,6 +154,16 @@ def look(
         blobs = environment.blobs
         assert isinstance(blobs, RecordingBlobs)
         return msgspec.structs.replace(report, damages=damages.damages(), bytes_read=blobs.bytes_read)
+
+
+def _check_upto(environment: Environment, history: HistoryName, upto: int) -> None:
+    """Raise VersionForgotten or Invalid if no state or chain ends at ``upto``. The inspection reports any damage."""
+    try:
+        log = open_log(environment, history.organisation, history.name)
+        floor = log.floor()
+    except (Corrupt, NotFound):
+        return
+    check_upto(log, upto, max(floor, log.first) if log.record.kind == "document" else floor)
 
 
 def _inspect(

@@ -27,6 +27,7 @@ from stratalog.log.app_snapshots import ADDRESS_BYTES, manifest_of, read_app_sna
 from stratalog.log.archive import open_archive
 from stratalog.log.directory import LOGS
 from stratalog.log.entries import SEAL
+from stratalog.log.family_members import depth_of
 from stratalog.log.names import read_name
 from stratalog.log.pins import Pin, pin_of
 from stratalog.log.segments import Segment, list_segments, segment_holding
@@ -305,13 +306,13 @@ class LogCheck:
             self._damages.add("family member", item_key(partition, record.prefix), "missing", reason, derivable=True)
             self._doubt_name("its family does not list it")
         elif record.owner == record.prefix:
-            if member.attributes["d"]:
+            if depth_of(member):
                 self._doubt_depth(member)
         elif record.lineage:
             parent = self._index.get(partition, record.lineage[-1].prefix)
             # The depth is not the length of the lineage. A fork at its parent's own fork point has the same lineage as
             # its parent, but is one level deeper.
-            if parent is not None and member.attributes["d"] <= parent.attributes["d"]:  # type: ignore[operator]
+            if parent is not None and depth_of(member) <= depth_of(parent):
                 self._doubt_depth(member)
         for item in self._index.query(forks_partition(record.prefix)):
             self._check_fork(item)

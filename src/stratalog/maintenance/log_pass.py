@@ -27,32 +27,32 @@ def maintain_log(
     log: Log,
     rules: Rules,
     retention: RetentionPolicy,
+    done: Counter[str],
     *,
     snapshots: bool = True,
     expire_clients_days: float | None = None,
     dry_run: bool = False,
     stop: Stop,
-) -> Counter[str]:
-    """Do the due maintenance of a log and return the number of times each step was done, by its name.
+) -> None:
+    """Do the due maintenance of a log, and count each step in ``done``, by its name, once it is done.
 
     The names are fields of `MaintenanceReport`. A dry run counts the steps that a run would do. ``stop`` is called
-    between the steps. Raises the errors of the operations; the steps before the failed step stay done.
+    between the steps. Raises the errors of the operations; the steps before the failed step stay done and counted.
     """
-    done: Counter[str] = Counter()
     document = Document(log, rules) if log.record.kind == "document" else None
     if document is not None and snapshots and _is_snapshot_due(log):
-        done["snapshots"] += 1
         if not dry_run:
             document.snapshot()
+        done["snapshots"] += 1
     if document is not None and expire_clients_days is not None:
         before_ms = log.environment.clock.wall_ms() - int(expire_clients_days * DAY_MS)
         done["expired_clients"] += document.expire_clients(before_ms, stop=stop, dry_run=dry_run)
     segments = list(list_segments(log.environment.index, log.record.prefix))
     floor = floor_bound(log, segments, retention)
     if floor and not stop():
-        done["floors"] += 1
         if not dry_run:
             _raise(log, document, floor)
+        done["floors"] += 1
     bound = archive_bound(log.environment.clock, segments, retention)
     if bound and not stop():
         done["archived_segments"] += _archive(log, segments, bound, floor, dry_run, stop)
@@ -60,7 +60,6 @@ def maintain_log(
         done["freed_segments"] += sum(is_due(log.environment.clock, segment) for segment in segments)
     elif any(is_due(log.environment.clock, segment) for segment in segments):
         done["freed_segments"] += document.free_segments(stop) if document else free_segments(log, stop)
-    return done
 
 
 def floor_bound(log: Log, segments: Sequence[Segment], retention: RetentionPolicy) -> int:

@@ -26,9 +26,10 @@ from stratalog.log.archive import read_archive
 from stratalog.log.bodies import BodyRef, blob_addresses
 from stratalog.log.entries import Entry, entry_from_item
 from stratalog.log.environment import Environment
+from stratalog.log.family_members import depth_of
 from stratalog.log.segments import Segment, list_segments, segment_holding
 from stratalog.log.snapshots import Snapshot, list_snapshots, newest_snapshot
-from stratalog.ports.index import Item, required
+from stratalog.ports.index import Item
 from stratalog.tree.chunks import Chunks
 from stratalog.tree.nodes import Leaf, Node, Root
 
@@ -89,7 +90,7 @@ class Marking:
         members = [
             item for item in self._environment.index.query(family_partition(self._owner)) if item.sort not in done
         ]
-        return [item.sort for item in sorted(members, key=lambda item: (item.sort != self.reached.log, _depth(item)))]
+        return [item.sort for item in sorted(members, key=lambda item: (item.sort != self.reached.log, depth_of(item)))]
 
     def _mark_log(self, prefix: str) -> None:
         reached, index = self.reached, self._environment.index
@@ -205,11 +206,6 @@ class Marking:
             for address in blob_addresses(self._environment.blobs, f"{self._owner}/{folder}", body):
                 self._mark(f"{folder}/{address.hex()}")
             self._manifests.add((folder, body.address))
-
-
-def _depth(member: Item) -> int:
-    """Return the depth of a log in its family: 0 for the first log, and for a fork more than its parent's depth."""
-    return int(required(member, "d"))
 
 
 def stored_values(entry: Entry) -> Iterator[bytes]:

@@ -34,14 +34,15 @@ from stratalog.log.archive import write_archive
 from stratalog.log.blob_batch import BlobBatch
 from stratalog.log.directory import LOGS, RECORDS, directory_put, name_line_put, organisation_put
 from stratalog.log.entries import SEAL
+from stratalog.log.family_members import depth_of, member_put
 from stratalog.log.names import name_check, read_name
 from stratalog.log.pins import Pin, pin_put
 from stratalog.log.segments import list_segments
 from stratalog.maintenance.damage import StoredDamage, item_key
 from stratalog.maintenance.inspection import inspect_history, inspect_store, look
 from stratalog.maintenance.recording_ports import RecordingBlobs
-from stratalog.maintenance.verification import HistoryName
-from stratalog.ports.index import Absent, Attribute, Check, Equals, Item, Put, Write, required
+from stratalog.maintenance.verification import HistoryName, is_deleted
+from stratalog.ports.index import Absent, Attribute, Check, Equals, Item, Put, Write
 from stratalog.records.versions import BEFORE_VERSIONS, Name
 from stratalog.store import Store
 from stratalog.tree.chunks import Chunks
@@ -87,22 +88,34 @@ def repair_history(store: Store, history: HistoryName, *, dry_run: bool = False)
     return RepairReport(tuple(damage for damage in damages if (damage.kind, damage.key) not in left), remaining)
 
 
-def repair_histories(store: Store, histories: Iterable[HistoryName], *, dry_run: bool = False) -> RepairReport:
+def repair_histories(
+    store: Store, histories: Iterable[HistoryName], *, dry_run: bool = False, of_store: bool = False
+) -> RepairReport:
     """Repair several histories. Then repair again the histories that still have damage.
 
-    The repair of one log can make it possible to repair another log of the same family.
+    The repair of one log can make it possible to repair another log of the same family. With ``of_store`` the
+    histories are those of the store, and a log that was deleted since it was listed is skipped. Else a history that
+    does not exist raises NotFound.
     """
     repaired: list[StoredDamage] = []
     remaining: dict[HistoryName, tuple[StoredDamage, ...]] = {}
-    for history in histories:
-        report = repair_history(store, history, dry_run=dry_run)
-        repaired += report.repaired
+
+    def repair(history: HistoryName) -> None:
+        remaining.pop(history, None)
+        try:
+            report = repair_history(store, history, dry_run=dry_run)
+        except NotFound:
+            if not of_store or not is_deleted(store, history):
+                raise
+            return
+        repaired.extend(report.repaired)
         if report.remaining:
             remaining[history] = report.remaining
+
+    for history in histories:
+        repair(history)
     for history in [] if dry_run else list(remaining):
-        report = repair_history(store, history)
-        repaired += report.repaired
-        remaining[history] = report.remaining
+        repair(history)
     return RepairReport(tuple(repaired), tuple(damage for left in remaining.values() for damage in left))
 
 
@@ -149,7 +162,7 @@ class _Repair:
         try:
             self._ports.index.commit(writes)
         except ConditionFailed:
-            self._ports.counters["repair overtaken"] += 1
+            self._ports.count("repair overtaken")
 
     def _blob(self, key: str) -> Fix | None:
         body = self._building.derive(key)
@@ -225,7 +238,7 @@ class _Repair:
         if partition == names_partition(record.name):
             return [name_line_put(record.organisation, record.name, record.kind), fence]
         if damage.kind == "family member":
-            return [Put(Item(family_partition(record.owner), record.prefix, {"d": self._depth(self._log)})), fence]
+            return [member_put(record.owner, record.prefix, self._depth(self._log)), fence]
         if damage.kind == "seal":
             return self._seal(self._log, partition, sort)
         for parent in record.lineage:
@@ -248,7 +261,7 @@ class _Repair:
         record = log.record
         if record.owner == record.prefix:
             return 0
-        members = {item.sort: int(required(item, "d")) for item in self._index.query(family_partition(record.owner))}
+        members = {item.sort: depth_of(item) for item in self._index.query(family_partition(record.owner))}
         ancestors = [members.get(parent.prefix, 0) for parent in record.lineage]
         # A depth greater than every possible parent's depth is safe. A marking then reads this log after all possible
         # parents, and so after the logs whose references this log may have taken over.

@@ -45,6 +45,7 @@ from stratalog.keys import (
 )
 from stratalog.log.commit import commit_once
 from stratalog.log.directory import LOGS, RECORDS, directory_put, list_directory, list_organisations, organisation_put
+from stratalog.log.family_members import depth_of
 from stratalog.log.head import find_head
 from stratalog.log.names import read_name
 from stratalog.maintenance.copy_check import check_copy
@@ -155,7 +156,7 @@ class _Copy:
         """Copy the logs that share blobs. Items that refer to blobs are written after the blobs."""
         for _ in range(ATTEMPTS_MAX):
             # Read the heads and snapshots before listing the blobs, so that every blob they refer to is listed.
-            members = sorted(self._source.query(family_partition(owner)), key=_depth)
+            members = sorted(self._source.query(family_partition(owner)), key=depth_of)
             logs = [self._read_log(member.sort) for member in members]
             self._mirror.blobs(f"{owner}/")
             try:
@@ -329,10 +330,6 @@ def _split(prefix: str) -> tuple[str, str]:
     """Return the organisation and name of the log whose partitions start with ``prefix``."""
     organisation, _, name = prefix.rpartition("@")[0].partition("/")
     return unescape(organisation), unescape(name)
-
-
-def _depth(member: Item) -> int:
-    return int(required(member, "d"))
 
 
 def _sort(member: Item) -> str:

@@ -237,10 +237,11 @@ class _Pass:
         try:
             log = self._store.log(organisation, name)
             retention = self._policy.retention(organisation, name, log.record.kind)
-            self._counts += maintain_log(
+            maintain_log(
                 log,
                 self._store.rules,
                 retention,
+                self._counts,
                 snapshots=self._policy.snapshots,
                 expire_clients_days=self._policy.expire_clients_days,
                 dry_run=self._dry_run,
@@ -267,10 +268,11 @@ class _Pass:
             remove_waiting_mark(environment, name)
 
     def _sweep(self, organisation: str, stop: Stop) -> None:
+        def report(count: int) -> None:
+            self._counts["deleted_logs"] += count
+
         try:
-            self._counts["deleted_logs"] += sweep_deleted(
-                self._store.environment, organisation, dry_run=self._dry_run, stop=stop
-            )
+            sweep_deleted(self._store.environment, organisation, dry_run=self._dry_run, stop=stop, report=report)
         finally:  # damage among the deleted logs does not stop the sweep of the uploads
             if not self._dry_run:
                 sweep_pins(self._store.environment, organisation)

@@ -12,6 +12,7 @@ from stratalog.documents import Document, verify
 from stratalog.documents.rebuild import Verified
 from stratalog.documents.values import as_reference
 from stratalog.errors import Corrupt, NotFound, Redacted
+from stratalog.keys import directory_partition
 from stratalog.log import Log
 from stratalog.log.directory import LOGS, RECORDS, list_ids
 from stratalog.log.verification import ChainReport, Finding, damage_of, verify_log
@@ -20,7 +21,7 @@ from stratalog.records.verification import verify_record
 from stratalog.records.versions import Name
 from stratalog.store import Store
 
-__all__ = ["HistoryKind", "HistoryName", "HistoryReport", "list_histories", "verify_history"]
+__all__ = ["HistoryKind", "HistoryName", "HistoryReport", "is_deleted", "list_histories", "verify_history"]
 
 HistoryKind = Literal["log", "record"]
 """A document is a log, because documents and logs share one space of names."""
@@ -59,6 +60,15 @@ def list_histories(store: Store, kinds: Iterable[HistoryKind] = ("log", "record"
         for kind in kinds:
             ids = list_ids(store.environment.index, organisation, LOGS if kind == "log" else RECORDS)
             yield from (HistoryName(kind, organisation, id) for id in ids)
+
+
+def is_deleted(store: Store, history: HistoryName) -> bool:
+    """Return whether a log that was listed, and is not found now, was deleted meanwhile. No record is ever deleted.
+
+    The commit of a deletion removes the directory line. A log that is still listed is damaged.
+    """
+    partition = directory_partition(history.organisation, LOGS, 0)
+    return history.kind == "log" and store.environment.index.get(partition, history.name) is None
 
 
 def verify_history(

@@ -239,7 +239,7 @@ def _commit(environment: Environment, group: list[_Put], writes: list[Write]) ->
         for put in group:
             put.mark_in_doubt()
     except (ConditionFailed, Unavailable):
-        environment.counters["record joint put failed"] += 1
+        environment.count("record joint put failed")
     else:
         for put in group:
             put.landed(sent)

@@ -275,7 +275,7 @@ class MissingBlobs:
             self._environment.blobs.get(key)
         except (NotFound, Corrupt):
             RetryingBlobs(self._environment).put(key, body)
-            self._environment.counters["body restored"] += 1
+            self._environment.count("body restored")
         reads.note(key, "", seen)
 
 

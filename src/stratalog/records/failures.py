@@ -132,7 +132,7 @@ def resolve_failures(environment: Environment, name: Name) -> None:
             commit_once(environment, writes, partial(_forgotten, environment, name, known))
             return
         except ConditionFailed as exc:
-            environment.counters["record failures conflict"] += 1
+            environment.count("record failures conflict")
             if not retry.wait(exc):
                 raise ContentionError("other writers kept counting failures first", record=name.id) from exc
 

@@ -46,7 +46,7 @@ def redact_item(environment: Environment, name: Name, version: int) -> Item:
                     "another process kept changing the record during the redaction", record=name.id, version=version
                 ) from exc
             continue
-        environment.counters["record redaction"] += 1
+        environment.count("record redaction")
         return erased
 
 

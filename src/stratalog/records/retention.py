@@ -88,7 +88,7 @@ def free_versions(environment: Environment, name: Name, *, dry_run: bool = False
         return sum(1 for _ in environment.index.query(name.partition, after=BEFORE_VERSIONS, before=number(freeing)))
     floor = _begin_freeing(environment, name)
     deleted = _delete_below(environment.index, name, floor.freeing)
-    environment.counters["freed record version"] += deleted
+    environment.count("freed record version", deleted)
     if floor.freed < floor.freeing:
         _settle_freed(environment, name, floor.freeing)
     return deleted
@@ -106,7 +106,7 @@ def remove_waiting_mark(environment: Environment, name: Name) -> bool:
         return False
     with suppress(ConditionFailed):  # another writer has replaced the mark just now
         environment.index.commit([Delete(partition, MARK_SORT, Equals("i", mark.attributes["i"]))])
-        environment.counters["removed waiting mark"] += 1
+        environment.count("removed waiting mark")
     return True
 
 
@@ -121,7 +121,7 @@ def collect_blobs(environment: Environment, name: Name) -> int:
     if roots is None:
         return 0
     deleted = sum(_collect(environment, stat) for stat in old if stat.key.rpartition("/")[2] not in roots)
-    environment.counters["collected record blob"] += deleted
+    environment.count("collected record blob", deleted)
     return deleted
 
 
@@ -141,7 +141,7 @@ def is_known(environment: Environment, name: Name) -> bool:
 
 def _wait(environment: Environment, name: Name, retry: Retry, lost: Conflict) -> None:
     """Wait after another process changed the floor first. Raises ContentionError if no time is left."""
-    environment.counters["record floor conflict"] += 1
+    environment.count("record floor conflict")
     if not retry.wait(lost):
         raise ContentionError("other processes kept changing the record's floor", record=name.id) from lost
 

@@ -159,9 +159,7 @@ async def merge_fork(
         report = await service.in_turn(
             organisation, data.document, lambda: Report(merge(*_pair(service, organisation, document, data)).mutations)
         )
-    service.hub.poke(
-        organisation, data.document, max((mutation.merged_in or 0 for mutation in report.mutations), default=0)
-    )
+    service.poke_newest(organisation, data.document, (mutation.merged_in for mutation in report.mutations))
     return report
 
 

@@ -45,8 +45,11 @@ class LiveRight:
         return self.principal
 
     def due_seconds(self) -> float:
-        """Return the seconds until the next check is due, or 0 if a check is due now."""
-        return max(0.0, self._wait_ms - (self._clock.boot_ms() - self._asked_ms)) / 1000
+        """Return the seconds until the next check is due or the token expires, or 0 if a check is due now."""
+        due_ms = self._wait_ms - (self._clock.boot_ms() - self._asked_ms)
+        if self.principal.expires_ms is not None:
+            due_ms = min(due_ms, self.principal.expires_ms - self._clock.wall_ms())
+        return max(0.0, due_ms) / 1000
 
     async def ask_again(self) -> StratalogError | None:
         """Check the right again if a check is due. Return the error for which the connection must end, or else None.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from itertools import count
 from typing import TypeVar
@@ -211,9 +211,13 @@ class Service:
         """Count the outcomes of a push, and poke the listeners of the document with its newest committed version."""
         for outcome in outcomes:
             self.metrics.mutations.labels(outcome.status).inc()
-        versions = [outcome.version for outcome in outcomes if outcome.version is not None]
-        if versions:
-            self.hub.poke(organisation, name, max(versions))
+        self.poke_newest(organisation, name, (outcome.version for outcome in outcomes))
+
+    def poke_newest(self, organisation: str, name: str, versions: Iterable[int | None]) -> None:
+        """Poke the listeners of a document with the newest of ``versions``; not at all if nothing was committed."""
+        newest = max((version for version in versions if version is not None), default=None)
+        if newest is not None:
+            self.hub.poke(organisation, name, newest)
 
 
 def allowed(app: ASGIApp) -> ASGIApp:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import partial
+from itertools import count
 from typing import Any
 
 import msgspec
@@ -12,13 +13,14 @@ from litestar import Request, Response, Router, post
 from litestar.params import JSONBody
 
 from stratalog.documents import Document
-from stratalog.errors import NotFound
+from stratalog.errors import NotFound, OutcomeUnknown, StratalogError
 from stratalog.limits import PULL_START_BYTES_MAX
 from stratalog.protocol.sync import Pull, Pulled, Push, Pushed
 from stratalog.server.bodies import JSON, PLAIN, accepted, encode_body, encoded
 from stratalog.server.bodies import Answer as Encoded
 from stratalog.server.byte_budgets import bytes_of
 from stratalog.server.error_responses import PROBLEMS, response
+from stratalog.server.errors import status_of
 from stratalog.server.parameters import PREFIX, Name
 from stratalog.server.patch_streams import stream_pull
 from stratalog.server.push_parts import PARTS, RawPush, RawReplicachePush, check_count, parts_of
@@ -142,8 +144,17 @@ async def _pushed(
     author = who.author or next((mutation.client for mutation in data.mutations), "")
 
     def push_to(opened: Document) -> Pushed:
+        parts = count()
+
         def apply(part: Push) -> Pushed:
-            return service.push(opened, part, who.id, author)
+            number = next(parts)
+            try:
+                return service.push(opened, part, who.id, author)
+            except StratalogError as exc:
+                # To a client, a status of 4xx means that no mutation of the push was committed.
+                if number and status_of(exc) < 500:
+                    raise OutcomeUnknown(f"the first parts of the push were accepted, but {exc.message}") from exc
+                raise
 
         # Do not use a loop: its variable would keep one part in memory while the next part is decoded.
         return _joined(map(apply, parts_of(data, read)))

@@ -151,7 +151,7 @@ class _Answer:
         branch if its order is at or above the order of ``state``.
         """
         if is_lost:
-            self._document.log.environment.counters[LOST_BRANCH] += 1
+            self._document.log.environment.count(LOST_BRANCH)
             _log.warning("%s: document=%s version=%s", LOST_BRANCH, self._document.name, cookie.version)
         if self._may_write():
             order = cookie.order if is_lost or cookie.order >= state.order else None

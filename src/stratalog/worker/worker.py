@@ -141,11 +141,13 @@ class Worker:
     def heartbeat(self) -> None:
         """Extend the visibility of unsettled messages after a third of their timeout. Any thread may call this."""
         with self._lock:
-            hands = list(self._hands.values())
-        for hand in hands:
+            hands = list(self._hands.items())
+        for group, hand in hands:
             if hand.seen.age_seconds() > self._settings.visibility_seconds / 3:
                 with suppress(*TRANSIENT), self._lock:
-                    self._extend(hand)
+                    # The worker may have released the group meanwhile. An extension would hide its messages again.
+                    if self._hands.get(group) is hand:
+                        self._extend(hand)
 
     def _extend(self, hand: _Hand) -> None:
         # Take the observation before the requests: the queue may start the timeouts at any time after the observation.
