@@ -14,6 +14,11 @@ GARBAGE = "tests/backups/test_backup_garbage.py"
 POLICY = "src/stratalog/maintenance/policy.py"
 PORT = "src/stratalog/ports/index.py"
 SETUP = "src/stratalog/backends/dynamodb_setup.py"
+HOMES = "src/stratalog/homes.py"
+URLS = "tests/test_urls.py"
+RENAME = "apps/catalogue/src/stratalog_catalogue/source_rename.py"
+RENAMED = "apps/catalogue/tests/test_source_rename.py"
+DAMAGED_KEYS = "tests/maintenance/test_damaged_keys.py"
 
 REMOVALS: tuple[Removal, ...] = (
     Removal(
@@ -80,5 +85,117 @@ REMOVALS: tuple[Removal, ...] = (
             ),
         ),
         ("tests/cloud/test_dynamodb_setup.py::test_a_new_table_that_a_read_does_not_find_yet_is_waited_for",),
+    ),
+    Removal(
+        "B509",
+        (
+            Edit(
+                "src/stratalog/urls.py",
+                "    except ValueError as exc:\n        raise _malformed(shown",
+                "    except KeyError as exc:\n        raise _malformed(shown",
+            ),
+        ),
+        (
+            f"{URLS}::test_a_malformed_url_of_a_store_is_refused",
+            f"{URLS}::test_a_malformed_url_of_blobs_is_refused",
+            f"{URLS}::test_a_malformed_url_of_a_server_is_refused",
+        ),
+    ),
+    Removal(
+        "B509",
+        (Edit("src/stratalog/urls.py", "_malformed(shown or url)", "_malformed(url)"),),
+        (f"{URLS}::test_a_password_in_a_malformed_url_is_not_shown",),
+    ),
+    Removal(
+        "B509",
+        (Edit(HOMES, "    with file_errors():\n        return path.exists()\n", "    return path.exists()\n"),),
+        (f"{URLS}::test_a_path_that_is_too_long_is_unavailable",),
+    ),
+    Removal(
+        "B509",
+        (
+            Edit(
+                "apps/table/src/stratalog_table/locations.py",
+                "    except ValueError as exc:\n",
+                "    except KeyError as exc:\n",
+            ),
+        ),
+        ("apps/table/tests/test_table_creation.py::test_a_malformed_url_of_data_files_is_refused",),
+    ),
+    Removal(
+        "B510",
+        (
+            Edit(RENAME, "    if records.failure(letter.id) is None:\n", "    if False:\n"),
+            Edit(
+                RENAME,
+                "        with suppress(NotFound):  # another process",
+                "        with suppress():  # another process",
+            ),
+        ),
+        (f"{RENAMED}::test_a_letter_that_is_dismissed_during_a_rename_does_not_end_it_or_come_back",),
+    ),
+    Removal(
+        "B510",
+        (
+            Edit(
+                RENAME,
+                "    fail(records, target_id, letter.reason, failure, body)\n    resolve(records, letter.id)\n",
+                "    fail(records, target_id, letter.reason, failure, body)\n"
+                "    records.resolve_dead_letter(letter.id)\n",
+            ),
+        ),
+        (f"{RENAMED}::test_a_letter_that_is_dismissed_after_its_copy_counts_as_moved",),
+    ),
+    Removal(
+        "B511",
+        (
+            Edit(
+                "src/stratalog/keys.py",
+                "if is_decimal(text) and (value := int(text)) < VERSION_MAX:",
+                "if value := int(text):",
+            ),
+        ),
+        (
+            f"{DAMAGED_KEYS}::test_a_stored_number_has_a_successor",
+            f"{DAMAGED_KEYS}::test_an_item_with_an_impossible_key_ends_no_backup",
+        ),
+    ),
+    Removal(
+        "B511",
+        (
+            Edit(
+                "src/stratalog/maintenance/damage.py",
+                "if kind in NUMBERED and not _is_version(item.sort):",
+                "if False:",
+            ),
+        ),
+        (f"{DAMAGED_KEYS}::test_an_item_with_an_impossible_key_is_damage_and_ends_no_verification",),
+    ),
+    Removal(
+        "B511",
+        (
+            Edit(
+                "src/stratalog/maintenance/damage.py",
+                "if kind in OF_PREFIXES and not PREFIX",
+                "if False and not PREFIX",
+            ),
+        ),
+        (f"{DAMAGED_KEYS}::test_an_item_with_an_impossible_key_is_damage_and_ends_no_verification",),
+    ),
+    Removal(
+        "B511",
+        (Edit(FAMILY, "    if not (organisation and name):\n", "    if False:\n"),),
+        (f"{DAMAGED_KEYS}::test_an_item_with_an_impossible_key_ends_no_backup",),
+    ),
+    Removal(
+        "B511",
+        (
+            Edit(
+                "src/stratalog/maintenance/verification.py",
+                "    except Corrupt as exc:\n        finding = _finding(exc)\n    return",
+                "    return",
+            ),
+        ),
+        (f"{DAMAGED_KEYS}::test_an_item_with_an_impossible_key_is_damage_and_ends_no_verification",),
     ),
 )

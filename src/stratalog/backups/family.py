@@ -271,8 +271,10 @@ def history_row(history: HistoryName, name: str) -> str:
 
 
 def split_prefix(prefix: str) -> tuple[str, str]:
-    """Split a log's prefix and return its organisation and name."""
+    """Split a log's prefix and return its organisation and name. Raises Corrupt for another text."""
     organisation, _, name = prefix.rpartition("@")[0].partition("/")
+    if not (organisation and name):
+        raise Corrupt("a stored key is not the prefix of a log", key=prefix)
     return unescape(organisation), unescape(name)
 
 
