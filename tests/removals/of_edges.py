@@ -19,6 +19,7 @@ URLS = "tests/test_urls.py"
 RENAME = "apps/catalogue/src/stratalog_catalogue/source_rename.py"
 RENAMED = "apps/catalogue/tests/test_source_rename.py"
 DAMAGED_KEYS = "tests/maintenance/test_damaged_keys.py"
+TIMES = "tests/cli/test_times.py"
 
 REMOVALS: tuple[Removal, ...] = (
     Removal(
@@ -197,5 +198,22 @@ REMOVALS: tuple[Removal, ...] = (
             ),
         ),
         (f"{DAMAGED_KEYS}::test_an_item_with_an_impossible_key_is_damage_and_ends_no_verification",),
+    ),
+    Removal(
+        "B512",
+        (
+            Edit(
+                "src/stratalog/cli/naming.py",
+                "(moment if moment.tzinfo else moment.astimezone()) - EPOCH",
+                "moment.astimezone(UTC) - EPOCH",
+            ),
+            Edit("src/stratalog/cli/naming.py", "(ValueError, OverflowError)", "ValueError"),
+        ),
+        (f"{TIMES}::test_a_time_whose_year_in_utc_is_0_or_10000_is_a_time",),
+    ),
+    Removal(
+        "B512",
+        (Edit("src/stratalog/cli/output.py", "except (ValueError, OverflowError):", "except KeyError:"),),
+        (f"{TIMES}::test_a_time_outside_the_calendar_is_shown_in_milliseconds",),
     ),
 )
