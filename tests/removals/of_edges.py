@@ -20,6 +20,7 @@ RENAME = "apps/catalogue/src/stratalog_catalogue/source_rename.py"
 RENAMED = "apps/catalogue/tests/test_source_rename.py"
 DAMAGED_KEYS = "tests/maintenance/test_damaged_keys.py"
 TIMES = "tests/cli/test_times.py"
+USER_FILES = "tests/cli/test_user_files.py"
 
 REMOVALS: tuple[Removal, ...] = (
     Removal(
@@ -215,5 +216,27 @@ REMOVALS: tuple[Removal, ...] = (
         "B512",
         (Edit("src/stratalog/cli/output.py", "except (ValueError, OverflowError):", "except KeyError:"),),
         (f"{TIMES}::test_a_time_outside_the_calendar_is_shown_in_milliseconds",),
+    ),
+    Removal(
+        "B513",
+        (
+            Edit(
+                "src/stratalog/cli/files.py",
+                "        with _named(self._path):\n            return super().write(data)\n",
+                "        return super().write(data)\n",
+            ),
+        ),
+        (f"{USER_FILES}::test_a_write_that_fails_names_the_file",),
+    ),
+    Removal(
+        "B513",
+        (
+            Edit(
+                "src/stratalog/cli/files.py",
+                "            with _named(path):\n                sync_descriptor(made)\n",
+                "            sync_descriptor(made)\n",
+            ),
+        ),
+        (f"{USER_FILES}::test_a_sync_that_fails_names_the_file",),
     ),
 )
