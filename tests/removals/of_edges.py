@@ -6,6 +6,7 @@ from tests.removals.removal import Edit, Removal
 
 __all__ = ["REMOVALS"]
 
+BACKUP_VIEW = "tests/backups/test_backup_view.py"
 BACKED_UP_RECORDS = "src/stratalog/backups/records.py"
 MAINTAIN = "tests/maintenance/test_maintain.py"
 CONTRACT = "src/stratalog/testing/index_contract.py"
@@ -238,5 +239,38 @@ REMOVALS: tuple[Removal, ...] = (
             ),
         ),
         (f"{USER_FILES}::test_a_sync_that_fails_names_the_file",),
+    ),
+    Removal(
+        "B514",
+        (
+            Edit(
+                "src/stratalog/backends/sqlite_blobs.py",
+                "            connection.execute(RESIZE, (stored_bytes, key))\n",
+                "",
+            ),
+        ),
+        ("tests/backends/test_sqlite_blobs.py::test_a_restored_blob_has_the_size_of_its_new_body",),
+    ),
+    Removal(
+        "B515",
+        (
+            Edit(
+                "src/stratalog/backups/view.py",
+                "        while waiting and waiting[0][0] < owner:\n",
+                "        while waiting:\n",
+            ),
+        ),
+        (f"{BACKUP_VIEW}::test_the_blobs_of_a_backup_are_in_order_of_their_keys",),
+    ),
+    Removal(
+        "B516",
+        (
+            Edit(
+                "src/stratalog/backends/dynamodb_http.py",
+                "            if self._closed:  # tested after",
+                "            if False:  # tested after",
+            ),
+        ),
+        ("tests/cloud/test_dynamodb_http.py::test_a_connection_that_becomes_idle_during_a_close_is_closed",),
     ),
 )

@@ -88,6 +88,8 @@ class Endpoint:
             connection.close()
         else:
             self._idle.append(connection)
+            if self._closed:  # tested after the append too, since `close` may have emptied the list just before
+                self._drop_idle()
         return reply
 
     def close(self) -> None:
