@@ -22,6 +22,7 @@ RENAMED = "apps/catalogue/tests/test_source_rename.py"
 DAMAGED_KEYS = "tests/maintenance/test_damaged_keys.py"
 TIMES = "tests/cli/test_times.py"
 USER_FILES = "tests/cli/test_user_files.py"
+DISTRIBUTIONS = "tests/test_distributions.py"
 
 REMOVALS: tuple[Removal, ...] = (
     Removal(
@@ -272,5 +273,15 @@ REMOVALS: tuple[Removal, ...] = (
             ),
         ),
         ("tests/cloud/test_dynamodb_http.py::test_a_connection_that_becomes_idle_during_a_close_is_closed",),
+    ),
+    Removal(
+        "B517",
+        (Edit("examples/guestbook/pyproject.toml", '"stratalog[server]==', '"stratalog[server]==9'),),
+        (f"{DISTRIBUTIONS}::test_every_requirement_on_the_library_names_its_version",),
+    ),
+    Removal(
+        "B517",
+        (Edit("apps/table/pyproject.toml", 'license-files = ["LICENSE"]', "license-files = []"),),
+        (f"{DISTRIBUTIONS}::test_a_distribution_has_the_licence",),
     ),
 )
