@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 import zipfile
 from pathlib import Path
@@ -45,3 +46,19 @@ def test_an_application_has_the_version_of_the_library_and_asks_for_it(package: 
     project = tomllib.loads((package.parents[1] / "pyproject.toml").read_text())["project"]
     assert project["version"] == library["version"]
     assert f"stratalog=={library['version']}" in project["dependencies"]
+
+
+@pytest.mark.parametrize("project", [*PROJECTS[1:], ROOT / "examples" / "guestbook"], ids=lambda path: path.name)
+def test_every_requirement_on_the_library_names_its_version(project: Path) -> None:
+    """This includes the requirements of extras, and those of the example that `docs/guides/server.md` installs."""
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    text = (project / "pyproject.toml").read_text()
+    assert tomllib.loads(text)["project"]["version"] == version
+    assert set(re.findall(r'"stratalog(?:\[[\w,]+\])?([=<>~!][^"]*)"', text)) == {f"=={version}"}
+
+
+@pytest.mark.parametrize("project", PROJECTS, ids=lambda path: path.name)
+def test_a_distribution_has_the_licence(project: Path) -> None:
+    metadata = tomllib.loads((project / "pyproject.toml").read_text())["project"]
+    assert metadata["license-files"] == ["LICENSE"]
+    assert (project / "LICENSE").read_bytes() == (ROOT / "LICENSE").read_bytes()

@@ -11,7 +11,7 @@ from typing import Any
 
 from stratalog import keys
 from stratalog.backends.memory import MemoryBlobs
-from stratalog.limits import ID_ESCAPED_BYTES_MAX
+from stratalog.limits import ID_ESCAPED_BYTES_MAX, VERSION_MAX
 from stratalog.log.directory import LOGS, RECORDS, directory_put, name_line_put, organisation_put
 from stratalog.log.pins import Pin
 from stratalog.ports.index import Item
@@ -126,7 +126,9 @@ def test_the_same_records_still_have_the_same_keys() -> None:
 
 def test_the_same_numbers_still_have_the_same_digits() -> None:
     assert {text: keys.number(value) for text, value in numbers()} == GOLDEN["numbers"]
-    assert [keys.parse_number(digits) for digits in GOLDEN["numbers"].values()] == [value for _, value in numbers()]
+    # The largest number is only a bound of a query: a stored version has a successor.
+    parsed = {text: keys.parse_number(digits) for text, digits in GOLDEN["numbers"].items() if int(text) < VERSION_MAX}
+    assert parsed == {text: value for text, value in numbers() if value < VERSION_MAX}
 
 
 def numbers() -> list[tuple[str, int]]:

@@ -35,6 +35,7 @@ GROUND = {
     "retry",
     "settings",
     "new_database",
+    "urls",
 }
 GROUND_LIBRARIES = {"msgspec", "zstandard"}
 

@@ -30,6 +30,7 @@ recent_reads   the blobs that this process has found intact, or has written, a s
 process_fork   invalidation of handles in a forked child
 folders        durable folders, removed once they are empty
 new_database   new SQLite files that appear complete or not at all
+urls           the parts of URLs
 codec          canonical bytes, compression, hashes
 retry          retries, and the waits between them
 settings       numbers that an operator sets for all programs

@@ -6,6 +6,7 @@ function on AWS Lambda starts faster without the modules of other backends.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,7 +18,7 @@ from stratalog.backends.metered_ports import MeteredBlobs, MeteredIndex, Metered
 from stratalog.backends.postgres_address import parse_address, without_password
 from stratalog.clock import Clock, SystemClock
 from stratalog.errors import Invalid
-from stratalog.folders import make_folder
+from stratalog.folders import file_errors, make_folder
 from stratalog.ports.announcements import Announcements
 from stratalog.ports.blobs import Blobs
 from stratalog.ports.index import Index
@@ -43,7 +44,7 @@ def make_store(url: str | Path, *, clock: Clock | None = None) -> list[str]:
             return hosted.create()
         finally:
             hosted.close()
-    stood = _scheme(text) == "memory" or (_folder(text) / INDEX_FILE).exists()
+    stood = _scheme(text) == "memory" or _exists(_folder(text) / INDEX_FILE)
     _close(open_ports(text, True, clock, None))
     return [] if stood else [f"folder {_folder(text)}"]
 
@@ -68,9 +69,12 @@ def open_blobs(url: str | Path, *, create: bool = True, clock: Clock | None = No
 
     if _scheme(text) or text == "memory:":
         raise Invalid("the URL must be a folder or s3://BUCKET/PREFIX", url=text)
-    if not create and not _folder(text).is_dir():
+    folder = _folder(text)
+    with file_errors():
+        is_there = folder.is_dir()
+    if not is_there and not create:
         raise Invalid("the folder does not exist", url=text)
-    return FileBlobs(_folder(text), clock)
+    return FileBlobs(folder, clock)
 
 
 class Ports(msgspec.Struct, frozen=True):
@@ -114,7 +118,19 @@ def _scheme(url: str) -> str:
 
 
 def _folder(url: str) -> Path:
-    return Path(url.removeprefix("file://"))
+    """Return the folder of a URL. Raises Invalid for a name that no folder can have."""
+    try:
+        if b"\0" not in os.fsencode(url):
+            return Path(url.removeprefix("file://"))
+    except UnicodeEncodeError:
+        pass  # a lone surrogate
+    raise Invalid("the name of the folder is malformed", url=url.encode(errors="backslashreplace").decode())
+
+
+def _exists(path: Path) -> bool:
+    """Return whether a file or folder exists. Raises Unavailable, for example if the path is too long."""
+    with file_errors():
+        return path.exists()
 
 
 def location_of(url: str) -> str:
@@ -131,7 +147,7 @@ def _folder_ports(folder: Path, create: bool, clock: Clock, meter: Meter | None)
     from stratalog.backends.files import FileBlobs
     from stratalog.backends.sqlite import SqliteDatabase
 
-    if not create and not (folder / INDEX_FILE).exists():
+    if not _exists(folder / INDEX_FILE) and not create:
         raise Invalid("the folder has no store; create it with `stratalog init`", store=folder)
     make_folder(folder)
     database = SqliteDatabase(folder / INDEX_FILE, clock)

@@ -17,8 +17,8 @@ from functools import lru_cache
 from typing import NewType
 from urllib.parse import unquote
 
-from stratalog.codec import sha256
-from stratalog.errors import Invalid, LimitExceeded
+from stratalog.codec import is_decimal, sha256
+from stratalog.errors import Corrupt, Invalid, LimitExceeded
 from stratalog.limits import ID_ESCAPED_BYTES_MAX, RECORD_ID_BYTES_MAX, VERSION_DIGITS, VERSION_MAX
 
 __all__ = [
@@ -120,8 +120,13 @@ def number(value: int) -> str:
 
 
 def parse_number(text: str) -> int:
-    """Return the number that `number` formatted."""
-    return int(text)
+    """Return the number that `number` formatted. Raises Corrupt for any other text, and for the largest number.
+
+    So the successor of a stored number is a number too, and callers can use it as a bound.
+    """
+    if is_decimal(text) and (value := int(text)) < VERSION_MAX:
+        return value
+    raise Corrupt("a stored key is not a version", key=text)
 
 
 def name_partition(organisation: str, log: str) -> str:

@@ -111,6 +111,18 @@ def test_putting_over_a_damaged_row_restores_it(tmp_path: Path, damage: str) -> 
         assert blobs.get(_key(SMALL)) == SMALL
 
 
+def test_a_restored_blob_has_the_size_of_its_new_body(tmp_path: Path) -> None:
+    """The damaged body has another size, as a body that another program compressed."""
+    database, blobs = _open(tmp_path)
+    blobs.put(_key(SMALL), SMALL)
+    before = blobs.stat(_key(SMALL))
+    assert before is not None
+    apsw.Connection(database.path).execute("UPDATE blob_bodies SET body = x'00'; UPDATE blobs SET bytes = 1")
+    blobs.put(_key(SMALL), SMALL)
+    [after] = blobs.list("")
+    assert after.stored_bytes == before.stored_bytes
+
+
 def test_a_group_commits_the_blobs_of_each_and_none_of_a_failed_one(tmp_path: Path) -> None:
     database, blobs = _open(tmp_path)
     database.index.commit([Put(Item("p", "3", {}))])

@@ -5,6 +5,8 @@ from __future__ import annotations
 import errno
 import json
 import os
+import resource
+import signal
 import stat
 import subprocess
 import sys
@@ -189,3 +191,30 @@ def test_a_line_of_finished_histories_that_was_cut_is_removed(report: Run) -> No
         Path("finished").write_bytes(whole + cut)
         report("verify", "--resume", "finished")
         assert Path("finished").read_bytes() == whole
+
+
+def test_a_write_that_fails_names_the_file(report: Run, tmp_path: Path) -> None:
+    """A write to `/dev/full` fails as on a full disk. The other file is limited in size."""
+    assert "/dev/full" in report("records", "get", "acme/report", "--output", "/dev/full", code=2).stderr
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, before[1]))
+    try:
+        with pytest.raises(OSError, match="out") as caught, output_file("out") as out:
+            out.write(bytes(100_000))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        signal.signal(signal.SIGXFSZ, handler)
+    assert (caught.value.errno, caught.value.filename) == (errno.EFBIG, "out")
+    assert Path("out").read_bytes() == OLD
+
+
+def test_a_sync_that_fails_names_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr("stratalog.cli.files.sync_descriptor", full)
+    with pytest.raises(OSError, match="out") as caught, output_file(tmp_path / "out") as out:
+        out.write(b"new")
+    assert caught.value.filename == str(tmp_path / "out")
+    assert list(tmp_path.iterdir()) == []

@@ -312,3 +312,9 @@ def seconds_until_unavailable(index: DynamoIndex, clock: ManualClock) -> float:
     with pytest.raises(Unavailable):
         index.commit(PUT)
     return (clock.boot_ms() - begun) / 1000
+
+
+@pytest.mark.parametrize("value", [-(2**63), 2**64 - 1])
+def test_the_largest_integers_of_64_bits_read_back(value: int) -> None:
+    index, _ = canned_index(done({"Item": {**STORED, "n": {"N": str(value)}}}))
+    assert index.get("p", "s") == Item("p", "s", {"n": value})

@@ -7,11 +7,13 @@ import os
 import socket
 import ssl
 import threading
+from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
 from pathlib import Path
+from typing import Any
 
 import pytest
 from cryptography import x509
@@ -99,6 +101,19 @@ def test_a_connection_that_was_closed_while_idle_costs_nothing() -> None:
             endpoint.exchange(REQUEST)
             assert server.hung_up.acquire(timeout=SECONDS_MAX)
         assert server.connections == 3
+
+
+def test_a_connection_that_becomes_idle_during_a_close_is_closed() -> None:
+    with served(lambda _: WHOLE) as (endpoint, _):
+
+        class Raced(deque[Any]):
+            def append(self, connection: Any) -> None:
+                endpoint.close()
+                super().append(connection)
+
+        endpoint._idle = Raced()
+        endpoint.exchange(REQUEST)
+        assert not endpoint._idle
 
 
 def test_an_answer_that_takes_too_long_is_lost() -> None:

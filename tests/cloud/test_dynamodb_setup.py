@@ -32,6 +32,13 @@ def test_a_new_table_is_waited_for() -> None:
     assert [operation for operation, _ in endpoint.sent] == ["CreateTable", *["DescribeTable"] * 3]
 
 
+def test_a_new_table_that_a_read_does_not_find_yet_is_waited_for() -> None:
+    missing = refused("ResourceNotFoundException")
+    client, endpoint = canned_client(MADE, missing, missing, described("CREATING"), described("ACTIVE"))
+    assert create_table(client, "table")
+    assert [operation for operation, _ in endpoint.sent] == ["CreateTable", *["DescribeTable"] * 4]
+
+
 def test_a_table_is_paid_by_request_and_has_text_keys_only() -> None:
     client, endpoint = canned_client(MADE, described("ACTIVE"))
     create_table(client, "table")

@@ -212,6 +212,22 @@ def test_an_exception_of_a_document_is_none_of_an_organisation_that_is_called_al
     assert policy.retention("acme", "other", "log") == RetentionPolicy()
 
 
+def test_an_exception_belongs_to_one_organisation_whatever_its_id_contains() -> None:
+    slash, percent = RetentionPolicy(retain_days=3), RetentionPolicy(retain_days=9)
+    policy = MaintenancePolicy(exceptions={"a%2Fb": slash, "a%252Fb/plan": percent})
+    assert policy.retention("a/b", "plan", "log") == slash
+    assert policy.retention("a%2Fb", "plan", "log") == percent
+    assert policy.retention("a%2Fb", "other", "log") == RetentionPolicy()
+
+
+def test_an_exception_with_a_percent_sign_of_its_own_is_refused() -> None:
+    """Without the refusal the exception would apply to no organisation, and its data would be forgotten."""
+    with pytest.raises(Invalid, match="%25"):
+        read_policy('{"exceptions": {"50%/plan": {}}}')
+    policy = read_policy('{"exceptions": {"acme/50%": {"retain_days": 3}}}')
+    assert policy.retention("acme", "50%", "log") == RetentionPolicy(retain_days=3)
+
+
 def test_records_are_pruned_and_freed_by_policy(store: stratalog.Store) -> None:
     records = store.records("acme")
     for number in range(5):

@@ -12,6 +12,7 @@ from tests.removals import (
     of_copies,
     of_damage,
     of_documents,
+    of_edges,
     of_laboratory,
     of_log,
     of_postgres,
@@ -53,5 +54,6 @@ _PARTS = (
     of_verification,
     of_postgres,
     of_damage,
+    of_edges,
 )
 REMOVALS: tuple[Removal, ...] = tuple(removal for part in _PARTS for removal in part.REMOVALS)

@@ -66,15 +66,15 @@ REMOVALS: tuple[Removal, ...] = (
         (Edit(REDACTION, FLOOR_PUT, "]"),),
         (UNDELETED,),
     ),
-    Removal("B453", (Edit(BACKED_UP_FAMILY, "if not has_redacted and self._is", "if self._is"),), (BACKUP,)),
-    Removal("B453", (Edit(BACKED_UP_RECORDS, "if not versions.has_redacted and self._is", "if self._is"),), (BACKUP,)),
+    Removal("B453", (Edit(BACKED_UP_FAMILY, " or log.record.redacted or", " or"),), (BACKUP,)),
+    Removal("B453", (Edit(BACKED_UP_RECORDS, " and not self._lists_garbage(owner, versions.bodies)", ""),), (BACKUP,)),
     Removal(
         "B453",
         (
             Edit(
                 BACKED_UP_RECORDS,
-                "if not versions.has_blobs and self._catalogue.base.row(blobs_row) is None:",
-                "if not versions.has_blobs:",
+                "if not versions.bodies and self._catalogue.base.row(blobs_row) is None:",
+                "if not versions.bodies:",
             ),
         ),
         (BACKUP,),

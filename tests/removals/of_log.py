@@ -283,7 +283,7 @@ REMOVALS: tuple[Removal, ...] = (
     ),
     Removal(
         "B37",
-        (Edit("src/stratalog/maintenance/policy.py", 'organisation.replace("/", "%2F")', "organisation"),),
+        (Edit("src/stratalog/maintenance/policy.py", '.replace("/", "%2F")', ""),),
         (
             (
                 "tests/maintenance/test_maintain.py::"

@@ -311,7 +311,7 @@ REMOVALS: tuple[Removal, ...] = (
         (
             Edit(
                 "src/stratalog/backups/records.py",
-                "            blobs = self._catalogue.copy_blobs(record_owner(self._organisation, key))\n",
+                "            blobs = self._catalogue.copy_blobs(owner)\n",
                 "            self._copy_blobs_now(key)\n",
             ),
             Edit(

@@ -76,13 +76,13 @@ def _publish_first(self: _Backup) -> Any:
     return _run(self)
 
 
-def _read_record_blobs_first(self: RecordsBackup, id: str) -> None:
+def _read_record_blobs_first(self: RecordsBackup, id: str) -> int:
     """List a record's blobs before reading its versions."""
     with _listed_before(self._catalogue, self._catalogue.copy_blobs(record_owner(self._organisation, record_key(id)))):
-        _read_record(self, id)
+        return _read_record(self, id)
 
 
-_read_record: Callable[[RecordsBackup, str], None] = RecordsBackup._read_record
+_read_record: Callable[[RecordsBackup, str], int] = RecordsBackup._read_record
 
 
 def _skip_changed(self: BackupWriter, key: str, value: bytes) -> None:

@@ -152,3 +152,44 @@ def test_a_source_may_have_its_old_name_back(debian: Catalogue) -> None:
     for name, other in (("debian", "packages"), ("packages", "debian"), ("debian", "packages")):
         rename_source(debian.records, name, other)
     assert {id: versions[-1] for id, versions in history_of(debian, "packages").items()} == before
+
+
+def debian_letters(catalogue: Catalogue) -> list[tuple[str, int | None]]:
+    return [(letter.id, letter.size) for letter in catalogue.records.dead_letters()]
+
+
+def dismissed_at(monkeypatch: pytest.MonkeyPatch, name: str, ids: list[str]) -> None:
+    """Let another process resolve the letters ``ids`` when the rename calls the method ``name`` of the records."""
+    called = getattr(Records, name)
+
+    def raced(records: Records, *arguments: Any, **options: Any) -> Any:
+        monkeypatch.setattr(Records, name, called)
+        result = called(records, *arguments, **options)
+        for id in ids:
+            records.resolve_dead_letter(id)
+        return result
+
+    monkeypatch.setattr(Records, name, raced)
+
+
+def test_a_letter_that_is_dismissed_during_a_rename_does_not_end_it_or_come_back(
+    debian: Catalogue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While the rename moves the first letter, the first and the second letter are dismissed. Only one has a body."""
+    strict = Records(debian.records.environment, debian.records.organisation, failures_max=1)
+    strict.fail("source/debian/other", "unreadable", pointer='{"id": "other"}')
+    letters = [id for id, _ in debian_letters(debian)]
+    assert len(letters) == 2
+    dismissed_at(monkeypatch, "failure", letters)
+    assert rename_source(debian.records, "debian", "apt").letters == 0
+    assert [*source_names(debian.records)] == ["apt"]
+    assert debian_letters(debian) == []
+
+
+def test_a_letter_that_is_dismissed_after_its_copy_counts_as_moved(
+    debian: Catalogue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    [(id, size)] = debian_letters(debian)
+    dismissed_at(monkeypatch, "fail", [id])
+    assert rename_source(debian.records, "debian", "apt").letters == 1
+    assert debian_letters(debian) == [(id.replace("/debian/", "/apt/"), size)]

@@ -28,6 +28,15 @@ def store(tmp_path: Path) -> Iterator[Store]:
         yield opened
 
 
+def test_a_malformed_url_of_data_files_is_refused(store: Store) -> None:
+    with pytest.raises(Invalid):
+        create_table(store, "acme", "events", LONG, data="s3://[x")
+    with pytest.raises(Invalid):
+        DataFolder("s3://[x")
+    with pytest.raises(NotFound):
+        store.log("acme", "events")
+
+
 def files_in(folder: Path) -> list[str]:
     return sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*"))
 

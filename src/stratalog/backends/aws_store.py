@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from contextlib import closing
 from typing import Any
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import parse_qsl
 
 import msgspec
 
@@ -25,6 +25,7 @@ from stratalog.backends.sqs import SqsQueue, create_queues, find_queues, missing
 from stratalog.clock import Clock
 from stratalog.errors import Invalid
 from stratalog.ports.meter import Meter
+from stratalog.urls import split_url
 
 __all__ = ["Address", "AwsStore", "open_bucket", "parse_address"]
 
@@ -51,7 +52,7 @@ def parse_address(url: str) -> Address:
     NAME is the table's name. It is also the default for bucket and queue. Raises Invalid for a path or a fragment, for
     an unknown or repeated part, and for a name that the service does not accept.
     """
-    parts = urlsplit(url)
+    parts = split_url(url)
     given = dict(pairs := parse_qsl(parts.query, keep_blank_values=True))
     if parts.path.strip("/") or parts.fragment or len(given) < len(pairs) or given.keys() - MAY_NAME:
         raise Invalid(
@@ -135,7 +136,7 @@ def open_bucket(url: str, clock: Clock) -> ObjectBlobs:
     Raises Invalid for a name that S3 does not accept and for a URL with a query or a fragment. Raises Unavailable
     without credentials.
     """
-    parts = urlsplit(url)
+    parts = split_url(url)
     for part, value in (("bucket", parts.netloc), ("prefix", parts.path.strip("/"))):
         shape, rule = SHAPES[part]
         if not shape.fullmatch(value) or parts.query or parts.fragment:

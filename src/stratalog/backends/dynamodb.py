@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, TypeVar
@@ -11,7 +12,6 @@ import msgspec
 from stratalog.backends.billed_units import commit_operation, count_commit, count_read
 from stratalog.backends.dynamodb_client import Attributes, CallEffect, DynamoAnswer, DynamoClient, DynamoValue, Kind
 from stratalog.clock import new_id
-from stratalog.codec import is_decimal
 from stratalog.errors import Closed, ConditionFailed, Corrupt, Invalid, Unavailable
 from stratalog.ports.index import (
     NO_BLOBS,
@@ -34,8 +34,9 @@ __all__ = ["DynamoIndex"]
 
 T = TypeVar("T")
 
-INTEGER_BITS_MAX = 64
 TOKEN_CHARACTERS = 32
+INTEGER = re.compile("-?[0-9]{1,20}")
+"""An integer of 64 bits; see `Attribute`."""
 
 Request = dict[str, Any]
 
@@ -66,8 +67,7 @@ class DynamoIndex:
     """An index in the table ``table``, which `create_table` makes. Safe for threads and any number of processes.
 
     A commit of one put or delete is one request. A commit of one check is a consistent read. A commit of several writes
-    is a transaction with a request token. A commit raises Invalid for an attribute called ``P`` or ``S``, and for an
-    integer of more than 64 bits.
+    is a transaction with a request token. A commit raises Invalid for an attribute called ``P`` or ``S``.
 
     The client's meter counts units by the published rules. For a write the meter counts DynamoDB's own figure if this
     figure is higher. DynamoDB bills an overwrite of a larger item by the old size, which the client does not have.
@@ -264,9 +264,7 @@ def _value(value: Attribute) -> DynamoValue:
         return DynamoValue(S=value)
     if type(value) is bytes:
         return DynamoValue(B=value)
-    if type(value) is int and value.bit_length() <= INTEGER_BITS_MAX:
-        return DynamoValue(N=str(value))
-    raise Invalid("an attribute must be text, bytes or an integer of 64 bits", kind=type(value).__name__)
+    return DynamoValue(N=str(value))  # `check_commit` has refused any other type
 
 
 def _item(attributes: Attributes) -> Item:
@@ -282,6 +280,6 @@ def _plain(value: DynamoValue) -> Attribute:
         return value.S
     if value.B is not None:
         return value.B
-    if value.N is None or not is_decimal(value.N.removeprefix("-")):
+    if value.N is None or not INTEGER.fullmatch(value.N):
         raise Corrupt("a stored attribute is neither text, bytes nor an integer")
     return int(value.N)

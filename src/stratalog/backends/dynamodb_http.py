@@ -14,11 +14,11 @@ from collections import deque
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import Protocol
-from urllib.parse import urlsplit
 
 import msgspec
 
-from stratalog.errors import Invalid, OutcomeUnknown, Unavailable
+from stratalog.errors import OutcomeUnknown, Unavailable
+from stratalog.urls import split_http_url
 
 __all__ = ["Endpoint", "HttpExchange", "Reply"]
 
@@ -66,9 +66,7 @@ class Endpoint:
     def __init__(
         self, url: str, *, connect_seconds: float = CONNECT_SECONDS_MAX, answer_seconds: float = ANSWER_SECONDS_MAX
     ) -> None:
-        parts = urlsplit(url)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise Invalid("the URL of an endpoint must begin with http or https", url=url)
+        parts = split_http_url(url)
         self.host = parts.netloc
         self._address = (parts.hostname, parts.port or (443 if parts.scheme == "https" else 80))
         self._tls = (_roots_on_demand() or ssl.create_default_context()) if parts.scheme == "https" else None
@@ -90,6 +88,8 @@ class Endpoint:
             connection.close()
         else:
             self._idle.append(connection)
+            if self._closed:  # tested after the append too, since `close` may have emptied the list just before
+                self._drop_idle()
         return reply
 
     def close(self) -> None:

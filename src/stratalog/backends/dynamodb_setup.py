@@ -81,9 +81,8 @@ def create_table(client: DynamoClient, table: str) -> bool:
     """
     made = _request_table(client, table)
     for _ in range(int(TABLE_SECONDS_MAX / TABLE_WAIT_SECONDS)):
-        description = client.call("DescribeTable", {"TableName": table}, _described, CallEffect.READ).value
-        if description is not None and description.Table.TableStatus == "ACTIVE":
-            _check_keys(table, description.Table)
+        # DescribeTable is eventually consistent: directly after the creation it may not find the table.
+        if table_is_ready(client, table):
             return made
         client.clock.sleep(TABLE_WAIT_SECONDS)
     raise Unavailable("the table is not ready yet", table=table, seconds=TABLE_SECONDS_MAX)

@@ -143,7 +143,9 @@ def _append_row(writes: Sequence[Write]) -> Row | None:
 def _hash_pair(check: Check) -> bytes:
     """Return the encoded name and value that a check for a hash expects; empty for any other check."""
     condition = check.condition
-    pair = _encode({condition.name: condition.value})[1:] if type(condition) is Equals else b""
+    if type(condition) is not Equals or type(condition.value) is not bytes:
+        return b""
+    pair = _encode({condition.name: condition.value})[1:]
     return pair if len(pair) == CHECKED_PAIR_BYTES else b""
 
 

@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeVar
-from urllib.parse import urlsplit
 
 import obstore
 from obstore import exceptions
@@ -29,6 +28,7 @@ from stratalog.limits import BLOB_BYTES_MAX
 from stratalog.ports.blob_kinds import kind_of
 from stratalog.ports.blobs import BlobStat, check_put, key_hash, verified
 from stratalog.ports.meter import Meter
+from stratalog.urls import split_url
 
 if TYPE_CHECKING:
     from obstore import Attributes, ObjectMeta
@@ -198,7 +198,7 @@ def open_object_blobs(
         "timeout": timedelta(seconds=policy.request_seconds_max),
     }
     retries: RetryConfig = {"max_retries": 0, "retry_timeout": timedelta(seconds=policy.request_seconds_max)}
-    parts = urlsplit(url)
+    parts = split_url(url)
     if parts.scheme != "s3":
         try:
             other = from_url(url, client_options=options, retry_config=retries)

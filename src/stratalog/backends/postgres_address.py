@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
+from urllib.parse import parse_qsl, quote, unquote, urlencode
 
 import msgspec
 
 from stratalog.errors import Invalid
+from stratalog.urls import split_url
 
 __all__ = ["PostgresAddress", "parse_address", "without_password"]
 
@@ -30,10 +31,7 @@ class PostgresAddress(msgspec.Struct, frozen=True):
 
 def parse_address(url: str) -> PostgresAddress:
     """Return the address in `postgresql://…?schema=…&blobs=…`. libpq gets all other parts. Raises Invalid."""
-    try:
-        parts = urlsplit(url)
-    except ValueError as exc:
-        raise Invalid("the URL of a store in PostgreSQL has an invalid host", url=without_password(url)) from exc
+    parts = split_url(url, without_password(url))
     pairs = parse_qsl(parts.query, keep_blank_values=True)
     given = {name: value for name, value in pairs if name in OWN_PARTS}
     if parts.fragment or len(given) < sum(name in OWN_PARTS for name, _ in pairs):

@@ -25,6 +25,7 @@ PAGE = "SELECT key, bytes, modified_ms, stamp FROM blobs WHERE key >= ? AND key 
 STANDING = "SELECT id, body, codec FROM blobs LEFT JOIN blob_bodies USING (id) WHERE key = ?"
 RENEW = "UPDATE blobs SET modified_ms = ?, stamp = ? WHERE key = ?"
 REPAIR = "INSERT OR REPLACE INTO blob_bodies(id, body) VALUES (?, ?)"
+RESIZE = "UPDATE blobs SET bytes = ? WHERE key = ?"
 FORGET = "DELETE FROM blobs WHERE key = ? AND stamp = ? RETURNING id"
 FREE = "DELETE FROM blob_bodies WHERE id = ?"
 
@@ -61,7 +62,7 @@ def store_blobs(rows: Sequence[BlobRow], clock: Clock, connection: apsw.Connecti
     the row could replace the stored time by an older time.
     """
     for row in rows:
-        frame, key, _, _, stamp = row
+        frame, key, stored_bytes, _, stamp = row
         standing: list[Any] = connection.execute(STANDING, (key,)).fetchall()
         if not standing:
             connection.execute(BLOB_INSERTS, row)
@@ -69,6 +70,7 @@ def store_blobs(rows: Sequence[BlobRow], clock: Clock, connection: apsw.Connecti
         id, body, tag = standing[0]
         if body != frame and not is_intact(key, body, tag):
             connection.execute(REPAIR, (id, frame))
+            connection.execute(RESIZE, (stored_bytes, key))
         connection.execute(RENEW, (clock.wall_ms(), stamp, key))
 
 

@@ -103,9 +103,9 @@ class FamilyBackup:
         for log in logs:
             self._add(read, owner, log)
         self._add_pins(read, logs)
-        # A redacted body is garbage after the redaction, so list the blobs again until the source has collected it.
-        has_redacted = any(log.record is None or log.record.redacted for log in logs)
-        if not has_redacted and self._is_as_in_base(read, owner):
+        # The source collects garbage long after the items changed, and no item shows whether it has. So list the blobs
+        # again, even if all items are as in the base.
+        if not any(map(_may_have_garbage, logs)) and self._is_as_in_base(read, owner):
             read.retained.add(f"{BLOBS_ROW}{owner}")
         else:
             read.rows[f"{BLOBS_ROW}{owner}"] = self._catalogue.copy_blobs(owner, COLLECTING)
@@ -272,8 +272,10 @@ def history_row(history: HistoryName, name: str) -> str:
 
 
 def split_prefix(prefix: str) -> tuple[str, str]:
-    """Split a log's prefix and return its organisation and name."""
+    """Split a log's prefix and return its organisation and name. Raises Corrupt for another text."""
     organisation, _, name = prefix.rpartition("@")[0].partition("/")
+    if not (organisation and name):
+        raise Corrupt("a stored key is not the prefix of a log", key=prefix)
     return unescape(organisation), unescape(name)
 
 
@@ -284,6 +286,11 @@ def _is_searched(log: _Log, first: int) -> bool:
     A roll-over between these reads seals the segment. Another process may then archive and mark the segment.
     """
     return log.head is not None and log.record is not None and first >= log.record.segment
+
+
+def _may_have_garbage(log: _Log) -> bool:
+    """Return whether content of the log was redacted, forgotten or deleted, so that a collection may delete blobs."""
+    return log.head is None or log.record is None or log.record.redacted or log.record.floor > 0
 
 
 def _retention_of(record: NameRecord) -> tuple[str, int, object]:

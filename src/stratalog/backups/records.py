@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 
 from stratalog.backups.family import history_row
 from stratalog.backups.format import BLOBS_ROW, ITEMS_ROW
+from stratalog.backups.repository import COPIES
 from stratalog.backups.writer import BackupWriter, packed
 from stratalog.errors import Conflict, Corrupt, StratalogError
 from stratalog.keys import (
@@ -20,13 +21,14 @@ from stratalog.keys import (
     record_owner,
     record_partition,
 )
+from stratalog.log.bodies import BodyRef, blob_addresses
 from stratalog.log.directory import RECORDS, SHARDS, directory_put
 from stratalog.log.environment import Environment
 from stratalog.maintenance.checkpoint import Checkpoint
 from stratalog.maintenance.verification import HistoryName
 from stratalog.ports.index import Attribute, Item, required
 from stratalog.records.floor import FLOOR_SORT, Floor, floor_from_item
-from stratalog.records.versions import BEFORE_VERSIONS, latest_item
+from stratalog.records.versions import BEFORE_VERSIONS, decode_ref, latest_item
 
 __all__ = ["RecordsBackup"]
 
@@ -94,7 +96,8 @@ class RecordsBackup:
         """Put the rows of a record, and return the time of its oldest kept version. Raises Corrupt, Conflict."""
         key = record_key(id)
         partition = record_partition(self._organisation, key)
-        blobs_row = f"{BLOBS_ROW}{record_owner(self._organisation, key)}"
+        owner = record_owner(self._organisation, key)
+        blobs_row = f"{BLOBS_ROW}{owner}"
         for _ in range(ATTEMPTS_MAX):
             latest = latest_item(self._index, partition)
             if latest is None:
@@ -104,12 +107,13 @@ class RecordsBackup:
             if not versions.is_gapless(latest):
                 continue
             blobs = None
-            if not versions.has_blobs and self._catalogue.base.row(blobs_row) is None:
+            if not versions.bodies and self._catalogue.base.row(blobs_row) is None:
                 break
-            # A redacted body is garbage after the redaction, so list the blobs again until the source has collected it.
-            if not versions.has_redacted and self._is_as_in_base(partition, row):
+            # The source collects a body long after its item changed, so list the blobs again until the base's list has
+            # no garbage.
+            if self._is_as_in_base(partition, row) and not self._lists_garbage(owner, versions.bodies):
                 break
-            blobs = self._catalogue.copy_blobs(record_owner(self._organisation, key))
+            blobs = self._catalogue.copy_blobs(owner)
             # If the items are unchanged, they referred to the blobs all the time, so no blob was collected meanwhile.
             if packed(self._index.query(partition, before=number(parse_number(latest.sort) + 1))) == row:
                 break
@@ -126,6 +130,20 @@ class RecordsBackup:
 
     def _is_as_in_base(self, partition: str, row: bytes) -> bool:
         return self._catalogue.is_base_complete and self._catalogue.base.row(f"{ITEMS_ROW}{partition}") == row
+
+    def _lists_garbage(self, owner: str, bodies: Collection[BodyRef]) -> bool:
+        """Return whether the base lists blobs of a record that belong to none of its ``bodies``."""
+        garbage = {item.sort.rpartition("/")[2] for item in self._catalogue.base_blobs(owner)}
+        garbage -= {body.address.hex() for body in bodies}
+        copies = f"{COPIES}/{owner}/bodies"
+        try:
+            for body in bodies:
+                if garbage and body.digest is not None:
+                    addresses = blob_addresses(self._catalogue.repository.blobs, copies, body)
+                    garbage -= {address.hex() for address in addresses}
+        except Corrupt:
+            return True  # the copy of a large body's manifest is damaged, so the parts are unknown
+        return bool(garbage)
 
     def _retain(self, id: str, error: StratalogError) -> bool:
         """Add a failure for a record. Return whether the base has the record. If so, the base's row stays."""
@@ -158,7 +176,7 @@ class RecordsBackup:
 class _Versions:
     """Yields the items of a record.
 
-    Notes the origin, the time of the first version, and whether a version is missing, has blobs, or is redacted.
+    Notes the origin, the time of the first version, the bodies in blobs, and whether a version is missing.
     """
 
     def __init__(self, items: Iterator[Item]) -> None:
@@ -166,8 +184,7 @@ class _Versions:
         self._floor = Floor()
         self._gap = False
         self._next = 0
-        self.has_blobs = False
-        self.has_redacted = False
+        self.bodies: set[BodyRef] = set()
         self.origin = ""
         self.created_ms = 0
 
@@ -191,7 +208,7 @@ class _Versions:
             return
         self._gap = self._gap or version != (self._next or self._floor.version)
         self._next = version + 1
-        self.has_blobs = self.has_blobs or "x" in item.attributes
-        self.has_redacted = self.has_redacted or "d" in item.attributes
+        if "x" in item.attributes:
+            self.bodies.add(decode_ref(item.attributes["x"]))
         if version == 1:
             self.origin = str(item.attributes.get("og", ""))

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
+from heapq import heappop, heappush
 from itertools import islice
 from typing import NoReturn
 
@@ -85,10 +86,10 @@ class BackupBlobs:
 
     def list(self, prefix: str, *, after: str = "") -> Iterator[BlobStat]:
         """Yield the listed blobs without sizes, ages and stamps, which the catalogue does not contain."""
-        for row_key, slot in scan(self._repository.chunks, self._index.root, prefix=f"{BLOBS_ROW}{_owner(prefix)}"):
-            owner = row_key.removeprefix(BLOBS_ROW)
-            for item in self._repository.items(owner, slot.value):
-                key = f"{owner}/{item.sort}"
+        rows = scan(self._repository.chunks, self._index.root, prefix=f"{BLOBS_ROW}{_owner(prefix)}")
+        for folder, row in _in_order_of_keys((key.removeprefix(BLOBS_ROW), slot.value) for key, slot in rows):
+            for item in self._repository.items(folder[:-1], row):
+                key = f"{folder}{item.sort}"
                 if key.startswith(prefix) and key > after:
                     yield BlobStat(key, 0, 0, "")
 
@@ -111,6 +112,20 @@ def store_over(
     """Return the backup as a read-only store. ``index`` is a `BackupIndex`, or a view of a `BackupIndex`."""
     blobs = BackupBlobs(repository, BackupIndex(repository, manifest.root))
     return Store(Environment(index, blobs, repository.clock, settings), _no_queue)
+
+
+def _in_order_of_keys(rows: Iterable[tuple[str, bytes]]) -> Iterator[tuple[str, bytes]]:
+    """Yield each owner with a slash, and its row, in the order of the keys of its blobs. ``rows`` are in owners' order.
+
+    The orders differ if the id of one record begins with the id of another: `r` precedes `r-1`, but `r-1/` precedes
+    `r/`. So an owner waits until no later owner can precede it.
+    """
+    waiting: list[tuple[str, bytes]] = []
+    for owner, row in rows:
+        while waiting and waiting[0][0] < owner:
+            yield heappop(waiting)
+        heappush(waiting, (f"{owner}/", row))
+    yield from sorted(waiting)
 
 
 def _owner(key: str) -> str:

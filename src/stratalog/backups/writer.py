@@ -128,11 +128,11 @@ class BackupWriter:
             self.root = update(self.repository.chunks, self.root, dict.fromkeys(gone[start : start + ROWS_MAX]))
 
     def _copied(self, owner: str, spared: Collection[str], with_base: bool) -> Iterator[Item]:
-        known = self._base_blobs(owner)
+        known = self.base_blobs(owner)
         standing = next(known, None)
         names = (stat.key.removeprefix(f"{owner}/") for stat in self._source.list(f"{owner}/"))
         if with_base:
-            base = (item.sort for item in self._base_blobs(owner))
+            base = (item.sort for item in self.base_blobs(owner))
             names = (name for name, _ in groupby(merge(names, base)))
         wanted = (name for name in names if name.split("/")[0] not in spared)
         while group := list(islice(wanted, GROUP)):
@@ -145,7 +145,8 @@ class BackupWriter:
             copied = dict(zip(lacking, self._copy_all([f"{owner}/{name}" for name in lacking]), strict=True))
             yield from (Item(owner, name, {}) for name in group if copied.get(name, True))
 
-    def _base_blobs(self, owner: str) -> Iterator[Item]:
+    def base_blobs(self, owner: str) -> Iterator[Item]:
+        """Return the blobs of an owner that the base lists, one item for each."""
         row = self.base.row(f"{BLOBS_ROW}{owner}")
         return iter(()) if row is None else self.repository.items(owner, row)
 

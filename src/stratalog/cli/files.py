@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import io
 import os
 import re
 import shutil
@@ -10,7 +11,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from stratalog.errors import Invalid
 from stratalog.folders import sync_descriptor
@@ -30,8 +31,8 @@ def output_file(path: str | Path) -> Iterator[BinaryIO]:
 
     After an error of the block an existing file is unchanged, and a missing file stays missing. A symbolic link stays a
     link. A device, a pipe or an open descriptor such as ``/dev/stdout`` is written directly. Raises Invalid if ``path``
-    is an existing file that cannot be replaced in its folder. Any other error of opening or replacing the file is an
-    OSError that names ``path``. An OSError of a write or a sync names no file.
+    is an existing file that cannot be replaced in its folder. Any other error of the file is an OSError
+    that names ``path``.
     """
     descriptor = _descriptor_of(str(path))
     if descriptor is not None or (Path(path).exists() and not Path(path).is_file()):
@@ -45,10 +46,11 @@ def output_file(path: str | Path) -> Iterator[BinaryIO]:
     except OSError as exc:
         raise _refusal(exc, path, target) from exc
     try:
-        with os.fdopen(made, "wb") as out:
+        with io.BufferedWriter(_NamedOutput(made, path)) as out:
             yield out
             out.flush()
-            sync_descriptor(made)
+            with _named(path):
+                sync_descriptor(made)
         if target.exists():
             shutil.copymode(target, temporary)
         try:
@@ -68,8 +70,27 @@ def _descriptor_of(path: str) -> int | None:
 
 def _opened(path: str | Path, descriptor: int | None) -> BinaryIO:
     """Open a device or pipe, or a copy of a descriptor, which continues at the position of the descriptor."""
+    with _named(path):
+        return io.BufferedWriter(_NamedOutput(str(path) if descriptor is None else os.dup(descriptor), path))
+
+
+class _NamedOutput(io.FileIO):
+    """A file that is written. The error of a write, for example of a full disk, names ``path``."""
+
+    def __init__(self, file: str | int, path: str | Path) -> None:
+        super().__init__(file, "wb")
+        self._path = path
+
+    def write(self, data: Any) -> int:
+        with _named(self._path):
+            return super().write(data)
+
+
+@contextmanager
+def _named(path: str | Path) -> Iterator[None]:
+    """Raise an OSError of the block as an OSError that names ``path``."""
     try:
-        return Path(path).open("wb") if descriptor is None else os.fdopen(os.dup(descriptor), "wb")
+        yield
     except OSError as exc:
         raise OSError(exc.errno, exc.strerror, str(path)) from exc
 

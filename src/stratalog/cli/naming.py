@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import click
@@ -15,6 +15,8 @@ from stratalog.log import Log
 from stratalog.protocol.readable import from_json
 
 __all__ = ["FiniteRange", "milliseconds", "parse_arguments", "split_name", "version_of"]
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class FiniteRange(click.FloatRange):
@@ -52,9 +54,11 @@ def milliseconds(text: str) -> int:
     """Return an ISO time in milliseconds since 1970. A time without a UTC offset is local. Raises BadParameter."""
     try:
         moment = datetime.fromisoformat(text)
-    except ValueError as exc:
+        # Subtract, since `astimezone` fails for a time whose year in UTC is 0 or 10000.
+        since_epoch = (moment if moment.tzinfo else moment.astimezone()) - EPOCH
+    except (ValueError, OverflowError) as exc:
         raise click.BadParameter(f"{text!r} is neither a number nor an ISO time, as in 2026-11-21T10:00") from exc
-    return round(moment.astimezone(UTC).timestamp() * 1000)
+    return round(since_epoch / timedelta(milliseconds=1))
 
 
 def parse_arguments(texts: tuple[str, ...]) -> Any:

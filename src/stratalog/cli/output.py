@@ -47,8 +47,14 @@ def dim(text: str) -> str:
 
 
 def local_time(time_ms: int) -> str:
-    """Return a time in milliseconds since 1970 as ISO in the local time zone, to the second."""
-    moment = datetime.fromtimestamp(time_ms / 1000, tz=UTC).astimezone()
+    """Return a time in milliseconds since 1970 as ISO in the local time zone, to the second.
+
+    A time that is not in the years 1 to 9999 stays in milliseconds. A source may send any time.
+    """
+    try:
+        moment = datetime.fromtimestamp(time_ms / 1000, tz=UTC).astimezone()
+    except (ValueError, OverflowError):
+        return f"{time_ms} ms"
     return moment.isoformat(sep=" ", timespec="seconds")[:19]
 
 

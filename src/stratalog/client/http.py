@@ -17,6 +17,7 @@ from stratalog.codec import is_decimal
 from stratalog.errors import BY_CODE, Corrupt, Forbidden, Invalid, NotFound, OutcomeUnknown, StratalogError
 from stratalog.protocol.live import ADDRESS_HEADER
 from stratalog.protocol.sync import PATH_HEADER, Pull, Pulled, Push, Pushed
+from stratalog.urls import split_http_url
 
 __all__ = ["HttpTransport", "document_of"]
 
@@ -107,10 +108,10 @@ class HttpTransport:
 
 def document_of(url: str) -> str:
     """Return ``organisation/document`` of a document's URL, percent-encoded. Raises Invalid for another URL."""
-    parts = urlsplit(url)
+    parts = split_http_url(url)
     segments = parts.path.rstrip("/").split("/")
-    if parts.scheme not in ("http", "https") or not parts.netloc or parts.query or parts.fragment:
-        raise Invalid("a document's URL must begin with http or https, and have no query", value=url)
+    if parts.query or parts.fragment:
+        raise Invalid("a document's URL has no query and no fragment", url=url)
     if len(segments) < 4 or (segments[-4], segments[-2]) != ("organisations", "documents"):
         raise Invalid("a document's URL must end in /organisations/{organisation}/documents/{document}", value=url)
     return "/".join(quote(unquote(segments[position]), safe="") for position in (-3, -1))

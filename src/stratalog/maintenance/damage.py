@@ -5,11 +5,13 @@ Every stored object has a kind. `docs/guides/verify.md` lists the kinds, and the
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Literal
 
 import msgspec
 
+from stratalog.errors import Corrupt
 from stratalog.keys import (
     MAINTENANCE_PARTITION,
     MARK_SORT,
@@ -17,6 +19,7 @@ from stratalog.keys import (
     ORGANISATIONS_PARTITION,
     entries_partition,
     number,
+    parse_number,
 )
 from stratalog.log.names import NameRecord
 from stratalog.log.segments import segment_holding
@@ -217,19 +220,27 @@ SHAPES = {
 }
 # An item of the kind has exactly one of these attributes.
 BODIES = {"entry": "d b z x", "snapshot": "b z", "record version": "d k b z x"}
+NUMBERED = {"segment record", "entry", "seal", "end marker", "snapshot", "record version"}
+OF_PREFIXES = {"family member", "deleted incarnation"}
+PREFIX = re.compile("[^/]+/[^/]+@[^/]+")
 TYPES = {"i": int, "t": str, "b": bytes, "m": bytes}
 HASHES = {"h", "fh", "ch"}
 HASH_BYTES = (0, 32)
 
 
 def shape_fault(item: Item) -> str:
-    """Return the fault in an item's attributes: in their names, types or encoding. Empty if there is no fault.
+    """Return the fault in an item's key or attributes: in their names, types or encoding. Empty if there is no fault.
 
     The values are not compared with other items. An item of a kind that is not in `SHAPES` has no fault.
     """
-    shape = SHAPES.get(item_kind(item))
+    kind = item_kind(item)
+    shape = SHAPES.get(kind)
     if shape is None:
         return ""
+    if kind in NUMBERED and not _is_version(item.sort):
+        return "the key of the item is not a version"
+    if kind in OF_PREFIXES and not PREFIX.fullmatch(item.sort):
+        return "the key of the item is not the prefix of a log"
     required, optional = (dict(pair.split(":") for pair in part.split()) for part in shape)
     if missing := required.keys() - item.attributes.keys():
         return f"an item lacks the attribute {min(missing)}"
@@ -243,10 +254,17 @@ def shape_fault(item: Item) -> str:
             return f"the attribute {name} cannot be decoded"
         if name in HASHES and isinstance(value, bytes) and len(value) not in HASH_BYTES:
             return f"the attribute {name} is not a hash"
-    bodies = BODIES.get(item_kind(item), "").split()
+    bodies = BODIES.get(kind, "").split()
     if bodies and len(item.attributes.keys() & set(bodies)) != 1:
         return f"an item must have exactly one of the attributes {', '.join(bodies)}"
     return ""
+
+
+def _is_version(sort: str) -> bool:
+    try:
+        return number(parse_number(sort)) == sort
+    except Corrupt:
+        return False
 
 
 def _decodes(value: Attribute) -> bool:

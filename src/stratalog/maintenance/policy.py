@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Annotated
 
@@ -14,6 +15,7 @@ __all__ = ["MaintenancePolicy", "RetentionPolicy", "read_policy"]
 
 Count = Annotated[int, msgspec.Meta(ge=1)]
 Days = Annotated[float, msgspec.Meta(ge=0)]
+_UNESCAPED = re.compile("%(?!25|2F)")
 
 
 class RetentionPolicy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -43,7 +45,8 @@ class MaintenancePolicy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknow
     exceptions: Mapping[str, RetentionPolicy] = {}
     """Retention by `ORGANISATION/DOCUMENT` or else by `ORGANISATION`, instead of `documents` and `logs`.
 
-    Write a slash in an organisation's id as `%2F`; otherwise one tenant's policy would apply to another tenant.
+    Write `%` in an organisation's id as `%25`, and a slash as `%2F`; otherwise one tenant's policy would apply to
+    another tenant.
     """
 
     retain_record_versions: Count | None = None
@@ -72,10 +75,13 @@ class MaintenancePolicy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknow
     def __post_init__(self) -> None:
         if self.retain_record_versions is not None and self.retain_record_days is not None:
             raise ValueError("a policy keeps records by a number of versions or by days, not by both")
+        for name in self.exceptions:
+            if _UNESCAPED.search(name.partition("/")[0]):
+                raise ValueError(f"an exception writes % in an organisation as %25, and a slash as %2F: {name!r}")
 
     def retention(self, organisation: str, id: str, kind: str) -> RetentionPolicy:
         """Return the retention of one log: its exception, else its organisation's, else the default of its kind."""
-        own = organisation.replace("/", "%2F")
+        own = organisation.replace("%", "%25").replace("/", "%2F")
         exception = self.exceptions.get(f"{own}/{id}") or self.exceptions.get(own)
         return exception or (self.documents if kind == "document" else self.logs)
 

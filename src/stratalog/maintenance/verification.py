@@ -90,7 +90,10 @@ def verify_history(
 
 
 def _verify_record(store: Store, history: HistoryName, progress: Progress | None) -> ChainReport:
-    """Verify a record. A listed record without a version is damaged: nothing deletes a record's latest version."""
+    """Verify a record. A listed record without a version is damaged: nothing deletes a record's latest version.
+
+    So is a record whose items cannot be read.
+    """
     try:
         return verify_record(store.environment, Name(history.organisation, history.name), progress=progress)
     except NotFound:
@@ -98,7 +101,9 @@ def _verify_record(store: Store, history: HistoryName, progress: Progress | None
         if history.name not in {listing.id for listing in islice(listed, 1)}:
             raise
         finding = Finding("missing", 1, 1, "the listed record has no version")
-        return ChainReport(origin="", start=0, version=0, hash=b"", findings=(finding,))
+    except Corrupt as exc:
+        finding = _finding(exc)
+    return ChainReport(origin="", start=0, version=0, hash=b"", findings=(finding,))
 
 
 def _verify_document(

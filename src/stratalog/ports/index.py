@@ -46,6 +46,7 @@ __all__ = [
 ]
 
 Attribute = str | int | bytes
+"""Text, bytes, or an integer from -2^63 to 2^64 - 1, as MessagePack encodes it."""
 
 
 class Item(msgspec.Struct, frozen=True, gc=False):
@@ -186,6 +187,7 @@ class Index(Protocol):
 
 INTEGER_SURPLUS = 12
 
+_INTEGERS = range(-(2**63), 2**64)
 _KINDS = frozenset((bytes, str, int))
 _NO_TURN = nullcontext(False)
 
@@ -223,7 +225,7 @@ def item_bytes(item: Item) -> int:
     The size of a name or text is its number of UTF-8 bytes. A number has one byte for each two digits, two more bytes,
     and one more byte if the number is negative. DynamoDB drops trailing zeros, so its own count may be smaller.
 
-    Raises Invalid for an attribute of another type.
+    Raises Invalid for an attribute that is no `Attribute`.
     """
     size = _text_bytes(item.partition + item.sort) + 2
     for name, value in item.attributes.items():
@@ -232,10 +234,9 @@ def item_bytes(item: Item) -> int:
             size += len(name) + len(value)
         elif isinstance(value, str):
             size += len(name) + (len(value) if value.isascii() else len(value.encode()))
-        elif isinstance(value, int):
-            size += len(name) + len(str(abs(value))) // 2 + 2 + (value < 0)
         else:
-            raise Invalid("an attribute must be text, bytes or an integer", name=name, value=repr(value))
+            _check_attribute(name, value)
+            size += len(name) + len(str(abs(value))) // 2 + 2 + (value < 0)
     return size
 
 
@@ -265,6 +266,10 @@ def check_commit(
             raise LimitExceeded("a commit is too large", value=total, limit=COMMIT_BYTES_MAX)
     if len(writes) > 1 and len(set(map(_key, writes))) < len(writes):
         raise Invalid("two writes of one commit name the same key")
+    for write in writes:
+        condition = write.condition
+        if type(condition) is Equals or type(condition) is LessThan:
+            _check_attribute(condition.name, condition.value)
 
 
 def check_blobs(blobs: Mapping[str, bytes], blob_bytes_max: int) -> None:
@@ -302,6 +307,13 @@ def _are_small(writes: Sequence[Write], encoded: Sequence[bytes]) -> bool:
                 return False
             total += size
     return total <= ITEM_BYTES_MAX
+
+
+def _check_attribute(name: str, value: Attribute) -> None:
+    """Raise Invalid for a value that is no `Attribute`. A value of a condition must be one too, as in an item."""
+    if not (type(value) is str or type(value) is bytes or (type(value) is int and value in _INTEGERS)):
+        text = "an attribute must be text, bytes or an integer of 64 bits"
+        raise Invalid(text, name=name, kind=type(value).__name__)
 
 
 def _checked_bytes(item: Item) -> int:

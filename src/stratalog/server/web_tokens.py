@@ -11,7 +11,6 @@ import threading
 import urllib.request
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
-from urllib.parse import urlsplit
 
 import jwt
 import msgspec
@@ -26,6 +25,7 @@ from stratalog.limits import (
 )
 from stratalog.process_fork import close_in_child
 from stratalog.server.security import Principal
+from stratalog.urls import split_http_url
 
 __all__ = ["WebTokens", "principal_from_claims"]
 
@@ -157,7 +157,7 @@ def _fetch_from(address: str) -> Fetch:
 
     Raises Invalid unless the address is https or on this machine.
     """
-    parts = urlsplit(address)
+    parts = split_http_url(address)
     if parts.scheme != "https" and not (parts.scheme == "http" and parts.hostname in ("localhost", "127.0.0.1")):
         raise Invalid("keys must be fetched over https", value=address)
 

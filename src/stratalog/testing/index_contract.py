@@ -185,9 +185,30 @@ class IndexContract(ABC):
 
     def test_an_attribute_of_another_type_is_refused(self) -> None:
         index = self.make()
-        for value in (1.5, None, [1], {"a": 1}):
+        for value in (1.5, None, [1], {"a": 1}, True):
             _refused(index, Invalid, [Put(Item("p", "s", {"a": value}))])  # type: ignore[dict-item]
         assert index.get("p", "s") is None
+
+    def test_integers_of_64_bits_read_back_and_larger_ones_are_refused(self) -> None:
+        """The limits also apply to conditions, and to the check of a commit with the form of an append."""
+        index = self.make()
+        fitting = Item("p", "s", {"least": -(2**63), "most": 2**64 - 1})
+        index.commit([Put(fitting)])
+        index.commit([Check("p", "s", Equals("most", 2**64 - 1)), Delete("p", "t", Absent())])
+        assert index.get("p", "s") == fitting
+        for value in (-(2**63) - 1, 2**64, 10**5000):
+            _refused(index, Invalid, [Put(Item("p", "t", {"a": value}))])
+            for condition in (Equals("most", value), LessThan("most", value)):
+                _refused(index, Invalid, [Put(Item("p", "t", {}), Absent()), Check("p", "s", condition)])
+                _refused(index, Invalid, [Put(fitting, condition)])
+        assert list(index.query("p")) == [fitting]
+
+    def test_a_condition_on_a_value_of_another_type_is_refused(self) -> None:
+        index = self.make()
+        for value in (1.5, None, [1], True):
+            condition = Equals("a", value)  # type: ignore[arg-type]
+            _refused(index, Invalid, [Put(Item("p", "t", {}), Absent()), Check("p", "s", condition)])
+        assert index.get("p", "t") is None
 
     def test_a_full_commit_and_the_longest_keys_fit(self) -> None:
         index = self.make()

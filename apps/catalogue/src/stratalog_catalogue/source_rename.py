@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from stratalog import Conflict, DeadLetter, Invalid, NotFound, Records, RecordVersion
-from stratalog_catalogue.ingest import fail, failure_of
+from stratalog_catalogue.ingest import fail, failure_of, resolve
 from stratalog_catalogue.names import CHECKPOINTS, SETTINGS, SOURCES, SUMMARIES, TITLES, WORKS, check_source
 from stratalog_catalogue.sources import Source, add_source, read_source, remove_source
 
@@ -130,17 +130,28 @@ def _move_letters(records: Records, name: str, other: str) -> int:
     """
     count = 0
     for letter in list(_letters(records, f"{WORKS}{name}/")):
-        records.resolve_dead_letter(letter.id)
+        resolve(records, letter.id)
     prefix = f"{SOURCES}{name}/"
     for letter in list(_letters(records, prefix)):
-        failure = failure_of(letter)
-        if failure is None:
-            continue  # Another program wrote the letter.
-        body = None if letter.size is None else records.open_dead_letter(letter.id)
-        fail(records, f"{SOURCES}{other}/{letter.id.removeprefix(prefix)}", letter.reason, failure, body)
-        records.resolve_dead_letter(letter.id)
-        count += 1
+        with suppress(NotFound):  # another process has resolved the letter since it was listed
+            count += _move_letter(records, letter, f"{SOURCES}{other}/{letter.id.removeprefix(prefix)}")
     return count
+
+
+def _move_letter(records: Records, letter: DeadLetter, target_id: str) -> bool:
+    """Move a dead letter. Return False if another program wrote it. Raises NotFound if the letter is resolved by now.
+
+    If another process resolves the letter after it was copied, the copy stays. That process may be another rename.
+    """
+    failure = failure_of(letter)
+    if failure is None:
+        return False
+    if records.failure(letter.id) is None:
+        raise NotFound("the dead letter is resolved", record=letter.id)
+    body = None if letter.size is None else records.open_dead_letter(letter.id)
+    fail(records, target_id, letter.reason, failure, body)
+    resolve(records, letter.id)
+    return True
 
 
 def _letters(records: Records, prefix: str) -> Iterator[DeadLetter]:

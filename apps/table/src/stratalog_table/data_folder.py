@@ -12,13 +12,14 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote
 
 import msgspec
 import pyarrow as pa  # type: ignore[import-untyped]
 from pyarrow import fs
 
 from stratalog import Invalid
+from stratalog_table.locations import split_location
 
 __all__ = ["UNFINISHED", "DataFile", "DataFolder"]
 
@@ -153,8 +154,9 @@ class DataFolder:
 
 
 def _opened(url: str) -> tuple[Any, str]:
-    if urlsplit(url).scheme in ("", "file"):
-        return fs.LocalFileSystem(), os.path.abspath(unquote(urlsplit(url).path)).rstrip("/")
+    parts = split_location(url)
+    if parts.scheme in ("", "file"):
+        return fs.LocalFileSystem(), os.path.abspath(unquote(parts.path)).rstrip("/")
     try:
         files, base = fs.FileSystem.from_uri(url)
     except (pa.ArrowInvalid, OSError) as exc:

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from urllib.parse import unquote, urlsplit
+from urllib.parse import SplitResult, unquote, urlsplit
 
 from stratalog import Invalid, Store
 
-__all__ = ["folder_of", "open_location", "store_location"]
+__all__ = ["folder_of", "open_location", "split_location", "store_location"]
 
 RELATIVE = "store:"
 """The prefix of a relative location. The rest is a path from the store's folder."""
@@ -24,13 +24,21 @@ def store_location(store: Store, url: str) -> str:
     The location is relative if the data files are below the store's parent folder.
     """
     folder = folder_of(store.location)
-    parts = urlsplit(url)
+    parts = split_location(url)
     if folder is None or parts.scheme not in ("", "file"):
         return url
     path = Path(os.path.abspath(unquote(parts.path)))
     if folder.parent not in path.parents:
         return url
     return RELATIVE + Path(os.path.relpath(path, folder)).as_posix()
+
+
+def split_location(url: str) -> SplitResult:
+    """Return the parts of the URL of data files. Raises Invalid if the URL is malformed."""
+    try:
+        return urlsplit(url)
+    except ValueError as exc:
+        raise Invalid("the URL of the data files is malformed", url=url) from exc
 
 
 def open_location(store: Store, location: str) -> str:

@@ -1,0 +1,72 @@
+"""A malformed URL raises Invalid, and an unusable path Unavailable, wherever a user gives one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import stratalog
+from stratalog.backends.dynamodb_http import Endpoint
+from stratalog.client.http import document_of
+from stratalog.errors import Invalid, Unavailable
+from stratalog.homes import location_of, make_store, open_blobs
+from stratalog.server.web_tokens import WebTokens
+
+DOCUMENT = "/v1/organisations/acme/documents/plan"
+MALFORMED_STORES = [
+    "aws://[x",
+    "aws://plans\u2100",
+    "postgresql://[x",
+    "postgresql://host/data?blobs=s3://[x",
+    "postgresql://host/data?schema=\ud800",
+    "file://a\0b",
+    "a\0b",
+    "a\ud800b",
+]
+
+
+@pytest.mark.parametrize("url", MALFORMED_STORES, ids=ascii)
+def test_a_malformed_url_of_a_store_is_refused(url: str) -> None:
+    for create in (False, True):
+        with pytest.raises(Invalid) as caught:
+            stratalog.open(url, create=create)
+        assert str(caught.value).encode()
+    with pytest.raises(Invalid):
+        make_store(url)
+
+
+@pytest.mark.parametrize("url", ["s3://[x", "s3://bucket\ud800", "a\0b"], ids=ascii)
+def test_a_malformed_url_of_blobs_is_refused(url: str) -> None:
+    with pytest.raises(Invalid):
+        open_blobs(url)
+
+
+@pytest.mark.parametrize("port", ["x", "99999"])
+@pytest.mark.parametrize("host", ["http://host", "http://[x"])
+def test_a_malformed_url_of_a_server_is_refused(host: str, port: str) -> None:
+    url = f"{host}:{port}"
+    for call in (
+        lambda: Endpoint(url),
+        lambda: document_of(url + DOCUMENT),
+        lambda: WebTokens(url, algorithms=["RS256"], audience="plans", issuer="issuer"),
+    ):
+        with pytest.raises(Invalid, match="malformed"):
+            call()
+
+
+def test_a_password_in_a_malformed_url_is_not_shown() -> None:
+    with pytest.raises(Invalid) as caught:
+        location_of("postgresql://user:secret@host\u2100/data")
+    assert "secret" not in str(caught.value)
+
+
+def test_a_path_that_is_too_long_is_unavailable(tmp_path: Path) -> None:
+    for path in (tmp_path / ("a" * 300), tmp_path / ("a/" * 3000)):
+        for create in (False, True):
+            with pytest.raises(Unavailable):
+                stratalog.open(path, create=create)
+            with pytest.raises(Unavailable):
+                open_blobs(path, create=create)
+        with pytest.raises(Unavailable):
+            make_store(path)
