@@ -25,6 +25,7 @@ from stratalog.store import open_store
 from tests.server.jumping_loop import run_jumping
 
 HEAD = b"POST /v1/organisations/acme/documents/%s/push HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\n"
+LARGE_BYTES = 50_000  # less than uvicorn buffers before it pauses
 GET = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"
 
 
@@ -71,7 +72,7 @@ class Process:
             message = await receive()
             body, more = body + message["body"], message.get("more_body", False)
             self.body_began.set()
-        answer = b"%d:%d" % (self.number, len(body))
+        answer = b"%d:%d" % (self.number, len(body)) if scope["path"] != "/large" else b"a" * LARGE_BYTES
         await send(
             {"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"%d" % len(answer))]}
         )
@@ -81,6 +82,7 @@ class Process:
         """Accept a connection, and return its caller."""
         served, caller = socket.socketpair()
         self.entered.enter_context(caller)
+        served.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1)  # the system's minimum
         caller.setblocking(False)
         allocation = self.connections.budget.take()
         await asyncio.get_running_loop().connect_accepted_socket(lambda: self.protocol(allocation, b""), served)
@@ -242,6 +244,53 @@ def test_a_process_that_does_not_answer_in_time_gets_no_offers_for_a_while() -> 
     tell(story, receiving=False)
 
 
+def test_bytes_that_arrive_during_an_offer_follow_the_bytes_before() -> None:
+    async def story(first: Process, second: Process) -> None:
+        loop, caller = asyncio.get_running_loop(), await first.accept()
+        await loop.sock_sendall(caller.connection, HEAD.replace(b"2\r\n\r\n", b"6\r\n\r\n") % document_of(1) + b"one")
+        await asyncio.sleep(HANDOVER_SECONDS_MAX / 2)
+        assert await caller.ask(b"two") == "0:6"
+
+    tell(story, receiving=False)
+
+
+def test_a_connection_does_not_end_as_idle_during_an_offer() -> None:
+    async def story(first: Process, second: Process) -> None:
+        caller = await first.accept()
+        assert await caller.ask(GET) == "0:0"
+        await asyncio.sleep(5 - HANDOVER_SECONDS_MAX / 2)
+        assert await caller.push(1) == "0:2"
+
+    tell(story, receiving=False)
+
+
+def test_a_connection_with_an_unsent_response_stays() -> None:
+    async def story(first: Process, second: Process) -> None:
+        loop, caller = asyncio.get_running_loop(), await first.accept()
+        await loop.sock_sendall(caller.connection, GET.replace(b"/", b"/large", 1))
+        await asyncio.sleep(0.01)
+        await loop.sock_sendall(caller.connection, HEAD % document_of(1) + b"{}")
+        received = b""
+        while not received.endswith(b"0:2"):
+            piece = await loop.sock_recv(caller.connection, 65536)
+            assert piece, received[-100:]
+            received += piece
+        assert received.count(b"a" * LARGE_BYTES) == 1
+
+    tell(story)
+
+
+def test_processes_that_disagree_move_a_connection_once() -> None:
+    async def story(first: Process, second: Process) -> None:
+        first.take_offers()
+        second.running.discard(1)
+        caller = await first.accept()
+        assert await caller.push(1) == "1:2"
+        assert second.outcomes == {}
+
+    tell(story)
+
+
 def test_a_connection_that_was_taken_back_ends_although_a_copy_is_left() -> None:
     async def story(first: Process, second: Process) -> None:
         caller = await first.accept()
@@ -292,6 +341,7 @@ def test_a_connection_that_is_dropped_during_its_offer_is_served_by_no_process()
         await asyncio.sleep(0)
         second.take_offers()
         assert await caller.answer() == "closed"
+        await asyncio.sleep(HANDOVER_SECONDS_MAX)
         assert (first.asked, second.asked) == (0, 0)
 
     tell(story, receiving=False)

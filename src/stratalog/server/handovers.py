@@ -58,8 +58,8 @@ def open_mailboxes(processes: int) -> list[Mailboxes]:
 
 def document_of_push(received: bytes) -> tuple[str, str] | None:
     """Return the organisation and name of the document if ``received`` begins with the head of a push, else None."""
-    found = _PUSH.match(received)
-    return None if found is None else (unquote(found[1].decode("latin-1")), unquote(found[2].decode("latin-1")))
+    match = _PUSH.match(received)
+    return None if match is None else (unquote(match[1].decode("latin-1")), unquote(match[2].decode("latin-1")))
 
 
 def preferred_process(organisation: str, name: str, running: Collection[int]) -> int:
