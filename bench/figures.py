@@ -307,6 +307,12 @@ FIGURES: tuple[Figure, ...] = (
         reason=CLIENTS_SHARE,
     ),
     Figure(
+        name="push-together",
+        what="pushes of eight clients to one document on a server of two processes; reference: of one process",
+        unit="pushes/s",
+        reason=CLIENTS_SHARE,
+    ),
+    Figure(
         name="hear-median",
         what="median delay from a client's mutation to another client's state, through a server",
         unit="ms",

@@ -64,6 +64,13 @@ def push_processes(work: Workplace) -> Measured:
         return _pushed_singly(work, (url, shares), (other, shares))
 
 
+def push_together(work: Workplace) -> Measured:
+    """Pushes of all clients to one document of a server of two processes. The reference is a server of one process."""
+    together = [[_document(0)]] * CLIENTS
+    with _server(work, "--processes", "2") as (url, _), _server(work) as (other, _):
+        return _pushed_singly(work, (url, together), (other, together), pushes=5 * work.scale.commits // CLIENTS)
+
+
 def hear(work: Workplace, percent: int) -> Measured:
     """The delay from a mutation of one client to another client's state: a percentile, in milliseconds."""
     if "heard" not in work.results:
@@ -89,6 +96,7 @@ MEASURES: dict[str, Callable[[Workplace], Measured]] = {
     "push-batches": push_batches,
     "push-singles": push_singles,
     "push-processes": push_processes,
+    "push-together": push_together,
     "hear-median": lambda work: hear(work, 50),
     "hear-slow": lambda work: hear(work, 99),
     "idle-sockets": idle_sockets,
@@ -105,15 +113,15 @@ Pushed = tuple[str, Sequence[Sequence[str]]]
 """The URL of a server, and the paths to which each client pushes."""
 
 
-def _pushed_singly(work: Workplace, ours: Pushed, other: Pushed) -> Measured:
+def _pushed_singly(work: Workplace, ours: Pushed, other: Pushed, pushes: int | None = None) -> Measured:
     """Create the documents of both sides, and measure pushes of one mutation.
 
-    A document gets at most one push in each round.
+    In each round, each client makes ``pushes`` pushes: by default, at most one to each of its documents.
     """
     for url, shares in (ours, other):
         for path in {path for share in shares for path in share} - {"/"}:
             _send(url, "PUT", path)
-    rounds = min(map(len, ours[1]))
+    rounds = pushes or min(map(len, ours[1]))
     with _senders(*ours) as senders, _senders(*other) as mirrors:
         seconds = alternated(
             max(1, work.scale.rounds // 5),

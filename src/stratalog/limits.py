@@ -334,6 +334,13 @@ SIBLING_METRICS_SECONDS_MAX = 1.0
 PROCESS_RESTART_SECONDS_MIN = 0.5
 PROCESS_RESTART_SECONDS_MAX = 30.0
 
+# Handovers of connections between the processes of one server. A process offers a connection with a push to the process
+# that is preferred for the document, and waits this long. A process that did not accept an offer in time gets no offers
+# during a pause.
+HANDOVER_BYTES_MAX = 128 * 1024
+HANDOVER_SECONDS_MAX = 0.1
+HANDOVER_PAUSE_SECONDS = 5.0
+
 # Functions on AWS. Lambda limits the response to 6 MB of JSON. The body is base64, and 64 KB are reserved for the rest
 # of the JSON. `FUNCTION_UNPACKED_BYTES_MAX` limits a body before compression, since compression takes time of the
 # function.

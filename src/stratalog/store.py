@@ -115,6 +115,14 @@ class Store:
         known = self._held(organisation, document)
         return None if known is None or known.log.is_lost else known
 
+    def is_contended(self, organisation: str, document: str) -> bool:
+        """Whether other processes wrote to the document recently, as far as this process knows.
+
+        This is a hint, and reads nothing. It is False for a document that this process has not opened.
+        """
+        known = self._held(organisation, document)
+        return known is not None and known.log.is_contended
+
     def delete(self, document: Document) -> None:
         """Delete a document. Versions that its forks need stay. A new document may then have the name.
 

@@ -87,7 +87,7 @@ class Setups:
                 transport.close()
             await asyncio.sleep(0)
 
-    def _protocol(self, allocation: Any) -> asyncio.Protocol:
+    def _protocol(self, allocation: Any, received: bytes) -> asyncio.Protocol:
         self.addresses.append(allocation.holders[0][1])
         return Caller(self.transports)
 

@@ -14,6 +14,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,7 @@ from stratalog.limits import (
     SERVER_PROCESSES_MAX,
     SIBLING_UNSENT_BYTES_MAX,
 )
+from stratalog.server.handovers import preferred_process
 from stratalog.server.processes import Supervisor, _Member
 from tests.processes import COMMAND_LINE, ChildProcess, start
 from tests.server.api import BUDGET, mutation
@@ -150,6 +152,55 @@ def processes_in_metrics(url: str) -> set[str]:
     }
 
 
+@contextmanager
+def contended(folder: Path) -> Iterator[tuple[Server, int, httpx.Client]]:
+    """Serve a document. Yield the server, a process that is not preferred and knows that the document is contended, and
+    a client that is connected to this process."""
+    preferred = preferred_process("acme", "budget", {0, 1})
+    other = 1 - preferred
+    with served(folder) as server, httpx.Client(base_url=server.url, timeout=SECONDS_MAX) as client:
+        for number, process in enumerate((other, preferred, other)):
+            with server.only(process), httpx.Client(base_url=server.url) as writer:
+                assert pushed(writer, f"writer-{number}", 1) == number + 1
+        with server.only(other):
+            client.get("/health").raise_for_status()
+        yield server, other, client
+
+
+def pushed(client: httpx.Client, name: str, id: int) -> int:
+    """Push one mutation, and return the version that applied it."""
+    answer = client.post(f"{BUDGET}/push", json={"group": "g", "mutations": [mutation(name, id, key="k", value=id)]})
+    (outcome,) = answer.raise_for_status().json()["outcomes"]
+    assert outcome["status"] == "applied"
+    return int(outcome["version"])
+
+
+def handovers(server: Server, outcome: str) -> float:
+    lines = httpx.get(f"{server.url}/metrics").text.splitlines()
+    counts = [line for line in lines if line.startswith(f'stratalog_handovers_total{{outcome="{outcome}"')]
+    return sum(float(line.rpartition(" ")[2]) for line in counts)
+
+
+def test_a_push_to_a_contended_document_moves_to_the_preferred_process(tmp_path: Path) -> None:
+    with contended(tmp_path) as (server, other, client):
+        ids = count(1)
+        # A preferred process that is late gets no offers for a while, so several pushes may be needed.
+        until(lambda: pushed(client, "ada", next(ids)) > 0 and handovers(server, "moved") == 1)
+        # The connection is in the preferred process now, so the other process may stop.
+        last = next(ids)
+        with server.only(1 - other):
+            assert pushed(client, "ada", last) == last + 3
+
+
+def test_a_stopped_preferred_process_delays_a_push_only_a_little(tmp_path: Path) -> None:
+    with contended(tmp_path) as (server, other, client):
+        with server.only(other):
+            assert [pushed(client, "ada", 1), pushed(client, "ada", 2)] == [4, 5]
+        # The process that continues finds the offer of a connection without its token.
+        assert handovers(server, "late") > 0
+        assert pushed(client, "ada", 3) == 6
+
+
 @pytest.mark.parametrize("ended_by", [signal.SIGTERM, signal.SIGKILL])
 def test_the_processes_end_with_their_supervisor(ended_by: signal.Signals, tmp_path: Path) -> None:
     with served(tmp_path) as server:
@@ -175,7 +226,7 @@ MEMBER = """
 import json, os, socket, sys, time
 told = json.loads(os.environ["STRATALOG_SERVER_PROCESS"])
 stream = socket.socket(fileno=told["stream"])
-stream.sendall(b'{"type":"started"}\\n')
+stream.sendall(b'{"type":"started","process":%d}\\n' % told["process"])
 """
 
 

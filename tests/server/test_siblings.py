@@ -16,7 +16,15 @@ from stratalog.limits import SIBLING_LINE_BYTES_MAX
 from stratalog.ports.announcements import Announcements
 from stratalog.server import siblings
 from stratalog.server.metrics import with_processes
-from stratalog.server.siblings import Committed, MetricsRequest, MetricsResponse, PresenceRequest, Siblings, Started
+from stratalog.server.siblings import (
+    Committed,
+    Ended,
+    MetricsRequest,
+    MetricsResponse,
+    PresenceRequest,
+    Siblings,
+    Started,
+)
 from stratalog.testing.announcements_contract import AnnouncementsContract
 from tests.server.sibling_threads import sibling_threads
 
@@ -45,7 +53,7 @@ class Supervised:
         async def both() -> Any:
             running = asyncio.create_task(self.siblings.run())
             try:
-                assert await self.line() == Started()
+                assert await self.line() == Started(0)
                 return await act()
             finally:
                 running.cancel()
@@ -149,6 +157,21 @@ def test_a_line_that_is_no_message_is_dropped(line: bytes, caplog: pytest.LogCap
 
     assert process.run(act) == MetricsResponse(0, 2, 5, "")
     assert caplog.text.count("is dropped") == 1
+
+
+def test_a_process_knows_which_processes_run() -> None:
+    process = Supervised()
+
+    async def act() -> list[set[int]]:
+        seen = []
+        for line in (Ended(2), Started(2)):
+            await process.give(line)
+            await process.give(MetricsRequest(2, 5))
+            await process.line()
+            seen.append(set(process.siblings.running))
+        return seen
+
+    assert process.run(act) == [{0, 1}, {0, 1, 2}]
 
 
 def test_a_process_without_its_supervisor_ends_itself(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -239,7 +239,7 @@ def test_where_descriptors_run_out_the_server_waits_and_says_so_once_a_second(
             await asyncio.sleep(10.5)
             accepting.cancel()
 
-    def unused(allocation: Any) -> Any:
+    def unused(allocation: Any, received: bytes) -> Any:
         raise AssertionError
 
     run_jumping(story())

@@ -130,6 +130,11 @@ class Log:
         return self._appender.is_behind()
 
     @property
+    def is_contended(self) -> bool:
+        """Whether other writers wrote recently, as far as this handle knows. This is a hint, and reads nothing."""
+        return self._appender.contention.contended
+
+    @property
     def is_lost(self) -> bool:
         """Whether an append has found another history in the store than this handle has seen. If so, reopen the log."""
         return self._appender.branch_lost

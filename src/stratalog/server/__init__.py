@@ -10,6 +10,7 @@ middleware      hosts, origins, tokens and rates, before a handler runs
 web_server      the process that serves the application until a signal
 processes       several processes that serve one listening socket
 siblings        the messages between these processes
+handovers       connections that move to the preferred process of a contended document
 acceptor        the accept loop, which refuses connections above the limit
 connections     uvicorn's protocols, with deadlines
 counted_requests  bytes of requests, counted against quotas

@@ -22,7 +22,8 @@ __all__ = ["Acceptor"]
 
 _log = logging.getLogger("stratalog.server")
 _REQUEST_BYTES_READ = 64 * 1024
-Protocol = Callable[[Allocation], asyncio.Protocol]
+Protocol = Callable[[Allocation, bytes], asyncio.Protocol]
+"""Returns the protocol of a connection. Its second argument has the bytes that another process read."""
 
 
 class Acceptor:
@@ -69,6 +70,22 @@ class Acceptor:
         finally:
             while (waiting := self._waiting.take()) is not None:
                 _close(*waiting)
+
+    def adopt(self, connection: socket.socket, received: bytes, claim: Callable[[], bool]) -> None:
+        """Serve a connection that another process has accepted, if a limit allows it and ``claim`` returns true.
+
+        ``received`` are the bytes that the other process has read. If this process does not serve the connection, it
+        closes its copy.
+        """
+        try:
+            allocation = self._connections.budget.take(*self._holders(connection.getpeername()))
+        except (OSError, Refused):
+            connection.close()
+            return
+        if claim():
+            self._begin(connection, allocation, received)
+        else:
+            _close(connection, allocation)
 
     async def _accept_some(self) -> None:
         """Accept pending connections, and begin the set-up of up to `SETUPS_PER_TURN_MAX` connections.
@@ -118,10 +135,10 @@ class Acceptor:
         self._waiting.add(holders, (connection, allocation))
         return True
 
-    def _begin(self, connection: socket.socket, allocation: Allocation) -> None:
+    def _begin(self, connection: socket.socket, allocation: Allocation, received: bytes = b"") -> None:
         for holder in allocation.holders:
             self._connections.turns.served.add(holder)
-        task = asyncio.get_running_loop().create_task(self._connect(connection, allocation))
+        task = asyncio.get_running_loop().create_task(self._connect(connection, allocation, received))
         # The event loop keeps only a weak reference to a task.
         self._connecting.add(task)
         task.add_done_callback(self._connecting.discard)
@@ -132,10 +149,10 @@ class Acceptor:
         # the sockets of its callers.
         return () if self._proxies.trusts(peer) else (("address", network_of(peer)),)
 
-    async def _connect(self, connection: socket.socket, allocation: Allocation) -> None:
+    async def _connect(self, connection: socket.socket, allocation: Allocation, received: bytes) -> None:
         loop = asyncio.get_running_loop()
         try:
-            await loop.connect_accepted_socket(lambda: self._protocol(allocation), connection)
+            await loop.connect_accepted_socket(lambda: self._protocol(allocation, received), connection)
         except OSError as exc:
             _close(connection, allocation)
             _log.warning("an accepted connection could not be served: %s", exc.strerror)

@@ -8,6 +8,8 @@ misses a deadline.
 from __future__ import annotations
 
 import asyncio
+import socket
+from contextlib import suppress
 from typing import Any
 
 import h11
@@ -21,6 +23,7 @@ from stratalog.limits import ANSWER_PIECE_BYTES, DROPS_PER_TURN_MAX, LIVE_CLOSE_
 from stratalog.server.application import ServerLimits
 from stratalog.server.connection_shares import SOCKET
 from stratalog.server.deadlines import AnswerProgress
+from stratalog.server.handovers import Handovers, Offer
 from stratalog.server.metrics import Metrics
 from stratalog.server.shares import Allocation, Budget, HolderKind
 from stratalog.server.turns import TurnSelector
@@ -100,6 +103,8 @@ class Connection:
         self.descriptor: int = transport.get_extra_info("socket").fileno()
         self.head_began: float | None = now
         """The time at which the wait for a request's head began, in seconds of the event loop's clock, or None."""
+        self.was_taken_back = False
+        """Whether an offer of the connection was withdrawn. The other process may still have a copy of the socket."""
         self._connections = connections
         self._transport = transport
         self._written_bytes = 0
@@ -125,6 +130,10 @@ class Connection:
 
     def end(self) -> None:
         """Report to `OpenConnections` that the socket was closed."""
+        if self.was_taken_back:
+            # While a stopped process has a copy, closing the socket does not end the connection for the caller.
+            with suppress(OSError):
+                self._transport.get_extra_info("socket").shutdown(socket.SHUT_RDWR)
         self._connections.end(self)
 
     def __getattr__(self, name: str) -> Any:
@@ -132,10 +141,24 @@ class Connection:
 
 
 class HttpProtocol(H11Protocol):
-    """One connection with HTTP/1.1."""
+    """One connection with HTTP/1.1.
 
-    def __init__(self, connections: OpenConnections, allocation: Allocation, **of_uvicorn: Any) -> None:
+    ``received`` are the bytes that another process has read from the connection. ``handovers`` may move the connection
+    to another process before a push.
+    """
+
+    def __init__(
+        self,
+        connections: OpenConnections,
+        allocation: Allocation,
+        received: bytes = b"",
+        handovers: Handovers | None = None,
+        **of_uvicorn: Any,
+    ) -> None:
         super().__init__(**of_uvicorn)
+        self._received = received
+        self._handovers = handovers
+        self._offer: Offer | None = None
         self._connections = connections
         self._allocation = allocation
         self._is_unread = False
@@ -144,12 +167,47 @@ class HttpProtocol(H11Protocol):
         self._connection = self._connections.begin(transport, self._allocation, self.loop.time())
         self.app = _on_socket(self.app, self._allocation)
         super().connection_made(self._connection)  # type: ignore[arg-type]
+        if self._received:
+            # The transport begins to read after this call, so these bytes are first. They are not offered again: two
+            # processes with different views of the running processes would pass them to and fro.
+            received, self._received = self._received, b""
+            self._interpret(received)
 
     def connection_lost(self, exc: Exception | None) -> None:
+        if self._offer is not None:
+            self._offer.end()
+            self._connection.was_taken_back = not self._offer.is_moved
         self._connection.end()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
+        if not self._is_offered(data):
+            self._interpret(data)
+
+    def _is_offered(self, data: bytes) -> bool:
+        """Offer the connection to another process if ``data`` begins a request that should run there."""
+        # Only between two requests this process has no other bytes of the connection in its memory.
+        is_between = self.conn.their_state is h11.IDLE and not self.conn.trailing_data[0]
+        if self._handovers is None or not is_between or self._connection.get_write_buffer_size():
+            return False
+
+        def decided(is_moved: bool) -> None:
+            self._offer = None
+            self._connection.was_taken_back = not is_moved
+            if is_moved:
+                self._connection.abort()
+            else:
+                self.transport.resume_reading()
+                self._interpret(data)
+
+        self._offer = self._handovers.offer(data, self._connection.descriptor, decided)
+        if self._offer is None:
+            return False
+        self.transport.pause_reading()
+        self._unset_keepalive_if_required()
+        return True
+
+    def _interpret(self, data: bytes) -> None:
         # The first bytes after an idle time begin the head of the next request.
         if self._connection.head_began is None and not self._is_answering():
             self._connection.head_began = self.loop.time()

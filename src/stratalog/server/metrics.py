@@ -67,6 +67,12 @@ class Metrics:
             ["deadline"],
             registry=self.registry,
         )
+        self.handovers = Counter(
+            "stratalog_handovers",
+            "Connections with a push that were offered to the document's preferred process, by outcome.",
+            ["outcome"],
+            registry=self.registry,
+        )
         self.pokes = Counter("stratalog_live_pokes", "Hints sent to live connections.", registry=self.registry)
         self.presence_bytes = Counter(
             "stratalog_live_presence_bytes", "Bytes of presence sent to live connections.", registry=self.registry

@@ -21,6 +21,7 @@ import msgspec
 
 from stratalog.clock import Clock
 from stratalog.limits import PROCESS_RESTART_SECONDS_MAX, PROCESS_RESTART_SECONDS_MIN, SIBLING_UNSENT_BYTES_MAX
+from stratalog.server.handovers import Mailboxes, open_mailboxes
 from stratalog.server.siblings import Ended, Siblings, Started
 
 __all__ = ["Membership", "Supervisor", "take_membership"]
@@ -43,15 +44,20 @@ class Membership(msgspec.Struct, frozen=True):
 
     listening: int
     stream: int
+    mailbox: int
+    mailboxes: list[int]
     process: int
-    processes: int
 
     def sockets(self) -> tuple[socket.socket, Siblings]:
-        """Return the listening socket, and the stream to the other processes. No child process inherits them."""
-        for descriptor in (self.listening, self.stream):
+        """Return the listening socket, and the connections to the other processes. No child process inherits them."""
+        for descriptor in (self.listening, self.stream, self.mailbox, *self.mailboxes):
             os.set_inheritable(descriptor, False)
+        receiving, *sending = (socket.socket(fileno=descriptor) for descriptor in (self.mailbox, *self.mailboxes))
+        for each in (receiving, *sending):
+            each.setblocking(False)
         stream = socket.socket(fileno=self.stream)
-        return socket.socket(fileno=self.listening), Siblings(stream, self.process, self.processes)
+        siblings = Siblings(stream, self.process, len(sending), Mailboxes(receiving, sending))
+        return socket.socket(fileno=self.listening), siblings
 
 
 def take_membership(environment: dict[str, str] | os._Environ[str] = os.environ) -> Membership | None:
@@ -81,6 +87,8 @@ class Supervisor:
         self._ready = ready
         self._environment = environment
         self._selector = selectors.DefaultSelector()
+        # The supervisor keeps all mailboxes open, so that a restarted process has the mailbox of the process before.
+        self._mailboxes = open_mailboxes(processes)
         self._members = [_Member(number) for number in range(processes)]
         self._is_ready = False
         self._signals = 0
@@ -92,6 +100,8 @@ class Supervisor:
         """
         with ExitStack() as entered:
             entered.callback(self._selector.close)
+            for mailbox in (*self._mailboxes[0].sending, *(each.receiving for each in self._mailboxes)):
+                entered.enter_context(mailbox)
             entered.enter_context(self._woken_by_signals())
             try:
                 for member in self._members:
@@ -141,13 +151,15 @@ class Supervisor:
 
     def _start(self, member: _Member) -> None:
         ours, theirs = socket.socketpair()
-        descriptors = (self._listening.fileno(), theirs.fileno())
-        membership = Membership(*descriptors, member.number, len(self._members))
+        mailboxes = self._mailboxes[member.number]
+        sending = [each.fileno() for each in mailboxes.sending]
+        own = (self._listening.fileno(), theirs.fileno(), mailboxes.receiving.fileno())
+        membership = Membership(*own, sending, member.number)
         variables = {**self._environment, VARIABLE: msgspec.json.encode(membership).decode()}
         with theirs:
             # Start the process in a new session. So Ctrl+C signals only the supervisor, which then ends the processes.
             member.process = subprocess.Popen(
-                self._command, pass_fds=descriptors, env=variables, start_new_session=True
+                self._command, pass_fds=(*own, *sending), env=variables, start_new_session=True
             )
         ours.setblocking(False)
         member.begin(ours, self._clock.boot_ms())
@@ -166,7 +178,7 @@ class Supervisor:
             return False
         lines, newline, member.partial = (member.partial + data).rpartition(b"\n")
         if newline:
-            if not member.is_started and _STARTED in lines.split(b"\n"):
+            if not member.is_started and msgspec.json.encode(Started(member.number)) in lines.split(b"\n"):
                 self._note_start(member)
             self._pass_on(member, lines + newline)
         return True
@@ -267,6 +279,3 @@ class _Member:
         doubled = min(2 * self.pause_seconds, PROCESS_RESTART_SECONDS_MAX)
         self.pause_seconds = doubled if is_early else PROCESS_RESTART_SECONDS_MIN
         self.process, self.stream, self.ended_ms = None, None, now_ms
-
-
-_STARTED = msgspec.json.encode(Started())

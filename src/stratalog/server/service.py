@@ -68,7 +68,9 @@ class Service:
         clock, limits = store.environment.clock, application.limits
         self.store = store
         self.push = push
-        self._applies_pushes = push is apply_push
+        self.applies_pushes = push is apply_push
+        """Whether this process applies every push itself, so that no push may be queued."""
+
         self.application = application
         limits = application.limits
         self.pools = Pools(
@@ -134,7 +136,7 @@ class Service:
         Returns None if pushes may be queued. Only the commit of a push that this process applies detects that the
         document was deleted.
         """
-        return self.store.held_document(organisation, document) if self._applies_pushes else None
+        return self.store.held_document(organisation, document) if self.applies_pushes else None
 
     def log(self, organisation: str, log: str) -> Log:
         """Return an application's own log with this name. Raises NotFound, and Invalid for a document's log."""

@@ -21,6 +21,7 @@ import msgspec
 from stratalog.limits import SIBLING_LINE_BYTES_MAX, SIBLING_METRICS_SECONDS_MAX
 from stratalog.ports.announcements import Heard
 from stratalog.protocol.live import PresentPrincipal
+from stratalog.server.handovers import Mailboxes
 
 __all__ = [
     "Committed",
@@ -37,6 +38,8 @@ __all__ = [
 
 class Started(msgspec.Struct, frozen=True, tag="started"):
     """The process has started: it is about to accept the connections that wait at the socket."""
+
+    process: int
 
 
 class Ended(msgspec.Struct, frozen=True, tag="ended"):
@@ -135,9 +138,17 @@ class Siblings:
     This class also implements the store's announcements. A hint reaches only the other processes of this server.
     """
 
-    def __init__(self, connection: socket.socket, process: int, processes: int) -> None:
+    def __init__(
+        self, connection: socket.socket, process: int, processes: int, mailboxes: Mailboxes | None = None
+    ) -> None:
         self.process = process
         """The number of this process, from 0 to ``processes`` - 1."""
+
+        self.running = set(range(processes))
+        """The numbers of the processes that run, as far as this process knows."""
+
+        self.mailboxes = mailboxes
+        """The mailboxes for handovers of connections. None if there are no handovers."""
 
         self._processes = processes
         self.presence: Callable[[PresenceRequest | ConnectionPresence | Ended], None] = lambda line: None
@@ -161,7 +172,7 @@ class Siblings:
         """
         self._loop = asyncio.get_running_loop()
         reader, self._writer = await asyncio.open_unix_connection(sock=self._connection, limit=SIBLING_LINE_BYTES_MAX)
-        self.send(Started())
+        self.send(Started(self.process))
         try:
             with suppress(ConnectionError):
                 async for line in _lines(reader):
@@ -232,7 +243,10 @@ class Siblings:
                     request.texts[line.process] = line.text
                     if len(request.texts) == self._processes:
                         request.complete.set()
-            case PresenceRequest() | ConnectionPresence() | Ended():
+            case PresenceRequest() | ConnectionPresence():
+                self.presence(line)
+            case Ended():
+                self.running.discard(line.process)
                 self.presence(line)
             case Started():
-                pass
+                self.running.add(line.process)

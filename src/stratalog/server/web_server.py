@@ -20,6 +20,7 @@ from stratalog.server.acceptor import Acceptor
 from stratalog.server.allocator import give_memory_back
 from stratalog.server.connections import HttpProtocol, OpenConnections, WebSocketProtocol, in_pieces
 from stratalog.server.descriptors import connections_within, raise_descriptor_limit
+from stratalog.server.handovers import Handovers
 from stratalog.server.log_throttle import LogThrottle
 from stratalog.server.service import Service
 from stratalog.server.shares import Allocation
@@ -107,6 +108,7 @@ class WebServer(uvicorn.Server):
         self.connections = OpenConnections(limits, connections_max, metrics, clock, is_shared=is_shared)
         proxies = TrustedProxies(self._service.application.trusted_proxies)
         self._acceptor = Acceptor(listening, self._protocol, self.connections, metrics, proxies)
+        self._handovers = self._with_siblings()
         self._throttle = LogThrottle(clock)
         shortest_seconds = min(limits.request_head_seconds_max, limits.answer_silence_seconds_max)
         self._check_seconds = min(DEADLINE_CHECK_SECONDS_MAX, shortest_seconds / 4)
@@ -127,12 +129,16 @@ class WebServer(uvicorn.Server):
         await super().startup(sockets=[])
         if self.started:
             loop = asyncio.get_running_loop()
+            if self._handovers is not None:
+                self._handovers.receive(self._acceptor.adopt)
             self._running = [loop.create_task(self._acceptor.accept()), loop.create_task(self._check())]
 
     async def shutdown(self, sockets: Any = None) -> None:
         """Stop accepting, end live connections, and finish running requests within `SHUTDOWN_SECONDS`."""
         accepting, checking = self._running
         accepting.cancel()
+        if self._handovers is not None:
+            self._handovers.close()
         # End live connections first: uvicorn waits for responses, and a stream of events never ends by itself.
         self._service.hub.close()
         # Deadlines apply until the last request has ended.
@@ -147,10 +153,20 @@ class WebServer(uvicorn.Server):
             await self.connections.drop_overdue(loop.time())
             self._throttle.report()
 
-    def _protocol(self, allocation: Allocation) -> HttpProtocol:
+    def _with_siblings(self) -> Handovers | None:
+        """Return the handovers to and from other processes. Return None if this process is alone, or queues pushes."""
+        siblings = self._service.siblings
+        if siblings is None or siblings.mailboxes is None or not self._service.applies_pushes:
+            return None
+        is_contended, metrics = self._service.store.is_contended, self._service.metrics
+        return Handovers(siblings.process, siblings.running, siblings.mailboxes, is_contended, metrics)
+
+    def _protocol(self, allocation: Allocation, received: bytes) -> HttpProtocol:
         return HttpProtocol(
             self.connections,
             allocation,
+            received,
+            self._handovers,
             config=self.config,
             server_state=self.server_state,
             app_state=self.lifespan.state,
