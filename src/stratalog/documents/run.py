@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
 from stratalog.codec import encode
+from stratalog.documents.prefetch import prefetch_batch, prefetch_keys
 from stratalog.documents.rejections import is_shortage, is_unexpected
 from stratalog.documents.state import ClientState, State
 from stratalog.documents.values import Values, same_value
@@ -22,6 +23,7 @@ from stratalog.protocol.draft import Draft
 from stratalog.protocol.messages import Mutation, Outcome, Status, check_payload, payload_hash, same_payload
 from stratalog.protocol.mutators import Mutators, Rejected
 from stratalog.tree.nodes import Slot
+from stratalog.tree.prefetch import KEYS_TOGETHER
 
 __all__ = ["Ran", "Run", "net_changes", "run_batch"]
 
@@ -77,7 +79,11 @@ def run_batch(
     """
     running = _Running(state, values, mutators, group, owner)
     try:
-        outcomes = [running.take(mutation) for mutation in batch]
+        outcomes = []
+        for start in range(0, len(batch), KEYS_TOGETHER):
+            part = batch[start : start + KEYS_TOGETHER]
+            prefetch_batch(state, mutators, part, group)
+            outcomes += [running.take(mutation) for mutation in part]
         changes, fields_bytes = running.draft.changes, running.fields_bytes
     finally:
         # The draft and `running` refer to each other. The deletion breaks this cycle, so Python frees both objects and
@@ -277,12 +283,23 @@ def net_changes(state: State, run: Run) -> Iterator[tuple[str, bytes | None, Slo
 
     The changes are in order of keys.
     """
-    known = run.slots
-    for key, encoded in sorted(run.changes.items()):
-        slot = known[key] if key in known else state.slot(key)
-        unchanged = slot is None if encoded is None else slot is not None and same_value(slot.value, encoded)
-        if not unchanged:
-            yield key, encoded, slot
+    changes = sorted(run.changes.items())
+    for start in range(0, len(changes), KEYS_TOGETHER):
+        part = dict(changes[start : start + KEYS_TOGETHER])
+        slots = _slots(state, run, part)
+        for key, encoded in part.items():
+            slot = slots[key]
+            unchanged = slot is None if encoded is None else slot is not None and same_value(slot.value, encoded)
+            if not unchanged:
+                yield key, encoded, slot
+
+
+def _slots(state: State, run: Run, part: Mapping[str, object]) -> dict[str, Slot | None]:
+    """Return the slots of changed keys. For an absent key the patch needs the tombstone, which is loaded too."""
+    prefetch_keys(state, state.content, part.keys() - run.slots.keys())
+    slots = {key: run.slots[key] if key in run.slots else state.slot(key) for key in part}
+    prefetch_keys(state, state.tombstones, (key for key, slot in slots.items() if slot is None))
+    return slots
 
 
 def _reason(exc: Exception) -> str:
