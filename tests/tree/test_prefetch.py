@@ -15,7 +15,7 @@ from stratalog.errors import Corrupt, NotFound, Unavailable
 from stratalog.ports.blob_source import BlobSource
 from stratalog.tree.chunks import Chunks
 from stratalog.tree.lookup import get
-from stratalog.tree.nodes import Root, Slot
+from stratalog.tree.nodes import Root, Slot, decode_node
 from stratalog.tree.prefetch import KEYS_TOGETHER, prefetch
 from stratalog.tree.update import build, update
 from tests.tree.helpers import OWNER, items, slot
@@ -26,16 +26,19 @@ FAR_APART = ["item/00000001", "item/00019000"]
 
 
 class WatchedBlobs(MemoryBlobs):
-    """Records the thread of each get. ``is_away`` makes every get fail."""
+    """Records the thread and the key of each get. After ``gets_left`` more gets, every get fails."""
 
     def __init__(self) -> None:
         super().__init__(SystemClock())
         self.threads: list[str] = []
-        self.is_away = False
+        self.keys: list[str] = []
+        self.gets_left = 10**9
 
     def get(self, key: str) -> bytes:
         self.threads.append(threading.current_thread().name)
-        if self.is_away:
+        self.keys.append(key)
+        self.gets_left -= 1
+        if self.gets_left < 0:
             raise Unavailable("simulated")
         return super().get(key)
 
@@ -133,13 +136,22 @@ def test_a_damaged_inline_chunk_fails_no_prefetch(blobs: WatchedBlobs) -> None:
         get(chunks, damaged, "item/00000001")
 
 
-def test_a_prefetch_from_an_unavailable_store_ends_after_one_round_of_gets(blobs: WatchedBlobs, root: Root) -> None:
-    chunks = together(blobs, gets_max=2)
-    prefetch(chunks, [(root, some_keys(1))])
-    blobs.is_away = True
-    blobs.threads.clear()
-    prefetch(chunks, [(root, some_keys(200))])
-    assert 1 <= len(blobs.threads) <= 2
+@pytest.mark.parametrize("gets_left", [0, 1])
+def test_a_prefetch_from_an_unavailable_store_ends_after_one_round_of_gets(
+    blobs: WatchedBlobs, root: Root, gets_left: int
+) -> None:
+    blobs.gets_left = gets_left
+    prefetch(together(blobs, gets_max=2), [(root, some_keys(200))])
+    assert 1 <= len(blobs.keys) <= gets_left + 2
+    levels = {decode_node(MemoryBlobs.get(blobs, key)).level for key in blobs.keys}
+    assert levels == {Chunks(blobs, OWNER).top(root).level - 1}, "chunks below the failed level were read"
+
+
+def test_chunks_in_memory_start_no_thread(blobs: WatchedBlobs, root: Root, monkeypatch: pytest.MonkeyPatch) -> None:
+    chunks, keys = together(blobs), some_keys(20)
+    prefetch(chunks, [(root, keys)])
+    monkeypatch.delattr("stratalog.tree.chunks.ThreadPoolExecutor")
+    prefetch(chunks, [(root, keys)])
 
 
 def test_without_a_free_thread_the_chunks_are_read_one_by_one(
@@ -166,8 +178,8 @@ def test_an_update_of_many_keys_reads_its_chunks_together(blobs: WatchedBlobs, r
 
 def test_an_update_keeps_within_a_small_cache(blobs: WatchedBlobs, root: Root) -> None:
     patch: dict[str, Slot | None] = {key: slot("new", 2) for key in some_keys(KEYS // 4)}
-    chunks = Chunks(blobs, OWNER, ByteCache(4 << 20), BlobSource(blobs, 16))
-    alone = Chunks(blobs, OWNER, ByteCache(4 << 20))
+    chunks = Chunks(blobs, OWNER, ByteCache(1 << 20), BlobSource(blobs, 16))
+    alone = Chunks(blobs, OWNER, ByteCache(1 << 20))
     assert update(chunks, root, patch) == update(alone, root, patch)
     assert chunks.reads <= 1.1 * alone.reads
 
