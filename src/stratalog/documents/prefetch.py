@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from stratalog.documents.fold import BINDING, GROUP, members_prefix
-from stratalog.documents.state import Layer, State
+from stratalog.documents.state import State
 from stratalog.protocol.messages import Mutation
 from stratalog.protocol.mutators import Mutators
+from stratalog.tree.nodes import Slot
 from stratalog.tree.prefetch import prefetch
 
-__all__ = ["prefetch_batch", "prefetch_keys"]
+__all__ = ["prefetch_batch", "prefetch_patch"]
 
 
 def prefetch_batch(state: State, mutators: Mutators, batch: Sequence[Mutation], group: str) -> None:
@@ -24,10 +25,15 @@ def prefetch_batch(state: State, mutators: Mutators, batch: Sequence[Mutation], 
         prefetch(state.chunks, [content, state.clients.unread(_client_rows(batch, group))])
 
 
-def prefetch_keys(state: State, layer: Layer, keys: Iterable[str]) -> None:
-    """Load the chunks of one of the state's layers with ``keys``."""
+def prefetch_patch(state: State, known: Mapping[str, Slot | None], changes: Sequence[tuple[str, bytes | None]]) -> None:
+    """Load the chunks with the slots of changed keys, and then with the tombstones of keys that the state lacks.
+
+    ``known`` are the slots that the run has read. Raises the errors of `State.slot`: the patch needs every slot.
+    """
     if state.chunks.loads_together:
-        prefetch(state.chunks, [layer.unread(keys)])
+        prefetch(state.chunks, [state.content.unread(key for key, _ in changes if key not in known)])
+        absent = [key for key, _ in changes if (known[key] if key in known else state.slot(key)) is None]
+        prefetch(state.chunks, [state.tombstones.unread(absent)])
 
 
 def _named_keys(mutators: Mutators, batch: Sequence[Mutation]) -> Iterator[str]:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 import msgspec
 
 from stratalog.codec import encode
-from stratalog.documents.prefetch import prefetch_batch, prefetch_keys
+from stratalog.documents.prefetch import prefetch_batch, prefetch_patch
 from stratalog.documents.rejections import is_shortage, is_unexpected
 from stratalog.documents.state import ClientState, State
 from stratalog.documents.values import Values, same_value
@@ -283,23 +283,16 @@ def net_changes(state: State, run: Run) -> Iterator[tuple[str, bytes | None, Slo
 
     The changes are in order of keys.
     """
+    known = run.slots
     changes = sorted(run.changes.items())
     for start in range(0, len(changes), KEYS_TOGETHER):
-        part = dict(changes[start : start + KEYS_TOGETHER])
-        slots = _slots(state, run, part)
-        for key, encoded in part.items():
-            slot = slots[key]
+        part = changes[start : start + KEYS_TOGETHER]
+        prefetch_patch(state, known, part)
+        for key, encoded in part:
+            slot = known[key] if key in known else state.slot(key)
             unchanged = slot is None if encoded is None else slot is not None and same_value(slot.value, encoded)
             if not unchanged:
                 yield key, encoded, slot
-
-
-def _slots(state: State, run: Run, part: Mapping[str, object]) -> dict[str, Slot | None]:
-    """Return the slots of changed keys. For an absent key the patch needs the tombstone, which is loaded too."""
-    prefetch_keys(state, state.content, part.keys() - run.slots.keys())
-    slots = {key: run.slots[key] if key in run.slots else state.slot(key) for key in part}
-    prefetch_keys(state, state.tombstones, (key for key, slot in slots.items() if slot is None))
-    return slots
 
 
 def _reason(exc: Exception) -> str:
