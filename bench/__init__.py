@@ -22,7 +22,7 @@ server        pushes, delays and idle connections; ``serving`` has the served ap
 sharing       processes that share a folder
 turns         writers at a hosted index, simulated
 cloud         the client of DynamoDB, compared with boto3
-cold          the cold start of a function on AWS Lambda
+cold          processes that begin: a function on AWS Lambda, and a push to a large document
 sheet_engine  the spreadsheet's engine
 
 ``bench.matrix`` is a second program with these figures:

@@ -527,6 +527,20 @@ FIGURES: tuple[Figure, ...] = (
         better="less",
     ),
     Figure(
+        name="cold-push",
+        what="a push of 20 changes to 200,000 keys, no chunk in memory, S3 15 ms away; reference: one get at a time",
+        unit="ms",
+        goal=0.3,
+        better="less",
+    ),
+    Figure(
+        name="cold-push-cached",
+        what="the same push on a machine whose cache has the chunks; reference: without the cache",
+        unit="ms",
+        goal=0.5,
+        better="less",
+    ),
+    Figure(
         name="newcomers",
         what="CPU of a new client's first push in a new group, after 60,000 others; reference: the first 10,000",
         unit="µs",

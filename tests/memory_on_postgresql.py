@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -30,9 +31,11 @@ def memory_on_postgresql(request: pytest.FixtureRequest) -> Iterator[None]:
         return
     server = request.getfixturevalue("postgres_process")
 
-    def open_or_replace(url: str, create: bool, clock: Clock, meter: Meter | None) -> Ports:
+    def open_or_replace(
+        url: str, create: bool, clock: Clock, meter: Meter | None, chunk_cache: str | Path | None
+    ) -> Ports:
         if url != "memory:":
-            return open_ports(url, create, clock, meter)
+            return open_ports(url, create, clock, meter, chunk_cache)
         _opened.append(open_ports(f"{server.url}&schema=memory_{next(_numbers)}", True, clock, meter))
         return _opened[-1]
 

@@ -19,7 +19,9 @@ from stratalog.backends.postgres_address import parse_address, without_password
 from stratalog.clock import Clock, SystemClock
 from stratalog.errors import Invalid
 from stratalog.folders import file_errors, make_folder
+from stratalog.limits import CHUNK_GETS_MAX
 from stratalog.ports.announcements import Announcements
+from stratalog.ports.blob_source import BlobSource
 from stratalog.ports.blobs import Blobs
 from stratalog.ports.index import Index
 from stratalog.ports.meter import Meter
@@ -81,7 +83,7 @@ class Ports(msgspec.Struct, frozen=True):
     """The ports behind a URL, and the meter that counts their requests.
 
     ``queue`` may be a function that opens the queue. Without ``announcements``, processes find each other's commits by
-    polling alone.
+    polling alone. Without ``chunk_source``, chunks are loaded from ``blobs`` one at a time.
     """
 
     index: Index
@@ -89,15 +91,18 @@ class Ports(msgspec.Struct, frozen=True):
     queue: Queue | Callable[[], Queue]
     meter: Meter | None = None
     announcements: Announcements | None = None
+    chunk_source: BlobSource | None = None
 
 
-def open_ports(url: str, create: bool, clock: Clock, meter: Meter | None) -> Ports:
+def open_ports(
+    url: str, create: bool, clock: Clock, meter: Meter | None, chunk_cache: str | Path | None = None
+) -> Ports:
     """Open the ports of the store at ``url``; see `stratalog.store.open_store`, which also lists the errors."""
     scheme = _scheme(url)
     if scheme == "aws":
-        return _aws_ports(url, create, clock, meter)
+        return _aws_ports(url, create, clock, meter, chunk_cache)
     if scheme == "postgresql":
-        return _postgres_ports(url, create, clock, meter)
+        return _postgres_ports(url, create, clock, meter, chunk_cache)
     if scheme == "memory":
         from stratalog.backends.memory import MemoryBlobs, MemoryIndex, MemoryQueue
 
@@ -164,12 +169,23 @@ def _local_ports(index: Index, blobs: Blobs, queue: Queue, meter: Meter | None) 
     return Ports(MeteredIndex(index, meter), MeteredBlobs(blobs, meter), MeteredQueue(queue, meter), meter)
 
 
-def _aws_ports(url: str, create: bool, clock: Clock, meter: Meter | None) -> Ports:
+def _aws_ports(url: str, create: bool, clock: Clock, meter: Meter | None, chunk_cache: str | Path | None) -> Ports:
     aws = _aws(url, clock, meter)
     with _closed_on_error(aws):
         if create:
             aws.create()
-    return Ports(aws.index, aws.blobs, aws.open_queue, aws.meter)
+    source = _chunk_source(aws.blobs, chunk_cache, clock, CHUNK_GETS_MAX)
+    return Ports(aws.index, aws.blobs, aws.open_queue, aws.meter, chunk_source=source)
+
+
+def _chunk_source(blobs: Blobs, folder: str | Path | None, clock: Clock, gets_max: int = 1) -> BlobSource:
+    """Return the source of chunks that are in an object store, behind the cache in ``folder`` if there is one."""
+    if not folder:
+        return BlobSource(blobs, gets_max)
+    from stratalog.backends.cached_blobs import CachedBlobs
+
+    cached = CachedBlobs(blobs, folder, clock)
+    return BlobSource(cached, gets_max, cached.is_near)
 
 
 def _aws(url: str, clock: Clock, meter: Meter | None) -> AwsStore:
@@ -184,7 +200,7 @@ def _aws(url: str, clock: Clock, meter: Meter | None) -> AwsStore:
         ) from exc
 
 
-def _postgres_ports(url: str, create: bool, clock: Clock, meter: Meter | None) -> Ports:
+def _postgres_ports(url: str, create: bool, clock: Clock, meter: Meter | None, chunk_cache: str | Path | None) -> Ports:
     store = _postgres(url, clock)
     with _closed_on_error(store):
         if create:
@@ -192,7 +208,9 @@ def _postgres_ports(url: str, create: bool, clock: Clock, meter: Meter | None) -
         else:
             store.require()
     ports = _local_ports(store.index, store.blobs, store.queue, meter)
-    return msgspec.structs.replace(ports, announcements=store.announcements)
+    in_bucket = parse_address(url).blobs.startswith("s3://")
+    source = _chunk_source(ports.blobs, chunk_cache if in_bucket else None, clock)
+    return msgspec.structs.replace(ports, announcements=store.announcements, chunk_source=source)
 
 
 def _postgres(url: str, clock: Clock) -> PostgresStore:

@@ -84,6 +84,10 @@ DOCUMENTS_HELD_MAX = 1000
 
 # A store caches decoded chunks of this size for all its documents. It drops the least recently used chunk first.
 CHUNK_CACHE_BYTES_MAX = 64 * 1024 * 1024
+# The files of the chunk cache in a folder of a machine, for all its processes together.
+CHUNK_FILES_BYTES_MAX = 1024 * 1024 * 1024
+# A store on a hosted service loads this many chunks at the same time for one batch, or for one snapshot.
+CHUNK_GETS_MAX = 16
 # A store takes at most this many snapshots in the background at the same time. Beyond this number a document takes its
 # snapshot at a later commit.
 BACKGROUND_OFFERS_MAX = 4

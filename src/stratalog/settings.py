@@ -15,10 +15,13 @@ import msgspec
 
 from stratalog.errors import Invalid
 
-__all__ = ["SETTINGS", "Section", "Settings", "parse_settings", "read_settings"]
+__all__ = ["CHUNK_CACHE", "SETTINGS", "Section", "Settings", "parse_settings", "read_settings"]
 
 SETTINGS = "STRATALOG_SETTINGS"
 """The environment variable that names a file of settings, or contains the settings as JSON."""
+
+CHUNK_CACHE = "STRATALOG_CHUNK_CACHE"
+"""The environment variable that names the folder of the machine's chunk cache."""
 
 Section = Literal["log", "server", "worker", "quotas"]
 Numbers = Mapping[str, int | float]

@@ -192,6 +192,7 @@ class Store:
                 self._queue = _closed
             else:
                 self._queue.close()
+        self.environment.chunk_source.blobs.close()
         self.environment.blobs.close()
         self.environment.index.close()
 
@@ -234,6 +235,7 @@ def open_store(
     settings: LogSettings | None = None,
     clock: Clock | None = None,
     meter: Meter | None = None,
+    chunk_cache: str | Path | None = None,
 ) -> Store:
     """Open the store at ``url``. Create a missing store first, unless ``create`` is False.
 
@@ -247,7 +249,9 @@ def open_store(
       configuration of libpq, for example ``PGPASSWORD``, applies;
     * ``memory:``: a store that ends with the process.
 
-    ``meter`` counts the requests that hosted services would bill.
+    ``meter`` counts the requests that hosted services would bill. ``chunk_cache`` is a folder for the chunks that this
+    machine has read from an object store, up to `CHUNK_FILES_BYTES_MAX`. The processes of the machine share the folder.
+    A store without a bucket ignores it.
 
     Raises Corrupt, Unsupported, Unavailable. Raises OutcomeUnknown if the creation of a store on AWS may be incomplete:
     call the function again. Raises Invalid for a URL that no backend supports, and if a library of the backend is
@@ -255,8 +259,8 @@ def open_store(
     False the function sends no request to AWS: missing resources raise Unavailable on first use.
     """
     clock = clock or SystemClock()
-    ports = open_ports(str(url), create, clock, meter)
-    environment = Environment(ports.index, ports.blobs, clock, settings)
+    ports = open_ports(str(url), create, clock, meter, chunk_cache)
+    environment = Environment(ports.index, ports.blobs, clock, settings, chunk_source=ports.chunk_source)
     return Store(environment, ports.queue, rules, ports.meter, location_of(str(url)), ports.announcements)
 
 

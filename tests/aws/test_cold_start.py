@@ -5,10 +5,29 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Mapping
+import threading
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from random import Random
+from typing import Any
 
+import pytest
+from msgspec import structs
+
+from stratalog.backends.memory import MemoryBlobs, MemoryIndex
+from stratalog.clock import SystemClock
+from stratalog.codec import encode
 from stratalog.costs.workload import Trial
+from stratalog.documents import Document
+from stratalog.documents.snapshots import tree_roots, unwritten_roots
+from stratalog.limits import CHUNK_GETS_MAX
+from stratalog.log import Environment, LogSettings, create_log, open_log
+from stratalog.log.snapshots import put_snapshot
+from stratalog.ports.blob_source import BlobSource
 from stratalog.protocol.messages import Mutation
+from stratalog.tree.nodes import Slot
+from stratalog.tree.update import build
 from tests.processes import environment, run
 
 OPENED = """
@@ -56,3 +75,58 @@ def _put(number: int, id: int) -> Mutation:
 def _requests(after: Mapping[tuple[str, str], float], before: Mapping[tuple[str, str], float]) -> dict[str, float]:
     counts = {name: count - before.get((name, unit), 0) for (name, unit), count in after.items() if unit == "requests"}
     return {name: count for name, count in counts.items() if count}
+
+
+class RoundTrips:
+    """Counts gets of chunks one after the other. Gets at the same time count once for each `CHUNK_GETS_MAX` of them."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.count = 0
+        trips = self
+
+        class CountedPool(ThreadPoolExecutor):
+            def map(self, call: Any, gets: Any) -> Any:  # type: ignore[override]
+                trips.count += -(-len(gets) // CHUNK_GETS_MAX)
+                return super().map(call, gets)
+
+        class CountedBlobs(MemoryBlobs):
+            def get(self, key: str) -> bytes:
+                trips.count += threading.current_thread() is threading.main_thread()
+                return super().get(key)
+
+        monkeypatch.setattr("stratalog.tree.chunks.ThreadPoolExecutor", CountedPool)
+        self.blobs = CountedBlobs(SystemClock())
+
+    def taken(self, work: Callable[[], object]) -> int:
+        before = self.count
+        work()
+        return self.count - before
+
+
+@pytest.mark.slow
+def test_the_round_trips_of_a_cold_push_to_a_large_document(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The table "The chunks of a large document" in docs/concepts/cost.md."""
+    trips, index, clock = RoundTrips(monkeypatch), MemoryIndex(), SystemClock()
+    settings = LogSettings(snapshot_entries_interval=10**6)
+
+    def opened(gets_max: int) -> Document:
+        source = BlobSource(trips.blobs, gets_max)
+        environment = Environment(index, trips.blobs, clock, settings, chunk_source=source)
+        return Document(open_log(environment, "acme", "plan"))
+
+    log = create_log(Environment(index, trips.blobs, clock, settings), "acme", "plan", "document")
+    document = Document(log)
+    document.mutate("put", {"key": "title", "value": "large"})
+    items = ((f"items/{number:06}", Slot(encode({"title": "x" * 100}), 1)) for number in range(200_000))
+    roots = structs.replace(tree_roots(document.state()), content=build(document.chunks, items))
+    put_snapshot(log.environment, log.record, 1, document.state().hash, encode(roots), None)
+
+    numbers, pushes = Random(7), []
+    for many in (1, 20, 200, 1000):
+        for gets_max in (1, CHUNK_GETS_MAX):
+            keys = [f"items/{number:06}" for number in numbers.sample(range(200_000), many)]
+            batch = [Mutation(client=f"c{many}-{gets_max}", name="put", args={"key": key, "value": 1}) for key in keys]
+            pushes.append(trips.taken(partial(opened(gets_max).apply, batch)))
+    snapshots = [trips.taken(partial(unwritten_roots, opened(gets_max).state())) for gets_max in (1, CHUNK_GETS_MAX)]
+    assert pushes == [3, 3, 34, 4, 237, 16, 857, 56]
+    assert snapshots == [1476, 103]

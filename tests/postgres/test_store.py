@@ -27,6 +27,7 @@ from stratalog.homes import make_store
 from stratalog.limits import POSTGRES_CONNECTIONS_MAX
 from stratalog.log import LogSettings
 from stratalog.ports.index import Absent, Check, Delete, Equals, Item, Put, Write
+from stratalog.protocol import Mutation
 from stratalog.testing.emulators import reserved_ports
 from stratalog.testing.postgres_server import PostgresServer, postgres_server
 from tests.cli.conftest import Run, run
@@ -95,6 +96,22 @@ def test_large_blobs_may_be_in_a_folder(postgres: str, tmp_path: Path) -> None:
         assert store.records("acme").get("large").body == bytes(range(256)) * 4096
         assert store.records("acme").get("small").body == b"s" * 30_000
     assert len([path for path in tmp_path.rglob("*") if path.is_file() and path.name[0] != "."]) == 1
+
+
+@pytest.mark.parametrize(("blobs", "is_cached"), [("", False), ("&blobs={}", False), ("&blobs=s3://large-blobs", True)])
+def test_chunks_are_cached_on_the_machine_if_large_blobs_are_in_a_bucket(
+    postgres: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, blobs: str, is_cached: bool
+) -> None:
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(name, "key")
+    with stratalog.open(f"{postgres}{blobs.format(tmp_path)}", chunk_cache=tmp_path / "cache") as store:
+        document = store.document("acme", "plan", create=True)
+        document.apply([Mutation(client="ada", name="put", args={"key": f"k/{n}", "value": n}) for n in range(300)])
+        document.snapshot()
+    with stratalog.open(f"{postgres}{blobs.format(tmp_path)}", chunk_cache=tmp_path / "cache") as store:
+        assert len(list(store.document("acme", "plan").scan())) == 300
+        assert store.environment.chunk_source.gets_max == 1
+    assert (tmp_path / "cache").exists() == is_cached
 
 
 def test_init_prints_what_it_created(postgres: str, run: Run) -> None:

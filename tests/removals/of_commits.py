@@ -86,9 +86,9 @@ REMOVALS: tuple[Removal, ...] = (
         "B94",
         (
             Edit(
-                DOCUMENT,
-                "chunks or Chunks(log.environment.blobs, log.record.owner, log.environment.chunk_cache)",
-                "chunks or Chunks(log.environment.blobs, log.record.owner)",
+                "src/stratalog/documents/state_cache.py",
+                "log.record.owner, environment.chunk_cache, environment.chunk_source)",
+                "log.record.owner, None, environment.chunk_source)",
             ),
         ),
         (f"{BESIDE}::test_the_documents_of_a_store_share_one_cache_of_chunks",),

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from typing import TypeVar
 
 from stratalog.clock import Clock
 from stratalog.log import Environment as LogPlace
 from stratalog.log import LogSettings
 from stratalog.log.tasks import InlineTasks
+from stratalog.ports.blob_source import BlobSource
 from tests.simulation.places import ActorTasks, Place, Process
 
-__all__ = ["Turns", "choose", "dawdle", "log_place"]
+__all__ = ["Turns", "choose", "dawdle", "log_place", "machine_source"]
 
 T = TypeVar("T")
 
@@ -42,3 +44,19 @@ def log_place(ends: Place | Process, settings: LogSettings) -> LogPlace:
     """Return an environment over the ports of a process, or over the faultless ports of a place (set-up and checks)."""
     background = ActorTasks(ends) if isinstance(ends, Process) else InlineTasks()
     return LogPlace(ends.index, ends.blobs, ends.clock, settings, background=background)
+
+
+def machine_source(process: Process, machine: dict[str, bytes]) -> BlobSource:
+    """Return the process's blobs behind the cache of its machine, which all processes share.
+
+    The cache loses nothing, so no cache on a disk could hide more damage.
+    """
+    blobs = copy(process.blobs)
+
+    def get(key: str) -> bytes:
+        if key not in machine:
+            machine[key] = process.blobs.get(key)
+        return machine[key]
+
+    blobs.get = get  # type: ignore[method-assign]
+    return BlobSource(blobs)

@@ -20,6 +20,7 @@ from stratalog.log.retention import _Plan, _Raising
 from stratalog.log.scrub_record import ScrubRecord, load_scrub_record
 from stratalog.log.snapshots import Snapshot
 from stratalog.maintenance.marks import Marking
+from stratalog.ports.read_back import read_blob_back
 from stratalog.tree.chunks import Chunks
 from tests.simulation.mutants import Mutant, replaced
 from tests.simulation.world_decay import DecayWorld
@@ -36,6 +37,11 @@ def _read_cached(self: Chunks, address: bytes) -> Any:
     """Trust the handle's cache instead of reading storage."""
     cached = self._cache.get((self._owner, address))
     return _read_back(self, address) if cached is None else encode(cached)
+
+
+def _read_from_source(self: Chunks, address: bytes) -> Any:
+    """Trust the cache on the machine's disk instead of reading storage."""
+    return read_blob_back(self._source.blobs, self.key(address))
 
 
 @contextmanager
@@ -90,6 +96,7 @@ MUTANTS = (
     _mutant("scrub trusted for later values", scrub_record, "SCRUB_CLOCKS_SECONDS_MAX", -(10**9), "unread"),
     _mutant("scrub that met damage trusted", scrub_record, "load_scrub_record", _load_undamaged, "unread"),
     _mutant("scrubbed values not looked up", ScrubbedValues, "read_rest", lambda self: iter(()), "unread"),
+    _mutant("base proven through the machine's cache", Chunks, "read_back", _read_from_source, "unread"),
     Mutant("decay: base proven through the cache", DecayWorld, _proven_through_the_cache, ("unread",)),
     _mutant("pins looked at once, before the proof", _Raising, "_look", _look_once, *KEPT),
     _mutant("roll-over restarts the proof", _Raising, "_commit", _commit_anew, "progress"),

@@ -40,7 +40,7 @@ from stratalog.testing.faults import FAULT_RATES, Weather, draw_weather
 from stratalog.testing.scheduler import Scheduler
 from stratalog.tree.chunks import Chunks
 from tests.damage import DAMAGES, LOSE, damage_blob
-from tests.simulation.actors import Turns, choose, log_place
+from tests.simulation.actors import Turns, choose, log_place, machine_source
 from tests.simulation.places import Place, Process
 from tests.simulation.scrub_truth import ScrubTruth
 
@@ -100,6 +100,7 @@ class DecayWorld:
         self.is_slow = not self.is_busy and draw.random() < SLOW_RATE
         self.settings = BUSY_SETTINGS if self.is_busy else SETTINGS
         self.shadow = MemoryBlobs(self.place.clock)
+        self.machine: dict[str, bytes] = {}
         self.damaged: dict[str, str] = {}
         self.damages: dict[str, int] = {}
         """The number of times that the disk has damaged each blob.
@@ -361,8 +362,9 @@ class DecayWorld:
         if (process.name, name) not in self.handles or self.handles[process.name, name].log.environment.index is not (
             process.index
         ):
-            log = open_log(log_place(process, self.settings), ORGANISATION, name)
-            self.handles[process.name, name] = Document(log)
+            environment = log_place(process, self.settings)
+            environment.chunk_source = machine_source(process, self.machine)
+            self.handles[process.name, name] = Document(open_log(environment, ORGANISATION, name))
         return self.handles[process.name, name]
 
     def _sheet(self, process: Process) -> Log:

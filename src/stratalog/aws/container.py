@@ -19,7 +19,7 @@ from stratalog.errors import Invalid
 from stratalog.protocol.live import Poke
 from stratalog.server.application import Application
 from stratalog.server.applications import find_application
-from stratalog.settings import SETTINGS, read_settings
+from stratalog.settings import CHUNK_CACHE, SETTINGS, read_settings
 from stratalog.store import Store, open_store
 from stratalog.worker import WorkerSettings
 
@@ -37,7 +37,7 @@ class Container:
     the WebSocket API's stage, ``https://…``. ``STRATALOG_LIVE`` is the address to which clients connect, ``wss://…``,
     if it differs from the stage's address. ``STRATALOG_ORIGINS`` lists web origins, separated by spaces, in addition to
     the application's own origins. ``STRATALOG_SETTINGS`` contains settings of the log, the server, the worker and
-    quotas, as JSON.
+    quotas, as JSON. ``STRATALOG_CHUNK_CACHE`` is the folder of the chunk cache.
 
     Raises Invalid if a variable is missing or invalid, and the errors of `open_store`.
     """
@@ -63,6 +63,7 @@ class Container:
             create=False,
             rules=self.application.rules,
             settings=settings.over("log", self.application.settings),
+            chunk_cache=environment.get(CHUNK_CACHE),
         )
         self.sockets: str = environment.get("STRATALOG_SOCKETS", "").rstrip("/")
         own = "ws" + self.sockets.removeprefix("http") if self.sockets else ""

@@ -25,6 +25,7 @@ dynamodb_client         DynamoDB's requests and retries
 dynamodb_http           HTTP connections to DynamoDB
 dynamodb_setup          the client's settings, and creation and check of the table
 hosted_turns            turns of processes at a hosted index
+cached_blobs            a wrapper of blobs with a cache in a folder of this machine
 objectstore             blobs in S3 or another object store
 s3_versions             lists and conditional deletes in S3 by object version, and creation of the bucket
 sqs                     the queue on SQS FIFO

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
@@ -13,7 +14,7 @@ from stratalog.documents import Document
 from stratalog.homes import shown_url
 from stratalog.log import LogSettings
 from stratalog.ports.meter import Meter
-from stratalog.settings import SETTINGS, Settings, read_settings
+from stratalog.settings import CHUNK_CACHE, SETTINGS, Settings, read_settings
 from stratalog.store import Store, open_store
 
 __all__ = ["ENVIRONMENT", "STORE_DEFAULT", "Session", "command", "of_every_command", "pass_session"]
@@ -44,7 +45,8 @@ class Session:
         """
         if self._store is None:
             chosen = self.settings.over("log", settings or LogSettings())
-            opened = open_store(self.url, create=create, meter=meter, settings=chosen)
+            cache = os.environ.get(CHUNK_CACHE)
+            opened = open_store(self.url, create=create, meter=meter, settings=chosen, chunk_cache=cache)
             self._store = click.get_current_context().with_resource(opened)
         return self._store
 

@@ -12,6 +12,7 @@ read_back          reading a state from storage without any cache
 state_cache        the newest state, shared by the threads of a process
 rejections         dead letters of mutations rejected for a fault
 run                execution of a batch of mutations on a state
+prefetch           the chunks that a batch will read, loaded together
 commit_builder     the entry built from the result of a run
 commits            the content of an entry
 scrubbed_values    large values that a scrub has read, so that a proof only checks their existence

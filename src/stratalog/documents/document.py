@@ -15,7 +15,7 @@ from stratalog.documents.resumption import resumption_of
 from stratalog.documents.snapshot_schedule import SnapshotSchedule
 from stratalog.documents.snapshots import base_digest, load_state, tree_roots
 from stratalog.documents.state import State
-from stratalog.documents.state_cache import StateCache
+from stratalog.documents.state_cache import StateCache, cached_chunks
 from stratalog.documents.values import Values
 from stratalog.documents.view import View
 from stratalog.documents.writer import Approve, MutationBatch, Writer
@@ -53,7 +53,7 @@ class Document:
         self.log = log
         self.rules: Rules = rules or Rules()
         self.values: Values = Values(log.environment.blobs, log.record.owner, self.rules.metadata_fields)
-        self.chunks: Chunks = chunks or Chunks(log.environment.blobs, log.record.owner, log.environment.chunk_cache)
+        self.chunks: Chunks = chunks or cached_chunks(log)
         self._states = StateCache(log, self.chunks)
         self._writer = Writer(log, self._states, self.values)
         self._snapshots = SnapshotSchedule(log, self._states)

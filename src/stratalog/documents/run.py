@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from stratalog.codec import encode
+from stratalog.documents.prefetch import prefetch_batch, prefetch_patch
 from stratalog.documents.rejections import is_shortage, is_unexpected
 from stratalog.documents.state import ClientState, State
 from stratalog.documents.values import Values, same_value
@@ -22,6 +23,7 @@ from stratalog.protocol.draft import Draft
 from stratalog.protocol.messages import Mutation, Outcome, Status, check_payload, payload_hash, same_payload
 from stratalog.protocol.mutators import Mutators, Rejected
 from stratalog.tree.nodes import Slot
+from stratalog.tree.prefetch import KEYS_TOGETHER
 
 __all__ = ["Ran", "Run", "net_changes", "run_batch"]
 
@@ -77,7 +79,11 @@ def run_batch(
     """
     running = _Running(state, values, mutators, group, owner)
     try:
-        outcomes = [running.take(mutation) for mutation in batch]
+        outcomes = []
+        for start in range(0, len(batch), KEYS_TOGETHER):
+            part = batch[start : start + KEYS_TOGETHER]
+            prefetch_batch(state, mutators, part, group)
+            outcomes += [running.take(mutation) for mutation in part]
         changes, fields_bytes = running.draft.changes, running.fields_bytes
     finally:
         # The draft and `running` refer to each other. The deletion breaks this cycle, so Python frees both objects and
@@ -278,11 +284,15 @@ def net_changes(state: State, run: Run) -> Iterator[tuple[str, bytes | None, Slo
     The changes are in order of keys.
     """
     known = run.slots
-    for key, encoded in sorted(run.changes.items()):
-        slot = known[key] if key in known else state.slot(key)
-        unchanged = slot is None if encoded is None else slot is not None and same_value(slot.value, encoded)
-        if not unchanged:
-            yield key, encoded, slot
+    changes = sorted(run.changes.items())
+    for start in range(0, len(changes), KEYS_TOGETHER):
+        part = changes[start : start + KEYS_TOGETHER]
+        prefetch_patch(state, known, part)
+        for key, encoded in part:
+            slot = known[key] if key in known else state.slot(key)
+            unchanged = slot is None if encoded is None else slot is not None and same_value(slot.value, encoded)
+            if not unchanged:
+                yield key, encoded, slot
 
 
 def _reason(exc: Exception) -> str:

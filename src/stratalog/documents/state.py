@@ -126,6 +126,11 @@ class Layer:
                 total += bool(slot.value) - stood
         return total
 
+    def unread(self, keys: Iterable[str]) -> tuple[Root, list[str]]:
+        """Return the tree, and those of ``keys`` whose lookup will read the tree."""
+        known = (*(run.slots for run in self._runs), self._known)
+        return self._root, [key for key in keys if not any(key in slots for slots in known)]
+
     def _in_tree(self, chunks: Chunks, key: str) -> Slot | None:
         """Return the tree's slot of ``key``. All layers of the tree remember it, since reads often repeat a key."""
         known = self._known.get(key, _UNKNOWN)

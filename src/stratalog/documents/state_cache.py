@@ -12,7 +12,7 @@ from stratalog.log.head import Head
 from stratalog.newest import Newest
 from stratalog.tree.chunks import Chunks
 
-__all__ = ["StateCache"]
+__all__ = ["StateCache", "cached_chunks"]
 
 LOOKS_MAX = 4
 
@@ -125,6 +125,12 @@ class StateCache:
         if version > head.version:
             raise NotFound("version not found", document=self.log.record.name, version=version, head=head.version)
         return self.load(version, head)
+
+
+def cached_chunks(log: Log) -> Chunks:
+    """Return the chunks of the log's owner, loaded through the store's caches."""
+    environment = log.environment
+    return Chunks(environment.blobs, log.record.owner, environment.chunk_cache, environment.chunk_source)
 
 
 _version = attrgetter("version")

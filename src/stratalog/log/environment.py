@@ -16,6 +16,7 @@ from stratalog.limits import BODY_INLINE_BYTES_MAX, CHUNK_CACHE_BYTES_MAX
 from stratalog.log.admission import UNBOUND, Admission, Reservation
 from stratalog.log.tasks import BackgroundTasks, Tasks
 from stratalog.log.usage import Amounts
+from stratalog.ports.blob_source import BlobSource
 from stratalog.ports.blobs import Blobs
 from stratalog.ports.index import Index
 from stratalog.process_fork import close_in_child
@@ -82,6 +83,7 @@ class Environment:
         settings: LogSettings | None = None,
         *,
         background: Tasks | None = None,
+        chunk_source: BlobSource | None = None,
     ) -> None:
         self.index = index
         self.blobs = blobs
@@ -100,12 +102,15 @@ class Environment:
         self.chunk_cache: ByteCache[Any] = ByteCache(CHUNK_CACHE_BYTES_MAX)
         """The decoded chunks of all documents of the store."""
 
+        self.chunk_source: BlobSource = chunk_source or BlobSource(blobs)
+        """The source of the chunks that the cache lacks."""
+
         self.admission: Admission | None = None
         """Enforces quotas; None if this process enforces no quotas. Only a server sets this attribute."""
 
         self.entered_organisations: EnteredOrganisations = EnteredOrganisations()
         self.reads: RecentReads = RecentReads()
-        close_in_child(self, "index", "blobs", "_counters_lock")
+        close_in_child(self, "index", "blobs", "chunk_source", "_counters_lock")
 
     def count(self, what: str, amount: int = 1) -> None:
         """Add ``amount`` to the counter ``what``. Safe for threads."""

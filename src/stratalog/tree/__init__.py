@@ -4,6 +4,7 @@ Modules
 -------
 nodes   shapes and bytes of chunks, and the rule for the end of a chunk
 chunks  chunk reads and writes, with a cache
+prefetch  chunks that several lookups will read, loaded together
 lookup  reads of one key, or a range
 update  a changed tree, or a tree from sorted rows
 diff    the keys that differ between two trees

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Collection
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 
 from stratalog.cache import ByteCache
 from stratalog.codec import sha256
-from stratalog.errors import Corrupt
+from stratalog.errors import Corrupt, StratalogError
 from stratalog.limits import CHUNK_CACHE_BYTES_MAX
+from stratalog.ports.blob_source import BlobSource
 from stratalog.ports.blobs import Blobs
 from stratalog.ports.commit_blobs import put_together
 from stratalog.ports.read_back import BlobDamage, read_blob_back
@@ -25,17 +28,21 @@ class Chunks:
     """The chunks of one owner. Safe to call from many threads.
 
     ``reads``, ``writes`` and ``bytes_written`` count the use of the blobs since this object was made. ``cache`` is the
-    store's cache, which the handles of all its documents share. With None, this object makes its own cache.
+    store's cache, which the handles of all its documents share. With None, this object makes its own cache. ``source``
+    is the source of loaded chunks, by default ``blobs``. `read`, `read_back` and writes always use ``blobs``.
 
     Reads raise NotFound for a missing chunk (the collector deletes chunks once their root is dropped), Corrupt,
     Unsupported and the errors of the blobs.
     """
 
-    def __init__(self, blobs: Blobs, owner: str, cache: ByteCache[Node] | None = None) -> None:
+    def __init__(
+        self, blobs: Blobs, owner: str, cache: ByteCache[Node] | None = None, source: BlobSource | None = None
+    ) -> None:
         self.reads: int = 0
         self.writes: int = 0
         self.bytes_written: int = 0
         self._blobs = blobs
+        self._source = source or BlobSource(blobs)
         self._owner = owner
         self._prefix = f"{owner}/chunks/"
         self._lock = threading.Lock()
@@ -70,22 +77,59 @@ class Chunks:
         cached = self._cache.get((self._owner, address))
         if cached is not None:
             return cached
-        body = self.read(address)
+        body = self._get(self._source.blobs, address)
         node = decode_node(body)
         self._remember(address, node, len(body))
         return node
 
+    @property
+    def loads_together(self) -> bool:
+        """Whether `load_together` loads several chunks at the same time."""
+        return self._source.gets_max > 1
+
+    def load_together(self, addresses: Collection[bytes]) -> dict[bytes, Node]:
+        """Load chunks into the cache, several at the same time, and return their nodes.
+
+        Raises nothing for a chunk that cannot be loaded: the next `load` of the chunk raises the error. After an error
+        the method loads no further chunk and returns no node, since an unavailable store answers slowly.
+        """
+        nodes: dict[bytes, Node] = {}
+        failures: list[StratalogError] = []
+
+        def load(address: bytes) -> None:
+            if failures or address in nodes:
+                return
+            try:
+                nodes[address] = self.load(address)
+            except StratalogError as exc:
+                failures.append(exc)
+
+        distant = [address for address in addresses if not self._is_near(address)]
+        if len(distant) > 1:
+            # If the system has no thread left, this thread loads the chunks one by one.
+            with suppress(RuntimeError), ThreadPoolExecutor(self._source.gets_max, "stratalog-chunks") as pool:
+                pool.map(load, distant)
+        for address in addresses:
+            load(address)
+        return {} if failures else nodes
+
+    def _is_near(self, address: bytes) -> bool:
+        return self._cache.get((self._owner, address)) is not None or self._source.is_near(self.key(address))
+
     def read(self, address: bytes) -> bytes:
         """Return the bytes of the chunk at ``address``, from the blobs, not the cache."""
-        with self._lock:
-            self.reads += 1
-        return self._blobs.get(self.key(address))
+        return self._get(self._blobs, address)
 
     def read_back(self, address: bytes) -> bytes | BlobDamage:
         """Read like `read`, but return the damage of the chunk's blob instead of raising an error for the damage."""
         with self._lock:
             self.reads += 1
         return read_blob_back(self._blobs, self.key(address))
+
+    def _get(self, blobs: Blobs, address: bytes) -> bytes:
+        with self._lock:
+            self.reads += 1
+        return blobs.get(self.key(address))
 
     def key(self, address: bytes) -> str:
         """Return the key of the blob of the chunk at ``address``."""

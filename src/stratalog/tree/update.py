@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import islice
 from typing import TypeAlias
 
@@ -27,6 +27,7 @@ from stratalog.tree.nodes import (
     rows_of,
     seal,
 )
+from stratalog.tree.prefetch import KEYS_TOGETHER, prefetch
 
 __all__ = ["Write", "build", "no_pause", "update"]
 
@@ -83,7 +84,7 @@ def update(
     fresh: dict[bytes, Chunk] = {}
     made: list[Chunk] = []
     for level in range(top.level + 1):
-        gone, made = _rewrite(_Cursor(chunks, top, level), level, edits, pause)
+        gone, made = _rewrite(_Cursor(chunks, root, level), level, edits, pause)
         edits, changed = _compare(gone, made)
         if not edits:
             return root
@@ -104,11 +105,15 @@ def _rewrite(cursor: _Cursor, level: int, edits: Edits, pause: Callable[[], None
     chunk, and stops as soon as a new chunk ends where an old chunk ended.
     """
     keys = list(edits)
+    ahead = 0
     left = iter(edits.items())
     gone: list[Node] = []
     made: list[Chunk] = []
     done = 0
     while done < len(keys):
+        if done >= ahead:
+            ahead = done + KEYS_TOGETHER
+            cursor.prefetch(keys[done:ahead])
         cursor.seek(keys[done])
         rows: list[Row] = []
         going = True
@@ -259,12 +264,18 @@ class _Tower:
 class _Cursor:
     """A position among the nodes of one level, which only moves forward."""
 
-    def __init__(self, chunks: Chunks, top: Node, level: int) -> None:
+    def __init__(self, chunks: Chunks, root: Root, level: int) -> None:
         self._chunks = chunks
+        self._root = root
         self._level = level
         self._path: list[tuple[Inner, int]] = []
-        self.node = top
-        self._top = top
+        self._top = chunks.top(root)
+        self.node = self._top
+
+    def prefetch(self, keys: Sequence[str]) -> None:
+        """Load the chunks that contain ``keys`` together. At a higher level the work on the leaves has loaded them."""
+        if self._level == 0:
+            prefetch(self._chunks, [(self._root, keys)])
 
     def seek(self, key: str) -> None:
         """Move to the only node that can contain ``key``; for a key above all keys, move to the last node."""
