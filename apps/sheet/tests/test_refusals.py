@@ -79,6 +79,7 @@ UNUSABLE_LATER: dict[str, dict[str, Any]] = {
         "definition": {"items": "x"},
     },
 }
+ALL_UNUSABLE = UNUSABLE | UNUSABLE_LATER
 
 
 def commit(sheet: Sheet, command: dict[str, Any], author: str = "eve") -> str:
@@ -88,7 +89,7 @@ def commit(sheet: Sheet, command: dict[str, Any], author: str = "eve") -> str:
     return str(message["nextRevisionId"])
 
 
-@pytest.mark.parametrize("command", {**UNUSABLE, **UNUSABLE_LATER}.values(), ids={**UNUSABLE, **UNUSABLE_LATER})
+@pytest.mark.parametrize("command", ALL_UNUSABLE.values(), ids=ALL_UNUSABLE)
 def test_a_sheet_opens_without_an_unusable_command_and_names_it(
     command: dict[str, Any], sheet: Sheet, store: Store, engines: EnginePool
 ) -> None:
