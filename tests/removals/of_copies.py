@@ -90,12 +90,12 @@ REMOVALS: tuple[Removal, ...] = (
         ("tests/maintenance/test_exchange.py::test_an_interrupted_import_leaves_no_log",),
     ),
     Removal(
-        "B550",
+        "B524",
         (Edit("src/stratalog/maintenance/document_export.py", "        check_payload(encode(args))\n", ""),),
         ("tests/maintenance/test_exchange.py::test_a_wrong_line_behind_the_first_batch_of_a_state_puts_nothing",),
     ),
     Removal(
-        "B550",
+        "B524",
         (Edit("src/stratalog/maintenance/document_export.py", '        check_key(args["key"])\n', ""),),
         ("tests/maintenance/test_exchange.py::test_a_wrong_line_behind_the_first_batch_of_a_state_puts_nothing",),
     ),

@@ -26,22 +26,22 @@ DISTRIBUTIONS = "tests/test_distributions.py"
 
 REMOVALS: tuple[Removal, ...] = (
     Removal(
-        "B505",
+        "B504",
         (Edit(POLICY, 'organisation.replace("%", "%25").replace("/", "%2F")', 'organisation.replace("/", "%2F")'),),
         (f"{MAINTAIN}::test_an_exception_belongs_to_one_organisation_whatever_its_id_contains",),
     ),
     Removal(
-        "B505",
+        "B504",
         (Edit(POLICY, 'if _UNESCAPED.search(name.partition("/")[0]):', "if False:"),),
         (f"{MAINTAIN}::test_an_exception_with_a_percent_sign_of_its_own_is_refused",),
     ),
     Removal(
-        "B506",
+        "B505",
         (Edit(FAMILY, " or log.record.redacted or log.record.floor > 0", " or log.record.redacted"),),
         (f"{GARBAGE}::test_what_was_forgotten_is_in_no_backup_that_is_made_after_the_collection",),
     ),
     Removal(
-        "B506",
+        "B505",
         (Edit(BACKED_UP_RECORDS, " and not self._lists_garbage(owner, versions.bodies)", ""),),
         (
             f"{GARBAGE}::test_what_was_forgotten_is_in_no_backup_that_is_made_after_the_collection",
@@ -49,17 +49,17 @@ REMOVALS: tuple[Removal, ...] = (
         ),
     ),
     Removal(
-        "B506",
+        "B505",
         (Edit(BACKED_UP_RECORDS, "if garbage and body.digest is not None:", "if False:"),),
         (f"{GARBAGE}::test_the_blobs_of_an_unchanged_record_without_garbage_are_not_listed_again",),
     ),
     Removal(
-        "B506",
+        "B505",
         (Edit(BACKED_UP_RECORDS, "            return True  # the copy of", "            raise  # the copy of"),),
         (f"{GARBAGE}::test_a_damaged_copy_of_a_large_body_does_not_end_the_next_backup",),
     ),
     Removal(
-        "B507",
+        "B506",
         (Edit(PORT, "            _check_attribute(condition.name, condition.value)\n", "            pass\n"),),
         (
             f"{CONTRACT}::test_integers_of_64_bits_read_back_and_larger_ones_are_refused",
@@ -67,17 +67,17 @@ REMOVALS: tuple[Removal, ...] = (
         ),
     ),
     Removal(
-        "B507",
+        "B506",
         (Edit("src/stratalog/backends/item_rows.py", " or type(condition.value) is not bytes:", ":"),),
         (f"{CONTRACT}::test_integers_of_64_bits_read_back_and_larger_ones_are_refused",),
     ),
     Removal(
-        "B507",
+        "B506",
         (Edit("src/stratalog/backends/dynamodb.py", "[0-9]{1,20}", "[0-9]{1,19}"),),
         ("tests/cloud/test_dynamodb_answers.py::test_the_largest_integers_of_64_bits_read_back",),
     ),
     Removal(
-        "B508",
+        "B507",
         (
             Edit(
                 SETUP,
@@ -91,7 +91,7 @@ REMOVALS: tuple[Removal, ...] = (
         ("tests/cloud/test_dynamodb_setup.py::test_a_new_table_that_a_read_does_not_find_yet_is_waited_for",),
     ),
     Removal(
-        "B509",
+        "B508",
         (
             Edit(
                 "src/stratalog/urls.py",
@@ -106,17 +106,17 @@ REMOVALS: tuple[Removal, ...] = (
         ),
     ),
     Removal(
-        "B509",
+        "B508",
         (Edit("src/stratalog/urls.py", "_malformed(shown or url)", "_malformed(url)"),),
         (f"{URLS}::test_a_password_in_a_malformed_url_is_not_shown",),
     ),
     Removal(
-        "B509",
+        "B508",
         (Edit(HOMES, "    with file_errors():\n        return path.exists()\n", "    return path.exists()\n"),),
         (f"{URLS}::test_a_path_that_is_too_long_is_unavailable",),
     ),
     Removal(
-        "B509",
+        "B508",
         (
             Edit(
                 "apps/table/src/stratalog_table/locations.py",
@@ -127,7 +127,7 @@ REMOVALS: tuple[Removal, ...] = (
         ("apps/table/tests/test_table_creation.py::test_a_malformed_url_of_data_files_is_refused",),
     ),
     Removal(
-        "B510",
+        "B509",
         (
             Edit(RENAME, "    if records.failure(letter.id) is None:\n", "    if False:\n"),
             Edit(
@@ -139,7 +139,7 @@ REMOVALS: tuple[Removal, ...] = (
         (f"{RENAMED}::test_a_letter_that_is_dismissed_during_a_rename_does_not_end_it_or_come_back",),
     ),
     Removal(
-        "B510",
+        "B509",
         (
             Edit(
                 RENAME,
@@ -151,7 +151,7 @@ REMOVALS: tuple[Removal, ...] = (
         (f"{RENAMED}::test_a_letter_that_is_dismissed_after_its_copy_counts_as_moved",),
     ),
     Removal(
-        "B511",
+        "B510",
         (
             Edit(
                 "src/stratalog/keys.py",
@@ -165,7 +165,7 @@ REMOVALS: tuple[Removal, ...] = (
         ),
     ),
     Removal(
-        "B511",
+        "B510",
         (
             Edit(
                 "src/stratalog/maintenance/damage.py",
@@ -176,7 +176,7 @@ REMOVALS: tuple[Removal, ...] = (
         (f"{DAMAGED_KEYS}::test_an_item_with_an_impossible_key_is_damage_and_ends_no_verification",),
     ),
     Removal(
-        "B511",
+        "B510",
         (
             Edit(
                 "src/stratalog/maintenance/damage.py",
@@ -187,12 +187,12 @@ REMOVALS: tuple[Removal, ...] = (
         (f"{DAMAGED_KEYS}::test_an_item_with_an_impossible_key_is_damage_and_ends_no_verification",),
     ),
     Removal(
-        "B511",
+        "B510",
         (Edit(FAMILY, "    if not (organisation and name):\n", "    if False:\n"),),
         (f"{DAMAGED_KEYS}::test_an_item_with_an_impossible_key_ends_no_backup",),
     ),
     Removal(
-        "B511",
+        "B510",
         (
             Edit(
                 "src/stratalog/maintenance/verification.py",
@@ -203,7 +203,7 @@ REMOVALS: tuple[Removal, ...] = (
         (f"{DAMAGED_KEYS}::test_an_item_with_an_impossible_key_is_damage_and_ends_no_verification",),
     ),
     Removal(
-        "B512",
+        "B511",
         (
             Edit(
                 "src/stratalog/cli/naming.py",
@@ -215,12 +215,12 @@ REMOVALS: tuple[Removal, ...] = (
         (f"{TIMES}::test_a_time_whose_year_in_utc_is_0_or_10000_is_a_time",),
     ),
     Removal(
-        "B512",
+        "B511",
         (Edit("src/stratalog/cli/output.py", "except (ValueError, OverflowError):", "except KeyError:"),),
         (f"{TIMES}::test_a_time_outside_the_calendar_is_shown_in_milliseconds",),
     ),
     Removal(
-        "B513",
+        "B512",
         (
             Edit(
                 "src/stratalog/cli/files.py",
@@ -231,7 +231,7 @@ REMOVALS: tuple[Removal, ...] = (
         (f"{USER_FILES}::test_a_write_that_fails_names_the_file",),
     ),
     Removal(
-        "B513",
+        "B512",
         (
             Edit(
                 "src/stratalog/cli/files.py",
@@ -242,7 +242,7 @@ REMOVALS: tuple[Removal, ...] = (
         (f"{USER_FILES}::test_a_sync_that_fails_names_the_file",),
     ),
     Removal(
-        "B514",
+        "B513",
         (
             Edit(
                 "src/stratalog/backends/sqlite_blobs.py",
@@ -253,7 +253,7 @@ REMOVALS: tuple[Removal, ...] = (
         ("tests/backends/test_sqlite_blobs.py::test_a_restored_blob_has_the_size_of_its_new_body",),
     ),
     Removal(
-        "B515",
+        "B514",
         (
             Edit(
                 "src/stratalog/backups/view.py",
@@ -264,7 +264,7 @@ REMOVALS: tuple[Removal, ...] = (
         (f"{BACKUP_VIEW}::test_the_blobs_of_a_backup_are_in_order_of_their_keys",),
     ),
     Removal(
-        "B516",
+        "B515",
         (
             Edit(
                 "src/stratalog/backends/dynamodb_http.py",
@@ -275,12 +275,12 @@ REMOVALS: tuple[Removal, ...] = (
         ("tests/cloud/test_dynamodb_http.py::test_a_connection_that_becomes_idle_during_a_close_is_closed",),
     ),
     Removal(
-        "B517",
+        "B516",
         (Edit("examples/guestbook/pyproject.toml", '"stratalog[server]==', '"stratalog[server]==9'),),
         (f"{DISTRIBUTIONS}::test_every_requirement_on_the_library_names_its_version",),
     ),
     Removal(
-        "B517",
+        "B516",
         (Edit("apps/table/pyproject.toml", 'license-files = ["LICENSE"]', "license-files = []"),),
         (f"{DISTRIBUTIONS}::test_a_distribution_has_the_licence",),
     ),

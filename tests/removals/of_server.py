@@ -353,7 +353,7 @@ REMOVALS: tuple[Removal, ...] = (
         (
             Edit(
                 "src/stratalog/server/service.py",
-                "self.store.held_document(organisation, document) if self._applies_pushes else None",
+                "self.store.held_document(organisation, document) if self.applies_pushes else None",
                 "None",
             ),
         ),

@@ -527,7 +527,7 @@ REMOVALS: tuple[Removal, ...] = (
     ),
     Removal(
         "B341",
-        (Edit(f"{WEB}/rebase.js", 'type !== "DUPLICATE_SHEET" || this', 'type !== "" || this'),),
+        (Edit(f"{WEB}/refusal.js", "commands.filter((command) => !(REFUSED in command))", "commands"),),
         (f"{TESTS}/test_rebase.py::test_a_copy_that_the_engine_refuses_leaves_an_open_model_as_it_is",),
     ),
     Removal(

@@ -15,6 +15,8 @@ LIMITS = "apps/sheet/tests/test_limits_reached.py"
 BOUNDS = "apps/sheet/tests/test_bounds.py"
 ENGINE = "apps/sheet/tests/test_engine.py"
 UNDONE = "apps/sheet/tests/test_rebase.py::test_a_conflict_in_a_line_that_an_undo_removes_is_restored_in_a_new_line"
+REFUSALS = "apps/sheet/tests/test_refusals.py"
+CONTENTS = "apps/sheet/tests/test_contents.py"
 
 REMOVALS: tuple[Removal, ...] = (
     Removal(
@@ -248,7 +250,7 @@ REMOVALS: tuple[Removal, ...] = (
         raises=("Unavailable",),
     ),
     Removal(
-        "B551",
+        "B525",
         (
             Edit(
                 "apps/sheet/src/stratalog_sheet/web/engine.js",
@@ -259,7 +261,7 @@ REMOVALS: tuple[Removal, ...] = (
         (UNDONE,),
     ),
     Removal(
-        "B551",
+        "B525",
         (
             Edit(
                 "apps/sheet/src/stratalog_sheet/web/tracker.js",
@@ -268,5 +270,85 @@ REMOVALS: tuple[Removal, ...] = (
             ),
         ),
         (UNDONE,),
+    ),
+    Removal(
+        "B517",
+        (Edit(f"{SHEET}/web/refusal.js", "commands.filter((command) => !(REFUSED in command))", "commands"),),
+        (f"{REFUSALS}::test_a_sheet_opens_without_an_unusable_command_and_names_it",),
+    ),
+    Removal(
+        "B517",
+        (Edit(f"{SHEET}/web/refusals.js", "new Set(refused.map(({ version }) => version))", "new Set()"),),
+        ("apps/sheet/tests/test_e2e.py::test_in_the_browser[aSheetNamesTheCommittedChangesThatTheEngineCannotUse]",),
+    ),
+    Removal(
+        "B518",
+        (
+            Edit(
+                f"{SHEET}/web/refusal.js",
+                "    } catch (error) {\n      command[",
+                "    } catch (error) {\n      throw error; command[",
+            ),
+            Edit(f"{SHEET}/web/refusal.js", "if (this.hasFailedView) throw error;", "throw error;"),
+            Edit(f"{SHEET}/web/trial.js", "return failureOf(command) ||", "return"),
+        ),
+        (
+            f"{REFUSALS}::test_a_sheet_opens_without_an_unusable_command_and_names_it",
+            f"{REFUSALS}::test_a_refused_command_has_the_reason",
+        ),
+    ),
+    Removal(
+        "B519",
+        (Edit(f"{SHEET}/web/trial.js", "return failureOf(command) ||", "return"),),
+        (
+            f"{REFUSALS}::test_a_sheet_opens_without_an_unusable_command_and_names_it",
+            f"{REFUSALS}::test_any_content_leaves_the_sheet_openable",
+        ),
+    ),
+    Removal(
+        "B520",
+        (
+            Edit(f"{SHEET}/contents.py", 'command["sheetNameTo"] in self._names()', "False"),
+            Edit(f"{SHEET}/contents.py", "return not text or FORBIDDEN.search(text) is not None or", "return"),
+        ),
+        (
+            f"{CONTENTS}::test_contents_ignores_what_the_engine_refuses",
+            f"{CONTENTS}::test_contents_has_what_the_engine_has_after_any_commands",
+        ),
+    ),
+    Removal(
+        "B521",
+        (
+            Edit(
+                f"{SHEET}/contents.py",
+                "        return is_any_visible and (not frozen or any(position >= frozen for position in left))",
+                "        return bool(left)",
+            ),
+        ),
+        (
+            f"{CONTENTS}::test_contents_ignores_what_the_engine_refuses",
+            f"{CONTENTS}::test_contents_reads_hidden_and_frozen_rows_of_a_state",
+        ),
+    ),
+    Removal(
+        "B522",
+        (
+            Edit(f"{SHEET}/contents.py", "return is_repeated or not", "return not"),
+            Edit(f"{SHEET}/web/refusal.js", "new Set(elements).size < elements.length", "false"),
+        ),
+        (f"{CONTENTS}::test_contents_ignores_what_the_engine_refuses",),
+        raises=("IndexError",),
+    ),
+    Removal(
+        "B523",
+        (
+            Edit(
+                f"{SHEET}/web/refusal.js",
+                'isCarousel ? "Success" : "InvalidFigureId"',
+                'isCarousel ? "Success" : "Success"',
+            ),
+            Edit(f"{SHEET}/web/refusal.js", "this.figureId !== figureId;", "false;"),
+        ),
+        (f"{REFUSALS}::test_a_chart_moves_to_a_carousel_only_and_leaves_no_figure",),
     ),
 )

@@ -38,6 +38,7 @@ TOO_MUCH: dict[str, list[dict[str, Any]]] = {
     "copies of a sheet": [{"type": "DUPLICATE_SHEET", "sheetId": "sheet1", "sheetIdTo": "s", "sheetNameTo": "S"}] * 6,
     "cells of a range": [squished("A1:ZZZ1048576")],
     "cells of ranges": [squished(f"A1:A{SHEET_RANGE_CELLS_MAX}"), squished("B1")],
+    "different objects": [{**put(0, 0, ""), "type": "SET_BORDER", "border": {"top": each}} for each in range(201)],
     "a cell far down": [put(0, SHEET_ROWS_MAX + 1, "x")],
     "a cell far right": [put(SHEET_COLUMNS_MAX + 1, 0, "x")],
     "a row far down": [{**rows(2**31)}],

@@ -71,6 +71,7 @@ STORIES = [
     "aSortAsksBeforeItTakesTheFirstRowAlong",
     "aPageWhoseEngineFailsTakesNoMoreEdits",
     "aSheetOpensWithoutThePendingChangesThatTheEngineCannotTake",
+    "aSheetNamesTheCommittedChangesThatTheEngineCannotUse",
 ]
 
 WITH_COMMAND = "theCommandLineIsSeenAtOnce"

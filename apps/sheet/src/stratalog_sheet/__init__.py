@@ -11,6 +11,7 @@ branches           the check for readers whose history the log has lost
 window             the check whether a message may be committed next
 load_plan          an app snapshot and the messages after it
 retention          the entries that retention kept
+refusals           committed commands that the engine cannot execute
 snapshot_versions  the versions of app snapshots
 state              the engine's state in parts
 models             open models in an engine
@@ -68,6 +69,7 @@ from stratalog_sheet.events import SheetChange
 from stratalog_sheet.file_reports import FileFinding, FileReport
 from stratalog_sheet.history import Activity, NamedVersion
 from stratalog_sheet.pool import EnginePool
+from stratalog_sheet.refusals import RefusedCommand
 from stratalog_sheet.settings import EngineSettings, SheetSettings
 from stratalog_sheet.sheet import Sheet
 from stratalog_sheet.sheets import SheetInfo, Sheets, snapshots_due
@@ -84,6 +86,7 @@ __all__ = [
     "FileReport",
     "Loaded",
     "NamedVersion",
+    "RefusedCommand",
     "Sheet",
     "SheetChange",
     "SheetInfo",

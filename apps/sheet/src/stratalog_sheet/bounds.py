@@ -11,12 +11,14 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from stratalog.codec import encode
 from stratalog.errors import Invalid, LimitExceeded
 from stratalog.limits import INTEGER_MAX
 from stratalog_sheet.cells import range_cells
 from stratalog_sheet.limits import (
     SHEET_COLUMNS_ADDED_MAX,
     SHEET_COLUMNS_MAX,
+    SHEET_OBJECTS_ADDED_MAX,
     SHEET_RANGE_CELLS_MAX,
     SHEET_ROWS_ADDED_MAX,
     SHEET_ROWS_MAX,
@@ -39,7 +41,10 @@ ADDED: Mapping[str, int] = {
     "sheets": SHEET_SHEETS_ADDED_MAX,
     "copies of sheets": SHEET_SHEETS_COPIED_MAX,
     "cells in ranges": SHEET_RANGE_CELLS_MAX,
+    "different objects": SHEET_OBJECTS_ADDED_MAX,
 }
+# The fields that the engine tries in `web/trial.js`.
+OBJECTS = frozenset(("border", "cf", "config", "definition", "locale", "pivot", "rule", "table", "tag"))
 
 
 def check_bounds(commands: Sequence[Mapping[str, Any]]) -> None:
@@ -53,6 +58,8 @@ def check_bounds(commands: Sequence[Mapping[str, Any]]) -> None:
             _check_number(command, name, value)
         for what, count in _added(command):
             added[what] += count
+    objects = {encode(command[name]) for command in commands for name in OBJECTS & command.keys()}
+    added["different objects"] = len(objects)
     for what, count in added.items():
         if count > ADDED[what]:
             raise LimitExceeded(f"a message adds too many {what}", value=count, limit=ADDED[what])

@@ -11,8 +11,9 @@ example, two users may each delete one of two sheets. `Contents` ignores the ref
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
-from itertools import groupby
+from itertools import count, groupby
 from typing import Any
 
 import msgspec
@@ -28,11 +29,27 @@ ROWS_NEW, COLUMNS_NEW = 100, 26
 ZONE_CELLS_MAX = 10_000
 """In a cleared zone of more than this many cells, `Tab.write` visits only the filled cells."""
 DIGITS = "0123456789"
+FROZEN = {"FREEZE_COLUMNS": "COL", "FREEZE_ROWS": "ROW"}
+FORBIDDEN = re.compile(r"['*?/\\\[\]]")
+"""A character that the engine accepts in no name of a new or renamed sheet."""
 
 Line = int | tuple[str, int, int]
 """A row or column: its number in the base state, or (message, insertion in the message, line in the insertion)."""
 CellId = tuple[Line, Line]
 """A cell's lasting identity: its column and its row."""
+
+
+class StateLine(msgspec.Struct):
+    """A row or column in the engine's JSON."""
+
+    isHidden: bool = False  # noqa: N815
+
+
+class StatePanes(msgspec.Struct, frozen=True):
+    """The number of frozen columns and rows in the engine's JSON."""
+
+    xSplit: int = 0  # noqa: N815
+    ySplit: int = 0  # noqa: N815
 
 
 class StateSheet(msgspec.Struct):
@@ -44,6 +61,9 @@ class StateSheet(msgspec.Struct):
     rowNumber: int = ROWS_NEW  # noqa: N815
     isVisible: bool = True  # noqa: N815
     cells: dict[str, Any] = {}
+    cols: dict[str, StateLine] = {}
+    rows: dict[str, StateLine] = {}
+    panes: StatePanes = StatePanes()
 
 
 class _State(msgspec.Struct):
@@ -119,6 +139,8 @@ class Tab:
         self.columns = columns
         self.rows = rows
         self.is_visible = True
+        self.hidden: dict[str, set[Line]] = {"COL": set(), "ROW": set()}
+        self.frozen = {"COL": 0, "ROW": 0}
         self.written: dict[CellId, str] = {}
         self._base = base
 
@@ -127,11 +149,26 @@ class Tab:
         made = Tab(name, self.columns.copy(), self.rows.copy(), self._base)
         made.written = dict(self.written)
         made.is_visible = self.is_visible
+        made.hidden = {dimension: set(lines) for dimension, lines in self.hidden.items()}
+        made.frozen = dict(self.frozen)
         return made
 
     def lines(self, dimension: str) -> _Lines:
         """Return the rows (ROW) or columns (COL)."""
         return self.rows if dimension == "ROW" else self.columns
+
+    def has_visible_without(self, dimension: str, hidden: Iterable[int]) -> bool:
+        """Return whether a line stays visible if further lines are hidden."""
+        lines = self.lines(dimension)
+        further = {lines.at(position) for position in hidden if position < len(lines)}
+        return len(self.hidden[dimension] | further) < len(lines)
+
+    def has_lines_without(self, dimension: str, removed: set[int]) -> bool:
+        """Return whether a visible line stays after a removal and, beside frozen lines, one that is not frozen."""
+        lines, frozen = self.lines(dimension), self.frozen[dimension]
+        left = [position for position in range(len(lines)) if position not in removed]
+        is_any_visible = any(lines.at(position) not in self.hidden[dimension] for position in left)
+        return is_any_visible and (not frozen or any(position >= frozen for position in left))
 
     def position(self, cell: CellId) -> Position | None:
         """Return the position of a cell; None if the cell was removed or never existed."""
@@ -192,6 +229,9 @@ class Contents:
         for sheet in sheets:
             tab = Tab(sheet.name, _Lines(sheet.colNumber), _Lines(sheet.rowNumber), sheet.cells)
             tab.is_visible = sheet.isVisible
+            for dimension, lines in (("COL", sheet.cols), ("ROW", sheet.rows)):
+                tab.hidden[dimension] = {int(line) for line, state in lines.items() if state.isHidden}
+            tab.frozen = {"COL": sheet.panes.xSplit, "ROW": sheet.panes.ySplit}
             self.tabs[sheet.id] = tab
 
     def apply(self, message: str, commands: Iterable[Mapping[str, Any]]) -> None:
@@ -210,13 +250,14 @@ class Contents:
     def _refuses(self, command: Mapping[str, Any]) -> bool:
         """Return whether the engine refuses the command. This method checks commands that change lines or sheets.
 
-        The method also returns True for every command on a missing sheet. The engine also refuses a command that would
-        hide or freeze every line, or remove every line that is not frozen. This method does not check such a command.
+        The method also returns True for every command on a missing sheet. The engine also refuses a command that
+        freezes a part of a merge. This method does not check merges.
         """
         kind, sheet = command["type"], command.get("sheetId")
         if kind == "CREATE_SHEET":
             is_beyond = not 0 <= command.get("position", 0) <= len(self.tabs)
-            return sheet in self.tabs or is_beyond or self._has_name(command.get("name"))
+            name = command.get("name")
+            return sheet in self.tabs or is_beyond or (name is not None and self._refuses_name(name))
         if sheet is None:
             return False
         if sheet not in self.tabs:
@@ -224,40 +265,78 @@ class Contents:
         if kind in ("DELETE_SHEET", "HIDE_SHEET"):
             return sum(tab.is_visible for tab in self.tabs.values()) == 1
         if kind == "DUPLICATE_SHEET":
-            return command["sheetIdTo"] in self.tabs or self._has_name(command.get("sheetNameTo"))
+            return command["sheetIdTo"] in self.tabs or command["sheetNameTo"] in self._names()
         if kind == "RENAME_SHEET":
-            return self._has_name(command.get("newName"), besides=sheet)
+            return self._refuses_name(command["newName"], besides=sheet)
         if kind in ("ADD_COLUMNS_ROWS", "REMOVE_COLUMNS_ROWS"):
             count = len(self.tabs[sheet].lines(command["dimension"]))
-            touched = {command["base"]} if kind == "ADD_COLUMNS_ROWS" else set(command["elements"])
-            is_all = kind == "REMOVE_COLUMNS_ROWS" and len(touched) >= count
-            return is_all or not all(0 <= line < count for line in touched)
+            touched = [command["base"]] if kind == "ADD_COLUMNS_ROWS" else command["elements"]
+            is_repeated = len(set(touched)) < len(touched)
+            is_within = all(0 <= line < count for line in touched)
+            is_addition = kind == "ADD_COLUMNS_ROWS"
+            is_left = is_addition or self.tabs[sheet].has_lines_without(command["dimension"], set(touched))
+            return is_repeated or not is_within or not is_left
+        if kind == "HIDE_COLUMNS_ROWS":
+            return not self.tabs[sheet].has_visible_without(command["dimension"], command["elements"])
+        if kind in ("FREEZE_COLUMNS", "FREEZE_ROWS"):
+            return not 1 <= command["quantity"] < len(self.tabs[sheet].lines(FROZEN[kind]))
         return False
 
-    def _has_name(self, name: str | None, besides: str = "") -> bool:
-        names = {tab.name.strip().upper() for sheet, tab in self.tabs.items() if sheet != besides}
-        return bool(name) and str(name).strip().upper() in names
+    def _refuses_name(self, name: str, besides: str = "") -> bool:
+        """Return whether the engine refuses the name of a new or renamed sheet. ``besides`` is the renamed sheet.
+
+        For the name of a copy, the engine only checks that no other sheet has exactly this name.
+        """
+        text = name.strip()
+        names = {other.strip().upper() for other in self._names(besides)}
+        return not text or FORBIDDEN.search(text) is not None or text.upper() in names
+
+    def _names(self, besides: str = "") -> set[str]:
+        return {tab.name for sheet, tab in self.tabs.items() if sheet != besides}
+
+    def _next_name(self) -> str:
+        names = self._names()
+        return next(name for number in count(1) if (name := f"Sheet{number}") not in names)
 
     def _change_sheet(self, command: Mapping[str, Any]) -> None:
         match command["type"]:
+            case "HIDE_COLUMNS_ROWS" | "UNHIDE_COLUMNS_ROWS":
+                self._hide(command)
+            case "FREEZE_COLUMNS" | "FREEZE_ROWS":
+                self.tabs[command["sheetId"]].frozen[FROZEN[command["type"]]] = command["quantity"]
+            case "UNFREEZE_COLUMNS" | "UNFREEZE_ROWS" | "UNFREEZE_COLUMNS_ROWS" as kind:
+                thawed = [FROZEN[f"FREEZE_{lines}"] for lines in ("COLUMNS", "ROWS") if lines in kind]
+                self.tabs[command["sheetId"]].frozen.update(dict.fromkeys(thawed, 0))
             case "DELETE_SHEET":
                 del self.tabs[command["sheetId"]]
             case "HIDE_SHEET" | "SHOW_SHEET":
                 self.tabs[command["sheetId"]].is_visible = command["type"] == "SHOW_SHEET"
             case "RENAME_SHEET":
-                self.tabs[command["sheetId"]].name = str(command.get("newName", ""))
+                self.tabs[command["sheetId"]].name = command["newName"].strip()
+
+    def _hide(self, command: Mapping[str, Any]) -> None:
+        tab, dimension = self.tabs[command["sheetId"]], command["dimension"]
+        lines = tab.lines(dimension)
+        changed = {lines.at(position) for position in command["elements"] if position < len(lines)}
+        if command["type"] == "HIDE_COLUMNS_ROWS":
+            tab.hidden[dimension] |= changed
+        else:
+            tab.hidden[dimension] -= changed
 
     def _shift(self, shift: Shift, command: Mapping[str, Any], message: str, number: int) -> None:
         if isinstance(shift, CopiedSheet):
-            name = str(command.get("sheetNameTo") or command.get("name") or "")
             if shift.source:
-                self.tabs[shift.sheet] = self.tabs[shift.source].copy(name)
+                self.tabs[shift.sheet] = self.tabs[shift.source].copy(command["sheetNameTo"])
             else:
                 size = _Lines(command.get("cols") or COLUMNS_NEW), _Lines(command.get("rows") or ROWS_NEW)
-                self.tabs[shift.sheet] = Tab(name, *size, {})
+                self.tabs[shift.sheet] = Tab(command.get("name") or self._next_name(), *size, {})
         else:
-            lines = self.tabs[shift.sheet].lines(command["dimension"])
+            tab, dimension = self.tabs[shift.sheet], command["dimension"]
+            lines, frozen = tab.lines(dimension), tab.frozen[dimension]
             if isinstance(shift, Inserted):
                 lines.insert(shift.at, [(message, number, each) for each in range(shift.count)])
+                tab.frozen[dimension] += shift.count if shift.at < frozen else 0
             else:
+                tab.hidden[dimension] -= {lines.at(position) for position in shift.lines}
                 lines.remove(shift.lines)
+                tab.frozen[dimension] -= sum(position < frozen for position in shift.lines)

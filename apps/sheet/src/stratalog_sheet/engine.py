@@ -32,8 +32,8 @@ from stratalog_sheet.settings import EngineSettings
 __all__ = ["Engine", "engine_folder", "install_engine"]
 
 PROGRAM = Path(__file__).with_name("engine_process.py")
-# The page and the server's engines must rebase in the same way, so both load this file.
-REBASE = Path(__file__).parent / "web" / "rebase.js"
+# The page and the server's engines must rebase and refuse commands in the same way, so both load these files.
+SHARED = [Path(__file__).parent / "web" / name for name in ("rebase.js", "refusal.js", "trial.js")]
 LENGTHS = struct.Struct(">II")
 WORKBOOK_CALLS = ("importXlsx", "exportXlsx", "brokenFormulas")
 ANSWER_SECONDS = 2
@@ -146,7 +146,7 @@ class Engine:
     def _options(self) -> str:
         folder = self._folder or engine_folder()
         engine = folder / "o-spreadsheet" / "dist" / "o_spreadsheet.iife.js"
-        sources = [OWN_FILES / "stubs.js", engine, REBASE, OWN_FILES / "bridge.js"]
+        sources = [OWN_FILES / "stubs.js", engine, *SHARED, OWN_FILES / "bridge.js"]
         documents = [folder / "linkedom" / "worker.js", OWN_FILES / "documents.js"]
         return json.dumps(
             {

@@ -20,6 +20,9 @@ SHEET_SHEETS_ADDED_MAX = 100
 SHEET_SHEETS_COPIED_MAX = 5
 # The maximum number of cells in the ranges that one message writes. The engine applies a range cell by cell.
 SHEET_RANGE_CELLS_MAX = 200_000
+# The maximum number of different objects that one message has, such as charts and conditional formats. The engine tries
+# each object in a small workbook, which takes about ten milliseconds: web/trial.js.
+SHEET_OBJECTS_ADDED_MAX = 200
 # An undo may reach back this many entries, so a load starts from a state that is at least this many entries back, or
 # from a newer complete state. A snapshot is at least `SHEET_SNAPSHOT_ENTRIES` entries after the previous snapshot. Only
 # the snapshot of a restored version may be nearer.

@@ -41,6 +41,7 @@ from stratalog_sheet.load_plan import LoadPlans, with_revision
 from stratalog_sheet.models import Model, Models
 from stratalog_sheet.moves import Spot
 from stratalog_sheet.pool import EnginePool
+from stratalog_sheet.refusals import RefusedCommand, refused_commands
 from stratalog_sheet.retention import check_retained
 from stratalog_sheet.settings import SheetSettings
 from stratalog_sheet.sheet_files import SheetFiles
@@ -152,8 +153,7 @@ class Sheet:
 
     def sheets(self, at: int | None = None) -> list[dict[str, Any]]:
         """Return the workbook's sheets in order, each with its id, name, rows and cols."""
-        listed: list[dict[str, Any]] = self._query(at, "sheets")
-        return listed
+        return msgspec.convert(self._query(at, "sheets"), list[dict[str, Any]])
 
     def get(self, cell: str, *, sheet: str | None = None, at: int | None = None) -> Cell:
         """Return one cell at a version, with its value. Raises Invalid, and NotFound for a missing sheet or cell."""
@@ -162,6 +162,10 @@ class Sheet:
         if content is None:
             raise NotFound("sheet or cell not found in the workbook", sheet=sheet or "", cell=cell)
         return msgspec.convert(content, Cell)
+
+    def refused(self, at: int | None = None) -> list[RefusedCommand]:
+        """Return the commands of a version's load plan that the engine cannot execute. The state lacks them."""
+        return refused_commands(self.load(at), self._query(at, "refused"))
 
     @property
     def files(self) -> SheetFiles:
@@ -244,8 +248,7 @@ class Sheet:
             if at >= self.log.first or isinstance(exc, VersionForgotten):
                 raise
             self.log.head()  # raises NotFound if this sheet itself was deleted meanwhile
-            text = "the version belongs to a deleted sheet; copy a version from after the fork"
-            raise Conflict(text, version=at) from exc
+            raise Conflict("the version belongs to a deleted sheet; copy a later version", version=at) from exc
         made = Sheet(self._store, log, self._engines, self._settings)
         fact = Forked(title or f"{self.title} (copy)", self.name, at)
         made.log.append(event_of(fact), expected=at, author=author)
@@ -351,8 +354,7 @@ class Sheet:
         """Try `_dispatch` once. Return None if another commit came first."""
         model = self._model(models, self.version)
         answer = models.engine.call("dispatch", key=model.key, sheet=sheet, command=command)
-        reasons = [reason for reason in answer["refused"] if reason != NO_CHANGES]
-        if reasons:
+        if reasons := [reason for reason in answer["refused"] if reason != NO_CHANGES]:
             raise Invalid("the engine refused the command", reasons=", ".join(reasons))
         message = next((candidate for candidate in answer["messages"] if candidate["type"] in MESSAGES), None)
         if message is None:
@@ -372,8 +374,8 @@ class Sheet:
     def _executed(self, messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
         """Return the effective commands of messages (see `Blame`). Each message is based on the previous message."""
         start = with_revision(msgspec.json.encode(BLANK), messages[0]["serverRevisionId"])
-        executed: list[dict[str, Any]] = self._engines.call("executed", data=start, messages=messages, client="none")
-        return executed
+        executed = self._engines.call("executed", data=start, messages=messages, client="none")
+        return msgspec.convert(executed, list[dict[str, Any]])
 
     def _query(self, at: int | None, name: str, **arguments: Any) -> Any:
         version = self._version(at)

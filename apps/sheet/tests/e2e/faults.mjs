@@ -5,14 +5,16 @@ import * as people from "./people.mjs";
 
 const { agree, choose, evaluate, goOffline, goOnline, isOpen, shows, textOf, type } = people;
 
-/** Return a script that makes the engine fail at each command with the text while `sessionStorage.failing` is set. */
+/** Return a script that makes a view fail at each command with the text while `sessionStorage.failing` is set. */
 const FAILING = (text) => `;{
-  const { Model } = o_spreadsheet;
-  const { dispatchToHandlers } = Model.prototype;
-  Model.prototype.dispatchToHandlers = function (handlers, command) {
-    if (sessionStorage.failing && command.content === "${text}") throw new TypeError("the engine cannot do this");
-    dispatchToHandlers.call(this, handlers, command);
-  };
+  const views = o_spreadsheet.registries.coreViewsPluginRegistry;
+  class Evaluation extends views.get("evaluation") {
+    handle(command) {
+      if (sessionStorage.failing && command.content === "${text}") throw new TypeError("the engine cannot do this");
+      super.handle(command);
+    }
+  }
+  views.replace("evaluation", Evaluation);
 }`;
 
 export const faults = ({ url, story, two }) => ({
@@ -50,6 +52,29 @@ export const faults = ({ url, story, two }) => ({
     await shows(bob, "A2", "stored");
     await type(ada, "B4", "again");
     await shows(bob, "B4", "again");
+    await agree(url, story, ada, bob);
+  },
+
+  async aSheetNamesTheCommittedChangesThatTheEngineCannotUse(browser) {
+    const [ada, bob] = await two(browser, { A1: "one" });
+    const chart = { type: "CREATE_CHART", sheetId: people.SHEET, figureId: "f", chartId: "c", definition: {} };
+    const { serverRevisionId, version } = await evaluate(ada, ([{ workbook }]) => {
+      const { serverRevisionId } = workbook.model.session;
+      return { serverRevisionId, version: workbook.version };
+    });
+    const ids = { serverRevisionId, nextRevisionId: "unusable", clientId: "mallory" };
+    const message = { type: "REMOTE_REVISION", version: 1, ...ids, commands: [chart] };
+    await people.send(url, story, "POST", "/append?author=Mallory", { message });
+    for (const page of [ada, bob]) {
+      await page.locator(".notice", { hasText: `sheet lacks them: v${version + 1}` }).waitFor();
+      await page.reload();
+      await isOpen(page);
+      await page.locator(".notice", { hasText: `sheet lacks them: v${version + 1}` }).waitFor();
+      await page.click("#history");
+      await page.locator("[data-refused=CREATE_CHART]", { hasText: "Left out: CREATE_CHART" }).waitFor();
+    }
+    await type(ada, "A2", "two");
+    await shows(bob, "A2", "two");
     await agree(url, story, ada, bob);
   },
 

@@ -3,6 +3,7 @@
 globalThis.bridge = (() => {
   const { Model, UIPlugin, constants, helpers, links, registries } = globalThis.o_spreadsheet;
   const models = new Map();
+  const REFUSED = Symbol.for("stratalog.refused");
 
   // Changes the exported data of all other plugins. The engine writes texts without the escapes of ECMA-376 (part 1,
   // 22.9.2.19), and drops characters that XML does not allow. It fails on a validation whose date is a formula, or is
@@ -189,6 +190,17 @@ globalThis.bridge = (() => {
         if (commands.length && !isCancelled) executed.push({ id, commands });
       }
       return executed;
+    },
+    // Return the commands that the model has refused, because the engine cannot execute them: refusal.js.
+    refused({ key }) {
+      const { tree } = openModel(key).model.session.revisions;
+      const refused = [];
+      for (const { operation, isCancelled } of tree.execution(tree.branches[0])) {
+        for (const command of isCancelled ? [] : operation.data.commands) {
+          if (command[REFUSED]) refused.push({ id: operation.id, type: command.type, reason: command[REFUSED] });
+        }
+      }
+      return refused;
     },
     importXlsx({ key, files, client, names = {} }) {
       let entry = make(files, [], client);

@@ -13,6 +13,7 @@ import { addressOf, freshName } from "./names.js";
 import { cachePage } from "./pageCache.js";
 import { Panel } from "./panel.js";
 import "./plugins.js";
+import { watchRefusals } from "./refusals.js";
 import { Restorer } from "./restorer.js";
 import { retitle } from "./retitle.js";
 import { askForToken, Server } from "./server.js";
@@ -64,6 +65,7 @@ async function begin() {
   // A reload replaces the model. Commit the open edit first, so that the new model gets the edit as a pending change.
   workbook.addEventListener("reload", () => canvases.now.endTyping());
   for (const type of ["added", "removed"]) workbook.conflicts.addEventListener(type, showConflicts);
+  watchRefusals(workbook);
   await workbook.open();
   showTitle();
   timeline = new Timeline(find("#timeline"), { isReadOnly: workbook.isReadOnly });
@@ -75,6 +77,7 @@ async function begin() {
     blame: (cell) => server.get(server.path(name, "/blame"), { cell: cell.name, tab: cell.tab, at: cell.at }),
     activity: (before) => server.get(server.path(name, "/activity"), { before }),
     versions: () => server.get(server.path(name, "/versions")),
+    refused: () => workbook.refused,
     away: () => drawConflicts(workbook.conflicts.items, { restore, dismiss, isReadOnly: workbook.isReadOnly }),
   });
   panel.addEventListener("go", ({ detail }) => timeline.go(detail));
@@ -215,9 +218,8 @@ function backToNow() {
 
 function noteEntry(entry) {
   if (timeline) timeline.range = [workbook.facts.first, entry.version];
-  const isOwn = workbook.model.session.pendingMessages.some(
-    ({ nextRevisionId }) => nextRevisionId === entry.message?.nextRevisionId,
-  );
+  const id = entry.message?.nextRevisionId;
+  const isOwn = workbook.model.session.pendingMessages.some(({ nextRevisionId }) => nextRevisionId === id);
   if (!isOwn && timeline?.at === null) marks.flash(zonesOf(entry.message));
   if (entry.type === "named") showNames();
   if (entry.type === "renamed") showTitle();
@@ -388,9 +390,7 @@ async function downloadOriginal() {
 
 const initials = (text) => (text.match(/(?<!\p{L})\p{L}/gu) ?? ["?"]).slice(0, 2).join("").toUpperCase();
 const signed = () => `?author=${encodeURIComponent(me.name)}`;
-function complain(error) {
-  toast(sentence(error), true);
-}
+const complain = (error) => toast(sentence(error), true);
 
 begin().catch((error) => {
   if (askForToken(error)) return;

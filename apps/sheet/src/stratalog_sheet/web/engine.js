@@ -3,10 +3,15 @@
 // apps/sheet/tests/test_e2e.py tests the uses of private names.
 
 import "./rebase.js";
+import "./refusal.js";
+import "./trial.js";
 
 const { Model, Spreadsheet, helpers, stores: Stores } = globalThis.o_spreadsheet;
 
 export { helpers, Spreadsheet };
+
+/** Marks each command that the model has refused: refusal.js. */
+const REFUSED = Symbol.for("stratalog.refused");
 
 /** Make a model from data and the messages after it. The model sends and receives messages through `transport`. */
 export function makeModel(data, messages, { client, transport, isReadOnly = false, page = {} }) {
@@ -44,9 +49,9 @@ export function redo(model, message) {
   model.isReplayingCommand = true;
   const { changes } = state.recordChanges(() => {
     for (const command of message.commands) {
-      if (model.checkDispatchAllowedRemoteCommand(command).isSuccessful)
-        model.dispatchToHandlers(model.coreHandlers, command);
-      else refused.push(command);
+      const isAllowed = model.checkDispatchAllowedRemoteCommand(command).isSuccessful;
+      if (isAllowed) model.dispatchToHandlers(model.coreHandlers, command);
+      if (!isAllowed || REFUSED in command) refused.push(command);
     }
   });
   model.isReplayingCommand = false;
@@ -76,6 +81,15 @@ export function prepared({ session }, message) {
 
 /** Return a message's commands, with a command for many cells split into one for each cell. */
 export const commandsOf = ({ session }, { commands }) => session.commandSquisher.unsquish(commands ?? []);
+
+/** Return the commands that the model has refused, because the engine cannot execute them: `{id, type, reason}`. */
+export function refusedIn({ session: { revisions } }) {
+  const executed = [...revisions.tree.execution(revisions.tree.branches[0])];
+  return executed.flatMap(({ operation: { id, data }, isCancelled }) => {
+    const refused = isCancelled ? [] : data.commands.filter((command) => command[REFUSED]);
+    return refused.map((command) => ({ id, type: command.type, reason: command[REFUSED] }));
+  });
+}
 
 /** The commands of a revision, after all rebases until now. */
 export const commandsOfRevision = ({ session }, id) => session.revisions.get(id).commands;

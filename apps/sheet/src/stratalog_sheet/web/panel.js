@@ -2,6 +2,7 @@
 // earlier contents, the named versions, and the conflicts.
 
 import { ago, find, make, moment, sentence } from "./dom.js";
+import { refusal } from "./refusals.js";
 
 const TABS = { activity: "Activity", cell: "Cell", versions: "Versions", away: "Away" };
 const SETTLE_MS = 150;
@@ -15,7 +16,10 @@ export class Panel extends EventTarget {
   #turn = 0;
   #settling = null;
 
-  /** `queries` has `blame(cell)`, `activity(before)`, `versions()`, and `away()`, which returns that tab's elements. */
+  /**
+   * `queries` has `blame(cell)`, `activity(before)`, `versions()`, `refused()`, and `away()`, which returns that tab's
+   * elements.
+   */
   constructor(element, queries) {
     super();
     this.#element = element;
@@ -178,7 +182,8 @@ export class Panel extends EventTarget {
   }
 
   #deed(entry) {
-    return this.#entry(entry, make("p", { class: "held" }, entry.text));
+    const refused = this.#queries.refused().filter(({ version }) => version === entry.version);
+    return this.#entry(entry, make("div", {}, make("p", { class: "held" }, entry.text), ...refused.map(refusal)));
   }
 
   async #drawVersions() {

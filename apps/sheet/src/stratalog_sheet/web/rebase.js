@@ -25,15 +25,6 @@
     sendUpdateMessage.call(this, message.type === "REVISION_UNDONE" ? { ...message, rebase: IN_ORDER } : message);
   };
 
-  // If two clients copy a sheet at once, both copies get the same name, and all models refuse the second copy. The
-  // engine still gives the refused command to its views, which fail: docs/concepts/sheet-engine-reports.md.
-  const { onRemoteRevisionReceived } = Model.prototype;
-  /** @this {any} */
-  Model.prototype.onRemoteRevisionReceived = function ({ commands }) {
-    const isDone = ({ type, sheetIdTo }) => type !== "DUPLICATE_SHEET" || this.getters.tryGetSheet(sheetIdTo);
-    onRemoteRevisionReceived.call(this, { commands: commands.filter(isDone) });
-  };
-
   /** Insert another client's committed operation before the pending operations. @this {any} */
   Branch.insert = function (newOperation, predecessorId) {
     const { before, operation, after } = this.locateOperation(predecessorId);

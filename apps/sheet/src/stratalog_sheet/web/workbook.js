@@ -5,7 +5,7 @@
 import { Live } from "/web/client/live.js";
 import { Conflicts } from "./conflicts.js";
 import { ConflictWatch } from "./conflictWatch.js";
-import { dropWaitingUndo, freeze, makeModel, noteHistory, pendingOf } from "./engine.js";
+import { dropWaitingUndo, freeze, makeModel, noteHistory, pendingOf, refusedIn } from "./engine.js";
 import { historyLost, Loader } from "./loader.js";
 import { OfflineCache } from "./offlineCache.js";
 import { Presence } from "./presence.js";
@@ -36,6 +36,7 @@ export class Workbook extends EventTarget {
   #isComplete = true;
   #page;
   #watch;
+  #entries = new Map();
 
   /** `me.name` is the author's name, which others see. The page's plugins of the engine use `page`. */
   constructor(server, sheet, me, page = {}) {
@@ -89,6 +90,12 @@ export class Workbook extends EventTarget {
   /** The number of uncommitted changes. */
   get waiting() {
     return this.model ? this.model.session.pendingMessages.length : 0;
+  }
+
+  /** The committed commands that the engine cannot execute: `{version, author, type, reason}`. The model lacks them. */
+  get refused() {
+    const refused = this.model ? refusedIn(this.model) : [];
+    return refused.filter(({ id }) => this.#entries.has(id)).map((each) => ({ ...each, ...this.#entries.get(each.id) }));
   }
 
   /** Open the sheet, from the offline cache and from the server. Throws if neither has the sheet. */
@@ -198,6 +205,7 @@ export class Workbook extends EventTarget {
     for (const message of pending?.messages ?? []) {
       if (isBase || !known.has(message.nextRevisionId)) this.#watch.redo(message);
     }
+    for (const entry of entries) this.#know(entry);
     transport.take(entries.slice(first.length));
     this.#isComplete = true;
     this.model.on("update", this, () => this.#change());
@@ -305,9 +313,15 @@ export class Workbook extends EventTarget {
     this.#isComplete = false;
     this.#watch.give(entry, emit);
     this.#isComplete = true;
+    this.#announce("given");
+  }
+
+  #know({ version, author, message }) {
+    if (message) this.#entries.set(message.nextRevisionId, { version, author });
   }
 
   #note(entry) {
+    this.#know(entry);
     if (entry.data?.title) this.facts = { ...this.facts, title: entry.data.title };
     this.#offlineCache?.putEntries([entry]);
     if (entry.message) noteHistory(this.model, entry.message);
