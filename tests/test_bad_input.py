@@ -79,7 +79,7 @@ REFUSED: dict[str, tuple[Callable[[stratalog.Store], object], type[StratalogErro
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_it_is_refused_with_the_value_and_the_limit(store: stratalog.Store, case: str) -> None:
+def test_bad_input_is_refused_with_the_value_and_the_limit(store: stratalog.Store, case: str) -> None:
     call, kind, said = REFUSED[case]
     with pytest.raises(kind) as caught:
         call(store)
@@ -88,7 +88,7 @@ def test_it_is_refused_with_the_value_and_the_limit(store: stratalog.Store, case
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_nothing_is_written_by_what_is_refused(store: stratalog.Store, case: str) -> None:
+def test_refused_input_writes_nothing(store: stratalog.Store, case: str) -> None:
     with pytest.raises(StratalogError):
         REFUSED[case][0](store)
     document = store.document("acme", "budget")
@@ -99,7 +99,7 @@ def test_nothing_is_written_by_what_is_refused(store: stratalog.Store, case: str
 @pytest.mark.parametrize(
     ("key", "limit"), [("", ""), ("\0c/x", ""), ("/x", ""), ("x" * 600, str(KEY_BYTES_MAX)), ("y" * 300 + "/x", "200")]
 )
-def test_a_bad_key_is_a_rejection_that_says_why(store: stratalog.Store, key: str, limit: str) -> None:
+def test_a_mutation_with_a_bad_key_is_rejected_with_a_reason(store: stratalog.Store, key: str, limit: str) -> None:
     outcome = store.document("acme", "budget").mutate("put", {"key": key, "value": 1})
     assert outcome.status == "rejected"
     assert limit in str(outcome.reason)
@@ -110,7 +110,7 @@ def blob_files(folder: Path) -> list[Path]:
     return [path for path in (folder / "data" / "blobs").rglob("*") if path.is_file()]
 
 
-def test_a_corrupt_blob_is_told_apart_from_a_missing_value(store: stratalog.Store, tmp_path: Path) -> None:
+def test_a_truncated_blob_raises_corrupt_and_other_values_stay_readable(store: stratalog.Store, tmp_path: Path) -> None:
     document = store.document("acme", "budget")
     document.mutate("put", {"key": "notes/a", "value": "long " * 20_000})
     for path in blob_files(tmp_path):
@@ -121,7 +121,7 @@ def test_a_corrupt_blob_is_told_apart_from_a_missing_value(store: stratalog.Stor
     assert document.get("cells/C2") == 100
 
 
-def test_a_missing_blob_is_corruption_not_absence(store: stratalog.Store, tmp_path: Path) -> None:
+def test_a_missing_blob_raises_corrupt(store: stratalog.Store, tmp_path: Path) -> None:
     document = store.document("acme", "budget")
     document.mutate("put", {"key": "notes/a", "value": "long " * 20_000})
     for path in blob_files(tmp_path):
@@ -158,7 +158,7 @@ def test_a_newer_event_schema_is_unsupported_and_never_skipped(store: stratalog.
         store.document("acme", "budget").get("cells/C2")
 
 
-def test_a_full_disk_writes_nothing_and_says_so(tmp_path: Path) -> None:
+def test_a_full_disk_raises_storage_full_and_writes_nothing(tmp_path: Path) -> None:
     from stratalog.backends.files import FileBlobs
     from stratalog.backends.sqlite import SqliteDatabase
     from stratalog.clock import SystemClock

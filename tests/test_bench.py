@@ -53,11 +53,11 @@ def new_database(server: PostgresServer) -> Iterator[SimpleNamespace]:
     )
 
 
-def test_every_figure_has_a_name_of_its_own_and_a_function_behind_it() -> None:
+def test_every_figure_has_a_unique_name_and_a_function() -> None:
     assert sorted(NAMES) == sorted(set(NAMES)) == sorted(MEASURES)
 
 
-def test_a_figure_without_a_goal_says_why() -> None:
+def test_a_figure_without_a_goal_has_a_reason() -> None:
     assert [figure.name for figure in FIGURES if figure.goal is None and not figure.reason] == []
 
 
@@ -85,7 +85,9 @@ def test_an_empty_column_without_a_reason_is_a_problem(column: str) -> None:
         ("less", "value", 0.6, False),
     ],
 )
-def test_a_goal_is_reached_from_its_side(better: str, goal_bounds: str, value: float, meets: bool) -> None:
+def test_a_figure_meets_its_goal_as_a_minimum_or_a_maximum(
+    better: str, goal_bounds: str, value: float, meets: bool
+) -> None:
     figure = msgspec.convert(
         {"name": "n", "what": "", "unit": "ms", "goal": 0.5} | {"better": better, "goal_bounds": goal_bounds}, Figure
     )

@@ -11,7 +11,7 @@ from stratalog.cache import ByteCache
 from tests.threads import run_together
 
 
-def test_what_was_used_longest_ago_goes_first() -> None:
+def test_the_least_recently_used_value_is_evicted_first() -> None:
     cache: ByteCache[str] = ByteCache(10)
     for key in "abc":
         cache.put(key, key.upper(), 3)
@@ -21,7 +21,7 @@ def test_what_was_used_longest_ago_goes_first() -> None:
     assert cache.held_bytes == 9
 
 
-def test_what_is_larger_than_the_cache_drives_nothing_out() -> None:
+def test_a_value_larger_than_the_cache_evicts_no_other_value() -> None:
     cache: ByteCache[str] = ByteCache(10)
     cache.put("a", "A", 10)
     cache.put("b", "B", 11)
@@ -31,7 +31,7 @@ def test_what_is_larger_than_the_cache_drives_nothing_out() -> None:
 
 
 @given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 12))))
-def test_it_never_holds_more_than_its_bound(puts: list[tuple[int, int]]) -> None:
+def test_the_cache_never_exceeds_its_limit(puts: list[tuple[int, int]]) -> None:
     cache: ByteCache[int] = ByteCache(20)
     for key, size in puts:
         cache.put(key, size, size)
@@ -39,7 +39,7 @@ def test_it_never_holds_more_than_its_bound(puts: list[tuple[int, int]]) -> None
         assert sum(held) == cache.held_bytes <= 20
 
 
-def test_threads_share_it() -> None:
+def test_threads_can_share_the_cache() -> None:
     cache: ByteCache[int] = ByteCache(50)
 
     def use(first: int) -> None:

@@ -30,7 +30,7 @@ def script(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 
 
 @pytest.mark.parametrize(("code", "ends_well"), [(0, True), (1, False), (-signal.SIGKILL, False)])
-def test_a_check_that_a_signal_ends_fails(
+def test_the_script_fails_if_a_check_fails_or_is_killed_by_a_signal(
     script: ModuleType, monkeypatch: pytest.MonkeyPatch, code: int, ends_well: bool
 ) -> None:
     codes = iter([0, code, 0])

@@ -101,7 +101,7 @@ def is_plain(value: Any) -> bool:
 
 
 @pytest.mark.parametrize(("value", "plain"), DERIVED, ids=lambda one: type(one).__name__)
-def test_what_derives_from_a_kind_is_stored_as_that_kind(value: Any, plain: Any) -> None:
+def test_a_value_of_a_subtype_is_stored_as_its_base_type(value: Any, plain: Any) -> None:
     for entered, expected in ((value, plain), ([value], [plain]), ([value, CLOSER], [plain, 2])):
         found = canonical(entered)
         assert found == expected
@@ -110,7 +110,7 @@ def test_what_derives_from_a_kind_is_stored_as_that_kind(value: Any, plain: Any)
 
 
 @pytest.mark.parametrize("value", NOT_VALUES, ids=lambda one: type(one).__name__)
-def test_what_is_no_value_is_refused_wherever_it_stands(value: Any) -> None:
+def test_an_unsupported_value_is_refused_at_any_depth(value: Any) -> None:
     for entered in (value, [value], [value, CLOSER], {"a": {"b": [value]}}):
         with pytest.raises(Invalid):
             canonical(entered)
@@ -119,7 +119,7 @@ def test_what_is_no_value_is_refused_wherever_it_stands(value: Any) -> None:
 
 
 @pytest.mark.parametrize("rest", [[], [CLOSER]])
-def test_nesting_is_bounded_by_the_same_depth_either_way(rest: list[Any]) -> None:
+def test_the_quick_and_the_slow_check_limit_nesting_to_the_same_depth(rest: list[Any]) -> None:
     deep: Any = rest
     for _ in range(JSON_DEPTH_MAX - 1):
         deep = [deep]
@@ -131,11 +131,11 @@ def test_nesting_is_bounded_by_the_same_depth_either_way(rest: list[Any]) -> Non
 @given(
     st.lists(st.sampled_from([bytes([letter]) * size for letter in b"ab" for size in (0, 1023, 1024, 65536, 65537)]))
 )
-def test_bytes_hashed_again_have_their_own_hash(bodies: list[bytes]) -> None:
+def test_repeated_bodies_have_their_sha_256_hash(bodies: list[bytes]) -> None:
     assert [sha256(body) for body in bodies] == [hashlib.sha256(body).digest() for body in bodies]
 
 
-def test_an_array_that_changed_has_another_hash() -> None:
+def test_a_changed_bytearray_has_a_different_hash() -> None:
     body = bytearray(2048)
     before = sha256(body)
     body[0] = 1
@@ -143,12 +143,12 @@ def test_an_array_that_changed_has_another_hash() -> None:
 
 
 @given(st.sampled_from([0, 1, 512, 16 * 1024, 16 * 1024 + 1, 70_000]), st.binary(min_size=1, max_size=64))
-def test_what_is_compressed_quickly_is_the_same_content(size: int, piece: bytes) -> None:
+def test_quickly_compressed_content_is_decompressed_unchanged(size: int, piece: bytes) -> None:
     content = (piece * (size // len(piece) + 1))[:size]
     assert decompress(compress_quickly(content), size) == content
 
 
-def test_the_copy_shares_nothing_that_can_change() -> None:
+def test_a_canonical_copy_shares_no_mutable_object_with_its_source() -> None:
     value: dict[str, Any] = {"list": [1], "object": {"a": 1}}
     copy = canonical(value)
     value["list"].append(2)
@@ -157,7 +157,7 @@ def test_the_copy_shares_nothing_that_can_change() -> None:
 
 
 @given(values)
-def test_the_quick_look_and_the_closer_one_say_the_same(value: Any) -> None:
+def test_the_quick_and_the_slow_check_give_the_same_result(value: Any) -> None:
     quick, closer = canonical([value]), canonical([value, CLOSER])
     assert encode(quick[0]) == encode(closer[0])
     assert encode_events([Event("e", value)]) == encode([["e", quick[0], 1]])
@@ -172,12 +172,12 @@ lookalikes = st.text("\u02c0\u02ff@C0") | st.just(0xCB) | st.integers(0, 2**32)
 
 
 @given(st.lists(st.sampled_from(EDGES) | floats | lookalikes))
-def test_a_quick_look_at_floats_stores_and_refuses_what_a_closer_one_does(numbers: list[Any]) -> None:
+def test_the_quick_and_the_slow_check_accept_and_refuse_the_same_floats(numbers: list[Any]) -> None:
     assert stored_or_refused(numbers) == stored_or_refused([*numbers, CLOSER])
 
 
 @pytest.mark.parametrize("bits", ["7ff0000000000000", "7ff0000000000001", "7ff8000000000000", "ffffffffffffffff"])
-def test_no_quick_look_lets_a_number_pass_that_is_not_finite(bits: str) -> None:
+def test_the_quick_check_refuses_numbers_that_are_not_finite(bits: str) -> None:
     (number,) = struct.unpack(">d", bytes.fromhex(bits))
     with pytest.raises(Invalid):
         encode_checked([1.5, {"number": number}])

@@ -94,7 +94,7 @@ def test_a_message_with_an_unknown_tag_is_unsupported() -> None:
     assert caught.value.details == {"codec": "B", "key": newer.claim_check_owner}
 
 
-def test_an_unknown_tag_of_a_value_rejects_no_mutation(tmp_path: Path) -> None:
+def test_a_mutation_that_reads_a_value_with_an_unknown_tag_is_not_rejected(tmp_path: Path) -> None:
     """A mutator reads a value that a newer program stored. The store neither commits nor rejects the mutation."""
     with stratalog.open(tmp_path / "store") as store:
         document = store.create("acme", "plan")
@@ -125,7 +125,7 @@ def test_no_attribute_of_an_item_is_an_upper_case_letter(name: str) -> None:
     assert not {name for name in names if len(name) == 1 and name.isupper()}
 
 
-def test_a_push_that_meets_a_value_of_a_newer_program_rejects_nothing(tmp_path: Path) -> None:
+def test_a_push_that_reads_a_value_of_a_newer_program_rejects_no_mutation(tmp_path: Path) -> None:
     """`push` rejects a mutation that is too large for an entry, but not a mutation that reads an unknown codec."""
     with stratalog.open(tmp_path / "store") as store:
         store.create("acme", "plan").mutate("put", {"key": "notes/n", "value": "x" * 5000})
@@ -138,7 +138,7 @@ def test_a_push_that_meets_a_value_of_a_newer_program_rejects_nothing(tmp_path: 
         assert document.version == 1
 
 
-def test_a_worker_that_is_too_old_rejects_nothing_and_leaves_a_letter() -> None:
+def test_a_worker_that_is_too_old_makes_a_dead_letter_and_rejects_no_mutation() -> None:
     def read_newer(draft: Draft, args: Any) -> None:
         raise Unsupported("newer", codec="B", key="k")
 

@@ -26,44 +26,44 @@ PRICES = load_prices().prices
 REMAKE = "the figures have changed: run python -m bench.costs --write --plots, and read the page again"
 
 
-def test_the_tables_of_the_page_are_those_of_the_figures() -> None:
+def test_the_tables_of_the_page_match_the_stored_figures() -> None:
     page = PAGE.read_text()
     assert with_tables(page, FOUND) == page, REMAKE
     assert [name for name in BLOCKS if f"<!-- table: {name} -->" not in page] == []
 
 
 @pytest.mark.parametrize("items", [5, 150])
-def test_the_index_units_of_every_schema_are_counted_anew(items: int) -> None:
+def test_the_index_units_of_every_schema_match_a_new_measurement(items: int) -> None:
     assert list(index_rows(items)) == [row for row in FOUND.index if row.items == items], REMAKE
 
 
 @pytest.mark.parametrize("process", ["warm worker", "warm Lambda", "cold Lambda"])
-def test_the_dollars_of_typing_are_counted_anew(process: str) -> None:
+def test_the_dollars_of_the_typing_workload_match_a_new_calculation(process: str) -> None:
     (row,) = (
         row for row in FOUND.totals if (row.workload, row.schema, row.process) == ("typing", "stratalog", process)
     )
     assert total_row("stratalog", WORKLOADS[0], process, PRICES) == row, REMAKE
 
 
-def test_the_curves_are_counted_anew_at_some_of_their_points() -> None:
+def test_sampled_points_of_the_curves_match_a_new_calculation() -> None:
     bodies, segments = FOUND.curves["body"], FOUND.curves["segment"]
     assert round(body_cost(8000, True, PRICES), 4) == dict(bodies["in the index"])[8000], REMAKE
     assert round(body_cost(8000, False, PRICES, free=True), 4) == dict(bodies["in a blob, deleted later"])[8000], REMAKE
     assert round(segment_cost(1000, PRICES, archive=True), 4) == dict(segments["archived"])[1000], REMAKE
 
 
-def test_the_interval_of_snapshots_is_counted_anew_at_one() -> None:
+def test_the_row_of_a_snapshot_interval_matches_a_new_calculation() -> None:
     assert interval_row(200, PRICES) == FOUND.intervals[2], REMAKE
 
 
-def test_ours_is_at_most_a_fifth_of_seed_001_s_own_schema_at_every_size() -> None:
+def test_the_schema_of_the_sync_backend_costs_five_or_more_times_as_much_at_every_size() -> None:
     ratios = {row.items: row.ratio for row in FOUND.index if row.schema == "001"}
     assert set(ratios) == {5, 50, 150, 500}
     assert all(ratio >= 5 for ratio in ratios.values())
     assert all(row.write_units <= 1.02 for row in FOUND.index if row.schema == "stratalog")
 
 
-def test_a_mutation_that_costs_more_would_be_noticed() -> None:
+def test_small_mutations_cost_stratalog_less_than_a_dollar_in_s3() -> None:
     dearer = msgspec.structs.replace(DESIGN, batch=1, item_bytes=500)
     assert index_row("001", 5).s3_puts == 1
     assert total_row("stratalog", dearer, "warm worker", PRICES).dollars["S3"] < 1

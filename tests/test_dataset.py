@@ -65,7 +65,7 @@ def test_a_package_with_other_content_is_refused(
     assert not dataset.MOVIES.exists()
 
 
-def test_an_npm_that_fails_is_told(dataset: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_failure_of_npm_is_reported(dataset: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     program(tmp_path, "npm", "exit 1")
     with pytest.raises(SystemExit):
         dataset.main()

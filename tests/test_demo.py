@@ -58,7 +58,7 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     return folder, run_demo(folder).stdout
 
 
-def test_the_demo_tells_its_story(shown: tuple[Path, str]) -> None:
+def test_the_demo_prints_its_results(shown: tuple[Path, str]) -> None:
     story = shown[1]
     titles = "9 are numbers (1776, 1941, 1408, …), 1 is null"
     for line in ("3,201 movies", titles, "rejected", "counted once", "142 here", "the log alone gives the state"):
@@ -66,7 +66,7 @@ def test_the_demo_tells_its_story(shown: tuple[Path, str]) -> None:
     assert "\x1b" not in story
 
 
-def test_the_commands_it_prints_work(shown: tuple[Path, str]) -> None:
+def test_the_commands_that_the_demo_prints_work(shown: tuple[Path, str]) -> None:
     printed = re.findall(r"^  \S*stratalog (--store .*)$", shown[1], re.MULTILINE)
     assert len(printed) == 8
     for command in printed:
@@ -75,11 +75,11 @@ def test_the_commands_it_prints_work(shown: tuple[Path, str]) -> None:
         assert result.stdout
 
 
-def test_a_second_run_starts_over(shown: tuple[Path, str]) -> None:
+def test_a_second_run_of_the_demo_starts_over(shown: tuple[Path, str]) -> None:
     assert "starting over" in run_demo(shown[0]).stdout
 
 
-def test_it_touches_no_folder_it_did_not_make(tmp_path: Path) -> None:
+def test_the_demo_changes_no_folder_that_the_demo_did_not_make(tmp_path: Path) -> None:
     (tmp_path / "precious").touch()
     run_demo(tmp_path, code=1)
     assert [path.name for path in tmp_path.iterdir()] == ["precious"]
@@ -95,7 +95,7 @@ def test_the_sync_demo_serves_the_page_and_the_movies(tmp_path: Path) -> None:
             assert json.load(item)["value"]["Title"] == "Casablanca"
 
 
-def test_the_sync_demo_goes_on_with_what_is_there(tmp_path: Path) -> None:
+def test_a_second_run_of_the_sync_demo_reuses_its_store(tmp_path: Path) -> None:
     versions = []
     for _ in range(2):
         with (
@@ -106,7 +106,7 @@ def test_the_sync_demo_goes_on_with_what_is_there(tmp_path: Path) -> None:
     assert versions == [7, 7]
 
 
-def test_the_demo_tells_its_story_on_aws_too(shown: tuple[Path, str]) -> None:
+def test_the_demo_prints_its_results_on_aws(shown: tuple[Path, str]) -> None:
     done = run_demo("aws://stratalog", *ON_AWS)
     assert "their data is deleted" in done.stderr
     for line in ("3,201 movies", "rejected", "counted once", "142 here", "the log alone gives the state"):

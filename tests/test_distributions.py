@@ -29,19 +29,19 @@ def packaged(package: Path) -> set[str]:
 
 
 @pytest.mark.parametrize("package", [LIBRARY, *APPLICATIONS], ids=short_name)
-def test_a_wheel_holds_its_package_whole_and_nothing_else(wheels: dict[Path, set[str]], package: Path) -> None:
+def test_a_wheel_contains_exactly_the_files_of_its_package(wheels: dict[Path, set[str]], package: Path) -> None:
     project = ROOT if package == LIBRARY else package.parents[1]
     found = {name for name in wheels[project] if ".dist-info/" not in name}
     assert found == packaged(package)
 
 
-def test_the_wheel_of_the_library_has_no_application_and_no_laboratory(wheels: dict[Path, set[str]]) -> None:
+def test_the_wheel_of_the_library_has_no_application_and_no_simulation(wheels: dict[Path, set[str]]) -> None:
     words = ("sheet", "catalogue", "simulation", "mutant", "world")
     assert [name for name in wheels[ROOT] for word in words if word in name] == []
 
 
 @pytest.mark.parametrize("package", APPLICATIONS, ids=short_name)
-def test_an_application_has_the_version_of_the_library_and_asks_for_it(package: Path) -> None:
+def test_an_application_has_and_requires_the_version_of_the_library(package: Path) -> None:
     library = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     project = tomllib.loads((package.parents[1] / "pyproject.toml").read_text())["project"]
     assert project["version"] == library["version"]

@@ -26,7 +26,7 @@ each_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.rel
 
 
 @each_page
-def test_every_link_of_a_page_leads_somewhere(page: Path) -> None:
+def test_every_link_of_a_page_has_a_target(page: Path) -> None:
     assert [link for link in relative_links(page) if not leads_somewhere(page, link)] == []
 
 
@@ -49,21 +49,21 @@ def test_every_page_under_docs_can_be_reached_from_the_index() -> None:
 
 
 @each_page
-def test_every_test_a_page_names_is_there(page: Path) -> None:
+def test_every_test_that_a_page_names_exists(page: Path) -> None:
     assert [f"{path}::{name}" for path, name in TEST.findall(prose(page)) if not is_defined(ROOT / path, name)] == []
 
 
 @each_page
-def test_every_proof_a_page_names_is_there(page: Path) -> None:
+def test_every_proof_that_a_page_names_exists(page: Path) -> None:
     assert [proof for proof in proofs_named(prose(page)) if proof not in proofs()] == []
 
 
 @each_page
-def test_every_file_a_page_names_is_there(page: Path) -> None:
+def test_every_file_that_a_page_names_exists(page: Path) -> None:
     assert [path for path in FILE.findall(prose(page)) if not any((folder / path).exists() for folder in FOLDERS)] == []
 
 
-def test_the_figures_in_the_readme_are_those_of_the_benchmarks_page() -> None:
+def test_the_figures_in_the_readme_are_on_the_benchmarks_page() -> None:
     section = (ROOT / "README.md").read_text().split("## How fast it is")[1].split("\n## ")[0]
     figures = re.findall(r"([\d,]+) a second", section)
     measured = (ROOT / "docs" / "benchmarks.md").read_text()
@@ -71,13 +71,13 @@ def test_the_figures_in_the_readme_are_those_of_the_benchmarks_page() -> None:
     assert [figure for figure in figures if figure not in measured] == []
 
 
-def test_a_test_that_is_not_there_would_be_noticed() -> None:
-    assert is_defined(Path(__file__), "test_a_test_that_is_not_there_would_be_noticed")
+def test_a_test_that_is_not_defined_is_reported() -> None:
+    assert is_defined(Path(__file__), "test_a_test_that_is_not_defined_is_reported")
     assert not is_defined(Path(__file__), "test_a_test_that_is_not")
-    assert not is_defined(ROOT / "tests" / "no_such_file.py", "test_a_test_that_is_not_there_would_be_noticed")
+    assert not is_defined(ROOT / "tests" / "no_such_file.py", "test_a_test_that_is_not_defined_is_reported")
 
 
-def test_every_comparison_is_dated_sourced_and_says_who_should_choose_the_other() -> None:
+def test_every_comparison_has_a_date_a_source_and_advice_for_both_products() -> None:
     page = (ROOT / "docs" / "comparisons.md").read_text()
     opening, *sections = re.split(r"^## ", page, flags=re.MULTILINE)
     assert re.search(r"\d+ [A-Z][a-z]+ 20\d\d", " ".join(opening.split()))
@@ -88,7 +88,7 @@ def test_every_comparison_is_dated_sourced_and_says_who_should_choose_the_other(
         assert "**Choose Stratalog**" in text, name
 
 
-def test_every_heading_of_the_design_that_code_cites_is_there() -> None:
+def test_every_heading_of_the_design_that_code_cites_exists() -> None:
     code = {file: CITATION.findall(file.read_text()) for file in files(*PACKAGES, *PROGRAMS, *TESTS) if file != HERE}
     headings = anchors(ROOT / "docs" / "design.md")
     cited = [(str(file.relative_to(ROOT)), heading) for file, found in code.items() for heading, _ in found]
@@ -96,7 +96,7 @@ def test_every_heading_of_the_design_that_code_cites_is_there() -> None:
     assert len(cited) >= 4
 
 
-def test_every_name_of_a_list_of_proofs_is_looked_up() -> None:
+def test_every_name_in_a_list_of_proofs_is_parsed() -> None:
     assert proofs_named("worlds `a` and `b`, mutants `c`, `d`; `e`, checker `f`") == [
         ("world", "a"),
         ("world", "b"),
@@ -106,7 +106,7 @@ def test_every_name_of_a_list_of_proofs_is_looked_up() -> None:
     ]
 
 
-def test_a_broken_link_would_be_noticed(tmp_path: Path) -> None:
+def test_a_broken_link_is_reported(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text("# Title\n[gone](nowhere.md) [lost](#no-such-heading) [fine](#title)\n")
     assert [link for link in relative_links(page) if not leads_somewhere(page, link)] == [

@@ -114,7 +114,7 @@ def test_the_same_ids_are_still_escaped_alike() -> None:
     assert {id: keys.escape(id) for id in GOLDEN["escaped"]} == GOLDEN["escaped"]
 
 
-def test_the_golden_ids_are_still_found_behind_their_escapes() -> None:
+def test_the_golden_escapes_are_still_unescaped_to_their_ids() -> None:
     assert {keys.unescape(escaped): escaped for escaped in GOLDEN["escaped"].values()} == GOLDEN["escaped"]
 
 
@@ -139,7 +139,7 @@ def test_the_same_names_still_lead_to_the_same_keys() -> None:
     assert keys_of_every_kind() == GOLDEN["keys"]
 
 
-def test_records_still_stand_on_the_same_shards() -> None:
+def test_records_still_have_the_same_shards() -> None:
     shards = {id: directory_put("o", RECORDS, id, "record", 1).item.partition for id in GOLDEN["shards"]}
     assert shards == GOLDEN["shards"]
 
@@ -150,13 +150,13 @@ def test_the_longest_prefix_is_as_long_as_the_page_says() -> None:
     assert len(keys.log_prefix(longest, longest, INCARNATION).encode()) == 414
 
 
-def test_every_item_of_the_golden_files_has_a_key_of_one_kind_and_every_kind_is_there() -> None:
+def test_each_golden_item_has_a_key_of_a_single_kind_and_every_kind_occurs() -> None:
     found = kinds(INDEX_KEYS, (f"{partition} {sort}" for store in STORES for partition, sort, _ in store["items"]))
     assert {key: kind for key, kind in found.items() if len(kind) != 1} == {}
     assert {kind for [kind] in found.values()} == set(INDEX_KEYS)
 
 
-def test_every_blob_of_the_golden_files_has_a_key_of_one_kind_and_every_kind_is_there() -> None:
+def test_each_golden_blob_has_a_key_of_a_single_kind_and_every_kind_occurs() -> None:
     stored = (key for store in STORES for key in store["blobs"])
     found = kinds(BLOB_KEYS, chain(stored, GOLDEN["keys"]["chunk"]))
     assert {key: kind for key, kind in found.items() if len(kind) != 1} == {}

@@ -13,7 +13,7 @@ from stratalog.testing.clock import ManualClock
 
 
 @pytest.mark.parametrize(("wall", "boot"), [(7_000, 1_000), (1_000, 7_000), (-60_000, 7_000), (7_000, 0)])
-def test_an_observation_ages_by_the_clock_that_says_more(wall: int, boot: int) -> None:
+def test_an_observation_ages_by_the_larger_of_wall_and_boot_time(wall: int, boot: int) -> None:
     clock = ManualClock()
     began_ms, seen = clock.wall_ms(), Observation(clock)
     clock.sleep(boot / 1000)
@@ -28,7 +28,7 @@ def test_versions_sort_as_numbers_up_to_the_bound() -> None:
     assert [parse_number(text) for text in texts[:-1]] == versions[:-1]  # the largest number is only a bound
 
 
-def test_a_frame_that_names_too_large_a_size_is_not_unpacked() -> None:
+def test_a_frame_whose_declared_size_exceeds_the_limit_is_not_decompressed() -> None:
     bomb = compress(bytes(10_000_000))
     assert len(bomb) < 10_000
     with pytest.raises(Corrupt, match="value=10000000 limit=9999999"):
@@ -36,6 +36,6 @@ def test_a_frame_that_names_too_large_a_size_is_not_unpacked() -> None:
 
 
 @pytest.mark.parametrize("damaged", [b"", b"no frame", compress(b"text" * 100)[:-3]])
-def test_a_frame_that_is_not_whole_is_corrupt(damaged: bytes) -> None:
+def test_a_truncated_or_invalid_frame_raises_corrupt(damaged: bytes) -> None:
     with pytest.raises(Corrupt):
         decompress(damaged, 1000)

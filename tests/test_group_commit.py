@@ -97,14 +97,14 @@ def test_work_that_needs_the_leadership_waits_until_its_own_request_leads() -> N
     assert [pending.answer() for pending in made] == ["together", "led"]
 
 
-def test_who_comes_first_has_the_turn() -> None:
+def test_a_request_to_an_idle_group_leads_at_once() -> None:
     group: Group = GroupCommit()
     lead(group, lambda batch: None)
     lead(group, lambda batch: None)
     assert not group.waiting
 
 
-def test_one_who_waits_is_handed_the_turn() -> None:
+def test_a_leader_passes_the_leadership_to_a_waiter() -> None:
     group: Group = GroupCommit()
     order: list[str] = []
 
@@ -117,7 +117,7 @@ def test_one_who_waits_is_handed_the_turn() -> None:
     assert order[:2] == ["first", "second"]
 
 
-def test_one_who_was_served_has_no_turn() -> None:
+def test_a_waiter_that_a_leader_served_does_not_lead() -> None:
     group: Group = GroupCommit()
     second: PendingCommit[str] = PendingCommit()
     commits = {"first": partial(commit_all, group, PendingCommit()), "second": partial(commit_alone, group, second)}
@@ -127,7 +127,7 @@ def test_one_who_was_served_has_no_turn() -> None:
     lead(group, lambda batch: None)
 
 
-def test_one_who_is_interrupted_is_not_served_unseen() -> None:
+def test_an_interrupted_waiter_leaves_the_queue() -> None:
     group: Group = GroupCommit()
 
     def serve(batch: Batch) -> None:
@@ -138,7 +138,7 @@ def test_one_who_is_interrupted_is_not_served_unseen() -> None:
     lead(group, serve)
 
 
-def test_one_who_is_interrupted_hands_on_the_turn_it_was_given() -> None:
+def test_an_interrupted_waiter_passes_on_the_leadership_that_it_was_given() -> None:
     group: Group = GroupCommit()
     leader: PendingCommit[str] = PendingCommit()
 
@@ -154,7 +154,7 @@ def test_one_who_is_interrupted_hands_on_the_turn_it_was_given() -> None:
     lead(group, lambda batch: None)
 
 
-def test_one_who_awaits_others_goes_on_once_they_stand_in_the_lane() -> None:
+def test_a_leader_that_awaits_waiters_continues_once_they_are_queued() -> None:
     group: Group = GroupCommit()
     seconds: list[float] = []
 
@@ -175,7 +175,7 @@ def test_one_who_awaits_others_goes_on_once_they_stand_in_the_lane() -> None:
     assert seconds == [60]
 
 
-def test_one_who_awaits_others_that_are_there_does_not_wait() -> None:
+def test_a_leader_does_not_wait_for_waiters_that_are_already_queued() -> None:
     group: Group = GroupCommit()
     group._enough.wait = interrupted  # type: ignore[method-assign, assignment]
 
@@ -190,7 +190,7 @@ def test_one_who_awaits_others_that_are_there_does_not_wait() -> None:
     assert ends_of(group, PendingCommit(), calls) == {"first": None, "second": None}
 
 
-def test_one_who_awaits_others_in_vain_goes_on_alone() -> None:
+def test_a_leader_continues_alone_if_no_waiter_arrives_in_time() -> None:
     group: Group = GroupCommit()
 
     def serve(batch: Batch) -> None:
@@ -211,7 +211,7 @@ def test_one_who_awaits_others_in_vain_goes_on_alone() -> None:
         (32, 100, 0, [(31, 4)]),
     ],
 )
-def test_a_leader_waits_for_a_fifth_of_the_last_commit_for_its_callers(
+def test_a_leader_waits_up_to_a_fifth_of_the_last_commit_for_its_callers(
     requests: int, commit_ms: int, ms_min: float, awaited: list[tuple[int, float]]
 ) -> None:
     clock, calls = ManualClock(), []
@@ -225,7 +225,7 @@ def test_a_leader_waits_for_a_fifth_of_the_last_commit_for_its_callers(
     assert calls == awaited
 
 
-def test_a_leader_that_is_interrupted_leaves_those_it_has_not_sent_to_the_next() -> None:
+def test_an_interrupted_leader_leaves_unsent_requests_to_the_next_leader() -> None:
     group: Group = GroupCommit()
     interrupts = [KeyboardInterrupt]
 
@@ -247,7 +247,7 @@ def test_a_leader_that_is_interrupted_leaves_those_it_has_not_sent_to_the_next()
     assert ends == {"second": "written", "third": "written"}
 
 
-def test_what_was_sent_is_settled_with_an_unknown_outcome_until_its_leader_says_more() -> None:
+def test_a_sent_request_has_an_unknown_outcome_until_its_leader_settles_it() -> None:
     pending: PendingCommit[str] = PendingCommit()
     assert not pending.settled
     pending.send()

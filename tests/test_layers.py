@@ -73,25 +73,25 @@ def test_the_ground_floor_imports_only_itself_and_two_libraries(module: str) -> 
 
 
 @pytest.mark.parametrize("package", sorted(MAY_IMPORT))
-def test_a_package_imports_only_what_its_arrow_allows(package: str) -> None:
+def test_a_package_imports_only_its_allowed_packages(package: str) -> None:
     allowed = MAY_IMPORT[package] | GROUND | {package}
     reached = {target for source, target in arrows() if source == package}
     assert reached <= allowed
 
 
 @pytest.mark.parametrize("package", sorted(MAY_BE_IMPORTED_BY))
-def test_a_package_is_imported_only_by_those_it_is_for(package: str) -> None:
+def test_a_package_is_imported_only_by_its_allowed_importers(package: str) -> None:
     importers = {source for source, target in arrows() if target == package}
     assert importers <= MAY_BE_IMPORTED_BY[package] | {package}
 
 
 @pytest.mark.parametrize("name", ["cli", "client", "server", "worker"])
-def test_every_public_name_of_a_public_module_is_there(name: str) -> None:
+def test_every_public_name_of_a_public_module_exists(name: str) -> None:
     module = import_module(f"stratalog.{name}")
     assert [public for public in module.__all__ if getattr(module, public, None) is None] == []
 
 
-def test_an_application_is_imported_without_routes_and_cryptography() -> None:
+def test_the_import_of_an_application_loads_neither_routes_nor_cryptography() -> None:
     code = (
         "import sys; from stratalog.server import Application; print({'jwt', 'stratalog.server.app'} & {*sys.modules})"
     )
@@ -104,7 +104,7 @@ def test_no_modules_import_each_other_in_a_circle() -> None:
     assert len([*TopologicalSorter(arrows).static_order()]) == len(modules)  # raises CycleError, which names the cycle
 
 
-def test_nothing_below_the_command_line_imports_the_front_door() -> None:
+def test_only_the_command_line_and_testing_import_the_top_level_package() -> None:
     importers = {source for source, target in arrows() if target == ""}
     assert importers <= {"__main__", "cli", "testing"}
 

@@ -105,12 +105,12 @@ def test_every_limit_has_a_row() -> None:
     assert not missing, "\n".join(missing)
 
 
-def test_every_row_is_of_a_limit_that_is_there() -> None:
+def test_every_row_names_an_existing_limit() -> None:
     stale = [f"remove from {PAGE}: {name}" for row in rows(page()) for name in row.names if name not in known()]
     assert not stale, "\n".join(stale)
 
 
-def test_what_bounds_a_caller_is_a_constant_of_the_limits() -> None:
+def test_a_bound_outside_the_limits_modules_is_explained() -> None:
     modules = (path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py") if path.name != "limits.py")
     bounds = {f"{path.parent.name}.{path.stem}.{name}" for path in modules for name in BOUND.findall(path.read_text())}
     assert sorted(bounds - INNER) == [], "move the bound to its package's limits, or explain it in INNER"
@@ -128,7 +128,7 @@ def test_what_bounds_a_caller_is_a_constant_of_the_limits() -> None:
         ("ROWS_MAX == 1", []),
     ],
 )
-def test_a_bound_is_a_constant_of_a_module_whose_name_says_so(line: str, found: list[str]) -> None:
+def test_a_bound_is_recognised_by_the_name_of_its_module_constant(line: str, found: list[str]) -> None:
     assert BOUND.findall(line) == found
 
 
@@ -142,7 +142,7 @@ def test_no_limit_has_two_rows() -> None:
     assert [name for name in set(names) if names.count(name) > 1] == []
 
 
-def test_every_default_is_that_of_the_code() -> None:
+def test_every_default_on_the_page_equals_the_default_in_the_code() -> None:
     wrong = [
         f"{PAGE} gives {name} the default {row.default}, but the code gives it {shown(known()[name])}"
         for row in rows(page())
@@ -152,11 +152,11 @@ def test_every_default_is_that_of_the_code() -> None:
     assert not wrong, "\n".join(wrong)
 
 
-def test_every_row_says_for_whom_a_limit_is_counted_and_what_happens() -> None:
+def test_every_row_has_a_scope_and_an_effect() -> None:
     assert [row.names[0] for row in rows(page()) if not row.scope or not row.effect] == []
 
 
-def test_every_row_names_a_test_that_is_there() -> None:
+def test_every_row_names_an_existing_test() -> None:
     missing = [
         f"{row.names[0]}: no such test: {row.test}"
         for row in rows(page())
@@ -173,7 +173,7 @@ def test_every_row_names_a_test_that_is_there() -> None:
         ("| other | table |\n|---|---|\n| `A` | 1 |\n", 0),
     ],
 )
-def test_a_row_is_read_from_tables_of_limits_alone(text: str, count: int) -> None:
+def test_rows_are_read_only_from_tables_of_limits(text: str, count: int) -> None:
     assert len(rows(text)) == count
 
 

@@ -53,7 +53,7 @@ def test_a_mutator_has_a_bounded_name(document: stratalog.Document) -> None:
     assert refused.value.details["limit"] == MUTATOR_NAME_BYTES_MAX
 
 
-def test_a_value_up_to_a_bound_is_part_of_its_entry_and_a_larger_one_a_blob(document: stratalog.Document) -> None:
+def test_a_value_up_to_a_bound_is_in_its_entry_and_a_larger_value_is_a_blob(document: stratalog.Document) -> None:
     blobs = document.log.environment.blobs
     # MessagePack adds three bytes before a text of this length.
     document.mutate("put", {"key": "notes/a", "value": "x" * (VALUE_INLINE_BYTES_MAX - 3)})
@@ -78,7 +78,7 @@ def test_a_record_has_a_bounded_body(monkeypatch: pytest.MonkeyPatch) -> None:
     assert refused.value.details["limit"] == 1000
 
 
-def test_so_many_blobs_are_remembered_as_read_back() -> None:
+def test_a_bounded_number_of_blobs_is_remembered_as_read_back() -> None:
     reads, clock = RecentReads(), ManualClock()
     for number in range(READS_REMEMBERED_MAX + 1):
         reads.note(f"blob {number}", "g", Observation(clock))
@@ -86,7 +86,7 @@ def test_so_many_blobs_are_remembered_as_read_back() -> None:
     assert reads.find("blob 1", "g") is not None
 
 
-def test_so_much_work_is_begun_beside_commits() -> None:
+def test_a_bounded_number_of_background_tasks_is_accepted() -> None:
     tasks, may_end = BackgroundTasks(), threading.Event()
 
     def work() -> None:
@@ -98,7 +98,7 @@ def test_so_much_work_is_begun_beside_commits() -> None:
     assert [task is None for task in offered] == [False] * BACKGROUND_OFFERS_MAX + [True]
 
 
-def test_so_many_idle_clients_are_forgotten_in_one_entry(document: stratalog.Document) -> None:
+def test_an_entry_forgets_a_bounded_number_of_idle_clients(document: stratalog.Document) -> None:
     for client in range(1001):
         if client % 500 == 0:
             last = min(client + 500, 1001)
@@ -113,7 +113,7 @@ def test_so_many_idle_clients_are_forgotten_in_one_entry(document: stratalog.Doc
 
 
 @pytest.mark.parametrize("days", [CLIENT_IDLE_DAYS_MIN - 1, 0])
-def test_clients_are_not_expired_sooner_than_what_they_sent_may_wait(days: float) -> None:
+def test_a_policy_that_expires_clients_below_the_minimum_days_is_refused(days: float) -> None:
     with pytest.raises(Invalid):
         read_policy(f'{{"expire_clients_days": {days}}}')
 
@@ -128,7 +128,7 @@ def test_a_push_that_is_too_large_to_be_queued_is_refused(
     assert refused.value.details["limit"] == 1000
 
 
-def test_the_queued_pushes_of_so_many_documents_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_queued_pushes_are_counted_for_a_bounded_number_of_documents(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(queued_pushes, "QUEUED_DOCUMENTS_REMEMBERED_MAX", 1)
     path = QueuePath()
     path.backlog = queued_pushes.QueuedPushes(path.store, pushes_max=1)
@@ -139,7 +139,7 @@ def test_the_queued_pushes_of_so_many_documents_are_counted(monkeypatch: pytest.
     assert path.push(put("ada", 2)).queued
 
 
-def test_so_much_of_a_failure_s_reason_is_stored() -> None:
+def test_the_stored_reason_of_a_failure_has_a_bounded_length() -> None:
     path = QueuePath()
     path.push(put("ada", 1))
 

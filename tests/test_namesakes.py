@@ -43,14 +43,16 @@ def put(key: str, value: object, number: int = 1) -> Mutation:
     return Mutation(client="c", id=number, name="put", args={"key": key, "value": value})
 
 
-def test_handles_and_states_are_each_organisation_s_own(store: stratalog.Store) -> None:
+def test_documents_of_the_same_name_have_separate_handles_and_states(store: stratalog.Store) -> None:
     ours, theirs = (store.create(organisation, "budget") for organisation in ORGANISATIONS)
     ours.mutate("put", {"key": "a", "value": 1})
     assert (store.document("acme", "budget"), store.document("globex", "budget")) == (ours, theirs)
     assert (ours.get("a"), theirs.at().to_dict(), theirs.version) == (1, {}, 0)
 
 
-def test_deleting_and_collecting_one_leaves_the_other_whole(store: stratalog.Store, clock: ManualClock) -> None:
+def test_deletion_and_collection_of_a_document_leave_its_namesake_intact(
+    store: stratalog.Store, clock: ManualClock
+) -> None:
     documents = [store.create(organisation, "budget") for organisation in ORGANISATIONS]
     for document in documents:
         document.mutate("put", {"key": "files/large", "value": LARGE + document.organisation.encode()})
@@ -79,7 +81,7 @@ def test_forks_stay_in_their_organisation(store: stratalog.Store) -> None:
     assert [store.document(of, "copy").get("of") for of in ORGANISATIONS] == list(ORGANISATIONS)
 
 
-def test_queued_pushes_do_not_wait_behind_another_organisation_s(store: stratalog.Store) -> None:
+def test_queued_pushes_of_namesakes_are_in_separate_groups(store: stratalog.Store) -> None:
     queue = QueuedPushes(store)
     for organisation in ORGANISATIONS:
         document = store.create(organisation, "budget")
@@ -94,7 +96,7 @@ def test_queued_pushes_do_not_wait_behind_another_organisation_s(store: stratalo
     assert [store.document(of, "budget").get("of") for of in ORGANISATIONS] == list(ORGANISATIONS)
 
 
-def test_a_copy_has_the_names_of_both(store: stratalog.Store) -> None:
+def test_a_copy_lists_the_same_organisations_of_a_name_as_its_source(store: stratalog.Store) -> None:
     for organisation in (*ORGANISATIONS, "計画"):
         store.create(organisation, "budget")
     delete_log(store.document("globex", "budget").log)
@@ -107,7 +109,7 @@ def test_a_copy_has_the_names_of_both(store: stratalog.Store) -> None:
         assert [holder.organisation for holder in target.organisations_of("budget")] == ["globex", "計画"]
 
 
-def test_of_those_who_create_one_name_at_once_one_in_each_organisation_succeeds(store: stratalog.Store) -> None:
+def test_concurrent_creations_of_a_name_succeed_once_in_each_organisation(store: stratalog.Store) -> None:
     created: list[str] = []
 
     def create(organisation: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from stratalog.newest import Newest
 
 
-def test_it_holds_nothing_at_first() -> None:
+def test_newest_is_initially_empty() -> None:
     assert Newest(int).value is None
 
 
@@ -21,7 +21,7 @@ def test_an_older_value_is_refused_and_the_newer_one_returned() -> None:
     assert shared.value == 5
 
 
-def test_of_equal_values_the_last_one_is_held() -> None:
+def test_an_equally_new_value_replaces_the_held_value() -> None:
     shared: Newest[list[int]] = Newest(len, [1])
     again = [2]
     assert shared.offer(again) is again
@@ -34,7 +34,7 @@ def test_a_value_is_dropped() -> None:
     assert shared.value is None
 
 
-def test_a_drop_leaves_what_has_replaced_the_value_since() -> None:
+def test_a_drop_does_not_remove_a_newer_value() -> None:
     shared: Newest[list[int]] = Newest(len, [1])
     seen = shared.value
     shared.offer([1, 2])
@@ -42,7 +42,7 @@ def test_a_drop_leaves_what_has_replaced_the_value_since() -> None:
     assert shared.value == [1, 2]
 
 
-def test_a_dropped_value_still_bars_an_older_one() -> None:
+def test_an_older_value_is_not_held_after_a_newer_value_was_dropped() -> None:
     shared = Newest(int, 5)
     shared.drop(5)
     assert shared.offer(4) == 4

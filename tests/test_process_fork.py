@@ -110,7 +110,7 @@ def test_a_call_in_a_forked_child_raises_closed_though_another_thread_held_every
     CALLS[name](store, document)
 
 
-def test_a_forked_child_may_leave_the_store_of_its_parent(store: stratalog.Store) -> None:
+def test_a_forked_child_can_close_the_store_without_effect_on_its_parent(store: stratalog.Store) -> None:
     document = store.create("acme", "plan")
     assert in_child(store.close) == RETURNED
     assert document.mutate("put", {"key": "a", "value": 1}).status == "applied"
@@ -198,7 +198,7 @@ def test_each_way_to_make_a_lock_is_found(head: str, statement: str, made: set[s
     assert locks_made(function, lock_names(tree)) == made
 
 
-def test_every_file_without_handles_is_still_there() -> None:
+def test_every_file_listed_without_handles_exists() -> None:
     assert set(NO_HANDLES) <= {short_name(path) for path in FILES}
 
 

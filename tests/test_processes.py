@@ -22,7 +22,7 @@ def python(program: str) -> list[str]:
     return [sys.executable, "-c", program]
 
 
-def test_a_status_is_named_by_its_signal() -> None:
+def test_a_status_is_described_as_an_exit_status_or_a_signal() -> None:
     assert [describe_status(status) for status in (0, 3, -11, -9, -250)] == [
         "exit status 0",
         "exit status 3",
@@ -38,7 +38,7 @@ def test_a_command_that_crashes_is_named_with_its_signal_and_its_stderr() -> Non
     assert "expected exit status 0" in str(failure.value)
 
 
-def test_a_command_that_ends_as_expected_gives_what_it_printed() -> None:
+def test_a_command_that_ends_as_expected_returns_its_output() -> None:
     done = run(python("import sys; print('out'); print('err', file=sys.stderr); sys.exit(3)"), expected=3)
     assert (done.stdout, done.stderr, done.returncode) == ("out\n", "err\n", 3)
 
@@ -48,12 +48,12 @@ def test_a_command_that_takes_too_long_is_named_and_killed() -> None:
         run(python("import signal; signal.pause()"), seconds=0.01)
 
 
-def test_a_process_that_ends_before_its_line_is_named() -> None:
+def test_a_process_that_dies_before_it_prints_a_line_is_reported_with_its_signal() -> None:
     with start(python(CRASH)) as process, pytest.raises(ProcessFailure, match="signal SIGSEGV"):
         process.read_line()
 
 
-def test_a_test_that_fails_of_something_else_names_its_process_too() -> None:
+def test_an_unrelated_test_failure_has_a_note_about_the_process_that_died() -> None:
     failure = ValueError("other")
     with suppress(ValueError), start(python(CRASH)) as process:
         await_end(process.pid)
@@ -63,7 +63,7 @@ def test_a_test_that_fails_of_something_else_names_its_process_too() -> None:
     assert "on the brink" in note
 
 
-def test_a_kill_that_comes_too_late_is_a_failure() -> None:
+def test_a_kill_of_a_process_that_already_crashed_is_a_failure() -> None:
     with start(python(CRASH)) as process:
         await_end(process.pid)
         with pytest.raises(ProcessFailure, match="signal SIGSEGV"):
@@ -81,7 +81,7 @@ def test_a_process_that_a_test_ends_is_no_failure() -> None:
     assert unexpected_ends() == []
 
 
-def test_lines_go_both_ways() -> None:
+def test_a_test_and_its_process_exchange_lines() -> None:
     with start(python("print(input()); print('more'); print('last')")) as process:
         process.write_line("hello")
         assert process.read_line() == "hello\n"
@@ -148,7 +148,7 @@ def test_a_run_in_the_background_starts_processes_that_can_be_interrupted(tmp_pa
     assert "1 failed" in printed
 
 
-def test_the_processes_of_a_target_keep_compiled_modules(tmp_path: Path) -> None:
+def test_processes_of_a_make_target_write_compiled_modules(tmp_path: Path) -> None:
     target = tmp_path / "show.mk"
     target.write_text("include Makefile\nshow: ; @printenv PYTHONDONTWRITEBYTECODE || echo unset\n")
     variables = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}

@@ -18,7 +18,7 @@ def script(*arguments: str | Path, code: int = 0) -> str:
 
 
 @pytest.mark.parametrize("status", [0, 3])
-def test_a_run_passes_its_output_and_its_status_on_and_is_recorded(tmp_path: Path, status: int) -> None:
+def test_a_recorded_run_passes_on_its_output_and_its_exit_status(tmp_path: Path, status: int) -> None:
     runs = tmp_path / "runs.json"
     program = f"print('one'); print('7 seeds, 0 failed'); raise SystemExit({status})"
     printed = script("run", "--json", runs, "--target", "soak", "--", sys.executable, "-c", program, code=status)

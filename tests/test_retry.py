@@ -32,12 +32,12 @@ def waits(retry: Retry, clock: ManualClock, tries: int, cause: Unavailable | Con
     return found
 
 
-def test_waits_double_up_to_the_longest() -> None:
+def test_waits_double_up_to_the_maximum() -> None:
     clock = SlowestClock()
     assert waits(Retry(clock, POLICY), clock, 7) == [0.1, 0.2, 0.4, 0.8, 1.6, 2, 2]
 
 
-def test_no_try_begins_after_the_budget_and_the_failures_are_counted() -> None:
+def test_no_try_begins_after_the_deadline_and_failures_are_counted() -> None:
     clock = ManualClock()
     retry = Retry(clock, POLICY)
     clock.sleep(9.9)
@@ -47,7 +47,7 @@ def test_no_try_begins_after_the_budget_and_the_failures_are_counted() -> None:
     assert retry.attempts == 2
 
 
-def test_the_budget_begins_with_an_earlier_observation() -> None:
+def test_the_deadline_counts_from_the_creation_of_the_retry() -> None:
     clock = ManualClock()
     from_the_start = Retry(clock, POLICY)
     clock.sleep(10.5)
@@ -55,21 +55,21 @@ def test_the_budget_begins_with_an_earlier_observation() -> None:
     assert Retry(clock, POLICY).wait(BUSY)
 
 
-def test_a_wait_for_other_writers_is_a_tenth_of_the_time_left_at_most() -> None:
+def test_a_wait_for_other_writers_is_bounded_by_a_tenth_of_the_time_left() -> None:
     clock = SlowestClock()
     retry = Retry(clock, POLICY)
     clock.sleep(6)
     assert waits(retry, clock, 4, ConditionFailed({}))[-1] == pytest.approx(0.33, abs=0.01)
 
 
-def test_waits_for_other_writers_follow_the_pace_that_was_seen() -> None:
+def test_waits_for_other_writers_follow_the_measured_pace() -> None:
     clock = SlowestClock()
     retry = Retry(clock, POLICY, pace=Pace())
     assert waits(retry, clock, 3, ConditionFailed({})) == [0.5, 0.5, 0.5]
     assert waits(retry, clock, 1) == [0.8]
 
 
-def test_a_writer_that_has_its_turn_does_not_wait_but_its_budget_ends() -> None:
+def test_a_writer_that_has_its_turn_retries_at_once_until_the_deadline() -> None:
     clock = SlowestClock()
     retry = Retry(clock, POLICY)
     before = clock.boot_ms()
@@ -79,7 +79,7 @@ def test_a_writer_that_has_its_turn_does_not_wait_but_its_budget_ends() -> None:
     assert not retry.wait(ConditionFailed({}), has_turn=True)
 
 
-def test_each_hindrance_has_a_budget_and_a_count_of_its_own() -> None:
+def test_each_cause_of_failure_has_a_separate_count_and_limit() -> None:
     clock = SlowestClock()
     retry = Retry(clock, POLICY)
     while retry.wait_for("throttled", 3):
@@ -89,7 +89,7 @@ def test_each_hindrance_has_a_budget_and_a_count_of_its_own() -> None:
     assert not retry.wait_for("refused", 0)
 
 
-def test_a_loop_begins_anew_after_a_success() -> None:
+def test_a_reset_after_a_success_starts_the_waits_again() -> None:
     clock = SlowestClock()
     retry = Retry(clock, RetryPolicy(wait_seconds_first=1, wait_seconds_max=30))
     assert [retry.next_seconds() for _ in range(7)] == [1, 2, 4, 8, 16, 30, 30]
@@ -97,7 +97,7 @@ def test_a_loop_begins_anew_after_a_success() -> None:
     assert retry.next_seconds() == 1
 
 
-def test_the_waits_are_drawn_between_nothing_and_the_longest() -> None:
+def test_waits_are_drawn_between_zero_and_the_current_maximum() -> None:
     clock = ManualClock()
     drawn = [Retry(clock, POLICY).next_seconds() for _ in range(200)]
     assert 0 <= min(drawn) < 0.02

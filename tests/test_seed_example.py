@@ -35,14 +35,14 @@ def new_value() -> dict[str, Any]:
     return {**large("xyz"), "name": "renamed"}
 
 
-def test_the_tenth_version_holds_both_changes_or_neither() -> None:
+def test_the_tenth_version_contains_both_changes() -> None:
     document = stored(World())
     assert [change.key for change in document.diff(9, 10)] == [ITEM, "name"]
     (version,) = document.versions(9)
     assert version.changed == (ITEM, "name")
 
 
-def test_one_mutation_is_one_blob_read_one_blob_and_then_one_conditional_put() -> None:
+def test_a_mutation_gets_a_blob_puts_a_blob_and_then_commits_a_conditional_put() -> None:
     world = World()
     document = stored(world)
     calls = world.watched()
@@ -77,7 +77,7 @@ def test_the_entry_holds_the_mutation_its_outcome_and_the_patch() -> None:
     assert reference.metadata == {"id": "xyz", "name": "renamed"}
 
 
-def test_a_cold_process_reads_the_name_the_head_the_snapshots_and_the_entries_and_writes_the_same() -> None:
+def test_a_cold_process_mutates_with_few_reads_and_the_same_two_writes() -> None:
     world = World()
     stored(world)
     document = Document(world.open_in("o_123", "p_4567"))
@@ -108,7 +108,7 @@ def test_a_crash_between_the_two_writes_leaves_a_blob_and_no_version() -> None:
     assert len(world.blob_keys()) == blobs + 1
 
 
-def test_somebody_elses_version_11_makes_ours_version_12_on_top_of_it() -> None:
+def test_a_mutation_after_a_concurrent_version_11_becomes_version_12() -> None:
     world = World()
     document = stored(world)
     other = Document(world.open_in("o_123", "p_4567"))
@@ -118,7 +118,7 @@ def test_somebody_elses_version_11_makes_ours_version_12_on_top_of_it() -> None:
     assert document.get(ITEM) == {**new_value(), "colour": "red"}
 
 
-def test_the_second_delivery_changes_nothing() -> None:
+def test_a_second_delivery_of_a_mutation_writes_nothing() -> None:
     world = World()
     stored(world).apply([MUT1])
     document = Document(world.open_in("o_123", "p_4567"))

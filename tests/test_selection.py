@@ -38,11 +38,11 @@ def collected(folder: Path, *options: str) -> set[str]:
     return {line.split("::")[1] for line in printed.splitlines() if "::" in line}
 
 
-def test_a_quick_run_takes_what_needs_one_process_and_little_time(tmp_path: Path) -> None:
+def test_a_quick_run_selects_only_fast_tests_of_a_single_process(tmp_path: Path) -> None:
     assert collected(tmp_path, "--quick") == {"test_plain", "test_backend[memory]"}
 
 
-def test_a_run_takes_a_quarter_of_the_planted_bugs_and_everything_else(tmp_path: Path) -> None:
+def test_a_sampled_run_selects_a_quarter_of_the_planted_bugs_and_all_other_tests(tmp_path: Path) -> None:
     every = collected(tmp_path)
     planted = {name for name in every if name.startswith("test_planted")}
     sample = collected(tmp_path, "--sample-mutants", "7")
@@ -77,12 +77,12 @@ def test_coverage_measures_quick_tests_that_are_no_properties(tmp_path: Path) ->
     assert "4 passed" in printed
 
 
-def test_seeds_draw_samples_that_differ_and_in_time_reach_all() -> None:
+def test_samples_of_many_seeds_together_contain_every_planted_bug() -> None:
     names = [f"mutant {number}" for number in range(30)]
     assert drawn(names, 1) == drawn(names[::-1], 1)
     assert set.union(*(drawn(names, seed) for seed in range(30))) == set(names)
 
 
-def test_garbage_of_tests_is_collected_and_the_collected_tests_are_not_garbage() -> None:
+def test_garbage_collection_is_enabled_and_collected_tests_are_frozen() -> None:
     assert gc.isenabled()
     assert gc.get_freeze_count() > 0

@@ -33,7 +33,7 @@ app = Application(settings=LogSettings(snapshot_entries_interval=7, segment_entr
 """
 
 
-def test_numbers_that_are_given_come_before_those_of_the_application() -> None:
+def test_given_settings_override_the_settings_of_the_application() -> None:
     settings = parse_settings(GIVEN)
     own = LogSettings(snapshot_entries_interval=7, segment_entries_target=50)
     assert settings.over("log", own) == LogSettings(snapshot_entries_interval=5, segment_entries_target=50)
@@ -42,7 +42,7 @@ def test_numbers_that_are_given_come_before_those_of_the_application() -> None:
     assert Settings().over("log", own) == own
 
 
-def test_settings_are_a_file_or_the_text_itself(tmp_path: Path) -> None:
+def test_settings_are_read_from_a_file_or_from_their_text(tmp_path: Path) -> None:
     (tmp_path / "settings.json").write_text(GIVEN)
     assert read_settings(str(tmp_path / "settings.json")) == read_settings(GIVEN) == parse_settings(GIVEN)
     assert read_settings("") == read_settings("{}") == Settings()
@@ -62,12 +62,12 @@ def test_settings_are_a_file_or_the_text_itself(tmp_path: Path) -> None:
         '{"log": {"snapshot_entries_interval": "5"}}',
     ],
 )
-def test_what_is_no_setting_is_refused(text: str) -> None:
+def test_an_unknown_or_invalid_setting_is_refused(text: str) -> None:
     with pytest.raises(Invalid):
         parse_settings(text).over("log", LogSettings())
 
 
-def test_functions_are_given_them(tmp_path: Path) -> None:
+def test_aws_lambda_functions_use_the_settings(tmp_path: Path) -> None:
     store = str(tmp_path / "store")
     open_store(store).close()
     container = Container({"STRATALOG_STORE": store, "STRATALOG_SETTINGS": GIVEN})

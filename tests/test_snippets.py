@@ -36,7 +36,7 @@ def test_the_snippets_of_a_page_run(page: Path, tmp_path: Path) -> None:
     run(command, cwd=folder, env=own, seconds=PAGE_SECONDS_MAX)
 
 
-def test_blocks_are_found_with_their_lines_and_orders() -> None:
+def test_snippets_are_parsed_with_their_lines_and_options() -> None:
     page = """# Title
 ```python
 a = 1
@@ -71,7 +71,7 @@ stratalog init
     ]
 
 
-def test_hardly_a_snippet_is_skipped() -> None:
+def test_few_snippets_are_skipped() -> None:
     skipped = [snippet.skipped for page in PAGES for snippet in snippets_of(page.read_text()) if snippet.skipped]
     assert len(skipped) <= SKIPPED_MAX, skipped
 
@@ -85,7 +85,7 @@ def test_hardly_a_snippet_is_skipped() -> None:
         "<!-- snippet: exit 1 -->\n```json\n```\n",
     ],
 )
-def test_an_order_that_is_misspelt_or_has_no_snippet_is_refused(page: str) -> None:
+def test_a_snippet_comment_that_is_misspelt_or_has_no_snippet_is_refused(page: str) -> None:
     with pytest.raises(ValueError, match="comment"):
         list(snippets_of(page))
 
@@ -100,7 +100,7 @@ def test_an_order_that_is_misspelt_or_has_no_snippet_is_refused(page: str) -> No
         ("<!-- snippet: with here=echo there -->\n```sh\ntrue\n```\n", "page.md:2: it has no here"),
     ],
 )
-def test_a_snippet_that_fails_is_named(page: str, place: str, fresh_folder: Path) -> None:
+def test_a_failing_snippet_is_reported_with_its_line(page: str, place: str, fresh_folder: Path) -> None:
     with pytest.raises(SnippetFailure, match=place):
         run_page("page.md", page)
 
@@ -127,7 +127,7 @@ assert sorted(os.listdir(".")) == ["greeting.py", "said", "store"]
     run_page("page.md", page)
 
 
-def test_a_block_of_any_language_becomes_a_file_and_commands_fill_in_what_stands_for_their_output(
+def test_a_block_can_become_a_file_and_a_command_can_fill_in_a_placeholder(
     fresh_folder: Path,
 ) -> None:
     page = """<!-- snippet: file policy.json -->
@@ -144,7 +144,7 @@ cp policy.json /mnt/backups && cp policy.json 12
     assert sorted(path.name for path in fresh_folder.iterdir()) == ["3", "policy.json", "there"]
 
 
-def test_snippets_apart_run_in_copies_of_one_folder(fresh_folder: Path) -> None:
+def test_snippets_marked_apart_run_in_copies_of_the_same_folder(fresh_folder: Path) -> None:
     page = """<!-- snippet: apart
 touch here
 -->
@@ -172,7 +172,7 @@ ls here before
         ("a b\\|c", True),
     ],
 )
-def test_what_a_shell_would_read_is_no_plain_command(command: str, plain: bool) -> None:
+def test_a_command_with_shell_syntax_is_not_plain(command: str, plain: bool) -> None:
     assert is_plain(command) == plain
 
 

@@ -40,7 +40,7 @@ def test_the_coverage_of_a_package_is_measured(package: Path) -> None:
 
 
 @each_package
-def test_the_arrows_of_a_package_are_checked(package: Path) -> None:
+def test_the_imports_of_a_package_are_checked(package: Path) -> None:
     linted = SETTINGS["importlinter"]
     assert package.name in linted.get("root_packages", [linted.get("root_package")])
 
@@ -61,12 +61,12 @@ def test_a_page_may_name_files_of_a_package(package: Path) -> None:
 
 
 @each_package
-def test_scripts_of_a_package_are_measured(package: Path) -> None:
+def test_the_style_of_the_scripts_of_a_package_is_checked(package: Path) -> None:
     scripts = {path for path in package.rglob("*.*js") if "node_modules" not in path.parts}
     assert scripts <= set(test_script_style.SCRIPTS)
 
 
-def test_the_layers_are_those_of_the_library() -> None:
+def test_every_module_of_the_library_is_in_a_layer() -> None:
     assert test_layers.SOURCE == LIBRARY
     named = set(re.findall(r"\w+", " ".join(SETTINGS["importlinter"]["contracts"][0]["layers"])))
     there = {path.relative_to(LIBRARY).with_suffix("").parts[0] for path in files(LIBRARY)}

@@ -40,7 +40,7 @@ def test_a_document_is_found_again_under_its_id(store: stratalog.Store) -> None:
     assert store.document("acme", "budget").get("name") == "Budget"
 
 
-def test_handles_of_one_document_are_one_within_a_process(store: stratalog.Store) -> None:
+def test_a_document_has_a_single_handle_in_a_process(store: stratalog.Store) -> None:
     created = store.create("acme", "budget")
     assert store.document("acme", "budget") is created
 
@@ -65,7 +65,7 @@ def test_an_organisation_lists_its_documents_in_order(store: stratalog.Store) ->
     assert list(store.organisations()) == ["acme", "other"]
 
 
-def test_the_organisations_that_have_a_name_are_found_by_it_alone(store: stratalog.Store) -> None:
+def test_organisations_of_lists_each_organisation_that_uses_a_name(store: stratalog.Store) -> None:
     store.create("other", "budget")
     store.create_log("acme", "budget")
     assert [(holder.organisation, holder.kind) for holder in store.organisations_of("budget")] == [
@@ -74,7 +74,7 @@ def test_the_organisations_that_have_a_name_are_found_by_it_alone(store: stratal
     ]
 
 
-def test_a_name_is_given_once_in_an_organisation(store: stratalog.Store) -> None:
+def test_a_name_is_unique_in_its_organisation(store: stratalog.Store) -> None:
     store.create("acme", "budget")
     store.create("other", "budget")
     with pytest.raises(stratalog.Conflict):
@@ -93,14 +93,14 @@ def test_a_plain_log_is_no_document(store: stratalog.Store) -> None:
     assert store.log("acme", "events").entry(1).events[0].data == {"by": "ada"}
 
 
-def test_calls_after_closing_say_so(store: stratalog.Store) -> None:
+def test_calls_after_closing_raise_closed(store: stratalog.Store) -> None:
     document = store.create("acme", "budget")
     store.close()
     with pytest.raises(stratalog.Closed):
         document.mutate("put", {"key": "name", "value": 1})
 
 
-def test_a_store_is_not_made_where_one_is_expected(tmp_path: Path) -> None:
+def test_opening_a_missing_store_without_create_is_refused(tmp_path: Path) -> None:
     with pytest.raises(stratalog.Invalid, match="the folder has no store"):
         stratalog.open(tmp_path / "none", create=False)
     assert not (tmp_path / "none").exists()
@@ -124,25 +124,25 @@ def test_a_new_store_and_the_folders_above_it_survive_a_power_failure(
         store.close()
 
 
-def test_a_file_in_the_place_of_a_folder_is_unavailable(tmp_path: Path) -> None:
+def test_opening_a_store_at_the_path_of_a_file_raises_unavailable(tmp_path: Path) -> None:
     (tmp_path / "data").write_text("theirs")
     for folder in ("data", "data/store"):
         with pytest.raises(stratalog.Unavailable):
             stratalog.open(tmp_path / folder)
 
 
-def test_a_url_nobody_knows_is_refused() -> None:
+def test_a_url_with_an_unknown_scheme_is_refused() -> None:
     with pytest.raises(stratalog.Invalid, match="ftp://host"):
         stratalog.open("ftp://host/place")
 
 
-def test_everything_in_the_front_door_exists_and_is_sorted() -> None:
+def test_the_public_names_of_the_package_exist_and_are_sorted() -> None:
     names = stratalog.__all__
     assert all(hasattr(stratalog, name) for name in names)
     assert names == sorted(names, key=lambda name: (not name.isupper(), not name[0].isupper(), name))
 
 
-def test_only_so_many_documents_are_held_and_those_used_last_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_store_holds_a_bounded_number_of_recently_used_documents(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("stratalog.store.DOCUMENTS_HELD_MAX", 2)
     with stratalog.open("memory:") as store:
         first, second = store.create("acme", "first"), store.create("acme", "second")
@@ -158,7 +158,7 @@ def test_a_store_on_aws_without_its_libraries_says_what_to_install(monkeypatch: 
         stratalog.open("aws://acme")
 
 
-def test_a_store_on_one_machine_loads_nothing_of_aws() -> None:
+def test_opening_a_memory_store_loads_no_aws_library() -> None:
     program = (
         "import sys, stratalog; stratalog.open('memory:').close(); print({'boto3', 'obstore'} & sys.modules.keys())"
     )
@@ -166,7 +166,7 @@ def test_a_store_on_one_machine_loads_nothing_of_aws() -> None:
     assert done.stdout == "set()\n"
 
 
-def test_two_who_open_a_document_at_once_share_one_handle(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_concurrent_opens_of_a_document_share_a_handle(monkeypatch: pytest.MonkeyPatch) -> None:
     with stratalog.open("memory:") as store:
         store.create("acme", "plan")
         store._documents.clear()

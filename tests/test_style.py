@@ -64,12 +64,12 @@ PAGES = sorted(path for below in ("*.md", "docs/guides/*.md", "docs/concepts/*.m
 PAGES = [path for path in PAGES if path.name != "CHANGELOG.md"]
 
 
-def test_a_file_is_one_noun_long() -> None:
+def test_no_file_exceeds_the_maximum_number_of_lines() -> None:
     lengths = {short_name(path): text_of(path).count("\n") for path in FILES}
     assert {name for name, lines in lengths.items() if lines > FILE_LINES_MAX} <= set(LONG_FILES), "split the file"
 
 
-def test_a_function_does_one_thing() -> None:
+def test_no_function_exceeds_the_maximum_number_of_lines() -> None:
     def too_long(path: Path) -> set[str]:
         sizes = {node.name: (node.end_lineno or 0) - node.lineno + 1 for node in functions(path)}
         return {name for name, size in sizes.items() if size > FUNCTION_LINES_MAX}
@@ -77,7 +77,7 @@ def test_a_function_does_one_thing() -> None:
     assert refused(FILES, too_long) == {}
 
 
-def test_what_is_public_has_a_docstring() -> None:
+def test_every_public_name_has_a_docstring() -> None:
     def undocumented(path: Path) -> set[str]:
         public = [node for node in tree_of(path).body if isinstance(node, NAMED) and not node.name.startswith("_")]
         missing = {node.name for node in public if not ast.get_docstring(node)}
@@ -86,7 +86,7 @@ def test_what_is_public_has_a_docstring() -> None:
     assert refused(FILES, undocumented) == {}
 
 
-def test_a_package_names_each_of_its_modules() -> None:
+def test_the_docstring_of_a_package_lists_each_of_its_modules() -> None:
     def differing(path: Path) -> set[str]:
         named = set(re.findall(r"^(\w+)  +\S", ast.get_docstring(tree_of(path)) or "", re.MULTILINE))
         here = [other for other in path.parent.iterdir() if other.suffix == ".py" or (other / "__init__.py").exists()]
@@ -95,7 +95,7 @@ def test_a_package_names_each_of_its_modules() -> None:
     assert refused([path for path in FILES if path.name == "__init__.py"], differing) == {}
 
 
-def test_every_public_name_is_there_once() -> None:
+def test_every_name_in_all_is_unique_and_defined() -> None:
     def wrong(path: Path) -> set[str]:
         for node in tree_of(path).body:
             if isinstance(node, ast.Assign) and "__all__" in {ast.unparse(target) for target in node.targets}:
@@ -125,7 +125,7 @@ def test_no_identifier_uses_a_retired_word() -> None:
     assert refused(FILES, lambda path: names_with(RETIRED, identifiers(path))) == {}
 
 
-def test_no_name_uses_a_word_of_prose() -> None:
+def test_no_identifier_uses_a_vague_word() -> None:
     def vague(path: Path) -> set[str]:
         names = {name for name in identifiers(path) if not SENTENCE.fullmatch(name)}
         return names_with(RETIRED_IN_PYTHON, names) - STORED_NAMES
@@ -171,13 +171,13 @@ def test_time_and_chance_come_from_the_clock() -> None:
     assert refused([path for path in FILES if path != CLOCK_FILE], used) == {}
 
 
-def test_a_number_is_told_by_its_ascii_digits() -> None:
+def test_digits_are_recognised_only_by_is_decimal() -> None:
     """Use `codec.is_decimal`, because the methods of `str` also accept the digits of other scripts."""
     methods = {"isdecimal", "isdigit", "isnumeric"}
     assert refused(files(*PACKAGES), lambda path: methods & identifiers(path)).keys() <= {"src/stratalog/codec.py"}
 
 
-def test_nothing_is_left_unfinished() -> None:
+def test_no_file_has_a_marker_of_unfinished_work() -> None:
     assert refused(FILES, lambda path: set(UNFINISHED.findall(text_of(path)))) == {}
 
 
@@ -186,7 +186,7 @@ def test_folders_are_at_most_two_deep() -> None:
     assert {str(folder) for folder in folders if len(folder.parts) > FOLDER_DEPTH_MAX} == set()
 
 
-def test_every_explained_exception_is_still_needed() -> None:
+def test_every_exception_for_a_long_file_is_still_needed() -> None:
     needed = {name for name in LONG_FILES if (ROOT / name).read_text().count("\n") > FILE_LINES_MAX}
     assert needed == set(LONG_FILES)
 

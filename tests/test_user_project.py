@@ -70,7 +70,7 @@ def test_pyright_passes_on_the_project() -> None:
 
 
 @pytest.mark.slow
-def test_pyright_knows_every_type_of_the_front_door() -> None:
+def test_pyright_knows_the_type_of_every_public_name() -> None:
     done = pyright("--verifytypes", "stratalog", "--ignoreexternal", "--outputjson")
     found = json.loads(done.stdout)["typeCompleteness"]
     doors = re.compile(r"stratalog\.(client\.)?\w+")

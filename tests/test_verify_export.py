@@ -87,7 +87,7 @@ def export(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_it_is_short_and_imports_nothing_of_ours() -> None:
+def test_the_example_is_short_and_imports_nothing_of_stratalog() -> None:
     text = EXAMPLE.read_text()
     imported = {
         (node.module if isinstance(node, ast.ImportFrom) else node.names[0].name).partition(".")[0]  # type: ignore[union-attr]
@@ -98,19 +98,19 @@ def test_it_is_short_and_imports_nothing_of_ours() -> None:
     assert len(text.splitlines()) < 215
 
 
-def test_it_verifies_the_golden_export() -> None:
+def test_the_example_verifies_the_golden_export() -> None:
     last = json.loads(GOLDEN.read_bytes().splitlines()[-2])
     assert run(GOLDEN).stdout == f"the chain holds: version {last['version']}, hash {last['hash']}\n"
 
 
 @pytest.mark.parametrize("name", ["plan", "draft"])
-def test_it_verifies_an_export_against_a_checkpoint(export: Path, name: str) -> None:
+def test_the_example_verifies_an_export_against_a_checkpoint(export: Path, name: str) -> None:
     done = run(export / f"{name}.jsonl", "--note", export / f"{name}.note", "--key", (export / "key").read_text())
     assert (done.returncode, done.stderr) == (0, "")
     assert "the export goes on from the note" in done.stdout
 
 
-def test_it_refuses_a_note_of_another_history_and_another_signature(export: Path, tmp_path: Path) -> None:
+def test_the_example_refuses_a_note_of_another_history_or_with_a_wrong_signature(export: Path, tmp_path: Path) -> None:
     note = (export / "plan.note").read_text()
     other = tmp_path / "other.note"
     for changed, options, reason in (
@@ -141,7 +141,7 @@ def refuses(done: subprocess.CompletedProcess[str], reason: str) -> None:
 
 
 @pytest.mark.parametrize("cut", ["at the end of a line", "inside the last line", "inside an entry", "to nothing"])
-def test_it_refuses_an_export_that_is_cut_short(cut: str, tmp_path: Path) -> None:
+def test_the_example_refuses_a_truncated_export(cut: str, tmp_path: Path) -> None:
     export = GOLDEN.read_bytes()
     lines = export.splitlines(keepends=True)
     path = tmp_path / "cut.jsonl"
@@ -160,11 +160,11 @@ def test_it_refuses_an_export_that_is_cut_short(cut: str, tmp_path: Path) -> Non
     ("old", "new"),
     [('"author":"grace"', '"author":"eve"'), ('"value":1.5', '"value":2.5'), ('"before":2', '"before":1')],
 )
-def test_it_notices_an_altered_line(tmp_path: Path, old: str, new: str) -> None:
+def test_the_example_refuses_an_altered_line(tmp_path: Path, old: str, new: str) -> None:
     refuses(run(altered(tmp_path, old, new)), "does not follow")
 
 
-def test_it_refuses_a_line_without_a_field(tmp_path: Path) -> None:
+def test_the_example_refuses_a_line_without_a_field(tmp_path: Path) -> None:
     refuses(run(altered(tmp_path, '"author":"grace",', "")), "author")
 
 
@@ -180,7 +180,7 @@ def altered(tmp_path: Path, old: str, new: str) -> Path:
 
 
 @given(st.lists(VALUES, min_size=1, max_size=4), st.text(min_size=1, max_size=9))
-def test_it_computes_the_hashes_that_the_store_has(values: list[object], collection: str) -> None:
+def test_the_example_computes_the_hashes_of_the_store(values: list[object], collection: str) -> None:
     with stratalog.open("memory:", clock=ManualClock()) as store:
         document = store.create("acme", "plan")
         for position, value in enumerate(values):

@@ -44,7 +44,7 @@ def without_pages(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("without_pages")
-def test_a_fault_of_the_html_ends_the_build(
+def test_a_broken_link_in_the_html_fails_the_build(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def render(source: Path, site: Path, cache: Path) -> int:
@@ -72,7 +72,7 @@ def test_a_folder_that_the_script_did_not_make_is_not_deleted(
     assert f"{own.parent} is not empty" in capsys.readouterr().err
 
 
-def test_a_broken_link_ends_the_build(tmp_path: Path) -> None:
+def test_a_broken_link_in_a_source_page_fails_the_build(tmp_path: Path) -> None:
     source = tmp_path / "source"
     source.mkdir()
     (source / "index.md").write_text("# Title\n\n[gone](nowhere.md)\n")
@@ -94,7 +94,7 @@ def test_a_broken_link_ends_the_build(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_a_fault_of_a_page_is_found(tmp_path: Path, html: str, fault: str) -> None:
+def test_broken_links_and_resources_of_other_hosts_are_reported(tmp_path: Path, html: str, fault: str) -> None:
     (tmp_path / "page.html").write_text(html)
     assert faults(tmp_path) == [f"page.html: {fault}"]
 
@@ -102,12 +102,12 @@ def test_a_fault_of_a_page_is_found(tmp_path: Path, html: str, fault: str) -> No
 @pytest.mark.parametrize(
     "html", ['<a id="here" href="#here">', '<a href="https://example.org">', '<a href="mailto:a@b">']
 )
-def test_a_link_that_leads_somewhere_is_no_fault(tmp_path: Path, html: str) -> None:
+def test_a_valid_link_is_not_reported(tmp_path: Path, html: str) -> None:
     (tmp_path / "page.html").write_text(html)
     assert faults(tmp_path) == []
 
 
-def test_a_style_that_asks_another_host_is_found(tmp_path: Path) -> None:
+def test_a_style_sheet_that_requests_another_host_is_reported(tmp_path: Path) -> None:
     (tmp_path / "page.css").write_text("@import url(https://fonts.example/x.css)")
     assert faults(tmp_path) == ["page.css: asks another host"]
 
@@ -124,21 +124,21 @@ def test_links_of_the_repository_lead_within_the_site() -> None:
     assert files == set()
 
 
-def test_a_linked_file_comes_along() -> None:
+def test_a_linked_file_is_included_in_the_site() -> None:
     assert rewritten("docs/limits.md", "[code](../src/stratalog/limits.py)")[1] == {"src/stratalog/limits.py"}
 
 
-def test_code_is_no_link() -> None:
+def test_a_link_in_a_code_block_is_not_rewritten() -> None:
     page = "```python\nx = [a](b.md)\n```\n"
     assert rewritten("docs/limits.md", page) == (page, set())
 
 
-def test_a_link_to_what_the_site_cannot_show_is_refused() -> None:
+def test_a_link_to_a_path_that_the_site_cannot_show_is_refused() -> None:
     with pytest.raises(ValueError, match="no file that the site can show"):
         rewritten("docs/limits.md", "[code](../src)")
 
 
-def test_every_page_stands_in_one_group() -> None:
+def test_every_page_is_in_a_single_group() -> None:
     pages = {target.removesuffix(".md") for target in repository_pages().values()}
     shown = [page for _, group in grouped(pages) for page in group]
     assert len(shown) == len(set(shown))
@@ -146,7 +146,7 @@ def test_every_page_stands_in_one_group() -> None:
     assert elsewhere == {"index"}
 
 
-def test_every_page_that_the_navigation_names_is_there() -> None:
+def test_every_page_that_the_navigation_names_exists() -> None:
     pages = {target.removesuffix(".md") for target in repository_pages().values()}
     made = {"decisions/index", "formats/index"}
     named = {page for _, group, _ in GROUPS for page in group if not page.startswith("reference/")}

@@ -79,7 +79,7 @@ def push(*mutations: dict[str, Any]) -> dict[str, Any]:
     return request("POST", f"{PLAN}/push", body, content_type="application/json", content_length=str(len(body)))
 
 
-def test_the_recorded_event_is_answered_for_the_document_that_its_sender_meant(api: Api) -> None:
+def test_the_recorded_event_reaches_a_document_with_a_slash_in_its_name(api: Api) -> None:
     api._container.store.create("acme", "plan/2")
     answer = api.answer(event("http"))
     assert answer["statusCode"] == 200
@@ -87,62 +87,62 @@ def test_the_recorded_event_is_answered_for_the_document_that_its_sender_meant(a
     assert msgspec.msgpack.decode(b64decode(answer["body"])) == {"outcomes": [], "queued": False}
 
 
-def test_a_name_with_a_slash_is_cut_in_two_where_the_path_is_not_said_once_more(api: Api) -> None:
+def test_a_name_with_a_slash_is_resolved_only_if_a_header_repeats_the_path(api: Api) -> None:
     api._container.store.create("acme", "plan/2")
     assert api.answer(request("GET", f"{PLAN}/2"))["statusCode"] == 404
     assert api.answer(request("GET", f"{PLAN}/2", stratalog_path=f"{PLAN}%2F2"))["statusCode"] == 200
 
 
-def test_a_path_that_is_not_the_one_the_gateway_saw_is_not_believed(api: Api) -> None:
+def test_a_path_header_that_differs_from_the_gateway_s_path_is_ignored(api: Api) -> None:
     api._container.store.create("acme", "secret")
     answer = api.answer(request("GET", PLAN, stratalog_path=PLAN.replace("plan", "secret")))
     assert body_of(answer)["document"] == "plan"
 
 
 @pytest.mark.parametrize("name", ["50 %", "50%25", "é", "a+b", "a&b=c"])
-def test_any_other_name_is_found_as_the_gateway_unescapes_it(name: str, api: Api) -> None:
+def test_names_without_a_slash_are_resolved_from_the_gateway_s_decoded_path(name: str, api: Api) -> None:
     api._container.store.create("acme", name)
     assert body_of(api.answer(request("GET", PLAN.replace("plan", name))))["document"] == name
 
 
-def test_a_function_url_leaves_paths_as_they_are(api: Api) -> None:
+def test_the_escaped_path_of_a_function_url_is_decoded(api: Api) -> None:
     api._container.store.create("acme", "plan/2")
     told = request("GET", f"{PLAN}%2F2")
     told["requestContext"]["domainName"] = "abcdef.lambda-url.eu-west-1.on.aws"
     assert api.answer(told)["statusCode"] == 200
 
 
-def test_a_stage_in_the_path_is_left_out(api: Api) -> None:
+def test_the_stage_is_removed_from_the_path(api: Api) -> None:
     told = request("GET", f"/prod{PLAN}")
     told["requestContext"]["stage"] = "prod"
     assert body_of(api.answer(told))["document"] == "plan"
 
 
-def test_cookies_come_and_go_apart_and_bytes_stay_bytes(api: Api) -> None:
+def test_cookies_are_separate_fields_and_binary_bodies_are_base64(api: Api) -> None:
     answer = api.answer({**request("GET", "/cookies"), "cookies": ["theme=dark"]})
     assert [one.partition("=")[0] for one in answer["cookies"]] == ["theme", "seen"]
     assert b64decode(answer["body"]) == b"\x00\xff"
 
 
 @pytest.mark.parametrize("token", ["", "Bearer nobody's"])
-def test_who_has_no_good_token_is_turned_away(token: str, api: Api) -> None:
+def test_a_request_without_a_valid_token_is_unauthenticated(token: str, api: Api) -> None:
     answer = api.answer(request("GET", PLAN, authorization=token))
     assert (answer["statusCode"], body_of(answer)["code"]) == (401, "unauthenticated")
 
 
-def test_a_page_of_another_origin_is_turned_away_and_one_that_was_named_is_let_in(api: Api) -> None:
+def test_only_pages_of_allowed_origins_may_call_the_api(api: Api) -> None:
     assert api.answer(request("GET", PLAN, origin="https://evil.example"))["statusCode"] == 403
     allowed = api.answer(request("GET", PLAN, origin="https://app.example"))
     assert allowed["headers"]["access-control-allow-origin"] == "https://app.example"
     assert "stratalog-live" in allowed["headers"]["access-control-expose-headers"]
 
 
-def test_without_authentication_nobody_from_outside_is_served(made: Callable[[Container], Api]) -> None:
+def test_without_authentication_every_request_is_forbidden(made: Callable[[Container], Api]) -> None:
     api = made(container(STRATALOG_APPLICATION=""))
     assert api.answer(request("GET", PLAN))["statusCode"] == 403
 
 
-def test_an_answer_too_large_for_lambda_is_refused_by_name(api: Api) -> None:
+def test_an_answer_too_large_for_lambda_is_answered_limit_exceeded(api: Api) -> None:
     document = api._container.store.document("acme", "plan")
     document.mutate("put", {"key": "notes/large", "value": "x" * (FUNCTION_ANSWER_BYTES_MAX + 1)})
     answer = api.answer(request("GET", f"{PLAN}/item", query="key=notes/large", origin="https://app.example"))
@@ -178,7 +178,7 @@ def test_a_replay_whose_answer_is_too_large_for_lambda_has_written_nothing(api: 
     assert (answer["statusCode"], body_of(answer)["code"]) == (422, "limit-exceeded")
 
 
-def test_the_largest_answer_is_one_that_lambda_takes(api: Api) -> None:
+def test_the_largest_allowed_answer_fits_the_limit_of_lambda(api: Api) -> None:
     document = api._container.store.document("acme", "plan")
     document.mutate("put", {"key": "notes/large", "value": "x" * (FUNCTION_ANSWER_BYTES_MAX - 1000)})
     answer = api.answer(request("GET", f"{PLAN}/item", query="key=notes/large"))
@@ -186,7 +186,7 @@ def test_the_largest_answer_is_one_that_lambda_takes(api: Api) -> None:
     assert FUNCTION_ANSWER_BYTES_MAX < len(json.dumps(answer)) < 6 * 1024 * 1024
 
 
-def test_an_answer_too_large_for_lambda_goes_compressed_to_who_takes_that(api: Api) -> None:
+def test_an_answer_too_large_for_lambda_is_compressed_if_the_caller_accepts_it(api: Api) -> None:
     document = api._container.store.document("acme", "plan")
     document.mutate("put", {"key": "notes/large", "value": "x" * (FUNCTION_ANSWER_BYTES_MAX + 1)})
     for packing, unpacked in UNPACKED.items():
@@ -200,7 +200,7 @@ def test_an_answer_that_fits_is_not_compressed(api: Api) -> None:
     assert "content-encoding" not in api.answer(request("GET", PLAN, accept_encoding="gzip"))["headers"]
 
 
-def test_an_answer_too_large_even_compressed_is_refused_by_name(api: Api) -> None:
+def test_an_answer_too_large_even_compressed_is_answered_limit_exceeded(api: Api) -> None:
     document = api._container.store.document("acme", "plan")
     document.mutate("put", {"key": "notes/large", "value": random.Random(0).randbytes(FUNCTION_ANSWER_BYTES_MAX).hex()})
     answer = api.answer(request("GET", f"{PLAN}/item", query="key=notes/large", accept_encoding="gzip"))
@@ -210,7 +210,7 @@ def test_an_answer_too_large_even_compressed_is_refused_by_name(api: Api) -> Non
     assert "content-encoding" not in answer["headers"]
 
 
-def test_an_answer_is_not_unpacked_to_more_than_a_bound() -> None:
+def test_the_uncompressed_size_of_a_compressed_answer_is_bounded() -> None:
     answer = GatewayAnswer("zstd")
     answer.status = 200
     answer.add(bytes(FUNCTION_UNPACKED_BYTES_MAX))
@@ -218,7 +218,7 @@ def test_an_answer_is_not_unpacked_to_more_than_a_bound() -> None:
         answer.add(b"1")
 
 
-def test_a_large_record_goes_compressed_under_a_weak_tag_and_its_ranges_as_they_are(api: Api) -> None:
+def test_a_large_record_is_compressed_with_a_weak_etag_and_its_ranges_are_not(api: Api) -> None:
     path, body = "/v1/organisations/acme/records/report", b"0123456789abcdef" * 600_000
     api._container.store.records("acme").put("report", body)
     whole = api.answer(request("GET", path, accept_encoding="gzip"))
@@ -245,26 +245,26 @@ def test_a_large_record_goes_compressed_under_a_weak_tag_and_its_ranges_as_they_
         ("", ""),
     ],
 )
-def test_a_body_is_compressed_as_its_reader_takes_it(accepted: str, packing: str) -> None:
+def test_the_compression_follows_the_accept_encoding_header(accepted: str, packing: str) -> None:
     assert packing_of({"accept-encoding": accepted}) == packing
 
 
-def test_a_stream_of_events_is_refused_and_does_not_hold_the_function(api: Api) -> None:
+def test_an_event_stream_is_refused_with_501_and_does_not_block_the_function(api: Api) -> None:
     answer = api.answer(request("GET", f"{PLAN}/events"))
     assert (answer["statusCode"], body_of(answer)["code"]) == (501, "unsupported")
     assert api.answer(request("GET", PLAN))["statusCode"] == 200
 
 
-def test_clients_are_told_where_to_listen(api: Api) -> None:
+def test_an_answer_names_the_websocket_address_in_a_header(api: Api) -> None:
     assert api.answer(request("GET", PLAN))["headers"]["stratalog-live"] == "wss://sockets.example/live"
 
 
-def test_a_page_may_connect_to_where_it_listens(api: Api) -> None:
+def test_the_content_security_policy_allows_the_websocket_address(api: Api) -> None:
     policy = api.answer(request("GET", "/"))["headers"]["content-security-policy"]
     assert "connect-src 'self' wss://sockets.example;" in policy
 
 
-def test_those_who_listen_are_told_before_the_answer_is_given(made: Callable[[Container], Api]) -> None:
+def test_listeners_are_poked_before_the_answer_is_returned(made: Callable[[Container], Api]) -> None:
     held = Held()
     api = made(container(held))
     api._container.store.create("acme", "plan")
@@ -285,9 +285,7 @@ def test_a_listener_that_is_gone_is_forgotten(made: Callable[[Container], Api]) 
     assert api._container.listeners.name_of("b") is None
 
 
-def test_a_container_that_was_frozen_goes_on_from_what_others_committed(
-    api: Api, made: Callable[[Container], Api]
-) -> None:
+def test_a_container_appends_after_commits_of_another_container(api: Api, made: Callable[[Container], Api]) -> None:
     api.answer(push(mutation("c", 1, key="k", value=1)))
     other = made(container(store=api._container.store))
     other.answer(push(mutation("d", 1, key="k", value=2)))
@@ -299,10 +297,10 @@ def test_a_container_that_was_frozen_goes_on_from_what_others_committed(
     "environment",
     [{}, {"STRATALOG_STORE": "memory:", "STRATALOG_APPLICATION": "tests.aws.application:TOKENS"}],
 )
-def test_a_function_that_is_told_nothing_good_does_not_start(environment: dict[str, str]) -> None:
+def test_a_container_with_invalid_settings_does_not_start(environment: dict[str, str]) -> None:
     with pytest.raises(Invalid, match="STRATALOG"):
         Container(environment)
 
 
-def test_the_application_of_a_container_is_the_one_it_was_told() -> None:
+def test_a_container_uses_the_application_of_its_environment() -> None:
     assert container().application.mutators is app.mutators

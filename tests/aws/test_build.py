@@ -100,7 +100,9 @@ def test_the_package_says_which_version_it_is(build: ModuleType, tmp_path: Path)
 
 
 @pytest.mark.parametrize("name", ["catalogue", "sheet", "table"])
-def test_an_application_of_ours_is_found_by_its_short_name(build: ModuleType, name: str, tmp_path: Path) -> None:
+def test_each_bundled_application_has_an_entry_point_with_its_short_name(
+    build: ModuleType, name: str, tmp_path: Path
+) -> None:
     build.write_metadata(tmp_path, ROOT / "apps" / name)
     (found,) = importlib.metadata.distributions(name=f"stratalog-{name}", path=[str(tmp_path)])
     (point,) = found.entry_points.select(group="stratalog.applications")
@@ -115,13 +117,13 @@ def test_every_library_that_is_asked_for_has_its_hashes_in_the_lock(build: Modul
     assert [name for name in asked if "--hash=sha256:" not in lock[name]] == []
 
 
-def test_the_zip_has_the_models_of_only_the_services_that_are_called(build: ModuleType) -> None:
+def test_the_zip_has_only_the_botocore_models_of_the_services_in_use(build: ModuleType) -> None:
     assert build.is_wanted(("botocore", "data", "dynamodb", "2012-08-10", "service-2.json.gz"))
     assert build.is_wanted(("botocore", "data", "endpoints.json"))
     assert not build.is_wanted(("botocore", "data", "ec2", "2016-11-15", "service-2.json.gz"))
 
 
-def test_the_wheels_are_for_the_machines_that_the_template_names(build: ModuleType) -> None:
+def test_the_wheels_match_the_runtime_and_architecture_of_the_template(build: ModuleType) -> None:
     functions = resources("AWS::Lambda::Function").values()
     assert {one["Runtime"] for one in functions} == {f"python{build.PYTHON}"}
     assert {tuple(one["Architectures"]) for one in functions} == {("arm64",)}

@@ -50,7 +50,7 @@ def test_the_function_imports_no_library_that_a_message_does_not_need() -> None:
     assert "stratalog.maintenance.store_pass" not in imported
 
 
-def test_the_first_message_takes_five_requests_and_a_read_of_each_chunk_that_it_needs() -> None:
+def test_the_first_message_makes_five_requests_and_reads_a_single_chunk() -> None:
     """The message needs its client's binding, which is in a leaf of the state's tree.
 
     The snapshot contains the chunk above this leaf.

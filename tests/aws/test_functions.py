@@ -43,7 +43,7 @@ def test_a_container_that_ends_is_named_with_its_status_and_replaced(function: F
     assert function.call({}) != process
 
 
-def test_threads_choose_their_fates_one_after_another() -> None:
+def test_concurrent_calls_choose_their_fates_in_sequence() -> None:
     inside, most = 0, 0
 
     def fate() -> Fate:

@@ -50,7 +50,7 @@ def test_a_request_to_s3_needs_the_action_on_its_key(method: str, path: str, act
         ("DELETE", "/bucket", signed("s3")),
     ],
 )
-def test_a_request_that_nothing_explains_is_refused(method: str, path: str, headers: dict[str, Any]) -> None:
+def test_a_request_of_an_unknown_kind_is_refused(method: str, path: str, headers: dict[str, Any]) -> None:
     role = Role("http://127.0.0.1:1", [ALL_OF_OURS])
     try:
         asked = list(needs(method, path, headers, json.dumps({}).encode()))
@@ -61,7 +61,7 @@ def test_a_request_that_nothing_explains_is_refused(method: str, path: str, head
         role._server.server_close()
 
 
-def test_a_role_is_read_while_requests_arrive() -> None:
+def test_the_sets_of_a_role_can_be_iterated_while_requests_arrive() -> None:
     role = Role("http://127.0.0.1:1", [])
     try:
         role.take([Asked("s3:GetObject", "a")])

@@ -104,7 +104,7 @@ def test_a_batch_is_applied_in_order_and_deleted(works: Works) -> None:
     assert works.poll(VISIBILITY_SECONDS) == 0
 
 
-def test_messages_of_a_document_that_come_together_are_one_entry(works: Works) -> None:
+def test_the_messages_of_a_document_in_a_batch_make_a_single_entry(works: Works) -> None:
     document, other = works.document("plan"), works.document("other")
     for id in range(1, 6):
         works.push(document, put(id))
@@ -115,7 +115,7 @@ def test_messages_of_a_document_that_come_together_are_one_entry(works: Works) -
         assert works.store.document("acme", name).version == 1
 
 
-def test_what_ends_the_process_is_not_joined_again_and_those_around_it_are_applied(works: Works) -> None:
+def test_messages_around_a_message_that_ends_the_process_are_applied(works: Works) -> None:
     document = works.document("plan")
     works.store.rules = Rules({**BUILT_IN_MUTATORS, "end": end})
     for mutation in (put(1), put(2, name="end"), put(3)):
@@ -136,7 +136,7 @@ class Ended(BaseException):
     """The end of the process. The processor must not catch this exception."""
 
 
-def test_a_group_stops_at_what_cannot_be_read_and_other_groups_go_on(works: Works) -> None:
+def test_an_unreadable_message_stops_only_its_own_group(works: Works) -> None:
     document = works.document("plan")
     group = "acme/plan"
     works.queue.send(group, [b"\x01 not a push"])
@@ -152,7 +152,7 @@ def test_a_group_stops_at_what_cannot_be_read_and_other_groups_go_on(works: Work
     assert note.reason.startswith("Corrupt: a message is not a queued push")
 
 
-def test_a_message_that_nobody_can_read_becomes_a_dead_letter_and_its_group_goes_on(works: Works) -> None:
+def test_an_unreadable_message_becomes_a_dead_letter_and_its_group_continues(works: Works) -> None:
     document = works.document("plan")
     works.queue.send("acme/plan", [b"\x01 not a push"])
     works.push(document, put(1))
@@ -163,7 +163,7 @@ def test_a_message_that_nobody_can_read_becomes_a_dead_letter_and_its_group_goes
     assert (letter.body, letter.receives) == (b"\x01 not a push", 10)
 
 
-def test_a_batch_given_twice_and_a_batch_whose_answer_was_lost_are_applied_once(works: Works) -> None:
+def test_a_repeated_batch_and_a_batch_with_a_lost_answer_are_applied_once(works: Works) -> None:
     document = works.document("plan")
     works.push(document, put(1), put(2))
     works.lose_answers = 2
@@ -174,7 +174,7 @@ def test_a_batch_given_twice_and_a_batch_whose_answer_was_lost_are_applied_once(
     assert works.source.counts["failed"] == 2
 
 
-def test_a_batch_that_came_before_is_deleted_message_by_message(works: Works) -> None:
+def test_a_redelivered_batch_is_deleted_although_its_answers_are_lost(works: Works) -> None:
     works.push(works.document("plan"), put(1))
     works.lose_answers = 2
     works.poll()
@@ -182,7 +182,7 @@ def test_a_batch_that_came_before_is_deleted_message_by_message(works: Works) ->
     assert works.poll(VISIBILITY_SECONDS) == 0
 
 
-def test_nothing_is_begun_that_has_no_time_left_and_it_comes_again_at_once(works: Works) -> None:
+def test_a_message_without_time_left_is_reported_and_redelivered_at_once(works: Works) -> None:
     works.push(works.document("plan"), put(1))
     works.remaining = END_SECONDS - 0.1
     works.poll()
@@ -192,7 +192,7 @@ def test_nothing_is_begun_that_has_no_time_left_and_it_comes_again_at_once(works
     assert applied(works.store.document("acme", "plan")) == ["c/1"]
 
 
-def test_an_error_of_a_port_is_tried_again_while_there_is_time(works: Works, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_of_a_port_is_retried_while_the_call_has_time(works: Works, monkeypatch: pytest.MonkeyPatch) -> None:
     works.push(works.document("plan"), put(1))
     commit, failures = works.store.environment.index.commit, iter([True] * 3)
 
@@ -208,7 +208,7 @@ def test_an_error_of_a_port_is_tried_again_while_there_is_time(works: Works, mon
     assert applied(works.store.document("acme", "plan")) == ["c/1"]
 
 
-def test_an_error_of_a_port_that_lasts_is_reported_and_not_held_against_the_message(
+def test_a_lasting_error_of_a_port_is_reported_and_not_recorded_against_the_message(
     works: Works, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     works.push(works.document("plan"), put(1))
@@ -227,14 +227,14 @@ def test_an_error_of_a_port_that_lasts_is_reported_and_not_held_against_the_mess
     assert read_attempts(works.store.environment.index, message).reason == ""
 
 
-def test_those_who_listen_are_told_of_what_was_applied(works: Works) -> None:
+def test_listeners_are_poked_after_a_batch_is_applied(works: Works) -> None:
     works.push(works.document("plan"), put(1))
     works.container.listeners.join("b", "acme", "plan", None)
     works.poll()
     assert works.held.posted == [("b", Poke(1))]
 
 
-def test_a_large_push_arrives_and_leaves_nothing_behind(works: Works) -> None:
+def test_a_large_push_is_applied_and_its_blobs_are_removed(works: Works) -> None:
     document = works.document("plan")
     large = random.Random(0).randbytes(900_000).hex()
     works.push(document, Mutation(client="c", id=1, name="put", args={"key": "notes/k", "value": large}))
@@ -244,7 +244,7 @@ def test_a_large_push_arrives_and_leaves_nothing_behind(works: Works) -> None:
     assert list(works.store.environment.blobs.list("acme/queue/")) == []
 
 
-def test_the_recorded_event_is_read(works: Works) -> None:
+def test_the_message_of_the_recorded_event_is_reported_as_failed(works: Works) -> None:
     assert works.processor.process(event("queue")["Records"], lambda: PLENTY) == [
         event("queue")["Records"][0]["messageId"]
     ]
@@ -269,7 +269,7 @@ def fields(told: Any) -> Any:
 
 
 @pytest.mark.parametrize("name", ["http", "socket-connect", "socket-message", "socket-disconnect", "queue"])
-def test_the_gateway_makes_events_of_the_recorded_shape(name: str, works: Works) -> None:
+def test_the_emulated_gateway_and_queue_make_events_of_the_recorded_shape(name: str, works: Works) -> None:
     recorded = event(name)
     headers = {**recorded.get("headers", {}), "cookie": "; ".join(recorded.get("cookies", []))}
     scope = {**SCOPE, "headers": [(key.encode(), value.encode()) for key, value in headers.items() if value]}
@@ -287,7 +287,7 @@ def test_the_gateway_makes_events_of_the_recorded_shape(name: str, works: Works)
     assert fields(made) == fields(recorded)
 
 
-def test_a_group_is_told_of_once_and_not_where_little_time_is_left(works: Works) -> None:
+def test_the_listeners_of_a_document_are_poked_once_and_only_if_time_is_left(works: Works) -> None:
     document = works.document("plan")
     works.container.listeners.join("b", "acme", "plan", None)
     for id in (1, 2, 3):

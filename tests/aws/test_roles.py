@@ -202,7 +202,7 @@ def patiently(found: Callable[[], bool]) -> bool:
     return found()
 
 
-def test_no_role_is_refused_what_its_function_does(worked: Guarded) -> None:
+def test_no_role_refuses_a_request_of_its_function(worked: Guarded) -> None:
     assert {name: role.denied for name, role in worked.roles.items() if role.denied} == {}
 
 
@@ -212,7 +212,7 @@ def test_a_role_may_do_nothing_that_its_function_never_does(name: str, worked: G
     assert allowed(role) - role.actions - OF_LAMBDA - OF_S3 <= OF_AGE.get(name, set()) | OF_FAILURE.get(name, set())
 
 
-def test_only_maintenance_may_delete_what_is_kept(worked: Guarded) -> None:
+def test_only_maintenance_may_delete_log_items_and_bodies(worked: Guarded) -> None:
     prefix = worked.store.document("acme", "plan").log.record.prefix
     blob = f"arn:aws:s3:::{worked.stack.physical('Bucket')}/acme/plan@x/bodies/{'0' * 64}"
     deletions = [Asked(f"s3:{action}", blob) for action in ("DeleteObject", "DeleteObjectVersion")]
@@ -225,7 +225,7 @@ def test_only_maintenance_may_delete_what_is_kept(worked: Guarded) -> None:
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_of_all_kinds_of_items_only_maintenance_may_delete_more_than_marks(name: str, worked: Guarded) -> None:
+def test_each_role_may_delete_only_the_listed_kinds_of_items(name: str, worked: Guarded) -> None:
     """The test covers the kinds in the golden file of keys. That file has no listeners and no attempt records."""
     role = worked.roles[name]
     may = {
@@ -239,7 +239,7 @@ def test_of_all_kinds_of_items_only_maintenance_may_delete_more_than_marks(name:
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_a_role_may_delete_items_nowhere_but_where_its_function_does(name: str, worked: Guarded) -> None:
+def test_a_role_may_delete_items_only_in_partitions_where_its_function_does(name: str, worked: Guarded) -> None:
     role = worked.roles[name]
     deleted = {one.leading_key or "" for one in role.asked if one.action == "dynamodb:DeleteItem"}
     unused = {pattern for pattern in patterns(role) if not any(fnmatchcase(key, pattern) for key in deleted)}

@@ -58,19 +58,19 @@ def room() -> Iterator[Room]:
     room.sockets.close()
 
 
-def test_who_connects_is_let_in_with_the_subprotocol(room: Room) -> None:
+def test_a_connect_event_is_accepted_with_the_subprotocol(room: Room) -> None:
     answer = room.take("connect")
     assert answer == {"statusCode": 200, "headers": {"Sec-WebSocket-Protocol": "stratalog.live.1"}}
     assert room.listening() == []
 
 
-def test_a_page_of_another_origin_is_not_let_in(room: Room) -> None:
+def test_a_connect_event_of_another_origin_is_forbidden(room: Room) -> None:
     told = event("socket-connect")
     told["headers"]["origin"] = "https://evil.example"
     assert room.sockets.take(told)["statusCode"] == 403
 
 
-def test_a_page_that_the_api_serves_is_let_in() -> None:
+def test_a_connect_event_of_the_api_s_own_origin_is_accepted() -> None:
     told = event("socket-connect")
     told["headers"]["origin"] = "https://api.example"
     origins = "https://api.example https://other.example"
@@ -78,14 +78,14 @@ def test_a_page_that_the_api_serves_is_let_in() -> None:
         assert sockets.take(told)["statusCode"] == 200
 
 
-def test_the_recorded_hello_is_answered_with_the_version_and_how_long_there_may_be_silence(room: Room) -> None:
+def test_the_recorded_hello_is_answered_with_the_version_and_the_silence_limit(room: Room) -> None:
     room.document.mutate("put", {"key": "k", "value": 1})
     room.take("message")
     assert room.held.posted == [(RECORDED, Ready(RECORDED, 1, SILENCE_SECONDS))]
     assert room.listening() == [RECORDED]
 
 
-def test_a_connection_that_ended_before_its_hello_was_heard_is_not_kept(room: Room) -> None:
+def test_a_hello_after_the_end_of_its_connection_adds_no_listener(room: Room) -> None:
     room.held.gone.add(RECORDED)
     room.take("disconnect")
     room.hello()
@@ -93,7 +93,7 @@ def test_a_connection_that_ended_before_its_hello_was_heard_is_not_kept(room: Ro
     assert room.container.listeners.name_of(RECORDED) is None
 
 
-def test_a_connection_hears_nothing_a_quarter_of_an_hour_after_its_hello_and_is_ended() -> None:
+def test_a_connection_is_closed_15_minutes_after_its_hello_and_gets_no_more_pokes() -> None:
     environment, held = memory_place(), Held()
     listeners = Listeners(environment, held)  # type: ignore[arg-type]
     listeners.join("a", "acme", "plan", None)
@@ -104,7 +104,7 @@ def test_a_connection_hears_nothing_a_quarter_of_an_hour_after_its_hello_and_is_
     assert (held.posted, held.closed) == ([("a", Poke(1))], ["a"])
 
 
-def test_a_connection_listens_to_one_document(room: Room) -> None:
+def test_a_second_hello_for_another_document_closes_the_connection(room: Room) -> None:
     room.container.store.create("acme", "other")
     room.hello()
     room.take("message", type="hello", token=TOKENS["ann"], document="acme/other")
@@ -113,7 +113,7 @@ def test_a_connection_listens_to_one_document(room: Room) -> None:
     assert (RECORDED, Poke(1)) not in room.held.posted
 
 
-def test_what_is_shown_at_once_is_taken_though_reads_at_half_price_lag(room: Room) -> None:
+def test_presence_right_after_the_hello_works_although_eventual_reads_lag(room: Room) -> None:
     room.hello("a")
     index = room.container.store.environment.index
     lagging = list(index.query(listeners_partition("acme", "plan/2")))
@@ -130,7 +130,9 @@ def test_what_is_shown_at_once_is_taken_though_reads_at_half_price_lag(room: Roo
     assert sorted(room.held.posted, key=lambda one: one[0]) == [(id, Here({"b": 1})) for id in ("a", "b")]
 
 
-def test_so_many_connections_of_a_document_are_shown(room: Room, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_connection_above_the_limit_of_shown_connections_is_closed(
+    room: Room, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(gateway_listeners, "GATEWAY_SHOWN_MAX", 1)
     for id in ("a", "b"):
         room.hello(id)
@@ -139,7 +141,7 @@ def test_so_many_connections_of_a_document_are_shown(room: Room, monkeypatch: py
     assert [message for _, message in room.held.posted if isinstance(message, Here)][-1] == Here({"a": "a"})
 
 
-def test_what_was_shown_by_one_that_went_without_a_word_is_taken_back(room: Room) -> None:
+def test_the_presence_of_a_vanished_connection_is_removed(room: Room) -> None:
     for id in ("a", "b"):
         room.hello(id)
     room.take("message", "a", type="presence", state=1)
@@ -150,7 +152,7 @@ def test_what_was_shown_by_one_that_went_without_a_word_is_taken_back(room: Room
     assert room.listening() == ["b"]
 
 
-def test_one_that_leaves_while_it_shows_something_does_not_stay(room: Room) -> None:
+def test_a_connection_that_leaves_during_its_presence_message_is_not_added_again(room: Room) -> None:
     room.hello("a")
     listeners = room.container.listeners
     original = listeners._all
@@ -165,7 +167,7 @@ def test_one_that_leaves_while_it_shows_something_does_not_stay(room: Room) -> N
     assert room.listening() == []
 
 
-def test_who_leaves_is_forgotten(room: Room) -> None:
+def test_a_disconnect_removes_the_listener(room: Room) -> None:
     room.hello()
     room.take("disconnect")
     assert room.listening() == []
@@ -183,13 +185,13 @@ def test_who_leaves_is_forgotten(room: Room) -> None:
         {"type": "what"},
     ],
 )
-def test_who_says_nothing_good_is_hung_up_on_and_not_kept(message: dict[str, Any], room: Room) -> None:
+def test_an_invalid_message_closes_the_connection_and_adds_no_listener(message: dict[str, Any], room: Room) -> None:
     room.take("message", **message)
     assert room.held.closed == [RECORDED]
     assert room.listening() == []
 
 
-def test_what_one_shows_the_others_see_until_it_leaves(room: Room) -> None:
+def test_presence_is_sent_to_all_listeners_and_removed_on_disconnect(room: Room) -> None:
     room.hello("a")
     room.hello("b")
     room.held.posted.clear()
@@ -202,13 +204,13 @@ def test_what_one_shows_the_others_see_until_it_leaves(room: Room) -> None:
     assert {id for id, message in room.held.posted if message == Here({})} == {"b", "c"}
 
 
-def test_what_is_shown_is_small(room: Room) -> None:
+def test_a_presence_state_above_the_size_limit_closes_the_connection(room: Room) -> None:
     room.hello()
     room.take("message", type="presence", state="x" * 1100)
     assert room.held.closed == [RECORDED]
 
 
-def test_a_listener_whose_time_is_over_is_told_nothing_more_and_hung_up_on() -> None:
+def test_an_expired_listener_gets_no_poke_and_is_closed() -> None:
     environment, held = memory_place(), Held()
     assert isinstance(environment.clock, ManualClock)
     listeners = Listeners(environment, held)  # type: ignore[arg-type]
@@ -222,7 +224,7 @@ def test_a_listener_whose_time_is_over_is_told_nothing_more_and_hung_up_on() -> 
     assert held.closed == ["token", "gateway"]
 
 
-def test_one_that_cannot_be_hung_up_on_keeps_nobody_from_being_told() -> None:
+def test_a_failed_close_of_an_expired_listener_does_not_prevent_other_pokes() -> None:
     environment, held = memory_place(), Held()
     listeners = Listeners(environment, held)  # type: ignore[arg-type]
     listeners.join("over", "acme", "plan", environment.clock.wall_ms())
@@ -235,7 +237,7 @@ def test_one_that_cannot_be_hung_up_on_keeps_nobody_from_being_told() -> None:
     assert held.closed == ["over"]
 
 
-def test_a_commit_does_not_wait_for_all_to_be_told_where_telling_is_slow() -> None:
+def test_an_announcement_to_slow_connections_ends_after_its_time_limit() -> None:
     environment, held = memory_place(), Held()
     held.on_post = lambda: environment.clock.sleep(ANNOUNCE_SECONDS_MAX + 1)
     listeners = Listeners(environment, held)  # type: ignore[arg-type]
@@ -251,7 +253,7 @@ def kinds(deployed: Deployed) -> list[str]:
     return [json.loads(text)["type"] for text in deployed.gateway.posts]
 
 
-def test_all_that_follows_a_message_shares_its_time() -> None:
+def test_the_pokes_closes_and_presence_of_an_announcement_share_a_time_limit() -> None:
     environment, held = memory_place(), Held()
     held.on_post = held.on_close = lambda: environment.clock.sleep(ANNOUNCE_SECONDS_MAX / 2)
     listeners = Listeners(environment, held)  # type: ignore[arg-type]
@@ -270,7 +272,7 @@ def test_all_that_follows_a_message_shares_its_time() -> None:
     assert environment.clock.boot_ms() - began_ms <= 2 * ANNOUNCE_SECONDS_MAX * 1000
 
 
-def test_the_listeners_of_several_documents_share_the_time_of_one(room: Room) -> None:
+def test_announcements_of_several_documents_share_a_time_limit(room: Room) -> None:
     clock = room.container.store.environment.clock
     room.held.on_post = lambda: clock.sleep(ANNOUNCE_SECONDS_MAX / 2)
     for number in range(20):
@@ -285,7 +287,7 @@ def test_the_listeners_of_several_documents_share_the_time_of_one(room: Room) ->
 
 
 @pytest.mark.parametrize("queued", ["", "all"])
-def test_a_client_behind_a_gateway_finds_the_address_and_hears_of_a_commit(queued: str, deployed: Deployed) -> None:
+def test_a_client_behind_a_gateway_finds_the_websocket_address_and_gets_a_poke(queued: str, deployed: Deployed) -> None:
     deployed.serve(STRATALOG_QUEUED=queued)
     deployed.store.create(ORGANISATION, "plan")
     one, other = (HttpTransport(deployed.document_url("plan")) for _ in range(2))

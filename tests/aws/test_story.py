@@ -35,7 +35,7 @@ def session_through(deployed: Deployed, folder: Path, clients: int, seed: int) -
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_clients_behind_functions_that_fail_end_in_agreement(seed: int, deployed: Deployed, tmp_path: Path) -> None:
+def test_clients_behind_failing_functions_converge(seed: int, deployed: Deployed, tmp_path: Path) -> None:
     deployed.serve()
     deployed.mishaps["api"] = Mishaps(seed, RATE)
     with session_through(deployed, tmp_path, 2, seed) as session:
@@ -46,9 +46,7 @@ def test_clients_behind_functions_that_fail_end_in_agreement(seed: int, deployed
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_clients_behind_the_queue_and_functions_that_fail_end_in_agreement(
-    seed: int, deployed: Deployed, tmp_path: Path
-) -> None:
+def test_clients_behind_the_queue_and_failing_functions_converge(seed: int, deployed: Deployed, tmp_path: Path) -> None:
     deployed.serve(STRATALOG_QUEUED="all")
     deployed.mishaps |= {"api": Mishaps(seed, RATE), "processor": Mishaps(seed, WORK_RATE)}
     with session_through(deployed, tmp_path, 2, seed) as session:
@@ -74,7 +72,7 @@ def ordinary(chance: random.Random, rows: int) -> list[dict[str, Any]]:
     ]
 
 
-def test_a_document_of_fifteen_mebibytes_is_pulled_cold_through_a_function(deployed: Deployed) -> None:
+def test_a_new_client_pulls_a_document_of_15_mib_through_a_function(deployed: Deployed) -> None:
     deployed.serve()
     document = deployed.store.create(ORGANISATION, "plan")
     chance, size = random.Random(0), 0

@@ -30,18 +30,18 @@ def test_no_linter_objects_to_the_template() -> None:
     assert (lint.returncode, lint.stdout) == (0, "")
 
 
-def test_a_message_stays_hidden_for_six_times_what_the_processor_may_take() -> None:
+def test_the_visibility_timeout_is_six_times_the_processor_s_timeout_or_longer() -> None:
     seconds = resources("AWS::SQS::Queue")["Queue"]["VisibilityTimeout"]
     assert seconds >= 6 * resources("AWS::Lambda::Function")["Processor"]["Timeout"]
 
 
-def test_the_queue_hands_over_batches_that_may_fail_in_part() -> None:
+def test_the_queue_s_event_source_allows_partial_batch_failures() -> None:
     (source,) = resources("AWS::Lambda::EventSourceMapping").values()
     assert source["FunctionResponseTypes"] == ["ReportBatchItemFailures"]
     assert 1 <= source["BatchSize"] <= 10
 
 
-def test_an_answer_comes_before_the_gateway_gives_up() -> None:
+def test_the_function_s_timeout_is_shorter_than_the_gateway_s_timeout() -> None:
     integration = resources("AWS::ApiGatewayV2::Integration")["HttpIntegration"]
     assert resources("AWS::Lambda::Function")["Api"]["Timeout"] * 1000 < integration["TimeoutInMillis"] <= 30_000
 
@@ -51,7 +51,7 @@ def test_the_queues_of_pushes_are_fifo() -> None:
     assert {name for name, queue in queues.items() if queue.get("FifoQueue")} == {"Queue", "DeadLetters", "Undelivered"}
 
 
-def test_a_processor_that_never_starts_loses_no_push() -> None:
+def test_the_queue_moves_unprocessed_messages_to_a_separate_queue_before_they_expire() -> None:
     """The processor moves a message to `DeadLetters` after too many receives.
 
     The queue itself moves a message to `Undelivered` only after five times as many receives, or more.
@@ -64,7 +64,7 @@ def test_a_processor_that_never_starts_loses_no_push() -> None:
     assert [name for name, queue in queues.items() if "RedrivePolicy" in queue] == ["Queue"]
 
 
-def test_a_call_of_maintenance_that_comes_to_nothing_is_kept() -> None:
+def test_a_failed_call_of_maintenance_is_sent_to_a_queue() -> None:
     failed = {"Fn::GetAtt": ["FailedCalls", "Arn"]}
     (invoked,) = resources("AWS::Lambda::EventInvokeConfig").values()
     assert invoked["DestinationConfig"]["OnFailure"]["Destination"] == failed
@@ -74,7 +74,7 @@ def test_a_call_of_maintenance_that_comes_to_nothing_is_kept() -> None:
     assert {"Service": "events.amazonaws.com"} in [one["Principal"] for one in statements]
 
 
-def test_every_push_waits_in_the_queue_unless_a_deployment_says_otherwise() -> None:
+def test_every_push_is_queued_by_default() -> None:
     assert parameters()["Queued"]["Default"] == "all"
 
 
@@ -92,7 +92,7 @@ def test_the_bucket_keeps_versions_encrypts_and_is_closed_to_the_public() -> Non
     assert set(bucket["PublicAccessBlockConfiguration"].values()) == {True}
 
 
-def test_the_table_is_paid_by_request_and_can_be_put_back_to_any_moment() -> None:
+def test_the_table_is_paid_per_request_and_has_point_in_time_recovery() -> None:
     (table,) = resources("AWS::DynamoDB::Table").values()
     assert table["BillingMode"] == "PAY_PER_REQUEST"
     assert table["PointInTimeRecoverySpecification"] == {
@@ -101,7 +101,7 @@ def test_the_table_is_paid_by_request_and_can_be_put_back_to_any_moment() -> Non
     }
 
 
-def test_blobs_are_there_for_as_long_as_the_table_can_be_put_back() -> None:
+def test_deleted_blobs_are_retained_longer_than_the_table_s_recovery_period() -> None:
     """The bucket keeps replaced versions. The template configures maintenance to keep a copy of each deleted blob."""
     [table], [bucket] = resources("AWS::DynamoDB::Table").values(), resources("AWS::S3::Bucket").values()
     reach = table["PointInTimeRecoverySpecification"]["RecoveryPeriodInDays"]
@@ -122,7 +122,7 @@ def test_blobs_are_there_for_as_long_as_the_table_can_be_put_back() -> None:
         (DEAD_RECORD, "DeadRecords", {"ApiLog", "MaintenanceLog"}),
     ],
 )
-def test_what_is_reported_in_a_log_has_a_metric_and_an_alarm(reported: str, metric: str, logs: set[str]) -> None:
+def test_each_report_in_a_log_has_a_metric_and_an_alarm(reported: str, metric: str, logs: set[str]) -> None:
     filters = [
         one
         for one in resources("AWS::Logs::MetricFilter").values()
@@ -138,7 +138,7 @@ def test_what_is_reported_in_a_log_has_a_metric_and_an_alarm(reported: str, metr
     assert "AlarmActions" in alarms[0]
 
 
-def test_whatever_fails_has_an_alarm() -> None:
+def test_every_function_and_every_queue_of_failures_has_an_alarm() -> None:
     alarms = resources("AWS::CloudWatch::Alarm").values()
     watched = {(one["MetricName"], watched_by(one)) for one in alarms if "Dimensions" in one}
     assert {("Errors", name) for name in resources("AWS::Lambda::Function")} <= watched
@@ -170,7 +170,7 @@ def transport(stack: Stack, name: str) -> HttpTransport:
     return HttpTransport(url, token=lambda: TOKENS[name], create=True)
 
 
-def test_two_clients_of_a_deployed_stack_agree_and_are_told_of_each_other(stack: Stack) -> None:
+def test_two_clients_of_a_deployed_stack_converge_and_get_pokes(stack: Stack) -> None:
     source, told = stack.source(), threading.Event()
     with Client(transport(stack, "ann")) as ann, Client(listening := transport(stack, "bob")) as bob:
         ann.sync()
@@ -192,11 +192,11 @@ def test_two_clients_of_a_deployed_stack_agree_and_are_told_of_each_other(stack:
         assert ann.pending() == bob.pending() == []
 
 
-def test_nobody_without_a_token_gets_past_a_deployed_stack(stack: Stack) -> None:
+def test_a_deployed_stack_refuses_a_client_without_a_token(stack: Stack) -> None:
     url = stack.stage_url("HttpApi", "$default") + "/v1/organisations/acme/documents/plan"
     with Client(HttpTransport(url)) as stranger, pytest.raises(Forbidden):
         stranger.sync()
 
 
-def test_maintenance_of_a_deployed_stack_comes_to_its_end(stack: Stack) -> None:
+def test_a_call_of_maintenance_of_a_deployed_stack_finishes(stack: Stack) -> None:
     assert stack.invoke("Maintenance", {"source": "aws.events"})["is_finished"] is True

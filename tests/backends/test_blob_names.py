@@ -35,7 +35,7 @@ def names_of(folder: Path) -> list[str]:
     return [str(path.relative_to(folder)) for path in files_of(folder)]
 
 
-def test_a_record_of_json_opens_with_zstd_and_a_reader_of_json(tmp_path: Path) -> None:
+def test_a_json_record_is_stored_as_zstd_compressed_json(tmp_path: Path) -> None:
     with stratalog.open(tmp_path) as store:
         store.records("acme").put("films", json.dumps(LARGE, ensure_ascii=False).encode())
     (path,) = files_of(tmp_path / "blobs")
@@ -43,7 +43,7 @@ def test_a_record_of_json_opens_with_zstd_and_a_reader_of_json(tmp_path: Path) -
     assert json.loads(zstandard.decompress(path.read_bytes())) == LARGE
 
 
-def test_a_large_value_opens_with_zstd_and_a_reader_of_messagepack(tmp_path: Path) -> None:
+def test_a_large_value_is_stored_as_zstd_compressed_messagepack(tmp_path: Path) -> None:
     with stratalog.open(tmp_path) as store:
         store.create("acme", "plan").mutate("put", {"key": "films/1", "value": LARGE})
     opened = {path.parent.name: path for path in files_of(tmp_path / "blobs")}
@@ -68,7 +68,7 @@ def test_a_large_value_opens_with_zstd_and_a_reader_of_messagepack(tmp_path: Pat
         ("acme/queue/plan@abc/token/", b"\x90", MSGPACK),
     ],
 )
-def test_the_folder_and_the_content_say_the_kind(key: str, body: bytes, kind: BlobKind) -> None:
+def test_the_folder_and_the_content_determine_the_kind(key: str, body: bytes, kind: BlobKind) -> None:
     assert kind_of(key + sha256(body).hex(), body) == kind
 
 
@@ -76,17 +76,17 @@ def test_the_folder_and_the_content_say_the_kind(key: str, body: bytes, kind: Bl
     st.lists(st.sampled_from(["acme", "queue", "records", "plan@abc", "items", "bodies", "x"]), max_size=5),
     st.binary() | st.recursive(st.integers() | st.text(), st.lists).map(lambda value: json.dumps(value).encode()),
 )
-def test_a_blob_has_one_kind_that_its_key_allows(folders: list[str], body: bytes) -> None:
+def test_the_kind_of_a_blob_is_deterministic_and_among_the_kinds_of_its_key(folders: list[str], body: bytes) -> None:
     key = "/".join([*folders, sha256(body).hex()])
     assert kind_of(key, body) == kind_of(key, body)
     assert kind_of(key, body) in kinds_of(key)
 
 
-def test_the_collector_knows_every_folder_of_messagepack() -> None:
+def test_the_folders_of_the_collector_are_the_messagepack_folders_and_app_snapshots() -> None:
     assert {*MSGPACK_FOLDERS, "app-snapshots"} == {*BLOB_FOLDERS}
 
 
-def test_one_content_is_one_file(tmp_path: Path) -> None:
+def test_repeated_puts_of_a_body_leave_a_single_file(tmp_path: Path) -> None:
     blobs = FileBlobs(tmp_path, ManualClock())
     for _ in range(3):
         blobs.put(KEY, BODY)
@@ -99,7 +99,7 @@ def old(folder: Path) -> None:
     (folder / KEY).write_bytes(compress(BODY))
 
 
-def test_a_file_of_format_1_is_a_blob_and_takes_its_name_when_it_is_put_again(tmp_path: Path) -> None:
+def test_a_file_of_format_1_is_readable_and_the_next_put_renames_it(tmp_path: Path) -> None:
     old(tmp_path)
     blobs = FileBlobs(tmp_path, ManualClock())
     assert blobs.get(KEY) == BODY
@@ -119,7 +119,7 @@ def test_a_file_of_format_1_can_be_deleted(tmp_path: Path) -> None:
     assert (blobs.stat(KEY), names_of(tmp_path)) == (None, [])
 
 
-def test_of_two_files_of_one_blob_the_newer_name_counts(tmp_path: Path) -> None:
+def test_a_file_with_the_new_name_overrides_a_file_of_format_1_of_the_same_blob(tmp_path: Path) -> None:
     """Both files exist, as after a power failure that undid the removal of the older file."""
     blobs = FileBlobs(tmp_path, ManualClock())
     blobs.put(KEY, BODY)
@@ -131,7 +131,7 @@ def test_of_two_files_of_one_blob_the_newer_name_counts(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("method", ["get", "stat"])
-def test_a_reader_finds_a_file_of_format_1_that_a_put_replaces(
+def test_a_reader_finds_a_blob_of_format_1_while_a_put_replaces_its_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: str
 ) -> None:
     """The put happens between the reader's lookup of the new name and its lookup of the old name."""
@@ -151,7 +151,7 @@ def test_a_reader_finds_a_file_of_format_1_that_a_put_replaces(
     assert names_of(tmp_path) == [f"{KEY}.bin.zst"]
 
 
-def test_a_file_that_a_person_unpacked_beside_is_no_blob(tmp_path: Path) -> None:
+def test_a_file_with_an_unknown_suffix_is_not_a_blob(tmp_path: Path) -> None:
     blobs = FileBlobs(tmp_path, ManualClock())
     blobs.put(KEY, BODY)
     for suffix in (".bin", ".json", ".bin.zst.copy", ".txt.zst"):
@@ -172,7 +172,7 @@ def test_a_file_of_an_unknown_codec_is_unsupported(tmp_path: Path) -> None:
     assert caught.value.details == {"codec": ".br", "key": KEY}
 
 
-def test_a_value_that_looks_like_json_is_still_named_by_its_folder(tmp_path: Path) -> None:
+def test_a_value_that_looks_like_json_gets_the_suffix_of_its_folder(tmp_path: Path) -> None:
     body = encode("[1]")
     key = f"{FAMILY}/fields/{sha256(body).hex()}"
     FileBlobs(tmp_path, ManualClock()).put(key, body)

@@ -95,7 +95,7 @@ ANNOUNCEMENTS = sorted(name for name in vars(AnnouncementsContract) if name.star
         ("raises after closing", ["test_announcing_after_closing_raises_nothing"]),
     ],
 )
-def test_each_fault_of_announcements_fails_its_test(
+def test_each_planted_fault_of_announcements_fails_the_expected_contract_tests(
     fault: str, failing: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(announcements_contract, "TRIES_MAX", 3)

@@ -81,7 +81,7 @@ def test_a_process_that_is_killed_while_it_deletes_leaves_the_blob_and_no_lock(t
     [(["put"], False), (["delete"], True), (["delete", "put"], False)],
     ids=["put it", "delete it", "delete it and put it"],
 )
-def test_a_delete_takes_no_generation_but_the_one_that_it_was_given(
+def test_a_delete_removes_only_the_generation_of_the_given_stamp(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, others_do: list[str], deleted: bool
 ) -> None:
     """Other processes act after the delete has compared the stamp and before the delete locks the file."""
@@ -101,7 +101,7 @@ def test_a_delete_takes_no_generation_but_the_one_that_it_was_given(
     assert (blobs.stat(KEY) is None) is deleted
 
 
-def test_a_delete_that_comes_too_late_never_hides_the_blob(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_delete_with_an_outdated_stamp_never_hides_the_blob(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The blob's file is at its path after each operation of the delete."""
     blobs, lock = made(tmp_path), fcntl.flock
     blobs.put(KEY, BODY)
@@ -128,7 +128,7 @@ def test_a_delete_that_comes_too_late_never_hides_the_blob(tmp_path: Path, monke
     assert all(seen)
 
 
-def test_a_put_stores_a_blob_that_others_delete_before_it_is_renewed(
+def test_a_put_stores_a_blob_that_another_process_deletes_during_the_put(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     blobs, others, lock = made(tmp_path), made(tmp_path), fcntl.flock
@@ -146,7 +146,7 @@ def test_a_put_stores_a_blob_that_others_delete_before_it_is_renewed(
     assert blobs.get(KEY) == BODY
 
 
-def test_what_killed_processes_began_to_write_goes_when_the_folder_is_opened(tmp_path: Path) -> None:
+def test_opening_the_folder_removes_temporary_files_of_killed_processes(tmp_path: Path) -> None:
     for _ in range(3):
         run_killed(KILLED_WHILE_WRITING, str(tmp_path))
     assert len(files(tmp_path / ".new")) == 1
@@ -154,7 +154,7 @@ def test_what_killed_processes_began_to_write_goes_when_the_folder_is_opened(tmp
     assert files(tmp_path) == []
 
 
-def test_what_somebody_writes_just_now_stays_when_the_folder_is_opened(tmp_path: Path) -> None:
+def test_opening_the_folder_leaves_temporary_files_of_running_puts(tmp_path: Path) -> None:
     opened: list[int] = []
 
     def open_beside(descriptor: int) -> None:
@@ -169,7 +169,9 @@ def test_what_somebody_writes_just_now_stays_when_the_folder_is_opened(tmp_path:
     assert blobs.get(KEY) == BODY
 
 
-def test_a_file_that_was_taken_for_a_left_one_is_written_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_put_rewrites_its_temporary_file_if_another_process_removes_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     blobs, link = made(tmp_path), os.link
 
     def taken(source: str, target: str) -> None:
@@ -182,7 +184,7 @@ def test_a_file_that_was_taken_for_a_left_one_is_written_again(tmp_path: Path, m
     assert blobs.get(KEY) == BODY
 
 
-def test_folders_go_with_their_last_blob(tmp_path: Path) -> None:
+def test_deleting_the_last_blob_removes_its_folders(tmp_path: Path) -> None:
     blobs = made(tmp_path)
     blobs.put(KEY, BODY)
     other = f"organisation/other/items/{sha256(b'other').hex()}"
@@ -196,7 +198,7 @@ def test_folders_go_with_their_last_blob(tmp_path: Path) -> None:
     assert sorted(path.relative_to(tmp_path).name for path in tmp_path.rglob("*")) == [".new"]
 
 
-def test_a_put_beside_the_removal_of_its_empty_folder_stores_its_blob(
+def test_a_put_succeeds_while_another_process_removes_its_empty_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     blobs, link = made(tmp_path), os.link
@@ -212,7 +214,9 @@ def test_a_put_beside_the_removal_of_its_empty_folder_stores_its_blob(
     assert blobs.get(KEY) == BODY
 
 
-def test_a_folder_that_never_stays_ends_a_put(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_put_is_unavailable_if_its_folder_disappears_in_each_attempt(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def gone(source: str, target: str) -> Any:
         raise FileNotFoundError
 
@@ -222,7 +226,7 @@ def test_a_folder_that_never_stays_ends_a_put(tmp_path: Path, monkeypatch: pytes
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_a_folder_that_others_removed_and_made_again_is_made_durable_again(tmp_path: Path, seed: int) -> None:
+def test_a_put_syncs_a_folder_that_another_process_has_recreated(tmp_path: Path, seed: int) -> None:
     """A third process makes the folder without a sync of its name. Then the first process puts the blob again."""
     disk = Disk(str(tmp_path / "disk"), Random(seed))
     clock = ManualClock()
@@ -237,7 +241,7 @@ def test_a_folder_that_others_removed_and_made_again_is_made_durable_again(tmp_p
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_a_folder_that_others_make_again_during_a_put_is_not_taken_for_a_durable_one(tmp_path: Path, seed: int) -> None:
+def test_a_folder_recreated_during_a_put_does_not_count_as_durable(tmp_path: Path, seed: int) -> None:
     """Another process deletes the blob and makes the folder again while the put syncs the folders above."""
     disk = Disk(str(tmp_path / "disk"), Random(seed))
     clock = ManualClock()
@@ -261,7 +265,7 @@ def test_a_folder_that_others_make_again_during_a_put_is_not_taken_for_a_durable
     assert FileBlobs(Path(after.folder) / "blobs", clock).get(KEY) == BODY
 
 
-def test_a_folder_that_stays_is_synced_once_with_those_above_it(tmp_path: Path) -> None:
+def test_a_second_put_into_a_folder_does_not_sync_the_parent_folders_again(tmp_path: Path) -> None:
     synced: list[int] = []
     blobs = FileBlobs(tmp_path, ManualClock(), sync=synced.append)
     blobs.put(KEY, BODY)
@@ -272,7 +276,7 @@ def test_a_folder_that_stays_is_synced_once_with_those_above_it(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("error", [FileExistsError, FileNotFoundError])
-def test_a_folder_that_others_remove_while_it_is_made_is_made_again(
+def test_a_put_recreates_a_folder_that_another_process_removes_during_its_creation(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: type[OSError]
 ) -> None:
     """Another process removes the folder after `mkdir` found it, or removes the parent folder before `mkdir`."""
@@ -291,7 +295,7 @@ def test_a_folder_that_others_remove_while_it_is_made_is_made_again(
     assert blobs.get(KEY) == BODY
 
 
-def test_a_file_in_the_place_of_a_folder_is_an_error(tmp_path: Path) -> None:
+def test_a_file_at_the_path_of_a_folder_is_unavailable_and_left_unchanged(tmp_path: Path) -> None:
     (tmp_path / "organisation").write_text("not ours")
     blobs = made(tmp_path)
     with pytest.raises(Unavailable):

@@ -95,7 +95,7 @@ def test_putting_over_a_damaged_file_restores_it(tmp_path: Path, damage: bytes) 
     assert blobs.get(KEY) == BODY
 
 
-def test_blobs_outlive_the_object(tmp_path: Path) -> None:
+def test_blobs_survive_reopening_the_folder(tmp_path: Path) -> None:
     FileBlobs(tmp_path, ManualClock()).put(KEY, BODY)
     assert FileBlobs(tmp_path, ManualClock()).get(KEY) == BODY
 
@@ -126,7 +126,7 @@ def test_a_damaged_file_is_corrupt(tmp_path: Path, damage: bytes | None) -> None
         blobs.get(KEY)
 
 
-def test_another_blob_s_bytes_are_corrupt(tmp_path: Path) -> None:
+def test_a_file_with_the_bytes_of_another_blob_is_corrupt(tmp_path: Path) -> None:
     blobs = FileBlobs(tmp_path, ManualClock())
     other = f"organisation/{sha256(b'other').hex()}"
     blobs.put(KEY, BODY)
@@ -146,7 +146,7 @@ def test_a_full_disk_leaves_nothing_half_written(tmp_path: Path) -> None:
     assert blobs.get(KEY) == BODY
 
 
-def test_a_full_disk_still_refreshes_what_stands(tmp_path: Path) -> None:
+def test_a_put_refreshes_an_existing_blob_on_a_full_disk(tmp_path: Path) -> None:
     blobs = FileBlobs(tmp_path, ManualClock())
     blobs.put(KEY, BODY)
     before = blobs.stat(KEY)
@@ -155,14 +155,14 @@ def test_a_full_disk_still_refreshes_what_stands(tmp_path: Path) -> None:
     assert blobs.stat(KEY) != before
 
 
-def test_a_folder_in_the_way_is_unavailable(tmp_path: Path) -> None:
+def test_a_folder_at_the_path_of_a_blob_is_unavailable(tmp_path: Path) -> None:
     blobs = FileBlobs(tmp_path, ManualClock())
     (tmp_path / FILE).mkdir(parents=True)
     with pytest.raises(Unavailable):
         blobs.get(KEY)
 
 
-def test_left_over_files_are_invisible(tmp_path: Path) -> None:
+def test_a_list_ignores_temporary_and_foreign_files(tmp_path: Path) -> None:
     blobs = FileBlobs(tmp_path, ManualClock())
     blobs.put(KEY, BODY)
     (tmp_path / ".new" / "left").write_bytes(b"half")
@@ -171,7 +171,9 @@ def test_left_over_files_are_invisible(tmp_path: Path) -> None:
     assert [stat.key for stat in blobs.list("")] == [KEY]
 
 
-def test_a_blob_refreshed_after_the_look_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_delete_spares_a_blob_refreshed_before_the_delete_gets_the_lock(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     blobs = FileBlobs(tmp_path, ManualClock())
     blobs.put(KEY, BODY)
     seen = blobs.stat(KEY)
@@ -189,7 +191,7 @@ def test_a_blob_refreshed_after_the_look_is_kept(tmp_path: Path, monkeypatch: py
 
 
 @pytest.mark.parametrize("deletes", [False, True], ids=["put", "delete and put"])
-def test_a_put_that_was_frozen_makes_no_blob_older_than_a_later_put_did(tmp_path: Path, deletes: bool) -> None:
+def test_a_put_that_froze_does_not_replace_the_newer_time_of_a_later_put(tmp_path: Path, deletes: bool) -> None:
     later = ClockThatWaits(wall_ms=1_700_000_900_000)
 
     def put_later() -> None:
@@ -212,7 +214,7 @@ def test_a_put_that_was_frozen_makes_no_blob_older_than_a_later_put_did(tmp_path
     assert modified_ms(tmp_path) == later.wall_ms()
 
 
-def test_a_stopped_process_that_holds_a_blob_s_file_stops_no_other_for_good(tmp_path: Path) -> None:
+def test_a_put_and_a_delete_stop_waiting_for_a_locked_file_at_the_limit(tmp_path: Path) -> None:
     clock = ManualClock()
     blobs = FileBlobs(tmp_path, clock)
     blobs.put(KEY, BODY)
@@ -230,7 +232,7 @@ def test_a_stopped_process_that_holds_a_blob_s_file_stops_no_other_for_good(tmp_
     assert blobs.delete(KEY, stat.stamp)
 
 
-def test_a_blob_left_aside_by_a_crash_is_put_back(tmp_path: Path) -> None:
+def test_opening_moves_back_a_blob_that_a_crash_left_in_the_aside_folder(tmp_path: Path) -> None:
     blobs = FileBlobs(tmp_path, ManualClock())
     blobs.put(KEY, BODY)
     aside = tmp_path / ".aside" / f"{FILE}.id"
@@ -282,7 +284,9 @@ def test_names_of_files_are_utf_8_whatever_the_locale_says(tmp_path: Path) -> No
     assert [os.fsencode(path.name) for path in (tmp_path / "blobs" / "計画").iterdir()] == ["é".encode()]
 
 
-def test_a_put_reads_what_stands_once_in_an_observation_window(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_put_checks_an_existing_file_once_per_observation_window(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     clock = ManualClock()
     blobs = FileBlobs(tmp_path, clock)
     read: list[str] = []

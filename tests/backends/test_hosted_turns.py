@@ -135,7 +135,7 @@ class TestContract(IndexContract):
         return HostedTurns(MemoryIndex(), SystemClock())
 
 
-def test_turns_are_of_logs_and_records_alone() -> None:
+def test_only_logs_and_records_have_turns() -> None:
     record = record_partition("acme", record_key("plan/1"))
     assert turn_partition(entries_partition(PREFIX, 10_001)) == PREFIX
     assert turn_partition(record) == record
@@ -143,7 +143,7 @@ def test_turns_are_of_logs_and_records_alone() -> None:
         assert turn_partition(other) is None
 
 
-def test_a_busy_writer_looks_every_50_ms_and_at_most_once_in_three_commits(index: Slow) -> None:
+def test_a_busy_writer_reads_the_mark_every_50_to_70_ms(index: Slow) -> None:
     writer = Writer(index)
     begun = index.clock.boot_ms()
     keep_busy(writer, 60)
@@ -152,7 +152,7 @@ def test_a_busy_writer_looks_every_50_ms_and_at_most_once_in_three_commits(index
     assert set(index.marks()) == {"get"}
 
 
-def test_a_writer_that_pauses_never_looks(index: Slow) -> None:
+def test_a_writer_that_commits_every_200_ms_never_reads_the_mark(index: Slow) -> None:
     writer = Writer(index)
     for _ in range(10):
         index.clock.sleep(0.2)
@@ -160,7 +160,7 @@ def test_a_writer_that_pauses_never_looks(index: Slow) -> None:
     assert index.marks() == []
 
 
-def test_a_new_mark_stops_a_busy_writer_once_and_at_most_100_ms(index: Slow) -> None:
+def test_a_new_mark_pauses_a_busy_writer_once_for_up_to_100_ms(index: Slow) -> None:
     writer = Writer(index)
     keep_busy(writer)
     mark(index, "new")
@@ -172,7 +172,7 @@ def test_a_new_mark_stops_a_busy_writer_once_and_at_most_100_ms(index: Slow) -> 
 
 
 @pytest.mark.parametrize(("scale_min", "looks"), [(1.0, 4), (0.2, 20), (0.01, 20)])
-def test_a_quick_index_is_looked_at_more_often_where_reads_cost_no_money(
+def test_a_lower_minimum_scale_makes_a_writer_of_a_fast_index_read_the_mark_more_often(
     index: Slow, scale_min: float, looks: int
 ) -> None:
     index.call_ms = 2
@@ -185,7 +185,7 @@ def test_a_quick_index_is_looked_at_more_often_where_reads_cost_no_money(
     assert looks - 4 <= len(index.marks()) <= looks + 1
 
 
-def test_a_stop_on_a_quick_index_is_shorter(index: Slow) -> None:
+def test_a_writer_pauses_for_a_shorter_time_on_a_fast_index(index: Slow) -> None:
     index.call_ms = 2
     writer = Writer(index, 0.2)
     keep_busy(writer, 60)
@@ -195,7 +195,7 @@ def test_a_stop_on_a_quick_index_is_shorter(index: Slow) -> None:
     assert 20 <= index.clock.boot_ms() - begun <= 30
 
 
-def test_a_waiter_of_a_quick_index_marks_earlier(index: Slow) -> None:
+def test_a_waiting_writer_of_a_fast_index_writes_the_mark_earlier(index: Slow) -> None:
     index.call_ms = 2
     writer, other = Writer(index, 0.2), Writer(index, 0.2)
     other.turns._round_trip_ms = writer.turns._round_trip_ms = 2.0
@@ -205,7 +205,7 @@ def test_a_waiter_of_a_quick_index_marks_earlier(index: Slow) -> None:
     assert index.marks() == ["get", "commit"]
 
 
-def test_the_stop_ends_when_another_has_taken_the_place_and_sends_nothing(index: Slow) -> None:
+def test_a_pause_ends_without_a_commit_if_another_writer_takes_the_position(index: Slow) -> None:
     writer = Writer(index)
     keep_busy(writer)
     mark(index, "new")
@@ -222,7 +222,7 @@ def test_the_stop_ends_when_another_has_taken_the_place_and_sends_nothing(index:
     assert index.clock.boot_ms() - begun < 30
 
 
-def test_a_writer_that_does_not_win_does_not_stop(index: Slow) -> None:
+def test_a_writer_without_recent_commits_does_not_pause(index: Slow) -> None:
     writer = Writer(index)
     keep_busy(writer)
     mark(index, "new")
@@ -234,7 +234,7 @@ def test_a_writer_that_does_not_win_does_not_stop(index: Slow) -> None:
     assert index.clock.boot_ms() - begun == COMMIT_MS
 
 
-def test_a_writer_that_lost_waits_up_to_two_round_trips(index: Slow) -> None:
+def test_a_writer_waits_up_to_two_round_trips_once_after_a_lost_race(index: Slow) -> None:
     writer, other = Writer(index), Writer(index)
     assert not writer.wait()
     as_others(lambda: other.put())
@@ -256,7 +256,7 @@ def lose_for(writer: Writer, other: Writer, seconds: float) -> None:
         writer.wait()
 
 
-def test_a_writer_that_lost_twice_and_waited_40_ms_writes_the_mark(index: Slow) -> None:
+def test_a_writer_that_lost_two_races_and_waited_40_ms_writes_the_mark(index: Slow) -> None:
     writer, other = Writer(index), Writer(index)
     lose_for(writer, other, 0.03)
     assert index.marks() == []
@@ -264,7 +264,7 @@ def test_a_writer_that_lost_twice_and_waited_40_ms_writes_the_mark(index: Slow) 
     assert index.marks() == ["get", "commit"]
 
 
-def test_a_writer_that_had_its_share_waits_250_ms(index: Slow) -> None:
+def test_a_writer_with_recent_commits_waits_250_ms_before_it_writes_the_mark(index: Slow) -> None:
     writer, other = Writer(index), Writer(index)
     keep_busy(writer, 2)
     keep_busy(writer, 6)
@@ -275,7 +275,7 @@ def test_a_writer_that_had_its_share_waits_250_ms(index: Slow) -> None:
     assert "commit" in index.marks()
 
 
-def test_it_writes_none_where_another_waiter_has_just_done_so(index: Slow) -> None:
+def test_a_writer_does_not_replace_a_new_mark_of_another_waiter(index: Slow) -> None:
     writer, other = Writer(index), Writer(index)
     mark(index, "of another waiter")
     lose_for(writer, other, 0.1)
@@ -284,7 +284,7 @@ def test_it_writes_none_where_another_waiter_has_just_done_so(index: Slow) -> No
     assert index.marks() == ["get", "get", "commit"]
 
 
-def test_a_writer_does_not_stop_for_its_own_mark(index: Slow) -> None:
+def test_a_writer_does_not_pause_for_its_own_mark(index: Slow) -> None:
     writer, other = Writer(index), Writer(index)
     lose_for(writer, other, 0.1)
     writer.read()
@@ -295,13 +295,13 @@ def test_a_writer_does_not_stop_for_its_own_mark(index: Slow) -> None:
     assert index.clock.boot_ms() - begun == COMMIT_MS * (30 + looks)
 
 
-def test_a_mark_that_a_late_read_shows_again_stops_nobody(index: Slow) -> None:
+def test_a_known_mark_that_a_late_read_returns_again_counts_as_known(index: Slow) -> None:
     writer = Writer(index)
     traffic = writer.turns._traffic_of(PREFIX)
     assert [traffic.learn(id) for id in ("a", "b", "a", "b")] == [True, True, False, False]
 
 
-def test_threads_of_one_process_stop_for_each_other(index: Slow) -> None:
+def test_threads_of_a_process_pause_for_each_other(index: Slow) -> None:
     writer, other = Writer(index), Writer(index)
     keep_busy(writer)
     index.clock.sleep(2)
@@ -319,7 +319,7 @@ def test_threads_of_one_process_stop_for_each_other(index: Slow) -> None:
     assert index.clock.boot_ms() - begun >= 100
 
 
-def test_whoever_cannot_mark_or_look_goes_on(index: Slow) -> None:
+def test_writers_continue_if_marks_can_be_neither_read_nor_written(index: Slow) -> None:
     writer, other = Writer(index), Writer(index)
     index.fails = True
     lose_for(writer, other, 0.2)
@@ -329,7 +329,7 @@ def test_whoever_cannot_mark_or_look_goes_on(index: Slow) -> None:
 
 
 @pytest.mark.parametrize("error", [RuntimeError("can't start new thread"), MemoryError()])
-def test_a_commit_does_not_fail_where_there_are_no_more_threads(index: Slow, error: Exception) -> None:
+def test_a_commit_succeeds_although_no_thread_can_be_started(index: Slow, error: Exception) -> None:
     def none(look: Callable[[], None]) -> None:
         raise error
 
@@ -338,7 +338,7 @@ def test_a_commit_does_not_fail_where_there_are_no_more_threads(index: Slow, err
     keep_busy(writer, 20)
 
 
-def test_no_look_outlives_its_index() -> None:
+def test_closing_the_index_waits_for_a_read_of_a_mark() -> None:
     reached, answered = threading.Event(), threading.Event()
 
     class Stuck(MemoryIndex):
@@ -365,7 +365,7 @@ def test_no_look_outlives_its_index() -> None:
         turns.commit([Put(Item(ENTRIES, number(1000), {}), Absent())])
 
 
-def test_sweeping_a_deleted_log_takes_its_mark_along(index: Slow) -> None:
+def test_sweeping_a_deleted_log_deletes_its_mark(index: Slow) -> None:
     environment = Environment(HostedTurns(index, index.clock), MemoryBlobs(index.clock), index.clock)
     log = create_log(environment, "acme", "plan")
     log.append(Event("step", 1))
@@ -377,7 +377,7 @@ def test_sweeping_a_deleted_log_takes_its_mark_along(index: Slow) -> None:
     assert list(index.query(partition)) == []
 
 
-def test_a_record_has_turns_as_a_log_has(index: Slow) -> None:
+def test_a_writer_that_loses_races_for_a_record_writes_the_mark_of_the_record(index: Slow) -> None:
     """Another process puts between each read and each put of our process, so our process writes the record's mark."""
     turns = HostedTurns(index, index.clock, lambda look: None)
     ours = Records(Environment(turns, MemoryBlobs(index.clock), index.clock), "acme")
@@ -402,7 +402,7 @@ def test_a_record_has_turns_as_a_log_has(index: Slow) -> None:
 # These simulations of the whole protocol use the log's own code, and compare ratios and round trips in simulated time.
 
 
-def test_a_lone_writer_is_as_quick_as_before_and_pays_at_most_1_05_units() -> None:
+def test_turns_cost_a_lone_writer_up_to_3_percent_of_its_speed_and_0_05_units_per_commit() -> None:
     load = Load(busy=1)
     with_turns, before = compete(load, 60), compete(load, 60, turns=False)
     assert with_turns.commits_per_second >= 0.97 * before.commits_per_second
@@ -411,49 +411,51 @@ def test_a_lone_writer_is_as_quick_as_before_and_pays_at_most_1_05_units() -> No
 
 
 @pytest.mark.parametrize(("busy", "round_trips"), [(1, 20), (3, 40)])
-def test_a_commit_a_second_gets_its_turn_beside_busy_writers(busy: int, round_trips: int) -> None:
+def test_a_writer_of_a_commit_per_second_waits_few_round_trips_among_busy_writers(busy: int, round_trips: int) -> None:
     outcome = compete(Load(busy=busy, seldom=1), 60)
     assert outcome.seldom_round_trips <= round_trips
     assert outcome.failed == 0
 
 
 @pytest.mark.parametrize(("busy", "round_trips"), [(1, 30), (3, 100)])
-def test_a_mutation_a_second_gets_its_turn_beside_busy_writers(busy: int, round_trips: int) -> None:
+def test_a_writer_of_a_mutation_per_second_waits_few_round_trips_among_busy_writers(
+    busy: int, round_trips: int
+) -> None:
     outcome = compete(Load(busy=busy, seldom=1, document=True), 30)
     assert outcome.seldom_round_trips <= round_trips
     assert outcome.share <= 3
     assert outcome.failed == 0
 
 
-def test_without_turns_it_would_wait_ten_times_as_long() -> None:
+def test_without_turns_a_writer_of_a_commit_per_second_waits_over_200_round_trips() -> None:
     assert compete(Load(busy=1, seldom=1), 60, turns=False).seldom_round_trips > 200
 
 
-def test_two_busy_writers_share() -> None:
+def test_of_two_busy_writers_neither_commits_more_than_twice_as_often() -> None:
     outcome = compete(Load(busy=2), 30)
     assert outcome.share <= 2
     assert outcome.failed == 0
 
 
-def test_waiters_that_crash_change_little() -> None:
+def test_crashed_waiters_cost_a_busy_writer_less_than_5_percent_of_its_commits() -> None:
     lone, crashed = compete(Load(busy=1), 60), compete(Load(busy=1, crashes=True), 60)
     assert crashed.commits_per_second > 0.95 * lone.commits_per_second
     seldom = compete(Load(busy=1, seldom=1, crashes=True), 60)
     assert seldom.seldom_round_trips <= 25
 
 
-def test_of_64_busy_writers_nobody_gives_up() -> None:
+def test_no_commit_of_64_busy_writers_fails() -> None:
     outcome = compete(Load(busy=64), 12, seeds=(1,))
     assert outcome.failed == 0
     assert outcome.share <= 3
 
 
-def test_the_figures_are_made_by_a_program_that_runs(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_program_for_the_figures_of_turns_prints_22_lines(capsys: pytest.CaptureFixture[str]) -> None:
     main(["--quick"])
     assert len(capsys.readouterr().out.splitlines()) == 22
 
 
-def test_two_handles_of_one_process_share_a_log(index: Slow) -> None:
+def test_two_handles_in_a_process_can_alternate_appends_to_a_log(index: Slow) -> None:
     environment = Environment(HostedTurns(index, index.clock), MemoryBlobs(index.clock), index.clock)
     log = create_log(environment, "acme", "plan")
     other = open_log(environment, "acme", "plan")

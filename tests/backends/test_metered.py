@@ -66,12 +66,14 @@ def spent(index: MeteredIndex, work: Callable[[], object]) -> dict[tuple[str, st
 
 
 @pytest.mark.parametrize(("size", "units"), [(0, 1), (1017, 1), (1018, 2), (5000, 5), (409_593, 400)])
-def test_a_write_counts_each_kb_begun_with_names_and_keys(index: MeteredIndex, size: int, units: int) -> None:
+def test_a_write_costs_a_unit_per_started_kb_including_names_and_keys(
+    index: MeteredIndex, size: int, units: int
+) -> None:
     assert spent(index, lambda: index.commit([Put(item(size=size), Absent())])) == {("PutItem", "write units"): units}
 
 
 @given(st.integers(-(2**53), 2**53))
-def test_a_number_is_counted_as_at_least_what_dynamodb_takes_for_it(number: int) -> None:
+def test_the_counted_size_of_a_number_is_never_below_its_size_on_dynamodb(number: int) -> None:
     """DynamoDB counts a byte for each digit pair but trailing zero pairs, one more byte, and one for a minus sign."""
     digits = str(abs(number))
     pairs = -(-len(digits) // 2)
@@ -89,13 +91,13 @@ def test_a_transaction_counts_double_and_its_checks_too(index: MeteredIndex) -> 
     assert spent(index, lambda: index.commit(writes)) == {("TransactWriteItems", "write units"): 2 * (2 + 1 + 3)}
 
 
-def test_an_overwrite_counts_the_larger_of_both(index: MeteredIndex) -> None:
+def test_an_overwrite_is_billed_by_the_larger_of_the_old_and_the_new_item(index: MeteredIndex) -> None:
     index.commit([Put(item(size=5000))])
     assert spent(index, lambda: index.commit([Put(item(size=10))])) == {("PutItem", "write units"): 5}
     assert spent(index, lambda: index.commit([Put(item(size=3000))])) == {("PutItem", "write units"): 3}
 
 
-def test_a_delete_counts_what_it_removes(index: MeteredIndex) -> None:
+def test_a_delete_is_billed_by_the_size_of_the_deleted_item(index: MeteredIndex) -> None:
     index.commit([Put(item(size=5000))])
     assert spent(index, lambda: index.commit([Delete("p", "sss")])) == {("DeleteItem", "write units"): 5}
     assert spent(index, lambda: index.commit([Delete("p", "sss")])) == {("DeleteItem", "write units"): 1}
@@ -111,7 +113,7 @@ def test_a_failed_condition_is_billed_as_if_it_held(index: MeteredIndex) -> None
     assert spent(index, lose) == {("PutItem", "write units"): 5, ("PutItem", "wasted write units"): 5}
 
 
-def test_a_check_alone_is_a_consistent_read(index: MeteredIndex) -> None:
+def test_a_commit_with_only_a_check_is_billed_as_a_consistent_read(index: MeteredIndex) -> None:
     index.commit([Put(item(size=5000, n=1))])
     assert spent(index, lambda: index.commit([Check("p", "sss", Equals("n", 1))])) == {("GetItem", "read units"): 2}
     with pytest.raises(ConditionFailed):
@@ -120,14 +122,14 @@ def test_a_check_alone_is_a_consistent_read(index: MeteredIndex) -> None:
     assert index.meter.total("write units") == 5
 
 
-def test_reads_count_each_4_kb_begun_and_half_where_they_may_be_old(index: MeteredIndex) -> None:
+def test_a_read_costs_a_unit_per_started_4_kb_or_half_if_not_consistent(index: MeteredIndex) -> None:
     index.commit([Put(item(size=5000))])
     assert spent(index, lambda: index.get("p", "sss")) == {("GetItem", "read units"): 2}
     assert spent(index, lambda: index.get("p", "sss", consistent=False)) == {("GetItem", "read units"): 1}
     assert spent(index, lambda: index.get("p", "none")) == {("GetItem", "read units"): 1}
 
 
-def test_a_page_of_a_query_is_added_up_and_then_rounded(index: MeteredIndex) -> None:
+def test_a_query_adds_the_sizes_of_its_items_before_it_rounds_up(index: MeteredIndex) -> None:
     for number in range(10):
         index.commit([Put(item(f"{number:03d}", 493))])
     assert spent(index, lambda: list(index.query("p"))) == {("Query", "read units"): 2}
@@ -137,7 +139,7 @@ def test_a_page_of_a_query_is_added_up_and_then_rounded(index: MeteredIndex) -> 
     assert spent(index, lambda: list(index.query("p", limit=0))) == {}
 
 
-def test_a_reader_who_stops_midway_pays_for_the_page(index: MeteredIndex) -> None:
+def test_a_query_that_stops_midway_is_billed_for_its_first_page(index: MeteredIndex) -> None:
     for number in range(12):
         index.commit([Put(item(f"{number:03d}", 300_000))])
     first_page = -(-4 * 300_007 // 4096)
@@ -145,7 +147,7 @@ def test_a_reader_who_stops_midway_pays_for_the_page(index: MeteredIndex) -> Non
     assert [found.sort for found in index.query("p")] == [f"{number:03d}" for number in range(12)]
 
 
-def test_a_log_writes_entry_by_entry_as_it_would_on_dynamodb() -> None:
+def test_a_metered_index_has_no_joint_commits() -> None:
     assert MemoryIndex().joint_commits
     assert not MeteredIndex(MemoryIndex(), Meter()).joint_commits
 
@@ -172,14 +174,14 @@ def test_blobs_count_requests_by_class_and_stored_bytes() -> None:
     }
 
 
-def test_the_queue_counts_64_kb_a_request_and_a_batch_as_one() -> None:
+def test_the_queue_counts_a_request_per_batch_and_per_started_64_kb() -> None:
     """`tests/cloud/test_sqs.py::test_requests_are_counted_as_they_are_billed` checks the same counts on SQS."""
     queue = MeteredQueue(MemoryQueue(ManualClock()), Meter())
     check_billed_requests(queue)
 
 
 @pytest.mark.parametrize("folder", [True, False])
-def test_a_store_on_one_machine_says_what_it_would_cost_on_aws(folder: bool, tmp_path: Path) -> None:
+def test_a_local_store_with_a_meter_counts_the_units_of_aws(folder: bool, tmp_path: Path) -> None:
     meter = Meter()
     with stratalog.open(tmp_path if folder else "memory:", meter=meter) as store:
         document = store.create("acme", "budget")
@@ -194,7 +196,7 @@ def test_a_store_on_one_machine_says_what_it_would_cost_on_aws(folder: bool, tmp
     }
 
 
-def test_without_a_meter_nothing_stands_around_the_backends() -> None:
+def test_a_store_without_a_meter_does_not_wrap_its_index() -> None:
     with stratalog.open("memory:") as store:
         assert type(store.environment.index) is MemoryIndex
 
@@ -206,7 +208,7 @@ def test_without_a_meter_nothing_stands_around_the_backends() -> None:
         max_size=8,
     )
 )
-def test_an_item_is_no_larger_than_it_looks_encoded(attributes: dict[str, Attribute]) -> None:
+def test_the_size_estimate_of_an_encoded_item_is_an_upper_bound(attributes: dict[str, Attribute]) -> None:
     whole = Item("p", "sort", attributes)
     assert small_bytes(whole, encode(attributes)) >= item_bytes(whole)
 
@@ -223,5 +225,5 @@ def test_an_item_is_no_larger_than_it_looks_encoded(attributes: dict[str, Attrib
     ],
     ids=lambda odd: repr(odd)[:40],
 )
-def test_an_item_that_may_be_none_is_looked_at_closely(odd: Item) -> None:
+def test_an_item_that_may_break_a_limit_gets_no_size_estimate(odd: Item) -> None:
     assert small_bytes(odd, encode(dict(odd.attributes))) == 0

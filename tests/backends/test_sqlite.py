@@ -73,7 +73,7 @@ class TestSqliteQueue(QueueContract):
         return SqliteDatabase(self.folder / "store.db", clock, receives_max=receives_max).queue
 
 
-def test_items_messages_and_dead_letters_outlive_the_process(tmp_path: Path) -> None:
+def test_items_and_messages_survive_closing_and_reopening(tmp_path: Path) -> None:
     database = _open(tmp_path / "store.db")
     database.index.commit([Put(_item("s"))])
     database.queue.send("g", [b"body"])
@@ -83,14 +83,14 @@ def test_items_messages_and_dead_letters_outlive_the_process(tmp_path: Path) -> 
     assert [message.body for message in again.queue.receive()] == [b"body"]
 
 
-def test_a_message_in_flight_stays_hidden_from_another_opener(tmp_path: Path) -> None:
+def test_a_message_in_flight_is_hidden_from_another_handle_of_the_file(tmp_path: Path) -> None:
     first, second = _open(tmp_path / "store.db"), _open(tmp_path / "store.db")
     first.queue.send("g", [b"body"])
     assert len(first.queue.receive()) == 1
     assert second.queue.receive() == []
 
 
-def test_two_openers_see_each_other_s_commits_at_once(tmp_path: Path) -> None:
+def test_a_second_handle_of_the_file_sees_each_commit_immediately(tmp_path: Path) -> None:
     first, second = _open(tmp_path / "store.db"), _open(tmp_path / "store.db")
     for n in range(20):
         first.index.commit([Put(_item(f"{n}"), Absent())])
@@ -99,7 +99,7 @@ def test_two_openers_see_each_other_s_commits_at_once(tmp_path: Path) -> None:
             second.index.commit([Put(_item(f"{n}"), Absent())])
 
 
-def test_two_processes_commit_at_once_and_lose_nothing(tmp_path: Path) -> None:
+def test_concurrent_commits_of_two_processes_are_all_stored(tmp_path: Path) -> None:
     path = tmp_path / "store.db"
     commands = [[sys.executable, "-c", COUNT_TO_200, str(path), name] for name in ("a", "b")]
     with start(commands[0]) as one, start(commands[1]) as other:
@@ -110,7 +110,7 @@ def test_two_processes_commit_at_once_and_lose_nothing(tmp_path: Path) -> None:
     assert [len(list(index.query(name))) for name in ("a", "b")] == [200, 200]
 
 
-def test_a_group_answers_each_commit_for_itself(tmp_path: Path) -> None:
+def test_each_commit_of_a_group_gets_its_own_result(tmp_path: Path) -> None:
     database = _open(tmp_path / "store.db")
     answers = _together(database, [[Put(_item("same", n), Absent())] for n in range(8)])
     winners = [n for n, answer in enumerate(answers) if answer is None]
@@ -122,7 +122,7 @@ def test_a_group_answers_each_commit_for_itself(tmp_path: Path) -> None:
     ] * 7
 
 
-def test_a_group_with_one_failure_commits_the_others(tmp_path: Path) -> None:
+def test_a_failed_commit_of_a_group_does_not_fail_the_other_commits(tmp_path: Path) -> None:
     database = _open(tmp_path / "store.db")
     database.index.commit([Put(_item("3"))])
     answers = _together(database, [[Put(_item(f"{n}"), Absent())] for n in range(8)])
@@ -136,7 +136,7 @@ def _damage(path: Path, statement: str) -> None:
     connection.close()
 
 
-def test_a_commit_on_a_damaged_item_fails_alone_and_later_ones_are_on_the_disk(tmp_path: Path) -> None:
+def test_a_commit_on_a_damaged_item_fails_without_effect_on_other_commits(tmp_path: Path) -> None:
     path = tmp_path / "store.db"
     database = _open(path)
     database.index.commit([Put(_item("3"))])
@@ -150,7 +150,7 @@ def test_a_commit_on_a_damaged_item_fails_alone_and_later_ones_are_on_the_disk(t
     assert all(_open(path).index.get("p", f"{n}") == _item(f"{n}", 2) for n in range(8) if n != 3)
 
 
-def test_a_blob_of_a_newer_program_fails_its_own_commit_and_later_ones_are_on_the_disk(tmp_path: Path) -> None:
+def test_a_commit_on_a_blob_of_an_unknown_codec_fails_without_effect_on_later_commits(tmp_path: Path) -> None:
     path, body = tmp_path / "store.db", b"hello" * 100
     key = f"o/d/{sha256(body).hex()}"
     database = _open(path)
@@ -165,7 +165,7 @@ def test_a_blob_of_a_newer_program_fails_its_own_commit_and_later_ones_are_on_th
     assert again.get("p", "after") == _item("after")
 
 
-def test_a_transaction_that_could_not_be_rolled_back_is_joined_by_no_commit(tmp_path: Path) -> None:
+def test_a_commit_does_not_join_a_transaction_that_was_left_open(tmp_path: Path) -> None:
     path = tmp_path / "store.db"
     database = _open(path)
     database._file._writer._connection.execute("BEGIN IMMEDIATE")
@@ -173,7 +173,7 @@ def test_a_transaction_that_could_not_be_rolled_back_is_joined_by_no_commit(tmp_
     assert _open(path).index.get("p", "after") == _item("after")
 
 
-def test_a_full_file_refuses_the_write_whole_and_keeps_the_rest(tmp_path: Path) -> None:
+def test_a_write_beyond_the_size_limit_of_the_file_has_no_effect(tmp_path: Path) -> None:
     path = tmp_path / "store.db"
     database = SqliteDatabase(path, ManualClock(), file_bytes_max=200_000)
     database.index.commit([Put(_item("small"))])
@@ -277,12 +277,12 @@ def test_an_empty_file_becomes_a_store(tmp_path: Path) -> None:
     assert database.index.get("p", "s") == _item("s")
 
 
-def test_a_folder_that_is_not_there_is_unavailable(tmp_path: Path) -> None:
+def test_a_missing_folder_is_unavailable(tmp_path: Path) -> None:
     with pytest.raises(Unavailable):
         _open(tmp_path / "none" / "store.db")
 
 
-def test_a_forked_child_is_told_to_open_for_itself(tmp_path: Path) -> None:
+def test_a_database_is_closed_in_a_forked_child_and_usable_in_the_parent(tmp_path: Path) -> None:
     database = _open(tmp_path / "store.db")
     database.index.commit([Put(_item("s"))])
     child = os.fork()
@@ -293,7 +293,7 @@ def test_a_forked_child_is_told_to_open_for_itself(tmp_path: Path) -> None:
     assert [item.sort for item in database.index.query("p")] == ["s", "t"]
 
 
-def test_an_attribute_of_another_type_is_invalid(tmp_path: Path) -> None:
+def test_an_integer_attribute_beyond_64_bits_is_invalid(tmp_path: Path) -> None:
     index = _open(tmp_path / "store.db").index
     with pytest.raises(Invalid):
         index.commit([Put(Item("p", "s", {"n": 2**70}))])
@@ -302,7 +302,9 @@ def test_an_attribute_of_another_type_is_invalid(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("untraced")
 @pytest.mark.parametrize("attributes", [{"h": HASH, "c": 1}, {"c": 1, "h": HASH}, {"h": HASH}], ids=repr)
-def test_a_hash_is_found_wherever_an_item_has_it(tmp_path: Path, attributes: dict[str, Attribute]) -> None:
+def test_an_append_finds_the_hash_at_any_position_among_the_attributes(
+    tmp_path: Path, attributes: dict[str, Attribute]
+) -> None:
     index = _open(tmp_path / "store.db").index
     index.commit([Put(Item("p", "1", attributes))])
     index.commit([Put(Item("p", "2", {"h": OTHER}), Absent()), Check("p", "1", Equals("h", HASH))])
@@ -314,7 +316,9 @@ def test_a_hash_is_found_wherever_an_item_has_it(tmp_path: Path, attributes: dic
     [{"h": OTHER}, {"b": b"\xa1h\xc4 " + HASH, "h": OTHER}, {"H": HASH}, {"h": "a" * 32}, {"h": OTHER, "g": HASH}],
     ids=repr,
 )
-def test_an_append_after_another_hash_writes_nothing(tmp_path: Path, attributes: dict[str, Attribute]) -> None:
+def test_an_append_fails_if_the_previous_entry_has_another_hash(
+    tmp_path: Path, attributes: dict[str, Attribute]
+) -> None:
     index = _open(tmp_path / "store.db").index
     index.commit([Put(Item("p", "1", attributes))])
     with pytest.raises(ConditionFailed) as caught:
@@ -323,14 +327,14 @@ def test_an_append_after_another_hash_writes_nothing(tmp_path: Path, attributes:
     assert index.get("p", "2") is None
 
 
-def test_an_append_that_checks_its_own_place_is_invalid(tmp_path: Path) -> None:
+def test_an_append_that_checks_its_own_key_is_invalid(tmp_path: Path) -> None:
     index = _open(tmp_path / "store.db").index
     with pytest.raises(Invalid):
         index.commit([Put(Item("p", "1", {"h": HASH}), Absent()), Check("p", "1", Equals("h", HASH))])
 
 
 @pytest.mark.parametrize("value", [None, 1.5, 2**64, ["a"]], ids=repr)
-def test_an_append_of_an_attribute_of_another_type_is_invalid(tmp_path: Path, value: Any) -> None:
+def test_an_append_with_an_attribute_of_an_unsupported_type_is_invalid(tmp_path: Path, value: Any) -> None:
     index = _open(tmp_path / "store.db").index
     index.commit([Put(Item("p", "1", {"h": HASH}))])
     with pytest.raises(Invalid):
@@ -338,7 +342,7 @@ def test_an_append_of_an_attribute_of_another_type_is_invalid(tmp_path: Path, va
 
 
 @pytest.mark.parametrize("conditions", [(Absent(),), ()], ids=["inserts", "puts"])
-def test_an_interrupt_anywhere_in_the_leaders_work_answers_nobody_for_a_write_that_is_not_there(
+def test_an_interrupt_of_the_leader_acknowledges_no_commit_that_was_not_written(
     conditions: tuple[Absent, ...], tmp_path: Path
 ) -> None:
     database = _open(tmp_path / "store.db")

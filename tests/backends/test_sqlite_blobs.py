@@ -78,7 +78,7 @@ def test_a_small_blob_is_a_row_and_a_large_one_a_file(tmp_path: Path) -> None:
     assert sorted(stat.key for stat in blobs.list("")) == sorted([_key(SMALL), _key(LARGE)])
 
 
-def test_a_hundred_thousand_values_need_few_files(tmp_path: Path) -> None:
+def test_a_hundred_values_of_10_kb_need_ten_files_or_fewer(tmp_path: Path) -> None:
     with stratalog.open(tmp_path / "store") as store:
         document = store.create("acme", "budget")
         for number in range(100):
@@ -87,7 +87,7 @@ def test_a_hundred_thousand_values_need_few_files(tmp_path: Path) -> None:
     assert sum(len(files) for _, _, files in os.walk(tmp_path)) <= 10
 
 
-def test_renewing_writes_no_body(tmp_path: Path) -> None:
+def test_putting_an_existing_blob_again_does_not_rewrite_its_body(tmp_path: Path) -> None:
     database, blobs = _open(tmp_path)
     body = os.urandom(16_000)
     database.index.commit((), {_key(body): body})
@@ -123,7 +123,7 @@ def test_a_restored_blob_has_the_size_of_its_new_body(tmp_path: Path) -> None:
     assert after.stored_bytes == before.stored_bytes
 
 
-def test_a_group_commits_the_blobs_of_each_and_none_of_a_failed_one(tmp_path: Path) -> None:
+def test_a_group_stores_the_blobs_of_its_successful_commits_only(tmp_path: Path) -> None:
     database, blobs = _open(tmp_path)
     database.index.commit([Put(Item("p", "3", {}))])
     bodies = [bytes([number]) * 3000 for number in range(8)]
@@ -148,7 +148,7 @@ def test_a_group_commits_the_blobs_of_each_and_none_of_a_failed_one(tmp_path: Pa
     assert {stat.key for stat in blobs.list("")} == {_key(body) for n, body in enumerate(bodies) if n != 3}
 
 
-def test_a_conditional_commit_brings_its_blobs_too(tmp_path: Path) -> None:
+def test_a_conditional_commit_stores_its_blobs_only_if_the_condition_holds(tmp_path: Path) -> None:
     database, blobs = _open(tmp_path)
     database.index.commit([Put(Item("p", "s", {"n": 1}))])
     with pytest.raises(ConditionFailed):
@@ -158,7 +158,7 @@ def test_a_conditional_commit_brings_its_blobs_too(tmp_path: Path) -> None:
     assert blobs.get(_key(SMALL)) == SMALL
 
 
-def test_a_failed_commit_leaves_the_outcome_of_its_blobs_unknown(
+def test_a_commit_whose_insert_fails_raises_outcome_unknown_and_stores_no_blob(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     database, blobs = _open(tmp_path)
@@ -173,7 +173,7 @@ def test_a_failed_commit_leaves_the_outcome_of_its_blobs_unknown(
     assert (database.index.get("p", "s"), blobs.stat(_key(SMALL))) == (None, None)
 
 
-def test_blobs_that_are_put_ahead_are_written_in_slices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_put_all_writes_blobs_in_slices_of_limited_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     database, blobs = _open(tmp_path)
     commit, sizes = database.index.commit, []
 
@@ -188,7 +188,7 @@ def test_blobs_that_are_put_ahead_are_written_in_slices(tmp_path: Path, monkeypa
     assert max(sizes) <= BLOB_SLICE_BYTES
 
 
-def test_a_blob_in_both_places_is_one_blob(tmp_path: Path) -> None:
+def test_a_blob_that_is_both_a_file_and_a_row_is_listed_and_deleted_as_a_single_blob(tmp_path: Path) -> None:
     clock = ManualClock()
     FileBlobs(tmp_path / "blobs", clock).put(_key(SMALL), SMALL)
     clock.sleep(60)
@@ -203,7 +203,7 @@ def test_a_blob_in_both_places_is_one_blob(tmp_path: Path) -> None:
     assert (list(blobs.list("")), _files(tmp_path)) == ([], [])
 
 
-def test_a_folder_of_the_older_format_goes_on(tmp_path: Path) -> None:
+def test_a_store_of_the_older_format_stays_usable_and_its_files_are_not_moved(tmp_path: Path) -> None:
     """All old blobs are files. The store reads and copies these files, and moves none of them into a row."""
     folder = tmp_path / "old"
     clock = ManualClock()

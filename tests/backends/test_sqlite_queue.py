@@ -58,7 +58,7 @@ def receive_steps(path: Path, backlog: int) -> tuple[int, int]:
     return idle, steps.count
 
 
-def test_a_poll_costs_the_same_whatever_stands_in_the_queue(tmp_path: Path) -> None:
+def test_the_cost_of_a_poll_does_not_depend_on_the_number_of_messages_in_the_queue(tmp_path: Path) -> None:
     small, large = receive_steps(tmp_path, 10), receive_steps(tmp_path, 1000)
     assert all(after <= before + 1 for before, after in zip(small, large, strict=True))
     assert max(large) <= 10
@@ -73,7 +73,7 @@ def test_a_poll_that_finds_no_group_ready_takes_no_write_lock(tmp_path: Path, mo
     assert len(database.queue.receive()) == 10
 
 
-def test_the_next_groups_are_given_where_those_before_are_moved_aside(tmp_path: Path) -> None:
+def test_a_poll_returns_the_next_group_after_it_has_moved_groups_to_the_dead_letters(tmp_path: Path) -> None:
     clock = ManualClock()
     queue = SqliteDatabase(tmp_path / "queue.sqlite", clock, receives_max=1).queue
     for group in range(5):
@@ -88,7 +88,7 @@ def test_the_next_groups_are_given_where_those_before_are_moved_aside(tmp_path: 
     assert [letter.group for letter in queue.dead_letters()] == [f"poison-{group}" for group in range(5)]
 
 
-def test_the_messages_of_a_file_of_format_2_are_given_in_order(tmp_path: Path) -> None:
+def test_the_messages_of_a_file_of_format_2_are_received_in_order(tmp_path: Path) -> None:
     path = tmp_path / "queue.sqlite"
     database, clock = filled(path, 2, 20)
     database.queue.send("fresh", [b"new"])

@@ -75,7 +75,9 @@ def test_a_free_turnstile_is_passed_without_waiting(turnstile: Turnstile, clock:
     assert clock.boot_ms() == began
 
 
-def test_a_transaction_waits_until_the_other_leaves(turnstile: Turnstile, other: Turnstile, clock: Watched) -> None:
+def test_a_transaction_waits_until_the_transaction_of_another_process_ends(
+    turnstile: Turnstile, other: Turnstile, clock: Watched
+) -> None:
     assert other.enter()
     clock.acts = [lambda: None, other.leave]
     assert turnstile.enter()
@@ -91,14 +93,14 @@ def test_a_transaction_waits_for_the_end_of_another_process_s_turn(
     assert turnstile.enter()
 
 
-def test_nobody_waits_longer_than_the_bound(turnstile: Turnstile, other: Turnstile, clock: Watched) -> None:
+def test_a_transaction_stops_waiting_at_the_limit(turnstile: Turnstile, other: Turnstile, clock: Watched) -> None:
     began = clock.boot_ms()
     assert other.enter()
     assert not turnstile.enter()
     assert TURN_WAIT_MS_MAX <= clock.boot_ms() - began <= TURN_WAIT_MS_MAX + 1
 
 
-def test_a_process_that_waited_in_vain_does_not_wait_again_until_the_way_is_free(
+def test_a_process_does_not_wait_again_after_a_timeout_until_the_turnstile_was_free(
     turnstile: Turnstile, other: Turnstile, clock: Watched
 ) -> None:
     assert other.enter()
@@ -114,7 +116,7 @@ def test_a_process_that_waited_in_vain_does_not_wait_again_until_the_way_is_free
     assert clock.boot_ms() > late
 
 
-def test_the_one_that_left_does_not_overtake_the_one_that_waits(
+def test_a_process_that_leaves_and_returns_does_not_overtake_a_waiting_process(
     turnstile: Turnstile, other: Turnstile, clock: Watched
 ) -> None:
     tried: list[bool] = []
@@ -129,7 +131,7 @@ def test_the_one_that_left_does_not_overtake_the_one_that_waits(
     assert tried == [False]
 
 
-def test_who_waits_for_a_turn_while_the_file_is_closed_has_none(
+def test_closing_the_file_ends_a_wait_for_a_turn_without_the_turn(
     turnstile: Turnstile, other: Turnstile, clock: Watched
 ) -> None:
     assert other.enter()
@@ -139,7 +141,9 @@ def test_who_waits_for_a_turn_while_the_file_is_closed_has_none(
     assert turnstile._turn.closed
 
 
-def test_a_turn_outlives_the_closing_of_its_file_and_frees_the_room(turnstile: Turnstile, other: Turnstile) -> None:
+def test_a_turn_that_is_running_holds_its_descriptor_open_until_the_turn_ends(
+    turnstile: Turnstile, other: Turnstile
+) -> None:
     with turnstile.turn() as has_turn:
         assert has_turn
         turnstile.close()
@@ -148,7 +152,7 @@ def test_a_turn_outlives_the_closing_of_its_file_and_frees_the_room(turnstile: T
     assert other.enter()
 
 
-def test_transactions_of_a_process_go_on_inside_its_turn(turnstile: Turnstile, clock: Watched) -> None:
+def test_transactions_of_a_process_do_not_wait_inside_its_own_turn(turnstile: Turnstile, clock: Watched) -> None:
     began = clock.boot_ms()
     with turnstile.turn() as has_turn:
         assert has_turn
@@ -156,7 +160,7 @@ def test_transactions_of_a_process_go_on_inside_its_turn(turnstile: Turnstile, c
     assert clock.boot_ms() == began
 
 
-def test_a_waiting_transaction_goes_on_when_its_own_process_gets_a_turn(
+def test_a_waiting_transaction_proceeds_when_its_own_process_gets_a_turn(
     turnstile: Turnstile, other: Turnstile, clock: Watched
 ) -> None:
     began = clock.boot_ms()
@@ -166,13 +170,13 @@ def test_a_waiting_transaction_goes_on_when_its_own_process_gets_a_turn(
     assert clock.boot_ms() - began < TURN_WAIT_MS_MAX
 
 
-def test_a_turn_inside_a_turn_is_the_same_turn(turnstile: Turnstile, other: Turnstile) -> None:
+def test_a_turn_can_be_nested_in_a_turn_of_the_same_process(turnstile: Turnstile, other: Turnstile) -> None:
     with turnstile.turn(), turnstile.turn() as has_turn:
         assert has_turn
     assert other.enter()
 
 
-def test_a_turn_that_was_waited_for_in_vain_says_so(turnstile: Turnstile, other: Turnstile) -> None:
+def test_a_turn_reports_that_its_wait_timed_out(turnstile: Turnstile, other: Turnstile) -> None:
     assert other.enter()
     with turnstile.turn() as has_turn:
         assert not has_turn

@@ -44,7 +44,7 @@ pytestmark = pytest.mark.slow
 
 @settings(max_examples=25)
 @given(st.integers(0, 2**32), st.lists(st.integers(0, 20), min_size=1, max_size=4))
-def test_a_backup_tells_what_its_store_tells(seed: int, steps: list[int]) -> None:
+def test_each_backup_and_its_restoration_equal_the_store_at_that_moment(seed: int, steps: list[int]) -> None:
     """After each run of steps the test restores a backup, and makes a second backup, which writes no blobs."""
     clock, chance = ManualClock(seed=seed), Random(seed)
     store, backups = open_inline(settings=SETTINGS, clock=clock), Backups(clock)
@@ -98,7 +98,7 @@ class Dying:
 
 @settings(max_examples=25)
 @given(st.integers(0, 2**32), st.lists(st.integers(0, 12), max_size=6))
-def test_a_backup_that_is_killed_goes_on(seed: int, lives: list[int]) -> None:
+def test_a_backup_after_killed_backups_is_complete(seed: int, lives: list[int]) -> None:
     clock, chance = ManualClock(seed=seed), Random(seed)
     store, backups = open_inline(settings=SETTINGS, clock=clock), Backups(clock)
     grow(store, chance, 25)
@@ -113,7 +113,7 @@ def test_a_backup_that_is_killed_goes_on(seed: int, lives: list[int]) -> None:
 
 
 @pytest.mark.parametrize("puts", [14, 20, 40])
-def test_a_backup_after_a_kill_writes_nothing_again_that_was_saved(puts: int) -> None:
+def test_a_backup_after_a_kill_does_not_rewrite_blobs_of_the_saved_progress(puts: int) -> None:
     """The next backup does not repeat the puts before the last saved progress. It may repeat later puts."""
     clock = ManualClock()
     store, backups = open_inline(settings=SETTINGS, clock=clock), Backups(clock)
@@ -133,7 +133,7 @@ def test_a_backup_after_a_kill_writes_nothing_again_that_was_saved(puts: int) ->
     assert told(backups.view()) == told(store)
 
 
-def test_what_was_deleted_is_in_the_backup_before_and_not_in_the_next(memory: stratalog.Store) -> None:
+def test_a_deleted_log_is_in_the_earlier_backup_and_not_in_the_next(memory: stratalog.Store) -> None:
     backups = Backups(memory.environment.clock)
     memory.create("acme", "plan").mutate("put", {"key": "a/1", "value": 1})
     first = backups.make(memory).manifest
@@ -145,7 +145,7 @@ def test_what_was_deleted_is_in_the_backup_before_and_not_in_the_next(memory: st
         backups.view(second.id).document("acme", "plan")
 
 
-def test_a_fork_of_a_deleted_log_is_restored_with_what_it_stands_on(memory: stratalog.Store) -> None:
+def test_a_fork_of_a_deleted_log_is_restored_with_its_inherited_versions(memory: stratalog.Store) -> None:
     backups = Backups(memory.environment.clock)
     plan = memory.create("acme", "plan")
     for count in range(9):
@@ -179,7 +179,7 @@ def test_a_sealed_segment_is_packed_once(memory: stratalog.Store) -> None:
     assert entries_partition(log.record.prefix, 41) in read
 
 
-def test_what_is_redacted_is_not_in_the_next_backup(memory: stratalog.Store) -> None:
+def test_a_redacted_entry_is_redacted_in_the_next_backup(memory: stratalog.Store) -> None:
     """A redaction changes a sealed segment, and the record of the segment shows the change."""
     backups = Backups(memory.environment.clock)
     log = memory.create_log("acme", "events")
@@ -192,7 +192,7 @@ def test_what_is_redacted_is_not_in_the_next_backup(memory: stratalog.Store) -> 
     assert told(backups.view()) == told(memory)
 
 
-def test_a_redacted_body_is_in_no_backup_that_is_made_after_the_collection(memory: stratalog.Store) -> None:
+def test_a_backup_after_a_collection_contains_no_redacted_body(memory: stratalog.Store) -> None:
     backups, clock = Backups(memory.environment.clock), memory.environment.clock
     log, records = memory.create_log("acme", "events"), memory.records("acme")
     for count in range(2):
@@ -229,7 +229,7 @@ def test_a_damaged_blob_is_named_and_the_rest_is_backed_up(memory: stratalog.Sto
     assert backups.view().records("acme").get("good").body == b"g" * 20_000
 
 
-def test_a_damaged_record_stays_as_the_backup_before_has_it(memory: stratalog.Store) -> None:
+def test_a_new_backup_has_the_previous_version_of_a_damaged_record(memory: stratalog.Store) -> None:
     backups = Backups(memory.environment.clock)
     memory.records("acme").put("r", b"first")
     backups.make(memory)
@@ -239,7 +239,7 @@ def test_a_damaged_record_stays_as_the_backup_before_has_it(memory: stratalog.St
     assert backups.view().records("acme").get("r").body == b"first"
 
 
-def test_a_damaged_log_stays_as_the_backup_before_has_it(memory: stratalog.Store) -> None:
+def test_a_new_backup_has_the_previous_version_of_a_damaged_log(memory: stratalog.Store) -> None:
     backups = Backups(memory.environment.clock)
     log = memory.create_log("acme", "events")
     for count in range(6):
@@ -251,7 +251,7 @@ def test_a_damaged_log_stays_as_the_backup_before_has_it(memory: stratalog.Store
     assert [entry.version for entry in backups.view().log("acme", "events").read()] == [1, 2, 3, 4, 5, 6]
 
 
-def test_a_store_is_restored_into_an_empty_one_only(memory: stratalog.Store) -> None:
+def test_a_restoration_into_a_store_that_is_not_empty_is_a_conflict(memory: stratalog.Store) -> None:
     backups = Backups(memory.environment.clock)
     memory.create_log("acme", "events")
     backups.make(memory)
@@ -259,7 +259,7 @@ def test_a_store_is_restored_into_an_empty_one_only(memory: stratalog.Store) -> 
         restore_store(backups.view(), memory, "a")
 
 
-def test_a_restoration_that_was_killed_goes_on_and_another_does_not(memory: stratalog.Store) -> None:
+def test_a_killed_restoration_resumes_and_a_different_restoration_is_a_conflict(memory: stratalog.Store) -> None:
     backups = Backups(memory.environment.clock)
     for count in range(5):
         memory.create_log("acme", f"log-{count}").append(stratalog.Event("seen", 1))
@@ -284,7 +284,7 @@ def test_a_restoration_that_was_killed_goes_on_and_another_does_not(memory: stra
     assert told(target) == told(memory)
 
 
-def test_nothing_is_written_to_a_backup(memory: stratalog.Store) -> None:
+def test_a_mutation_of_a_document_in_a_backup_is_invalid(memory: stratalog.Store) -> None:
     backups = Backups(memory.environment.clock)
     memory.create("acme", "plan")
     backups.make(memory)
@@ -292,7 +292,7 @@ def test_nothing_is_written_to_a_backup(memory: stratalog.Store) -> None:
         backups.view().document("acme", "plan").mutate("put", {"key": "a/1", "value": 1})
 
 
-def test_a_log_that_rolls_over_between_its_name_and_its_head_is_restored_to_its_head(
+def test_a_log_that_rolls_over_during_a_backup_is_restored_to_its_head(
     memory: stratalog.Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The backup reads the name record before the roll-over. So the search for the head begins in a marked segment."""
@@ -315,7 +315,7 @@ def test_a_log_that_rolls_over_between_its_name_and_its_head_is_restored_to_its_
     assert verify_history(restored, HistoryName("log", "acme", "plan")).findings == ()
 
 
-def test_a_backup_verifies_and_each_damage_is_named(memory: stratalog.Store) -> None:
+def test_verification_accepts_a_backup_and_reports_each_damaged_or_missing_object(memory: stratalog.Store) -> None:
     backups = Backups(memory.environment.clock)
     grow(memory, Random(5), 60)
     for line in list(memory.list("acme")):
@@ -353,7 +353,7 @@ def test_an_older_backup_and_each_restored_history_verify_without_findings(memor
 
 @pytest.mark.parametrize("kind", ["log", "record"])
 @pytest.mark.parametrize("other", ["hash", "older", "newer", "origin"])
-def test_the_histories_of_a_backup_are_compared_with_its_manifest(
+def test_verification_reports_a_manifest_row_that_contradicts_its_history(
     memory: stratalog.Store, kind: str, other: str
 ) -> None:
     """The manifest's root covers the row of each history. A row that names another head is a finding."""
@@ -384,7 +384,7 @@ def record_hash(store: stratalog.Store, version: int) -> bytes:
     return bytes(item.attributes["ch"])  # type: ignore[arg-type]
 
 
-def test_what_was_damaged_in_the_store_and_is_well_again_is_in_the_next_backup(memory: stratalog.Store) -> None:
+def test_blobs_that_were_repaired_in_the_store_are_in_the_next_backup(memory: stratalog.Store) -> None:
     """The next backup contains the repaired blobs, although nothing else changed since the backup without the blobs."""
     backups = Backups(memory.environment.clock)
     memory.records("acme").put("r", b"r" * 20_000)
@@ -400,7 +400,7 @@ def test_what_was_damaged_in_the_store_and_is_well_again_is_in_the_next_backup(m
     assert told(backups.restored(backups.view())) == told(memory)
 
 
-def test_a_damaged_repository_is_written_anew(memory: stratalog.Store) -> None:
+def test_a_backup_made_anew_repairs_a_damaged_repository(memory: stratalog.Store) -> None:
     backups = Backups(memory.environment.clock)
     grow(memory, Random(5), 40)
     old = backups.make(memory).manifest
@@ -412,7 +412,7 @@ def test_a_damaged_repository_is_written_anew(memory: stratalog.Store) -> None:
     assert told(backups.view(old.id)) == told(memory)
 
 
-def test_pruning_leaves_what_the_others_need(memory: stratalog.Store) -> None:
+def test_pruning_leaves_the_remaining_backups_intact(memory: stratalog.Store) -> None:
     clock = memory.environment.clock
     backups = Backups(clock)
     chance, wanted = Random(3), []
@@ -452,7 +452,7 @@ def test_a_verification_and_a_prune_report_the_sizes_of_their_objects(memory: st
     assert gone
 
 
-def test_pruning_leaves_what_is_young_and_what_is_not_of_backups(memory: stratalog.Store) -> None:
+def test_pruning_leaves_young_objects_and_blobs_outside_the_repository(memory: stratalog.Store) -> None:
     backups = Backups(memory.environment.clock)
     memory.records("acme").put("r", b"1" * 9000)
     backups.make(memory)
@@ -470,7 +470,7 @@ def test_pruning_leaves_what_is_young_and_what_is_not_of_backups(memory: stratal
     assert backups.blobs.get(key) == other
 
 
-def test_a_backup_whose_base_is_pruned_meanwhile_is_not_one(memory: stratalog.Store) -> None:
+def test_a_backup_whose_base_is_pruned_meanwhile_is_a_conflict(memory: stratalog.Store) -> None:
     backups = Backups(memory.environment.clock)
     memory.create_log("acme", "events")
     first = backups.make(memory).manifest
@@ -501,7 +501,7 @@ def lose(blobs: Any, key: str) -> None:
     del blobs._bodies[key], blobs._stats[key]
 
 
-def test_a_large_document_of_a_backup_is_verified(memory: stratalog.Store) -> None:
+def test_verifying_a_large_document_of_a_backup_writes_no_blobs(memory: stratalog.Store) -> None:
     """Verification builds the chunks of the document's tree again, and writes none of them."""
     backups = Backups(memory.environment.clock)
     plan = memory.create("acme", "plan")

@@ -54,7 +54,7 @@ def test_a_store_is_restored_as_it_was_at_a_time(seed: int, steps: list[int]) ->
 
 @settings(max_examples=25)
 @given(st.integers(0, 2**32), st.integers(5, 50))
-def test_one_log_is_restored_beside_others_at_any_version(seed: int, steps: int) -> None:
+def test_a_log_is_restored_at_any_version_into_a_store_with_other_logs(seed: int, steps: int) -> None:
     clock, chance = ManualClock(seed=seed), Random(seed)
     store, backups = open_inline(settings=SETTINGS, clock=clock), Backups(clock)
     grow(store, chance, steps)
@@ -77,7 +77,7 @@ def test_one_log_is_restored_beside_others_at_any_version(seed: int, steps: int)
     told(store)
 
 
-def test_a_log_restored_beside_its_own_shares_nothing_with_it(memory: stratalog.Store) -> None:
+def test_a_restored_copy_of_a_log_survives_the_deletion_of_the_original(memory: stratalog.Store) -> None:
     """The test deletes and sweeps the original and its ancestor. The restored log still has all values and entries."""
     backups = Backups(memory.environment.clock)
     plan = memory.create("acme", "plan")
@@ -103,7 +103,7 @@ def test_a_log_restored_beside_its_own_shares_nothing_with_it(memory: stratalog.
     assert list(memory.environment.blobs.list("acme/")) == []
 
 
-def test_an_archived_segment_is_opened_again_by_a_cut_in_it(memory: stratalog.Store) -> None:
+def test_a_log_restored_at_a_version_inside_an_archived_segment_accepts_appends(memory: stratalog.Store) -> None:
     backups = Backups(memory.environment.clock)
     log = memory.create_log("acme", "events")
     for number in range(12):
@@ -120,7 +120,7 @@ def test_an_archived_segment_is_opened_again_by_a_cut_in_it(memory: stratalog.St
     assert again.head().version == 7
 
 
-def test_what_is_not_kept_is_named(memory: stratalog.Store) -> None:
+def test_restoring_a_forgotten_or_missing_version_names_the_log_or_the_version(memory: stratalog.Store) -> None:
     backups = Backups(memory.environment.clock)
     plan = memory.create("acme", "plan")
     times = []
@@ -139,7 +139,7 @@ def test_what_is_not_kept_is_named(memory: stratalog.Store) -> None:
     assert backups.restored(backups.view_at(times[7])).document("acme", "plan").version == 8
 
 
-def test_a_record_is_cut_at_a_time_and_one_begun_later_is_not_there(memory: stratalog.Store) -> None:
+def test_a_restoration_at_a_time_has_the_records_of_that_time_and_no_later_records(memory: stratalog.Store) -> None:
     backups, clock = Backups(memory.environment.clock), memory.environment.clock
     records = memory.records("acme")
     records.put("a", b"first")
@@ -157,7 +157,7 @@ def test_a_record_is_cut_at_a_time_and_one_begun_later_is_not_there(memory: stra
         backups.restored(backups.view_at(time_ms))
 
 
-def test_a_name_that_lives_is_not_restored_over(memory: stratalog.Store) -> None:
+def test_restoring_a_log_under_a_name_in_use_is_a_conflict(memory: stratalog.Store) -> None:
     backups = Backups(memory.environment.clock)
     memory.create("acme", "plan")
     backups.make(memory)

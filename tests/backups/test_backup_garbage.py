@@ -44,7 +44,7 @@ def free(store: stratalog.Store) -> None:
         store.environment.clock.sleep(DAY_SECONDS)
 
 
-def test_what_was_forgotten_is_in_no_backup_that_is_made_after_the_collection(store: stratalog.Store) -> None:
+def test_a_backup_after_a_collection_contains_no_forgotten_blob(store: stratalog.Store) -> None:
     backups, records = Backups(store.environment.clock), store.records("acme")
     plan, log = store.create("acme", "plan"), store.create_log("acme", "events")
     for count in range(40):
@@ -62,7 +62,7 @@ def test_what_was_forgotten_is_in_no_backup_that_is_made_after_the_collection(st
     assert keys(backups.view()) == keys(store)
 
 
-def test_the_body_of_a_resolved_failure_is_in_no_backup_that_is_made_after_the_collection(
+def test_a_backup_after_a_collection_lacks_the_body_of_a_resolved_failure(
     store: stratalog.Store,
 ) -> None:
     backups, records = Backups(store.environment.clock), store.records("acme")

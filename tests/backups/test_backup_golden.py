@@ -46,7 +46,7 @@ def written() -> stratalog.Store:
     return store
 
 
-def test_the_golden_backup_reads_as_it_did() -> None:
+def test_the_golden_backup_verifies_and_restores_its_original_content() -> None:
     backups, golden = restored()
     [manifest] = backups.repository().manifests()
     assert verify_backup(backups.repository(), manifest).findings == ()
@@ -68,7 +68,7 @@ def test_the_same_store_makes_the_same_catalogue() -> None:
     assert manifest.root.address.hex() == golden["root"]
 
 
-def test_what_is_written_now_has_the_keys_of_the_golden_backup() -> None:
+def test_a_new_backup_has_as_many_objects_of_each_kind_as_the_golden_backup() -> None:
     """Ids and hashes are random. So the test compares only the number of objects of each kind.
 
     The release of the golden backup stored the topmost chunk of the catalogue as an object of its own.
@@ -81,7 +81,7 @@ def test_what_is_written_now_has_the_keys_of_the_golden_backup() -> None:
 
 
 @pytest.mark.slow
-def test_a_restored_store_makes_the_catalogue_that_it_was_restored_from() -> None:
+def test_a_backup_of_a_restored_store_has_the_catalogue_of_the_original_backup() -> None:
     backups = Backups(ManualClock(wall_ms=WALL_MS))
     store = written()
     root = backups.make(store).manifest.root

@@ -23,7 +23,7 @@ def memory() -> stratalog.Store:
 
 
 @pytest.mark.parametrize("has_failure", [False, True])
-def test_a_record_that_keeps_changing_stays_as_the_backup_before_has_it(
+def test_a_new_backup_has_the_previous_version_of_a_record_that_changes_in_each_attempt(
     memory: stratalog.Store, monkeypatch: pytest.MonkeyPatch, has_failure: bool
 ) -> None:
     """Before the second backup, the test deletes the blob of the only version in the first backup."""
@@ -41,7 +41,7 @@ def test_a_record_that_keeps_changing_stays_as_the_backup_before_has_it(
     assert backups.view().records("acme").get("r").body == FIRST
 
 
-def test_a_damaged_body_that_is_read_in_each_attempt_is_one_failure(
+def test_a_damaged_body_is_reported_once_although_each_attempt_reads_the_body(
     memory: stratalog.Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     backups, blobs = Backups(memory.environment.clock), memory.environment.blobs

@@ -67,7 +67,7 @@ def test_a_damaged_name_record_is_a_failure_and_the_rest_is_backed_up(memory: st
     assert [record.id for record in restored.records("acme").list()] == ["a", "b"]
 
 
-def test_a_damaged_name_record_retains_the_forks_of_its_log(memory: stratalog.Store) -> None:
+def test_a_log_with_a_damaged_name_record_stays_in_the_next_backup_with_its_fork(memory: stratalog.Store) -> None:
     backups = Backups(memory.environment.clock)
     log = memory.create_log("acme", "z")
     log.append(stratalog.Event("seen", 1))
@@ -81,7 +81,7 @@ def test_a_damaged_name_record_retains_the_forks_of_its_log(memory: stratalog.St
 
 @pytest.mark.parametrize("with_base", [False, True])
 @pytest.mark.parametrize("name", ["k", "c"])
-def test_a_damaged_directory_line_is_a_failure_and_is_written_anew(
+def test_a_damaged_directory_line_is_a_failure_and_the_backup_rebuilds_the_line(
     memory: stratalog.Store, name: str, with_base: bool
 ) -> None:
     backups = Backups(memory.environment.clock)
@@ -129,7 +129,7 @@ def test_a_record_that_is_lost_after_its_read_is_backed_up_with_a_new_line(
         pytest.param(failures_partition("acme"), "dead%20a", "q", id="failures, q"),
     ],
 )
-def test_a_damaged_failure_of_a_record_is_a_failure_of_the_backup(
+def test_a_damaged_dead_letter_of_a_record_is_a_failure_of_the_backup(
     memory: stratalog.Store, partition: str, sort: str, name: str
 ) -> None:
     backups = Backups(memory.environment.clock)
@@ -156,7 +156,9 @@ def test_a_damaged_version_or_segment_is_a_failure_and_the_rest_is_backed_up(mem
 
 
 @pytest.mark.parametrize("shelf", [LOGS, RECORDS])
-def test_a_directory_line_that_cannot_be_decoded_is_a_failure_and_is_written_anew(tmp_path: Path, shelf: str) -> None:
+def test_an_undecodable_directory_line_is_a_failure_and_the_backup_rebuilds_the_line(
+    tmp_path: Path, shelf: str
+) -> None:
     """The damage is in a store in a folder, since an item in memory always decodes."""
     clock = ManualClock()
     store, backups = open_inline(tmp_path / "store", settings=SETTINGS, clock=clock), Backups(clock)

@@ -30,7 +30,7 @@ def test_a_round_of_the_drill_finds_nothing_wrong() -> None:
     assert drilled.counts["records compared"] > 0
 
 
-def test_a_version_that_was_lost_would_be_seen(tmp_path: Path) -> None:
+def test_the_drill_detects_a_lost_version(tmp_path: Path) -> None:
     with stratalog.open(tmp_path / "store") as store:
         log = store.create_log(ORGANISATION, "events")
         entry = log.append(stratalog.Event("seen", 1))
@@ -40,7 +40,7 @@ def test_a_version_that_was_lost_would_be_seen(tmp_path: Path) -> None:
         assert drill.told(store, lost) != lost.fact
 
 
-def test_a_record_that_ends_elsewhere_than_it_should_would_be_seen() -> None:
+def test_the_drill_detects_a_record_with_a_wrong_last_version() -> None:
     clock = ManualClock()
     with stratalog.open("memory:", clock=clock) as source, stratalog.open("memory:", clock=clock) as other:
         clock.sleep(1)
@@ -56,7 +56,7 @@ def test_a_record_that_ends_elsewhere_than_it_should_would_be_seen() -> None:
 
 
 @pytest.mark.slow
-def test_a_client_of_a_restored_store_goes_on(tmp_path: Path) -> None:
+def test_a_client_of_a_restored_store_pushes_its_pending_mutation_once(tmp_path: Path) -> None:
     """The client saw a write that the backup lacks.
 
     After the restore the server applies the client's pending mutation once.
@@ -87,7 +87,7 @@ def test_a_client_of_a_restored_store_goes_on(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_what_is_acknowledged_while_a_backup_runs_does_not_spoil_it(tmp_path: Path) -> None:
+def test_two_backups_that_run_during_writes_verify_and_restore(tmp_path: Path) -> None:
     """Two backups of one store run at once while the store acknowledges writes.
 
     The test verifies and restores both backups.

@@ -90,7 +90,7 @@ def world() -> World:
 
 
 @pytest.mark.parametrize("name", ["plan", "third"])
-def test_a_restoration_that_was_killed_at_any_write_leaves_nothing(world: World, name: str) -> None:
+def test_maintenance_removes_a_restoration_that_was_killed_at_any_write(world: World, name: str) -> None:
     commits = 0
     while True:
         index, blobs = Killing(), MemoryBlobs(world.clock)
@@ -117,7 +117,7 @@ def test_a_restoration_that_was_killed_at_any_write_leaves_nothing(world: World,
 
 @pytest.mark.parametrize("deleted", [(), ("plan", "copy", "third")], ids=["beside live logs", "of deleted names"])
 @pytest.mark.parametrize("name", ["plan", "third"])
-def test_maintenance_during_a_slow_restoration_deletes_nothing_of_it(
+def test_maintenance_during_a_slow_restoration_deletes_no_restored_data(
     world: World, name: str, deleted: tuple[str, ...]
 ) -> None:
     for gone in deleted or (name,):
@@ -137,7 +137,7 @@ def test_maintenance_during_a_slow_restoration_deletes_nothing_of_it(
     assert damages(world.store) == []
 
 
-def test_the_ancestors_of_a_restored_fork_are_no_damage_and_go_with_it(world: World) -> None:
+def test_the_ancestors_of_a_restored_fork_are_no_damage_and_are_deleted_with_the_fork(world: World) -> None:
     target = open_inline(settings=SETTINGS, clock=world.clock)
     world.restore(target, "third")
     assert damages(target) == []
@@ -148,7 +148,7 @@ def test_the_ancestors_of_a_restored_fork_are_no_damage_and_go_with_it(world: Wo
     assert list(target.environment.blobs.list("")) == []
 
 
-def test_a_restoration_that_took_too_long_gives_nothing_a_name(world: World) -> None:
+def test_a_restoration_that_takes_too_long_fails_and_creates_no_name(world: World) -> None:
     target = open_inline(settings=SETTINGS, clock=world.clock)
     with pytest.raises(LimitExceeded, match="took too long"):
         world.restore(target, "plan", lambda count: world.clock.sleep(UNKNOWN_OWNER_SECONDS_MAX))

@@ -102,7 +102,7 @@ def committed(member: Member) -> list[int]:
     return [token[1] for token in found if token is not None and token[0] == member.name]
 
 
-def test_after_a_restore_what_waits_arrives_once_and_what_is_lost_is_named(stage: Stage) -> None:
+def test_after_a_restore_pending_mutations_are_applied_once_and_lost_are_reported(stage: Stage) -> None:
     ada = stage.open()
     append(ada, 0)
     settle(ada)
@@ -116,7 +116,7 @@ def test_after_a_restore_what_waits_arrives_once_and_what_is_lost_is_named(stage
     assert committed(ada) == [0, 2]
 
 
-def test_a_client_that_began_after_the_backup_goes_on(stage: Stage) -> None:
+def test_a_client_that_began_after_the_backup_continues(stage: Stage) -> None:
     backup = stage.backup()
     ada = stage.open()
     append(ada, 0)
@@ -128,7 +128,7 @@ def test_a_client_that_began_after_the_backup_goes_on(stage: Stage) -> None:
     assert committed(ada) == [1]
 
 
-def test_a_restored_document_that_went_on_to_the_same_version_shows_nothing_of_the_lost_branch(stage: Stage) -> None:
+def test_no_lost_mutation_is_shown_after_a_restore_that_reached_the_same_version(stage: Stage) -> None:
     ada = stage.open()
     append(ada, 0)
     settle(ada)
@@ -141,7 +141,7 @@ def test_a_restored_document_that_went_on_to_the_same_version_shows_nothing_of_t
     check_end(ada, [0, "other"], lost=[1])
 
 
-def test_of_two_tabs_one_was_further(stage: Stage) -> None:
+def test_two_tabs_at_different_versions_converge_after_a_restore(stage: Stage) -> None:
     ada, bob = stage.open(), stage.open()
     append(ada, 0)
     append(bob, 0)
@@ -163,7 +163,7 @@ def test_of_two_tabs_one_was_further(stage: Stage) -> None:
     check_end(bob, [0, 0, 1, *again, 2], lost=[])
 
 
-def test_a_push_in_flight_over_the_restore_is_applied_once(stage: Stage) -> None:
+def test_a_push_delayed_until_after_the_restore_is_applied_once(stage: Stage) -> None:
     ada = stage.open()
     append(ada, 0)
     settle(ada)
@@ -182,7 +182,7 @@ def test_a_push_in_flight_over_the_restore_is_applied_once(stage: Stage) -> None
     assert committed(ada) == [0, 2]
 
 
-def test_a_client_moves_to_another_copy_that_went_on_and_back(stage: Stage) -> None:
+def test_a_client_moves_to_a_diverged_copy_and_back(stage: Stage) -> None:
     ada = stage.open()
     append(ada, 0)
     settle(ada)

@@ -55,7 +55,7 @@ def test_a_version_is_restored_beside_the_document(budget: Run) -> None:
     budget("restore", "b", "--name", "acme/budget", "--version", "9", "--as", "x", code=3)
 
 
-def test_what_is_not_possible_is_said(budget: Run) -> None:
+def test_a_backup_command_that_cannot_succeed_reports_the_reason(budget: Run) -> None:
     assert "the folder does not exist" in budget("backup", "list", "nowhere", code=2).stderr
     assert "must be a folder or s3://" in budget("backup", "memory:", code=2).stderr
     budget("backup", "b")
@@ -68,7 +68,7 @@ def test_what_is_not_possible_is_said(budget: Run) -> None:
     assert "no backups yet" in budget("backup", "list", "empty").stderr
 
 
-def test_a_damaged_backup_ends_with_6_and_says_what(budget: Run) -> None:
+def test_verifying_a_damaged_backup_exits_with_6_and_names_the_object(budget: Run) -> None:
     budget("backup", "b")
     [pack, *_] = Path("b/!backup/packs").glob("*.zst")
     pack.write_bytes(b"broken")
@@ -78,7 +78,7 @@ def test_a_damaged_backup_ends_with_6_and_says_what(budget: Run) -> None:
     assert answer["findings"]
 
 
-def test_a_damaged_store_is_backed_up_and_ends_with_6(budget: Run) -> None:
+def test_a_backup_of_a_damaged_store_is_made_and_exits_with_6(budget: Run) -> None:
     Path("large").write_bytes(b"x" * 200_000)
     budget("records", "put", "acme/large", "large")
     [blob] = Path("store/blobs/acme/records/large/bodies").glob("*.zst")

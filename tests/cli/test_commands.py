@@ -28,17 +28,17 @@ def lines(text: str) -> list[Any]:
     return [json.loads(line) for line in text.splitlines()]
 
 
-def test_init_makes_a_store_and_leaves_one_as_it_is(budget: Run) -> None:
+def test_init_leaves_an_existing_store_unchanged(budget: Run) -> None:
     assert budget("init").stdout.startswith("store ready at ")
     assert lines(budget("init", "--json").stdout)[0]["store"].endswith("/store")
     assert len(lines(budget("list", "--json").stdout)) == 1
 
 
-def test_without_a_store_a_command_says_how_to_make_one(run: Run) -> None:
+def test_a_command_without_a_store_suggests_init(run: Run) -> None:
     assert "stratalog init" in run("list", code=2).stderr
 
 
-def test_list_shows_every_organisation_or_one(budget: Run) -> None:
+def test_list_shows_all_organisations_or_a_given_organisation(budget: Run) -> None:
     budget("create", "zeta/plan")
     assert "acme/budget  document        3" in budget("list").stdout
     assert [line["name"] for line in lines(budget("list", "zeta", "--json").stdout)] == ["zeta/plan"]
@@ -122,12 +122,12 @@ def test_a_sweep_continues_after_damage_and_counts_what_it_freed(run: Run) -> No
     assert "acme, deleted logs: corrupt" in swept.stderr
 
 
-def test_an_empty_store_suggests_what_to_do(run: Run) -> None:
+def test_listing_an_empty_store_suggests_create(run: Run) -> None:
     run("init")
     assert "stratalog create" in run("list").stderr
 
 
-def test_create_refuses_a_name_that_lives(budget: Run) -> None:
+def test_create_refuses_a_name_in_use(budget: Run) -> None:
     assert budget("create", "acme/budget", code=4).stderr.startswith("error: the name is in use")
     assert json.loads(budget("create", "acme/plan", "--json").stdout)["version"] == 0
 
@@ -143,7 +143,7 @@ def test_delete_does_not_ask_with_yes(budget: Run) -> None:
     assert json.loads(budget("delete", "acme/budget", "--yes", "--json").stdout)["deleted"] is True
 
 
-def test_mutate_tells_what_became_of_the_mutation(budget: Run) -> None:
+def test_mutate_prints_the_outcome_of_the_mutation(budget: Run) -> None:
     applied = budget("mutate", "acme/budget", "inc", "key=cells/C2", "--client", "ada", "--json")
     assert json.loads(applied.stdout)["version"] == 4
     assert "gap" in budget("mutate", "acme/budget", "inc", "key=x", "--client", "ada", "--id", "9", code=4).stdout
@@ -156,13 +156,13 @@ def test_mutate_names_the_author(budget: Run) -> None:
     assert "grace" in budget("log", "acme/budget").stdout
 
 
-def test_bytes_go_in_and_out_as_base64(budget: Run) -> None:
+def test_bytes_are_read_and_printed_as_base64(budget: Run) -> None:
     budget("mutate", "acme/budget", "put", '{"key": "raw", "value": {"$bytes": "AP8="}}')
     assert json.loads(budget("show", "acme/budget", "raw", "--json").stdout)["value"] == {"$bytes": "AP8="}
     budget("mutate", "acme/budget", "put", '{"key": "raw", "value": {"$bytes": "?"}}', code=2)
 
 
-def test_show_looks_at_any_version(budget: Run) -> None:
+def test_show_prints_any_version(budget: Run) -> None:
     assert budget("show", "acme/budget", "cells/C2").stdout == "105\n"
     assert budget("show", "acme/budget", "cells/C2", "--at", "1").stdout == "100\n"
     assert "no keys" in budget("show", "acme/budget", "--at", "0").stderr
@@ -172,13 +172,13 @@ def test_show_looks_at_any_version(budget: Run) -> None:
     budget("show", "budget", code=2)
 
 
-def test_show_looks_at_any_time(budget: Run) -> None:
+def test_show_prints_the_version_at_any_time(budget: Run) -> None:
     assert "version 3" in budget("show", "acme/budget", "--at", "2999-01-01T00:00").stdout
     assert "version 0" in budget("show", "acme/budget", "--at", "1999-01-01").stdout
     budget("show", "acme/budget", "--at", "noon", code=2)
 
 
-def test_show_stops_at_a_limit_and_says_so(budget: Run) -> None:
+def test_show_stops_at_a_limit_and_prints_a_note(budget: Run) -> None:
     budget("mutate", "acme/budget", "put", '{"key": "cells/A1", "value": {"a": 1}}')
     assert "more than 1 keys" in budget("show", "acme/budget", "cells/", "--limit", "1").stderr
     assert len(json.loads(budget("show", "acme/budget", "--limit", "1", "--json").stdout)["content"]) == 1
@@ -203,7 +203,7 @@ def test_diff_shows_the_fields_that_differ(budget: Run, before: Any, after: Any)
     assert budget("diff", "acme/budget", "4", "5").stdout == f"- c/1  {written[0]}\n+ c/1  {written[1]}\n"
 
 
-def test_diff_shows_what_was_and_what_is(budget: Run) -> None:
+def test_diff_shows_the_old_and_the_new_value(budget: Run) -> None:
     assert budget("diff", "acme/budget", "1", "2").stdout == "- cells/C2  100\n+ cells/C2  105\n"
     assert lines(budget("diff", "acme/budget", "0", "--json").stdout)[0]["was"] is False
     assert "no differences" in budget("diff", "acme/budget", "2", "3").stderr
@@ -231,7 +231,7 @@ def test_a_fork_stays_in_its_organisation(budget: Run) -> None:
     budget("fork", "acme/budget", "zeta/copy", code=2)
 
 
-def test_maintenance_keeps_what_it_should(budget: Run) -> None:
+def test_snapshot_archive_forget_and_sweep_report_their_results(budget: Run) -> None:
     assert json.loads(budget("snapshot", "acme/budget", "--at", "2", "--json").stdout)["version"] == 2
     assert "archived 0 segments" in budget("archive", "acme/budget", "--upto", "2").stdout
     assert "from 2 on" in budget("forget", "acme/budget", "--below", "2").stdout
@@ -240,7 +240,7 @@ def test_maintenance_keeps_what_it_should(budget: Run) -> None:
     assert "0 record versions" in budget("sweep").stdout
 
 
-def test_collecting_lists_first_what_it_then_deletes(budget: Run, tmp_path: Path) -> None:
+def test_a_dry_run_of_collect_lists_the_blobs_that_collect_deletes(budget: Run, tmp_path: Path) -> None:
     # The body is too large for a row of the index. So the store writes a file, and the test can set the file's time.
     body = b"an orphan" * 10_000
     with stratalog.open(tmp_path / "store") as store:
@@ -257,7 +257,7 @@ def test_collecting_lists_first_what_it_then_deletes(budget: Run, tmp_path: Path
     assert [(one["garbage"], one["looked_at"], one["is_finished"]) for one in found] == [([key], 1, True)]
 
 
-def test_maintaining_goes_by_a_policy_and_an_application(budget: Run, tmp_path: Path) -> None:
+def test_maintain_uses_a_policy_file_and_the_steps_of_an_application(budget: Run, tmp_path: Path) -> None:
     (tmp_path / "policy.json").write_text('{"documents": {"retain_days": 90}}')
     (tmp_path / "steps.py").write_text(
         "from stratalog.server.application import Application\n"
@@ -271,7 +271,7 @@ def test_maintaining_goes_by_a_policy_and_an_application(budget: Run, tmp_path: 
     budget("maintain", "--policy", "policy.json", code=2)
 
 
-def test_verify_proves_all_documents_or_those_named(budget: Run) -> None:
+def test_verify_proves_all_documents_or_the_named_documents(budget: Run) -> None:
     budget("snapshot", "acme/budget")
     assert "verified  acme/budget  version 3, 1 snapshots" in budget("verify").stdout
     assert lines(budget("verify", "acme/budget", "--upto", "2", "--json").stdout)[0]["version"] == 2
@@ -312,7 +312,7 @@ def test_a_checkpoint_below_the_floor_is_not_provable(budget: Run) -> None:
     assert "not provable" in budget("verify", "--against", "note", code=7).stdout
 
 
-def test_the_checkpoint_of_a_store_needs_its_list(budget: Run) -> None:
+def test_the_checkpoint_of_a_store_needs_its_list_of_lines(budget: Run) -> None:
     budget("checkpoint-key", "example.com/ledger", "signing.key")
     budget("checkpoint", "--all", "--key", "signing.key", code=2)
     budget("checkpoint", "--key", "signing.key", code=2)
@@ -342,7 +342,9 @@ def test_redact_erases_a_version_of_a_document_a_log_or_a_record(budget: Run) ->
     assert "redacted" in budget("records", "history", "acme/report").stdout
 
 
-def test_verify_fails_where_a_snapshot_is_not_what_the_log_says(budget: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_verify_reports_a_corrupt_document_as_failed_and_exits_with_6(
+    budget: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from stratalog.maintenance import verification
 
     def damaged(*_: object, **__: object) -> None:
@@ -353,7 +355,7 @@ def test_verify_fails_where_a_snapshot_is_not_what_the_log_says(budget: Run, mon
     assert lines(budget("verify", "--quick", "--json", code=6).stdout)[0]["verified"] is False
 
 
-def test_verify_names_each_damaged_object_and_goes_on_where_it_was_stopped(budget: Run, tmp_path: Path) -> None:
+def test_verify_names_each_damaged_object_and_resume_skips_finished_histories(budget: Run, tmp_path: Path) -> None:
     note = {"key": "notes/1", "value": "a long note " * 500}
     budget("mutate", "acme/budget", "put", json.dumps(note), "--client", "ada")
     budget("create", "acme/other")
@@ -388,7 +390,7 @@ def test_export_and_import_go_through_pipes(budget: Run) -> None:
     assert json.loads(budget("import", "acme/again", "-", "--json", typed=piped.stdout).stdout)["version"] == 3
 
 
-def test_a_state_is_exported_and_put(budget: Run) -> None:
+def test_an_exported_state_can_be_imported(budget: Run) -> None:
     budget("export", "acme/budget", "state.jsonl", "--state", "--at", "1", "--json")
     assert Path("state.jsonl").read_text() == '{"key":"cells/C2","value":100}\n'
     budget("import", "acme/budget", "state.jsonl")
@@ -397,7 +399,7 @@ def test_a_state_is_exported_and_put(budget: Run) -> None:
     budget("export", "acme/budget", "x", "--at", "1", code=2)
 
 
-def test_a_damaged_export_is_refused_and_leaves_no_file(budget: Run) -> None:
+def test_a_damaged_export_is_not_imported_and_a_failed_export_leaves_no_file(budget: Run) -> None:
     budget("export", "acme/budget", "out.jsonl")
     text = Path("out.jsonl").read_text()
     Path("out.jsonl").write_text(text.replace("105", "106"))
@@ -424,7 +426,7 @@ def test_records_keep_versions_of_a_value(budget: Run) -> None:
     assert lines(budget("records", "history", "acme/report", "--json").stdout)[0]["version"] == 2
 
 
-def test_a_write_id_of_a_record_stands_for_one_write(budget: Run) -> None:
+def test_a_write_id_of_a_record_identifies_a_single_write(budget: Run) -> None:
     named = ("records", "put", "acme/report", "-", "--write-id", "w")
     for _ in range(2):
         assert "version 1" in budget(*named, typed="one\n").stdout
@@ -436,20 +438,20 @@ def test_a_write_id_of_a_record_stands_for_one_write(budget: Run) -> None:
     assert budget("records", "get", "acme/report").stdout == "one\n"
 
 
-def test_nobody_mutates_under_a_name_of_the_store(budget: Run) -> None:
+def test_mutate_refuses_a_reserved_client_name(budget: Run) -> None:
     refused = budget("mutate", "acme/budget", "put", "key=a", "value=1", "--client", "replay/x/1", "--json", code=2)
     assert "reserved-name" in refused.stderr
     assert json.loads(budget("show", "acme/budget", "--json").stdout)["version"] == 3
 
 
-def test_a_merge_that_does_not_come_out_is_a_conflict(budget: Run) -> None:
+def test_a_merge_whose_mutation_is_rejected_is_a_conflict(budget: Run) -> None:
     budget("fork", "acme/budget", "acme/copy", "--at", "1")
     budget("mutate", "acme/copy", "inc", "key=n")
     budget("mutate", "acme/budget", "put", "key=n", "value=text")
     assert "cannot be merged" in budget("merge", "acme/copy", "acme/budget", code=4).stderr
 
 
-def test_records_are_deleted_brought_back_pruned_and_listed(budget: Run) -> None:
+def test_records_are_deleted_undeleted_pruned_and_listed(budget: Run) -> None:
     budget("records", "put", "acme/report", "-", typed="one\n")
     assert "version 2" in budget("records", "delete", "acme/report").stdout
     budget("records", "get", "acme/report", code=3)
@@ -470,20 +472,22 @@ def test_records_are_deleted_brought_back_pruned_and_listed(budget: Run) -> None
         ("records", "list", "zeta"),
     ],
 )
-def test_a_list_of_nothing_is_a_note_to_people_and_silence_in_json(budget: Run, listing: tuple[str, ...]) -> None:
+def test_an_empty_list_prints_a_note_as_text_and_nothing_as_json(budget: Run, listing: tuple[str, ...]) -> None:
     told, plain = budget(*listing), budget(*listing, "--json")
     assert (told.stdout, told.stderr.count("\n")) == ("", 1)
     assert (plain.stdout, plain.stderr) == ("", "")
 
 
-def test_an_error_is_one_line_or_one_object(budget: Run) -> None:
+def test_an_error_is_a_single_line_or_a_single_json_object(budget: Run) -> None:
     assert budget("show", "acme/x", code=3).stderr.count("\n") == 1
     error = json.loads(budget("show", "acme/x", "--json", code=3).stderr)["error"]
     assert (error["code"], error["details"]["log"]) == ("not-found", "x")
     assert json.loads(budget("nonsense", "--json", code=2).stderr)["error"]["code"] == "usage"
 
 
-def test_the_store_is_named_before_the_command_after_it_or_by_the_environment(budget: Run, tmp_path: Path) -> None:
+def test_the_store_is_an_option_before_or_after_the_command_or_an_environment_variable(
+    budget: Run, tmp_path: Path
+) -> None:
     other = str(tmp_path / "other")
     budget("--store", other, "init")
     assert budget("list", "--store", other, "--json").stdout == budget("--store", other, "--json", "list").stdout == ""
@@ -491,7 +495,7 @@ def test_the_store_is_named_before_the_command_after_it_or_by_the_environment(bu
 
 
 @pytest.mark.parametrize(("command", "code"), [("init", 0), ("list", 2), ("bogus", 2)])
-def test_the_program_runs_by_itself(tmp_path: Path, command: str, code: int) -> None:
+def test_the_program_runs_as_a_process(tmp_path: Path, command: str, code: int) -> None:
     program = "from stratalog.cli import main; main()"
     paths = os.pathsep.join(path for path in sys.path if path)
     environment = {**os.environ, "STRATALOG_STORE": str(tmp_path / "store"), "PYTHONPATH": paths}

@@ -17,18 +17,18 @@ nothing = 1
 """
 
 
-def test_a_line_for_each_operation_and_what_an_idle_deployment_costs(run: Run) -> None:
+def test_cost_prints_a_line_per_operation_and_the_cost_of_an_idle_deployment(run: Run) -> None:
     output = run("cost").stdout
     assert "commit                1       ·       ·       ·    ·        0.625       0.19" in output
     assert "queue polled by Lambda  0.32" in output
 
 
-def test_no_store_is_needed_or_made(run: Run, tmp_path: Path) -> None:
+def test_cost_neither_needs_nor_creates_a_store(run: Run, tmp_path: Path) -> None:
     run("cost")
     assert not (tmp_path / "store").exists()
 
 
-def test_the_month_goes_by_the_rate(run: Run) -> None:
+def test_the_cost_per_month_follows_from_the_rate_per_day(run: Run) -> None:
     answer = json.loads(run("cost", "--json", "--per-day", "1000000").stdout)
     (commit,) = [one for one in answer["operations"] if one["name"] == "commit"]
     assert commit["units"]["write_units"] == 1
@@ -38,14 +38,14 @@ def test_the_month_goes_by_the_rate(run: Run) -> None:
     assert answer["idle_dollars_per_month"]["alarms"] > 0
 
 
-def test_functions_are_as_large_and_slow_as_is_said(run: Run) -> None:
+def test_the_cost_of_functions_uses_the_given_memory_and_durations(run: Run) -> None:
     options = ["--memory", "1024", "--warm-ms", "100", "--cold-ms", "2000", "--x86"]
     answer = json.loads(run("cost", "--json", *options).stdout)
     dollars = {one["name"]: round(one["dollars_per_million"], 2) for one in answer["operations"]}
     assert (dollars["function"], dollars["function-cold"]) == (1.87, 33.53)
 
 
-def test_a_run_of_ones_own_is_counted(run: Run, tmp_path: Path) -> None:
+def test_cost_counts_the_units_of_the_run_of_the_user(run: Run, tmp_path: Path) -> None:
     (tmp_path / "costs_of_mine.py").write_text(WORK)
     answer = json.loads(run("cost", "--json", "--run", "costs_of_mine:day").stdout)
     (whole,) = answer["operations"]
@@ -60,7 +60,7 @@ def test_a_run_that_cannot_be_loaded_is_a_usage_error(run: Run, tmp_path: Path) 
         assert text in run("cost", "--run", text, code=2).stderr
 
 
-def test_prices_of_ones_own_are_used(run: Run, tmp_path: Path) -> None:
+def test_cost_uses_the_price_list_of_the_user(run: Run, tmp_path: Path) -> None:
     from stratalog.costs.prices import NEWEST
 
     known = Path(__file__).parents[2] / "src" / "stratalog" / "costs" / NEWEST

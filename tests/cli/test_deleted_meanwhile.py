@@ -35,7 +35,7 @@ def listed_before_a_deletion(
 
 
 @pytest.mark.parametrize("command", ["verify", "verify --quick", "repair", "checkpoint --all --key key --lines list"])
-def test_a_log_that_is_deleted_meanwhile_ends_no_command_over_the_store(
+def test_a_command_over_the_store_skips_a_log_that_is_deleted_meanwhile(
     command: str, budget: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     budget("checkpoint-key", "example.com/ledger", "key")

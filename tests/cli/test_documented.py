@@ -65,5 +65,5 @@ def test_the_exit_codes_are_in_the_guide_and_in_the_help() -> None:
         assert f"{code} {meaning}" in shown
 
 
-def test_the_version_is_told() -> None:
+def test_the_version_option_prints_the_version() -> None:
     assert CliRunner().invoke(main, ["--version"]).output.startswith("stratalog, version ")

@@ -21,7 +21,7 @@ from tests.cli.conftest import Run
         ("catalogue", "poll", "acme", "--every"),
     ],
 )
-def test_a_number_is_finite(arguments: tuple[str, ...], value: str, budget: Run) -> None:
+def test_a_number_that_is_not_finite_is_a_usage_error(arguments: tuple[str, ...], value: str, budget: Run) -> None:
     assert arguments[-1] in budget(*arguments, value, code=2).stderr
 
 
@@ -30,7 +30,9 @@ def test_a_worker_without_the_metrics_library_names_the_extra(budget: Run, monke
     assert "stratalog[server]" in budget("work", "--drain", "--metrics-port", "0", code=2).stderr
 
 
-def test_the_path_of_a_measured_module_stays(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_change_of_sys_path_by_a_measured_module_persists(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(sys, "path", [*sys.path])
     (tmp_path / "costs_with_a_path.py").write_text(
         "import sys\n\nsys.path.insert(0, '/of/the/module')\n\ndef day(store):\n    store.create('acme', 'plan')\n"

@@ -70,18 +70,18 @@ def test_an_installed_application_is_found_by_its_short_name(installed: Path, tm
 
 
 @pytest.mark.parametrize("name", ["catalogue", "sheet", "table"])
-def test_an_application_of_ours_has_a_short_name(name: str) -> None:
+def test_each_application_of_the_project_has_a_short_name(name: str) -> None:
     assert isinstance(find_application(name, "."), Application)
 
 
 @pytest.mark.parametrize("old", ["stratalog.apps.sheet.http:app", "stratalog.apps.table.application:app"])
-def test_the_error_of_an_old_path_tells_the_short_names(old: str) -> None:
+def test_the_error_of_an_old_path_lists_the_short_names(old: str) -> None:
     with pytest.raises(Invalid, match="installed applications: catalogue, sheet, table"):
         find_application(old, ".")
 
 
 @pytest.mark.parametrize("name", ["no-such-application", "json", "json:dumps", "json:"])
-def test_what_names_no_application_is_refused(name: str) -> None:
+def test_a_name_without_an_application_is_refused(name: str) -> None:
     with pytest.raises(Invalid, match="installed applications:"):
         find_application(name, ".")
 

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from stratalog.cli import main
 
 
-def test_a_store_that_a_command_makes_is_its_user_s_alone(tmp_path: Path) -> None:
+def test_only_the_user_can_access_a_store_that_a_command_creates(tmp_path: Path) -> None:
     before = os.umask(0o022)
     try:
         for arguments in (["init"], ["create", "acme/plan"], ["mutate", "acme/plan", "put", "key=a", "value=1"]):
@@ -26,7 +26,7 @@ def test_a_store_that_a_command_makes_is_its_user_s_alone(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["no-such-command"]])
-def test_the_mask_comes_back_however_a_command_ends(arguments: list[str]) -> None:
+def test_a_command_restores_the_umask_after_help_and_after_an_error(arguments: list[str]) -> None:
     before = os.umask(0o022)
     try:
         CliRunner().invoke(main, arguments)

@@ -18,7 +18,7 @@ from tests.cli.conftest import Run
 QUOTAS = '{"quotas": {"documents_max": 3}}'
 
 
-def test_usage_is_measured_when_it_is_asked_for_and_shown_after(budget: Run) -> None:
+def test_usage_is_measured_on_request_and_shown_afterwards(budget: Run) -> None:
     assert "never" in budget("usage", "acme").stdout
     assert json.loads(budget("usage", "acme", "--json").stdout) == {"organisation": "acme", "measured_ms": None}
     budget("records", "put", "acme/report", "-", typed="body")
@@ -37,19 +37,19 @@ def test_a_store_without_organisations_has_no_usage(run: Run) -> None:
 
 
 @pytest.mark.parametrize(("quotas", "count"), [("{}", 0), (QUOTAS, 1)])
-def test_maintenance_measures_where_there_are_quotas(budget: Run, quotas: str, count: int) -> None:
+def test_maintenance_measures_usage_only_if_quotas_are_set(budget: Run, quotas: str, count: int) -> None:
     ran = budget("maintain", "--settings", quotas, "--json")
     assert json.loads(ran.stdout)["measured_organisations"] == count
 
 
-def test_numbers_of_the_settings_come_before_the_quotas_of_the_application() -> None:
+def test_quotas_of_the_settings_override_quotas_of_the_application() -> None:
     own = Quotas(documents_max=9, records_max=8)
     assert parse_settings(QUOTAS).over("quotas", own) == Quotas(documents_max=3, records_max=8)
     assert not Application().has_quotas
     assert Application(organisation_quotas=lambda name: None).has_quotas
 
 
-def test_functions_have_the_quotas_of_the_settings_and_measure(tmp_path: Path) -> None:
+def test_functions_apply_the_quotas_of_the_settings_and_measure_usage(tmp_path: Path) -> None:
     store = str(tmp_path / "store")
     with open_store(store) as opened:
         opened.create("acme", "plan")

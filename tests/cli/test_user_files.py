@@ -35,7 +35,7 @@ def report(budget: Run) -> Run:
 @pytest.mark.parametrize(
     ("arguments", "code"), [(("acme/none",), 3), (("acme/report", "--at", "7"), 3), (("acme/damaged",), 6)]
 )
-def test_a_record_that_cannot_be_read_leaves_an_existing_file(
+def test_a_record_that_cannot_be_read_leaves_an_existing_file_unchanged(
     arguments: tuple[str, ...], code: int, report: Run
 ) -> None:
     Path("body").write_bytes(os.urandom(100_000))
@@ -61,7 +61,7 @@ def test_the_answer_describes_the_version_that_was_written(report: Run, monkeypa
     assert (answer["version"], Path("out").read_bytes()) == (2, b"two")
 
 
-def test_an_export_leaves_a_file_named_partial(budget: Run) -> None:
+def test_an_export_leaves_a_file_with_the_suffix_partial_unchanged(budget: Run) -> None:
     Path("budget.jsonl.partial").write_bytes(OLD)
     budget("export", "acme/budget", "budget.jsonl")
     assert Path("budget.jsonl.partial").read_bytes() == OLD
@@ -119,7 +119,7 @@ def test_a_descriptor_that_is_not_open_is_named() -> None:
 
 @pytest.mark.parametrize("step", ["tempfile.mkstemp", "os.replace"])
 @pytest.mark.parametrize("number", [errno.EACCES, errno.EROFS, errno.EBUSY])
-def test_an_existing_file_that_cannot_be_replaced_is_an_error_that_says_so(
+def test_an_existing_file_that_cannot_be_replaced_stays_unchanged_with_an_error(
     number: int, step: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The test simulates the errors, since tests may run as root, and root may write in every folder."""
@@ -139,7 +139,7 @@ def test_an_existing_file_that_cannot_be_replaced_is_an_error_that_says_so(
         out.write(b"new")
 
 
-def test_the_signing_key_of_an_existing_file_is_not_overwritten(report: Run) -> None:
+def test_checkpoint_key_does_not_overwrite_an_existing_file(report: Run) -> None:
     answer = report("checkpoint-key", "example.com/ledger", "out", code=2)
     assert "out exists" in answer.stderr
     assert Path("out").read_bytes() == OLD
@@ -169,7 +169,7 @@ def test_an_error_of_the_file_system_is_one_line(arguments: tuple[str, ...], rep
     "arguments",
     [("checkpoint", "acme/budget", "--key", "bytes"), ("verify", "--against", "bytes"), ("verify", "--key", "bytes")],
 )
-def test_a_file_that_is_no_text_is_refused(arguments: tuple[str, ...], report: Run) -> None:
+def test_a_file_that_is_not_utf_8_text_is_refused(arguments: tuple[str, ...], report: Run) -> None:
     report("checkpoint-key", "example.com/ledger", "signing.key")
     Path("note").write_text(report("checkpoint", "acme/budget", "--key", "signing.key").stdout)
     Path("bytes").write_bytes(b"\xff\xfe")
@@ -178,13 +178,13 @@ def test_a_file_that_is_no_text_is_refused(arguments: tuple[str, ...], report: R
 
 
 @pytest.mark.parametrize("content", [b"no line end", b"a line\nno line end"])
-def test_a_file_of_something_else_is_not_cut_by_verify(content: bytes, report: Run) -> None:
+def test_verify_does_not_truncate_a_resume_file_of_another_format(content: bytes, report: Run) -> None:
     Path("out").write_bytes(content)
     assert "not a file of verify --resume" in report("verify", "--resume", "out", code=2).stderr
     assert Path("out").read_bytes() == content
 
 
-def test_a_line_of_finished_histories_that_was_cut_is_removed(report: Run) -> None:
+def test_verify_removes_an_incomplete_last_line_of_its_resume_file(report: Run) -> None:
     report("verify", "--resume", "finished")
     whole = Path("finished").read_bytes()
     for cut in (b"{", whole[:40]):

@@ -30,7 +30,7 @@ class Poked(InProcess):
         return lambda: setattr(self, "stopped", True)
 
 
-def test_a_change_is_pushed_and_a_poke_is_followed() -> None:
+def test_the_thread_pushes_a_change_and_pulls_after_a_poke() -> None:
     document = new_document()
     transport = Poked(document)
     seen = threading.Event()
@@ -43,7 +43,7 @@ def test_a_change_is_pushed_and_a_poke_is_followed() -> None:
     assert transport.stopped
 
 
-def test_without_a_poke_it_pulls_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_thread_pulls_at_intervals_without_a_poke(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(background, "PULL_SECONDS", 0.01)
     document = new_document()
     seen = threading.Event()
@@ -54,7 +54,7 @@ def test_without_a_poke_it_pulls_now_and_then(monkeypatch: pytest.MonkeyPatch) -
         assert seen.wait(SECONDS_MAX)
 
 
-def test_it_goes_on_after_failures_and_tells_them(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_thread_continues_after_failures_and_reports_the_last_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(background, "RETRY_POLICY", RetryPolicy(wait_seconds_first=0.001))
     told: list[StratalogError | None] = []
 
@@ -73,7 +73,7 @@ def test_it_goes_on_after_failures_and_tells_them(monkeypatch: pytest.MonkeyPatc
     assert client.last_error is None  # `close` has waited for the end of the last cycle
 
 
-def test_a_start_or_a_close_more_changes_nothing() -> None:
+def test_a_second_start_and_a_second_close_have_no_effect() -> None:
     client = Client(InProcess(new_document()))
     client.start().start()
     client.close()
@@ -141,11 +141,11 @@ def test_after_a_success_the_wait_begins_anew() -> None:
     assert pauses(down, down, None, down)[:4] == [0.1, 0.2, 0.0, 0.1]
 
 
-def test_the_server_is_not_asked_before_the_time_it_named() -> None:
+def test_the_thread_waits_for_the_retry_after_time_of_the_server() -> None:
     assert pauses(Unavailable("busy", retry_after_seconds=45.0))[0] == 45.0
 
 
-def test_a_fault_of_ours_is_told_and_not_the_end() -> None:
+def test_an_unexpected_exception_is_reported_and_does_not_end_the_thread() -> None:
     running = Background(Failing(ZeroDivisionError("oops")), InProcess(), ManualClock())
     assert running._attempt() > 0
     assert isinstance(running.last_error, StratalogError)
@@ -153,7 +153,7 @@ def test_a_fault_of_ours_is_told_and_not_the_end() -> None:
     assert running._attempt() == 0
 
 
-def test_closing_ends_the_waiting() -> None:
+def test_closing_a_client_ends_a_wait_for_a_pending_mutation() -> None:
     transport = InProcess(new_document())
     transport.faults = ["unreached"] * 1000
     client = Client(transport).start()
@@ -166,7 +166,7 @@ def test_closing_ends_the_waiting() -> None:
     assert handle.status == "pending"
 
 
-def test_a_round_that_hangs_keeps_no_client_open(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_client_can_be_closed_while_a_sync_cycle_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(background, "CLOSE_SECONDS_MAX", 0.01)
     transport, hanging, release = InProcess(new_document()), threading.Event(), threading.Event()
 

@@ -30,13 +30,13 @@ def transport_of(client: Client) -> InProcess:
     return transport
 
 
-def test_a_mutation_shows_at_once(client: Client) -> None:
+def test_a_mutation_is_visible_immediately(client: Client) -> None:
     handle = client.mutate("put", {"key": "cells/A1", "value": 7})
     assert client.get("cells/A1") == 7
     assert (handle.status, handle.settled) == ("pending", False)
 
 
-def test_a_round_applies_what_is_pending(client: Client, document: Document) -> None:
+def test_a_sync_cycle_applies_pending_mutations(client: Client, document: Document) -> None:
     handle = client.mutate("put", {"key": "cells/A1", "value": 7})
     client.sync()
     assert document.get("cells/A1") == 7
@@ -44,12 +44,12 @@ def test_a_round_applies_what_is_pending(client: Client, document: Document) -> 
     assert client.pending() == []
 
 
-def test_a_round_with_nothing_pending_pushes_nothing(client: Client) -> None:
+def test_a_sync_cycle_without_pending_mutations_pushes_nothing(client: Client) -> None:
     client.sync()
     assert transport_of(client).pushes == []
 
 
-def test_what_others_did_is_shown_after_a_round(client: Client, document: Document) -> None:
+def test_changes_of_other_clients_are_visible_after_a_sync_cycle(client: Client, document: Document) -> None:
     document.mutate("put", {"key": "cells/A1", "value": 7})
     client.sync()
     assert dict(client.scan()) == {"cells/A1": 7}
@@ -58,7 +58,7 @@ def test_what_others_did_is_shown_after_a_round(client: Client, document: Docume
     assert "cells/A1" not in client
 
 
-def test_pending_mutations_run_again_on_what_was_pulled(client: Client, document: Document) -> None:
+def test_pending_mutations_run_again_on_the_pulled_state(client: Client, document: Document) -> None:
     document.mutate("put", {"key": "count", "value": 10})
     client.sync()
     client.mutate("inc", {"key": "count"})
@@ -71,7 +71,7 @@ def test_pending_mutations_run_again_on_what_was_pulled(client: Client, document
     assert client.get("count") == 101
 
 
-def test_a_rejection_is_told_with_its_reason(client: Client, document: Document) -> None:
+def test_a_rejection_is_reported_with_its_reason(client: Client, document: Document) -> None:
     client.mutate("put", {"key": "count", "value": 1})
     client.sync()
     document.mutate("put", {"key": "count", "value": "text"})
@@ -84,7 +84,7 @@ def test_a_rejection_is_told_with_its_reason(client: Client, document: Document)
     ]
 
 
-def test_a_rejection_whose_answer_was_lost_is_told_by_the_pull(client: Client, document: Document) -> None:
+def test_a_pull_reports_a_rejection_whose_push_response_was_lost(client: Client, document: Document) -> None:
     client.mutate("put", {"key": "count", "value": 1})
     client.sync()
     document.mutate("put", {"key": "count", "value": "text"})
@@ -97,7 +97,9 @@ def test_a_rejection_whose_answer_was_lost_is_told_by_the_pull(client: Client, d
     assert handle.status == "rejected"
 
 
-def test_an_effect_that_is_gone_after_a_pull_is_foreseen(client: Client, document: Document) -> None:
+def test_a_pending_mutation_that_fails_after_a_pull_has_a_predicted_rejection(
+    client: Client, document: Document
+) -> None:
     client.mutate("put", {"key": "count", "value": 1})
     client.sync()
     document.mutate("put", {"key": "count", "value": "text"})
@@ -110,7 +112,7 @@ def test_an_effect_that_is_gone_after_a_pull_is_foreseen(client: Client, documen
     assert (handle.status, handle.predicted_rejection) == ("pending", "inc needs numbers: key=count")
 
 
-def test_a_mutation_rejected_on_what_is_shown_is_not_kept(client: Client) -> None:
+def test_a_mutation_rejected_on_the_optimistic_state_does_not_become_pending(client: Client) -> None:
     client.mutate("put", {"key": "count", "value": "text"})
     with pytest.raises(Rejected):
         client.mutate("inc", {"key": "count"})
@@ -118,13 +120,15 @@ def test_a_mutation_rejected_on_what_is_shown_is_not_kept(client: Client) -> Non
 
 
 @pytest.mark.parametrize(("name", "args"), [("no such", {}), ("put", {"key": "k", "value": float("nan")})])
-def test_what_cannot_be_a_mutation_is_refused(client: Client, name: str, args: object) -> None:
+def test_an_unknown_mutator_or_an_argument_that_cannot_be_encoded_is_refused(
+    client: Client, name: str, args: object
+) -> None:
     with pytest.raises(Invalid):
         client.mutate(name, args)
     assert client.pending() == []
 
 
-def test_a_mutator_that_changes_its_arguments_changes_nothing_else() -> None:
+def test_a_mutator_that_changes_its_arguments_does_not_change_the_pending_mutation() -> None:
     def greedy(draft: Draft, args: dict[str, object]) -> None:
         draft.put("taken", args.pop("value"))
 
@@ -148,7 +152,9 @@ def test_too_many_pending_mutations_are_refused(client: Client, monkeypatch: pyt
     assert client.get("count") == 1
 
 
-def test_more_than_a_batch_takes_several_pushes(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pending_mutations_beyond_the_batch_limit_are_sent_in_several_pushes(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("stratalog.client.sync_cycle.MUTATIONS_PER_BATCH_MAX", 2)
     for number in range(5):
         client.mutate("append", {"key": "list", "item": number})
@@ -157,7 +163,7 @@ def test_more_than_a_batch_takes_several_pushes(client: Client, monkeypatch: pyt
     assert client.get("list") == [0, 1, 2, 3, 4]
 
 
-def test_keys_are_listed_in_order_with_what_is_pending(client: Client, document: Document) -> None:
+def test_a_list_and_a_scan_include_pending_changes_in_key_order(client: Client, document: Document) -> None:
     document.mutate("put", {"key": "b/2", "value": 2})
     document.mutate("put", {"key": "b/4", "value": 4})
     client.sync()
@@ -168,7 +174,7 @@ def test_keys_are_listed_in_order_with_what_is_pending(client: Client, document:
     assert list(client.scan("b/")) == [("b/2", 2), ("b/3", 3)]
 
 
-def test_a_subscriber_hears_of_keys_under_its_prefix(client: Client, document: Document) -> None:
+def test_a_subscriber_is_notified_of_changed_keys_under_its_prefix(client: Client, document: Document) -> None:
     heard: list[list[str]] = []
     stop = client.subscribe(heard.append, "cells/")
     client.mutate("put", {"key": "other", "value": 1})
@@ -180,7 +186,7 @@ def test_a_subscriber_hears_of_keys_under_its_prefix(client: Client, document: D
     assert heard == [["cells/B"], ["cells/A"]]
 
 
-def test_a_subscriber_hears_when_a_pending_change_is_taken_back(client: Client, document: Document) -> None:
+def test_a_subscriber_is_notified_when_a_pending_change_is_rejected(client: Client, document: Document) -> None:
     client.mutate("put", {"key": "count", "value": 1})
     client.sync()
     document.mutate("put", {"key": "count", "value": "text"})
@@ -191,7 +197,7 @@ def test_a_subscriber_hears_when_a_pending_change_is_taken_back(client: Client, 
     assert heard == [["count"]]
 
 
-def test_a_subscriber_that_fails_disturbs_nobody(client: Client) -> None:
+def test_a_failing_subscriber_does_not_affect_other_subscribers(client: Client) -> None:
     heard: list[list[str]] = []
     client.subscribe(lambda keys: [][0])
     client.subscribe(heard.append)
@@ -199,7 +205,7 @@ def test_a_subscriber_that_fails_disturbs_nobody(client: Client) -> None:
     assert heard == [["k"]]
 
 
-def test_a_subscriber_may_change_but_not_synchronise(client: Client, document: Document) -> None:
+def test_a_subscriber_may_mutate_but_not_synchronise_the_client(client: Client, document: Document) -> None:
     failures: list[Exception] = []
 
     def on_change(keys: list[str]) -> None:
@@ -226,7 +232,7 @@ def test_two_clients_of_one_document_agree(document: Document) -> None:
     assert one.get("card") == other.get("card") == {"title": "Plan", "done": True}
 
 
-def test_a_closed_client_says_so(client: Client) -> None:
+def test_a_closed_client_raises_closed(client: Client) -> None:
     client.close()
     client.close()
     for use in (lambda: client.get("k"), lambda: client.mutate("inc", {"key": "k"}), client.sync, client.start):
@@ -234,7 +240,7 @@ def test_a_closed_client_says_so(client: Client) -> None:
             use()
 
 
-def test_what_waits_is_there_after_a_restart(document: Document, tmp_path: Path) -> None:
+def test_state_and_pending_mutations_survive_a_restart(document: Document, tmp_path: Path) -> None:
     path = str(tmp_path / "plan.sqlite")
     with Client(InProcess(document), path) as client:
         client.mutate("put", {"key": "a", "value": 1})
@@ -259,7 +265,7 @@ def test_a_pending_mutation_whose_mutator_is_gone_is_still_sent(document: Docume
         assert (handle.status, client.get("a")) == ("applied", 1)
 
 
-def test_a_client_that_may_only_read_still_hears_what_is_new(document: Document) -> None:
+def test_a_client_whose_pushes_are_forbidden_still_pulls_changes(document: Document) -> None:
     class ReadOnly(InProcess):
         def serve_push(self, request: Push) -> Pushed:
             raise Forbidden("the token may only read")
@@ -274,7 +280,7 @@ def test_a_client_that_may_only_read_still_hears_what_is_new(document: Document)
     assert (client.get("theirs"), handle.status) == (3, "pending")
 
 
-def test_a_push_that_was_too_large_is_made_smaller_and_later_ones_grow_again() -> None:
+def test_a_push_that_is_too_large_is_made_smaller_and_later_pushes_grow_again() -> None:
     sizes: list[int] = []
 
     class Narrow(InProcess):

@@ -40,7 +40,7 @@ def test_any_schedule_ends_in_agreement(steps: list[tuple[object, ...]]) -> None
 
 
 @given(st.lists(st.one_of(appends, rounds, restarts, arrivals, forgetting), max_size=40))
-def test_a_client_that_is_forgotten_has_nothing_applied_twice(steps: list[tuple[object, ...]]) -> None:
+def test_no_mutation_of_a_forgotten_client_is_applied_twice(steps: list[tuple[object, ...]]) -> None:
     with TemporaryDirectory() as folder:
         session = session_in_process(Path(folder), CLIENTS)
         for step in steps:
@@ -68,7 +68,7 @@ def test_random_sessions_end_in_agreement(capsys: pytest.CaptureFixture[str]) ->
     assert main(["--sessions", "40", "--seed", "1"]) == 0, capsys.readouterr().out
 
 
-def test_a_session_that_ends_in_disagreement_is_told_with_its_seed(
+def test_a_session_that_ends_in_disagreement_is_reported_with_its_seed(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("stratalog.client.local.Local.note_sending", lambda local, batch: None)

@@ -32,7 +32,7 @@ while True:
 """
 
 
-def test_a_file_that_is_open_is_not_opened_again(tmp_path: Path) -> None:
+def test_a_second_client_cannot_open_a_file_that_is_open(tmp_path: Path) -> None:
     path = str(tmp_path / "plan.sqlite")
     client = Client(InProcess(new_document()), path)
     with pytest.raises(Unavailable, match="another client has the file open"):
@@ -41,7 +41,7 @@ def test_a_file_that_is_open_is_not_opened_again(tmp_path: Path) -> None:
     Client(InProcess(new_document()), path).close()
 
 
-def test_a_file_is_locked_under_whatever_name(tmp_path: Path) -> None:
+def test_a_file_is_locked_under_each_of_its_names(tmp_path: Path) -> None:
     (tmp_path / "link.sqlite").symlink_to(tmp_path / "plan.sqlite")
     client = Client(InProcess(new_document()), str(tmp_path / "plan.sqlite"))
     with pytest.raises(Unavailable):
@@ -49,7 +49,7 @@ def test_a_file_is_locked_under_whatever_name(tmp_path: Path) -> None:
     client.close()
 
 
-def test_what_a_killed_process_was_told_is_kept_is_there(tmp_path: Path) -> None:
+def test_mutations_acknowledged_before_a_kill_survive(tmp_path: Path) -> None:
     path = str(tmp_path / "plan.sqlite")
     with start([sys.executable, "-c", WRITER, path]) as writer:
         told = [int(writer.read_line()) for _ in range(20)]
@@ -89,7 +89,7 @@ def test_a_forked_child_neither_uses_nor_locks_its_parents_file(tmp_path: Path) 
     os.close(until)
 
 
-def test_a_file_serves_one_document(tmp_path: Path) -> None:
+def test_a_file_belongs_to_a_single_document(tmp_path: Path) -> None:
     path = str(tmp_path / "plan.sqlite")
     Client(InProcess(new_document()), path, document="acme/plan").close()
     with pytest.raises(Invalid, match="another document"):
@@ -108,7 +108,7 @@ def test_another_programs_database_is_left_alone(tmp_path: Path) -> None:
     assert Path(path).read_bytes() == before
 
 
-def test_a_file_of_a_newer_format_is_left_alone(tmp_path: Path) -> None:
+def test_a_file_of_a_newer_format_is_unsupported(tmp_path: Path) -> None:
     path = str(tmp_path / "plan.sqlite")
     Client(InProcess(new_document()), path).close()
     connection = apsw.Connection(path)
@@ -118,14 +118,14 @@ def test_a_file_of_a_newer_format_is_left_alone(tmp_path: Path) -> None:
         Client(InProcess(new_document()), path)
 
 
-def test_a_file_that_is_no_database_is_said_to_be_damaged(tmp_path: Path) -> None:
+def test_a_file_that_is_not_a_database_is_corrupt(tmp_path: Path) -> None:
     path = tmp_path / "plan.sqlite"
     path.write_bytes(b"not a database at all, but long enough to be looked at" * 100)
     with pytest.raises(Corrupt):
         Client(InProcess(new_document()), str(path))
 
 
-def test_a_folder_that_is_not_there_is_said_to_be_so(tmp_path: Path) -> None:
+def test_a_missing_folder_is_unavailable(tmp_path: Path) -> None:
     with pytest.raises(Unavailable, match="folder"):
         Client(InProcess(new_document()), str(tmp_path / "nowhere" / "plan.sqlite"))
 
@@ -160,7 +160,7 @@ def test_a_child_that_outlives_a_killed_parent_locks_nothing(tmp_path: Path) -> 
         os.close(file)
 
 
-def test_closing_unlocks_what_a_child_holds_that_has_not_run_yet(tmp_path: Path) -> None:
+def test_closing_a_file_releases_the_lock_that_a_forked_child_has_inherited(tmp_path: Path) -> None:
     path = str(tmp_path / "plan.sqlite")
     file = ClientFile(path)
     assert file._lock_file is not None
@@ -170,7 +170,7 @@ def test_closing_unlocks_what_a_child_holds_that_has_not_run_yet(tmp_path: Path)
     os.close(inherited)
 
 
-def test_what_an_unfinished_creation_left_is_no_hindrance(tmp_path: Path) -> None:
+def test_a_file_can_be_opened_despite_the_remains_of_an_unfinished_creation(tmp_path: Path) -> None:
     """A kill or a power failure ended the creation of a file before its rename, and left these parts."""
     left = [tmp_path / f"plan.sqlite{suffix}" for suffix in ("", ".new", ".new-journal", "-journal")]
     for path in left:

@@ -30,7 +30,7 @@ def test_a_file_of_format_1_is_read(tmp_path: Path) -> None:
         assert client.mutate("put", {"key": "k", "value": 1}).sequence == 6
 
 
-def test_the_tables_are_those_of_format_1(tmp_path: Path) -> None:
+def test_a_new_file_has_the_tables_of_format_1(tmp_path: Path) -> None:
     path = tmp_path / "new.sqlite"
     Client(InProcess(new_document()), str(path)).close()
     assert tables(path) == tables(written(tmp_path))

@@ -75,7 +75,7 @@ def url(store: stratalog.Store) -> Iterator[str]:
         yield server.url
 
 
-def test_a_client_keeps_in_step_by_itself(url: str, store: stratalog.Store) -> None:
+def test_started_clients_synchronise_by_background_cycles(url: str, store: stratalog.Store) -> None:
     heard = threading.Event()
     with connect(url, create=True) as one, connect(url, create=True) as other:
         assert one.mutate("put", {"key": "k", "value": {"raw": b"\0\xff", "text": "ü"}}).wait(SECONDS_MAX) == "applied"
@@ -85,7 +85,7 @@ def test_a_client_keeps_in_step_by_itself(url: str, store: stratalog.Store) -> N
     assert store.document("acme", "plan").get("k") == 2
 
 
-def test_it_keeps_in_step_with_a_server_that_was_away(store: stratalog.Store) -> None:
+def test_a_started_client_resumes_after_a_restart_of_the_server(store: stratalog.Store) -> None:
     heard = threading.Event()
     with ExitStack() as servers:
         server = servers.enter_context(Running(store))
@@ -100,7 +100,7 @@ def test_it_keeps_in_step_with_a_server_that_was_away(store: stratalog.Store) ->
             assert heard.wait(SECONDS_MAX)
 
 
-def test_a_token_opens_the_document_and_its_pokes(store: stratalog.Store) -> None:
+def test_a_valid_token_gives_access_to_the_document_and_its_pokes(store: stratalog.Store) -> None:
     tokens = StaticTokens({"a-good-token": Principal(id="ada")})
     heard = threading.Event()
     with Running(store, tokens=tokens) as server:
@@ -113,7 +113,7 @@ def test_a_token_opens_the_document_and_its_pokes(store: stratalog.Store) -> Non
             client.sync()
 
 
-def test_a_document_that_is_not_there_is_told(url: str) -> None:
+def test_a_missing_document_is_not_found_and_the_mutation_stays_pending(url: str) -> None:
     with Client(HttpTransport(url)) as client:
         client.mutate("put", {"key": "k", "value": 1})
         with pytest.raises(NotFound):
@@ -121,7 +121,7 @@ def test_a_document_that_is_not_there_is_told(url: str) -> None:
         assert len(client.pending()) == 1
 
 
-def test_a_server_that_cannot_be_reached_is_told_apart() -> None:
+def test_a_server_that_cannot_be_reached_raises_unreached() -> None:
     with socket.create_server(("127.0.0.1", 0)) as unused:
         port = unused.getsockname()[1]
     transport = HttpTransport(f"http://127.0.0.1:{port}{PATH}")
@@ -188,18 +188,20 @@ def answer(status: int, body: object = None, **headers: str) -> httpx.Response:
         (answer(503, [1]), OutcomeUnknown),
     ],
 )
-def test_an_error_comes_back_as_its_kind(response: httpx.Response, kind: type[StratalogError]) -> None:
+def test_an_error_response_raises_the_error_of_its_code_or_status(
+    response: httpx.Response, kind: type[StratalogError]
+) -> None:
     assert type(error_of(response)) is kind
 
 
-def test_an_error_brings_what_is_to_blame_and_when_to_come_again() -> None:
+def test_an_error_has_the_details_and_the_retry_time_of_the_response() -> None:
     problem = {"code": "limit-exceeded", "message": "too much", "limit": 5, "value": 6}
     error = error_of(answer(413, problem, **{"retry-after": "7"}))
     assert error.details == {"status": 413, "retry_after_seconds": 7.0, "limit": 5, "value": 6}
 
 
 @pytest.mark.parametrize("text", ["", "soon", "Wed, 21 Oct 2026 07:28:00 GMT"])
-def test_a_retry_after_that_says_no_seconds_is_not_heeded(text: str) -> None:
+def test_a_retry_after_header_without_seconds_is_ignored(text: str) -> None:
     assert "retry_after_seconds" not in error_of(answer(429, {}, **{"retry-after": text})).details
 
 
@@ -213,7 +215,7 @@ def test_a_retry_after_that_says_no_seconds_is_not_heeded(text: str) -> None:
         "http://host/v1/organisations/a/documents/d?at=1",
     ],
 )
-def test_what_is_no_documents_url_is_refused(url: str) -> None:
+def test_a_url_that_is_not_the_url_of_a_document_is_refused(url: str) -> None:
     with pytest.raises(Invalid):
         connect(url)
 

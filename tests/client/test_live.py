@@ -65,11 +65,11 @@ class Listening:
         self.pokes += 1
 
 
-def test_a_token_that_was_refused_is_offered_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_refused_token_is_not_offered_again(monkeypatch: pytest.MonkeyPatch) -> None:
     assert Listening(monkeypatch, ["wrong"] * 5 + ["right", "end"], 4401).connections == 2 + 1
 
 
-def test_a_connection_that_ends_otherwise_is_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_listener_reconnects_after_a_restart_of_the_service(monkeypatch: pytest.MonkeyPatch) -> None:
     assert Listening(monkeypatch, ["good"] * 5, 1012).connections == 5
 
 
@@ -77,6 +77,6 @@ def test_a_token_function_that_fails_once_is_called_again(monkeypatch: pytest.Mo
     assert Listening(monkeypatch, ["failed", "good", "end"], 1012).connections == 2
 
 
-def test_a_message_of_a_type_that_is_not_known_ends_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_message_of_an_unknown_type_is_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
     messages = ['{"type": "something-new"}', '{"type": "poke", "version": 2}']
     assert Listening(monkeypatch, ["good", "end"], 1012, *messages).pokes == 1

@@ -38,7 +38,7 @@ def pull(local: Local, *patch: Operation) -> None:
     local.apply(local.cookie, Pulled(COOKIE, {}, [*patch]))
 
 
-def test_a_mutation_is_shown_and_pending(local: Local) -> None:
+def test_a_mutation_is_in_the_optimistic_state_and_pending(local: Local) -> None:
     state = optimistic(local)
     waiting = state.add(inc(2))
     assert state.draft.get("n") == 2
@@ -53,7 +53,7 @@ def test_a_mutation_that_raises_changes_and_stores_nothing(local: Local) -> None
     assert (state.draft.changes, local.pending()) == ({}, [])
 
 
-def test_a_rebase_runs_what_is_pending_on_the_new_canonical_state(local: Local) -> None:
+def test_a_rebase_runs_pending_mutations_on_the_new_canonical_state(local: Local) -> None:
     state = optimistic(local)
     waiting = state.add(inc(2))
     pull(local, Clear(), PutKey("n", 40))
@@ -62,7 +62,7 @@ def test_a_rebase_runs_what_is_pending_on_the_new_canonical_state(local: Local) 
     assert state.effect(waiting).before == {"n": encode(40)}
 
 
-def test_what_is_pending_is_run_again_after_a_restart(local: Local) -> None:
+def test_pending_mutations_run_again_after_a_restart(local: Local) -> None:
     optimistic(local).add(inc(2))
     assert optimistic(local).draft.get("n") == 2
 

@@ -88,7 +88,9 @@ each_way_to_forget = pytest.mark.parametrize("way", [collect, forget])
 
 
 @each_way_to_forget
-def test_what_was_never_sent_goes_on_under_another_client(client: Client, document: Document, way: Forget) -> None:
+def test_unsent_mutations_of_a_forgotten_client_are_applied_under_a_new_client_id(
+    client: Client, document: Document, way: Forget
+) -> None:
     before = identity(client)
     way(document, client)
     handles = [append(client, 2), append(client, 3)]
@@ -100,7 +102,9 @@ def test_what_was_never_sent_goes_on_under_another_client(client: Client, docume
 
 
 @each_way_to_forget
-def test_what_may_have_been_applied_is_not_sent_again(client: Client, document: Document, way: Forget) -> None:
+def test_sent_mutations_of_a_forgotten_client_become_unknown_and_are_not_resent(
+    client: Client, document: Document, way: Forget
+) -> None:
     lost, later = append(client, "lost"), append(client, "later")
     transport_of(client).faults = ["lost-answer"]
     with pytest.raises(OutcomeUnknown):
@@ -114,7 +118,7 @@ def test_what_may_have_been_applied_is_not_sent_again(client: Client, document: 
     assert [(one.args["item"], one.reason) for one in client.failures()] == [("lost", UNKNOWN), ("later", UNKNOWN)]
 
 
-def test_what_a_former_client_confirmed_is_forgotten(client: Client, document: Document) -> None:
+def test_a_new_client_id_forgets_the_confirmed_numbers_of_the_former_id(client: Client, document: Document) -> None:
     """The confirmed numbers belong to the former client id. The new client id uses the same numbers again."""
     append(client, "answered, and not pulled")
     transport_of(client).faults = ["", "lost-answer"]
@@ -126,7 +130,7 @@ def test_what_a_former_client_confirmed_is_forgotten(client: Client, document: D
         assert list(local._file.read("SELECT id FROM confirmed")) == []
 
 
-def test_what_was_confirmed_is_remembered_up_to_16_mib_of_arguments_in_utf_8(client: Client) -> None:
+def test_confirmed_mutations_are_remembered_up_to_16_mib_of_arguments_in_utf_8(client: Client) -> None:
     """The browser client counts the same bytes (`tests/web/confirmed.test.js`)."""
     large = encode({"key": "list", "item": "漢" * (2 * 1024 * 1024)})  # 6 MiB
     with client.held() as local:
@@ -136,7 +140,7 @@ def test_what_was_confirmed_is_remembered_up_to_16_mib_of_arguments_in_utf_8(cli
         assert list(local._file.read("SELECT id FROM confirmed")) == [(3,), (4,)]
 
 
-def test_a_client_that_was_only_offline_loses_nothing(client: Client, document: Document) -> None:
+def test_a_client_collected_while_offline_loses_no_unsent_mutation(client: Client, document: Document) -> None:
     append(client, 2)
     transport_of(client).faults = ["unreached"]
     with pytest.raises(Unreached):
@@ -148,7 +152,7 @@ def test_a_client_that_was_only_offline_loses_nothing(client: Client, document: 
     assert client.failures() == []
 
 
-def test_what_was_answered_is_not_sent_again(client: Client, document: Document) -> None:
+def test_a_mutation_answered_before_the_client_was_collected_is_not_resent(client: Client, document: Document) -> None:
     """The server answers the push, the answer to the pull is lost, and then the server collects the client."""
     answered = append(client, 2)
     transport_of(client).faults = ["", "lost-answer"]
@@ -161,7 +165,7 @@ def test_what_was_answered_is_not_sent_again(client: Client, document: Document)
     assert items(document) == client.get("list") == ["first", 2]
 
 
-def test_another_principal_goes_on_as_another_client(client: Client, document: Document) -> None:
+def test_a_pending_mutation_is_applied_after_a_change_of_the_principal(client: Client, document: Document) -> None:
     handle = append(client, 2)
     transport_of(client).owner = "bob"
     client.sync()
@@ -169,7 +173,9 @@ def test_another_principal_goes_on_as_another_client(client: Client, document: D
     assert (handle.status, items(document)) == ("applied", ["first", 2])
 
 
-def test_a_client_whose_group_is_anothers_leaves_it(client: Client, document: Document, transport: Scripted) -> None:
+def test_a_client_leaves_a_group_that_belongs_to_another_principal(
+    client: Client, document: Document, transport: Scripted
+) -> None:
     before = identity(client)
 
     def forbid(request: Pull) -> Pulled:
@@ -183,7 +189,7 @@ def test_a_client_whose_group_is_anothers_leaves_it(client: Client, document: Do
 
 
 @pytest.mark.parametrize(("faults", "status"), [(["", "", "lost-answer"], "applied"), (["", "lost-answer"], "unknown")])
-def test_a_restarted_client_whose_group_is_anothers_leaves_it_with_what_is_pending(
+def test_a_restarted_client_leaves_the_group_of_another_principal_with_pending_mutations(
     document: Document, transport: Scripted, tmp_path: Path, faults: list[str], status: str
 ) -> None:
     """The former principal's commit is newer than the client's cookie, so that the first pull is forbidden."""
@@ -207,7 +213,7 @@ def test_a_restarted_client_whose_group_is_anothers_leaves_it_with_what_is_pendi
     assert items(document) == ["sent", "unsent"]
 
 
-def test_a_client_that_lacks_a_right_for_a_while_keeps_its_group(
+def test_a_temporary_refusal_does_not_change_the_group_of_a_client(
     client: Client, document: Document, transport: Scripted
 ) -> None:
     """In another group the client could not send again a mutation whose answer was lost."""
@@ -228,7 +234,7 @@ def test_a_client_that_lacks_a_right_for_a_while_keeps_its_group(
     assert (lost.status, items(document)) == ("applied", ["first", "lost"])
 
 
-def test_a_document_made_anew_takes_what_is_pending(client: Client, transport: Scripted) -> None:
+def test_pending_mutations_are_applied_to_a_recreated_document(client: Client, transport: Scripted) -> None:
     replaced = new_document(memory_place(seed=1))
     replaced.mutate("put", {"key": "other", "value": 1})
     handle = append(client, "mine")
@@ -239,7 +245,9 @@ def test_a_document_made_anew_takes_what_is_pending(client: Client, transport: S
     assert dict(client.scan()) == replaced.at().to_dict() == {"list": ["mine"], "other": 1}
 
 
-def test_a_server_that_lost_history_gets_what_is_pending(client: Client, transport: Scripted) -> None:
+def test_pending_mutations_are_applied_by_a_server_that_lost_confirmed_mutations(
+    client: Client, transport: Scripted
+) -> None:
     """The server asks for mutation 2. The client no longer has this mutation, because the server had confirmed it."""
     for number in (2, 3):
         append(client, number)
@@ -253,7 +261,9 @@ def test_a_server_that_lost_history_gets_what_is_pending(client: Client, transpo
     assert identity(client)[0] == who
 
 
-def test_who_is_told_so_again_after_a_pull_goes_on_as_another(client: Client, transport: Scripted) -> None:
+def test_a_client_takes_a_new_id_if_the_server_reports_the_gap_again_after_a_pull(
+    client: Client, transport: Scripted
+) -> None:
     for number in (2, 3):
         append(client, number)
         client.sync()
@@ -264,7 +274,9 @@ def test_who_is_told_so_again_after_a_pull_goes_on_as_another(client: Client, tr
     assert identity(client)[0] != who
 
 
-def test_a_gap_is_filled_from_where_the_server_says(client: Client, document: Document, transport: Scripted) -> None:
+def test_a_client_resends_mutations_from_the_number_that_the_server_expects(
+    client: Client, document: Document, transport: Scripted
+) -> None:
     """The server queued a mutation, but then lost it. At the next push the server asks for the mutation again."""
     lost = append(client, 2)
     transport.pushed = [lambda request: Pushed([], queued=True)]
@@ -277,7 +289,7 @@ def test_a_gap_is_filled_from_where_the_server_says(client: Client, document: Do
     assert items(document) == ["first", 2, 3]
 
 
-def test_what_was_queued_too_long_ago_is_sent_again(document: Document, transport: Scripted) -> None:
+def test_a_mutation_that_stays_queued_for_too_long_is_sent_again(document: Document, transport: Scripted) -> None:
     clock = ManualClock()
     client = Client(transport, clock=clock)
     handle = append(client, 1)
@@ -290,7 +302,7 @@ def test_what_was_queued_too_long_ago_is_sent_again(document: Document, transpor
     assert (handle.status, items(document)) == ("applied", [1])
 
 
-def test_what_was_queued_is_sent_again_after_a_restart(document: Document, tmp_path: Path) -> None:
+def test_a_queued_mutation_is_sent_again_after_a_restart(document: Document, tmp_path: Path) -> None:
     path = str(tmp_path / "plan.sqlite")
     transport = Scripted(document)
     with Client(transport, path) as client:
@@ -314,7 +326,7 @@ def test_an_answered_mutation_that_no_pull_shows_is_sent_again(
     assert (handle.status, items(document)) == ("applied", ["first", 2])
 
 
-def test_a_mutation_too_large_for_the_server_is_given_up_alone(
+def test_only_the_mutation_that_is_too_large_for_the_server_is_rejected(
     client: Client, document: Document, transport: Scripted
 ) -> None:
     def at_most_small(request: Push) -> Pushed:
@@ -331,7 +343,7 @@ def test_a_mutation_too_large_for_the_server_is_given_up_alone(
 
 
 @pytest.mark.parametrize("error", [LimitExceeded("no"), StratalogError("fault")])
-def test_a_server_that_refuses_everything_keeps_no_client_busy(
+def test_a_sync_cycle_ends_if_the_server_refuses_every_push(
     client: Client, transport: Scripted, error: StratalogError
 ) -> None:
     def fail(request: Push) -> Pushed:
@@ -363,7 +375,9 @@ def test_a_copy_of_a_file_becomes_another_client(document: Document, tmp_path: P
         assert identity(one) != identity(other)
 
 
-def test_a_copy_that_hears_of_its_twin_takes_another_id_before_it_needs_one(document: Document, tmp_path: Path) -> None:
+def test_a_copied_file_takes_a_new_client_id_after_a_pull_with_mutations_of_the_original(
+    document: Document, tmp_path: Path
+) -> None:
     original, copy = str(tmp_path / "original.sqlite"), str(tmp_path / "copy.sqlite")
     with Client(InProcess(document), original) as client:
         append(client, 1)
@@ -376,7 +390,7 @@ def test_a_copy_that_hears_of_its_twin_takes_another_id_before_it_needs_one(docu
         assert identity(one) != identity(other)
 
 
-def test_a_copy_that_pushes_the_same_number_is_told_by_its_payload(document: Document, tmp_path: Path) -> None:
+def test_a_copied_file_that_pushes_a_used_number_is_detected_by_the_payload(document: Document, tmp_path: Path) -> None:
     original, copy = str(tmp_path / "original.sqlite"), str(tmp_path / "copy.sqlite")
     with Client(InProcess(document), original) as client:
         append(client, 1)
@@ -427,7 +441,7 @@ def test_an_answer_to_another_push_is_refused(client: Client, document: Document
     assert items(document) == ["first", 2]
 
 
-def test_a_rejection_nobody_tells_any_more_is_not_taken_for_applied(
+def test_a_mutation_whose_rejection_is_no_longer_reported_becomes_unknown(
     client: Client, document: Document, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """After `REJECTIONS_SHOWN_VERSIONS` versions the server no longer reports the rejection."""
@@ -462,7 +476,9 @@ def _applied(request: Push) -> Pushed:
 
 @pytest.mark.parametrize("restarted", [True, False])
 @pytest.mark.parametrize("met", [True, False])
-def test_a_copy_that_does_not_know_the_client_gets_nothing_twice(met: bool, restarted: bool, tmp_path: Path) -> None:
+def test_a_copied_document_without_the_client_gets_no_mutation_twice(
+    met: bool, restarted: bool, tmp_path: Path
+) -> None:
     """The copy has the name and the content of the document, but no record of its clients."""
     document, path = new_document(), str(tmp_path / "plan.sqlite")
     transport = Scripted(document)
@@ -489,7 +505,7 @@ def test_a_copy_that_does_not_know_the_client_gets_nothing_twice(met: bool, rest
     assert items(copy) == client.get("list") == [*(["first"] if met else []), "lost", "unsent"]
 
 
-def test_a_copy_that_knows_the_client_takes_the_rest(document: Document, transport: Scripted) -> None:
+def test_a_copied_document_with_the_client_gets_the_unsent_mutations(document: Document, transport: Scripted) -> None:
     client = Client(transport)
     client.sync()
     lost = append(client, "lost")
@@ -507,7 +523,7 @@ def test_a_copy_that_knows_the_client_takes_the_rest(document: Document, transpo
     assert items(copy) == client.get("list") == ["lost", "unsent"]
 
 
-def test_a_round_that_fails_before_the_first_pull_leaves_that_to_the_next(document: Document) -> None:
+def test_after_a_failed_first_pull_the_next_sync_cycle_pulls_before_it_pushes(document: Document) -> None:
     """A first pull reports no rejections.
 
     A client that pushes before its first pull, and loses the answer, would never learn of a rejection.
@@ -533,7 +549,7 @@ def test_a_round_that_fails_before_the_first_pull_leaves_that_to_the_next(docume
     assert (handle.status, handle.reason is not None and handle.reason != UNREPORTED) == ("rejected", True)
 
 
-def test_what_a_full_organisation_refuses_stays_pending_and_arrives_once_there_is_room() -> None:
+def test_a_mutation_over_the_client_quota_stays_pending_until_the_quota_is_raised() -> None:
     document = new_document()
     environment = document.log.environment
     quotas = {"acme": Quotas(clients_max=1)}

@@ -28,7 +28,7 @@ def put(value: object) -> Step:
         ([put(1)], ("del", {"key": "k"})),
     ],
 )
-def test_undo_restores_what_was_there(before: list[Step], step: Step) -> None:
+def test_undo_restores_the_previous_value(before: list[Step], step: Step) -> None:
     client = Client(InProcess(new_document()))
     for name, args in before:
         client.mutate(name, args)
@@ -42,7 +42,7 @@ def test_undo_restores_what_was_there(before: list[Step], step: Step) -> None:
     assert dict(client.scan()) == was
 
 
-def test_undo_of_a_patch_leaves_what_others_changed_beside_it() -> None:
+def test_undo_of_a_patch_leaves_other_members_changed_by_other_clients() -> None:
     document = new_document()
     client = Client(InProcess(document))
     client.mutate(*put({"title": "old", "done": False}))
@@ -54,7 +54,7 @@ def test_undo_of_a_patch_leaves_what_others_changed_beside_it() -> None:
     assert client.get("k") == {"title": "old", "done": True}
 
 
-def test_undo_of_a_count_leaves_what_others_counted() -> None:
+def test_undo_of_an_increment_leaves_increments_of_other_clients() -> None:
     document = new_document()
     client = Client(InProcess(document))
     handle = client.mutate("inc", {"key": "k", "by": 2})
@@ -82,7 +82,7 @@ def test_undo_does_not_undo_a_later_change(later: Step) -> None:
     assert dict(client.scan()) == shown
 
 
-def test_a_member_that_was_null_or_an_object_is_not_merged_back() -> None:
+def test_undo_of_a_patch_that_replaced_an_object_is_rejected_after_a_later_change() -> None:
     """A merge patch (RFC 7396) cannot set a member to null. Such a patch merges an object into the old object."""
     document = new_document()
     client = Client(InProcess(document))
@@ -125,7 +125,7 @@ def test_a_rejected_mutation_has_nothing_to_undo() -> None:
         client.undo(handle)
 
 
-def test_what_is_lost_is_not_undone() -> None:
+def test_undo_of_a_lost_mutation_is_rejected() -> None:
     client = Client(InProcess(new_document()))
     handle = client.mutate("inc", {"key": "k"})
     handle.status = "lost"

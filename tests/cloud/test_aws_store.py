@@ -34,7 +34,7 @@ def made(url: str) -> str:
     return url
 
 
-def test_a_store_is_made_by_opening_it_and_found_again(url: str) -> None:
+def test_opening_a_url_creates_a_store_that_can_be_reopened(url: str) -> None:
     with stratalog.open(url) as store:
         store.create("acme", "plan").mutate("put", {"key": "notes/large", "value": "x" * 200_000})
         store.queue.send("acme/plan", [b"hint"])
@@ -43,20 +43,20 @@ def test_a_store_is_made_by_opening_it_and_found_again(url: str) -> None:
         assert [message.body for message in store.queue.receive()] == [b"hint"]
 
 
-def test_making_a_store_says_what_was_missing(url: str) -> None:
+def test_make_store_returns_the_resources_that_it_created(url: str) -> None:
     name = url.removeprefix("aws://")
     assert make_store(url) == [f"table {name}", f"bucket {name}", f"queue {name}.fifo", f"queue {name}-dead.fifo"]
     assert make_store(url) == []
 
 
-def test_a_bucket_whose_making_was_cut_short_is_finished(url: str, bucket: Emulator) -> None:
+def test_make_store_enables_versioning_of_an_incompletely_created_bucket(url: str, bucket: Emulator) -> None:
     name = url.removeprefix("aws://")
     client(bucket).create_bucket(Bucket=name)
     assert f"bucket {name}" not in make_store(url)
     assert client(bucket).get_bucket_versioning(Bucket=name)["Status"] == "Enabled"
 
 
-def test_several_may_make_one_store_at_once(url: str) -> None:
+def test_concurrent_opens_of_a_missing_store_all_succeed(url: str) -> None:
     failures: list[Exception] = []
     start = threading.Barrier(4)
 
@@ -87,7 +87,7 @@ def test_stores_may_share_a_bucket_and_a_queue(made: str) -> None:
         assert [f"other/blobs/{key}" for key in keys] == [stat.key for stat in store.environment.blobs.list("")]
 
 
-def test_without_create_nothing_is_made_and_what_is_missing_is_named(url: str) -> None:
+def test_without_create_an_error_names_the_missing_table_or_queue(url: str) -> None:
     name = url.removeprefix("aws://")
     with stratalog.open(url, create=False) as store:
         with pytest.raises(Unavailable, match=f"the table does not exist; `stratalog init` creates it table='{name}'"):
@@ -110,14 +110,14 @@ def test_a_missing_bucket_is_named_when_a_blob_is_put_read_or_listed(made: str) 
             list(store.environment.blobs.list(""))
 
 
-def test_who_only_reads_needs_no_queue(made: str) -> None:
+def test_direct_mutations_and_reads_need_no_queue(made: str) -> None:
     meter = Meter()
     with stratalog.open(f"{made}?queue=no-such-queue", create=False, meter=meter) as store:
         store.create("acme", "plan").mutate("put", {"key": "name", "value": "Plan"})
         assert store.document("acme", "plan").get("name") == "Plan"
 
 
-def test_one_meter_counts_table_bucket_and_queue(made: str) -> None:
+def test_a_single_meter_counts_table_bucket_and_queue(made: str) -> None:
     meter = Meter()
     with stratalog.open(made, create=False, meter=meter) as store:
         store.create("acme", "plan").mutate("put", {"key": "notes/large", "value": "x" * 200_000})
@@ -147,7 +147,7 @@ def test_a_closed_store_opens_no_queue(made: str) -> None:
         ),
     ],
 )
-def test_an_address_names_a_table_and_what_is_called_otherwise(url: str, address: Address) -> None:
+def test_an_address_names_the_table_and_optionally_bucket_queue_region_and_prefix(url: str, address: Address) -> None:
     assert parse_address(url) == address
 
 
@@ -171,7 +171,7 @@ def test_an_address_names_a_table_and_what_is_called_otherwise(url: str, address
         "aws://user@acme",
     ],
 )
-def test_an_address_that_no_service_takes_is_invalid(url: str) -> None:
+def test_a_malformed_address_is_invalid(url: str) -> None:
     with pytest.raises(Invalid):
         stratalog.open(url)
 
@@ -195,7 +195,7 @@ s3 =
         ({"AWS_ENDPOINT_URL": "http://all", "AWS_IGNORE_CONFIGURED_ENDPOINT_URLS": "true"}, ""),
     ],
 )
-def test_the_endpoint_is_the_one_that_aws_s_own_tools_take(
+def test_the_configured_endpoint_is_the_endpoint_that_boto3_uses(
     set_here: dict[str, str], expected: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     (tmp_path / "config").write_text(PROFILE)
@@ -209,7 +209,7 @@ def test_the_endpoint_is_the_one_that_aws_s_own_tools_take(
 
 
 @pytest.mark.parametrize("missing", ["AWS_DEFAULT_REGION", "AWS_ACCESS_KEY_ID"])
-def test_without_region_or_credentials_it_is_said_at_once(missing: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_opening_without_a_region_or_credentials_is_invalid(missing: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(missing)
     with pytest.raises(Invalid):
         stratalog.open("aws://acme")

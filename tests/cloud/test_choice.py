@@ -24,7 +24,7 @@ from tests.cloud.choice import (
 OTHER = Emulator("http://127.0.0.1:1", 0)
 
 
-def test_without_a_word_the_emulators_are_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_choice_the_tests_use_the_emulators(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Credentials alone do not choose the account. So a test run costs a user with credentials nothing."""
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "somebody's")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "own")
@@ -33,13 +33,13 @@ def test_without_a_word_the_emulators_are_taken(tmp_path: Path, monkeypatch: pyt
         assert chosen is OTHER
 
 
-def test_a_copy_of_dynamodb_local_is_never_passed_over(tmp_path: Path) -> None:
+def test_a_chosen_folder_without_dynamodb_local_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(RuntimeError, match="DynamoDBLocal"), chosen_dynamo({LOCAL: str(tmp_path)}, OTHER, tmp_path):
         pass
 
 
 @pytest.mark.parametrize("prefix", ["Mine", "a", "-mine", "a" * 40, "mine_"])
-def test_an_account_is_used_under_a_prefix_that_all_services_take(prefix: str) -> None:
+def test_an_account_prefix_that_some_service_refuses_is_an_error(prefix: str) -> None:
     with pytest.raises(ValueError, match="lower-case"):
         account_prefix({ACCOUNT: prefix})
 
@@ -51,7 +51,7 @@ def test_an_account_needs_credentials(aws_store: str, monkeypatch: pytest.Monkey
         account_prefix({ACCOUNT: "mine"})
 
 
-def test_what_was_made_in_an_account_is_removed_again(aws_store: str) -> None:
+def test_the_cleanup_of_an_account_removes_table_bucket_and_queues(aws_store: str) -> None:
     name = aws_store.removeprefix("aws://")
     for remove in (remove_table, remove_bucket, remove_queues):
         remove(name)

@@ -69,7 +69,9 @@ def test_a_store_moves_to_aws_and_back(folder: Path, tmp_path: Path, aws_store: 
         assert told(third) == expected
 
 
-def test_a_copy_from_or_to_what_is_no_store_is_refused(folder: Path, tmp_path: Path, aws_store: str, run: Run) -> None:
+def test_a_copy_is_refused_without_a_source_store_or_if_the_target_has_other_data(
+    folder: Path, tmp_path: Path, aws_store: str, run: Run
+) -> None:
     assert "the folder has no store" in run("copy", str(tmp_path / "none"), aws_store, code=2).stderr
     assert "the table does not exist" in run("copy", f"{aws_store}-none", str(tmp_path / "back"), code=5).stderr
     run("--store", str(tmp_path / "other"), "init")
@@ -80,7 +82,7 @@ def test_a_copy_from_or_to_what_is_no_store_is_refused(folder: Path, tmp_path: P
     )
 
 
-def test_a_copy_whose_process_is_killed_goes_on(tmp_path: Path, aws_store: str, run: Run) -> None:
+def test_a_copy_resumes_after_its_process_is_killed(tmp_path: Path, aws_store: str, run: Run) -> None:
     source = tmp_path / "source"
     with stratalog.open(source) as store:
         chance = Random(SEED)

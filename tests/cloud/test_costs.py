@@ -60,7 +60,7 @@ def units(index: Counted, act: Callable[[], object]) -> tuple[float, float]:
 
 
 @pytest.mark.parametrize("tail", [1, 14])
-def test_opening_cold_costs_the_name_the_head_and_the_tail_by_4_kb_beside_the_snapshot(
+def test_a_cold_open_costs_units_for_name_head_snapshot_and_each_4_kb_of_the_tail(
     index: Counted, store: Store, tail: int
 ) -> None:
     """The open costs 1 unit for the name, 1 for the head, 1 for the snapshot's record and ⌈tail / 4 KB⌉ for the tail.
@@ -106,7 +106,7 @@ def test_a_roll_over_costs_7_write_units_and_1_read_unit_more_than_an_append(ind
     assert steps == ([(0, 1)] * 19 + [(NAME, 8)]) * 2
 
 
-def test_a_roll_over_of_a_document_looks_for_its_snapshot_as_well(index: Counted, store: Store) -> None:
+def test_a_roll_over_of_a_document_with_a_snapshot_costs_another_read_unit(index: Counted, store: Store) -> None:
     """If the segment has a snapshot, a roll-over costs 2 read units and 7 write units more than a commit."""
     document = store.create("acme", "budget")
     costs = []
@@ -117,7 +117,7 @@ def test_a_roll_over_of_a_document_looks_for_its_snapshot_as_well(index: Counted
     assert costs[1:] == [(0, 1)] * 19 + [(NAME + SNAPSHOT, 8)]
 
 
-def test_a_document_that_others_change_is_read_before_a_commit_that_would_lose(index: Counted) -> None:
+def test_commits_to_a_document_that_a_rival_changes_waste_only_the_first_put(index: Counted) -> None:
     """From the second commit on, a commit reads the head and the tail at 1 unit each, and wastes no put."""
     clock = ManualClock()
     store = Store(Environment(index, MemoryBlobs(clock), clock), MemoryQueue(clock))

@@ -47,7 +47,7 @@ class TestHostedTurns(TestDynamoIndex):
 
 
 @pytest.mark.slow
-def test_a_busy_writer_stops_for_a_waiter_that_wrote_the_mark(dynamo: Emulator) -> None:
+def test_a_busy_writer_pauses_for_a_waiter_that_wrote_the_mark(dynamo: Emulator) -> None:
     """Both requests of `HostedTurns` work with DynamoDB: the read of a mark, and the poll of a stopped writer."""
     index, clock = dynamo_index(dynamo), SystemClock()
     turns = HostedTurns(index, clock)

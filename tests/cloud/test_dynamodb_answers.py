@@ -66,14 +66,14 @@ def each(cases: dict[str, Any]) -> pytest.MarkDecorator:
 
 
 @each(READ_AGAIN)
-def test_a_read_is_made_again(reply: Reply | Exception) -> None:
+def test_a_read_is_retried_after_each_transient_error(reply: Reply | Exception) -> None:
     index, endpoint = canned_index(reply, reply, FOUND)
     assert index.get("p", "s") == ITEM
     assert len(endpoint.sent) == 3
 
 
 @each(READ_AGAIN)
-def test_a_read_ends_within_its_time(reply: Reply | Exception) -> None:
+def test_a_read_that_always_fails_ends_as_unavailable(reply: Reply | Exception) -> None:
     index, endpoint = canned_index(reply)
     with pytest.raises(Unavailable):
         index.get("p", "s")
@@ -81,14 +81,14 @@ def test_a_read_ends_within_its_time(reply: Reply | Exception) -> None:
 
 
 @each(WRITE_AGAIN)
-def test_a_write_that_was_not_done_is_made_again(reply: Reply | Exception) -> None:
+def test_a_write_that_certainly_had_no_effect_is_retried(reply: Reply | Exception) -> None:
     index, endpoint = canned_index(reply, reply, done())
     index.commit(PUT)
     assert len(endpoint.sent) == 3
 
 
 @each(WRITE_AGAIN)
-def test_a_write_that_is_never_taken_is_unavailable(reply: Reply | Exception) -> None:
+def test_a_write_that_is_always_refused_ends_as_unavailable(reply: Reply | Exception) -> None:
     index, endpoint = canned_index(reply)
     with pytest.raises(Unavailable):
         index.commit(PUT)
@@ -97,7 +97,9 @@ def test_a_write_that_is_never_taken_is_unavailable(reply: Reply | Exception) ->
 
 @each(WRITE_UNKNOWN)
 @pytest.mark.parametrize("write", [Put(ITEM, Absent()), Put(ITEM), Delete("p", "s")], ids=["put if", "put", "delete"])
-def test_a_write_without_an_answer_is_unknown_and_sent_once(write: Put | Delete, reply: Reply | Exception) -> None:
+def test_a_write_without_a_valid_reply_is_outcome_unknown_and_not_retried(
+    write: Put | Delete, reply: Reply | Exception
+) -> None:
     index, endpoint = canned_index(reply, done())
     with pytest.raises(OutcomeUnknown):
         index.commit([write])
@@ -105,7 +107,7 @@ def test_a_write_without_an_answer_is_unknown_and_sent_once(write: Put | Delete,
 
 
 @each(TRANSACTION_AGAIN)
-def test_a_transaction_is_made_again_under_its_token(reply: Reply | Exception) -> None:
+def test_a_transaction_is_retried_with_the_same_token(reply: Reply | Exception) -> None:
     index, endpoint = canned_index(reply, reply, done())
     index.commit(BOTH)
     tokens = [request["ClientRequestToken"] for _, request in endpoint.sent]
@@ -121,27 +123,27 @@ def test_two_transactions_have_two_tokens() -> None:
 
 
 @each({"lost": LOST, "failed": FAILED, "damaged": damaged(done())})
-def test_a_transaction_that_stays_without_an_answer_is_unknown(reply: Reply | Exception) -> None:
+def test_a_transaction_that_never_gets_a_valid_reply_is_outcome_unknown(reply: Reply | Exception) -> None:
     index, _ = canned_index(reply)
     with pytest.raises(OutcomeUnknown):
         index.commit(BOTH)
 
 
 @each({"conflict": cancelled("None", "TransactionConflict"), "throttled": THROTTLE, "unsent": UNSENT})
-def test_a_transaction_that_is_never_taken_is_unavailable(reply: Reply | Exception) -> None:
+def test_a_transaction_that_is_always_refused_ends_as_unavailable(reply: Reply | Exception) -> None:
     index, _ = canned_index(reply)
     with pytest.raises(Unavailable):
         index.commit(BOTH)
 
 
 @each({"condition": cancelled(MET, "None"), "conflict": cancelled("TransactionConflict", "None"), "throttle": THROTTLE})
-def test_a_refusal_says_nothing_of_the_attempt_that_was_lost_before(reply: Reply) -> None:
+def test_a_refusal_after_a_lost_attempt_is_outcome_unknown(reply: Reply) -> None:
     index, _ = canned_index(LOST, reply)
     with pytest.raises(OutcomeUnknown):
         index.commit(BOTH)
 
 
-def test_a_failed_condition_brings_its_item_and_is_not_tried_again() -> None:
+def test_a_failed_condition_reports_the_existing_item_and_is_not_retried() -> None:
     index, endpoint = canned_index(refused("ConditionalCheckFailedException", Item=STORED))
     with pytest.raises(ConditionFailed) as raised:
         index.commit(PUT)
@@ -149,21 +151,21 @@ def test_a_failed_condition_brings_its_item_and_is_not_tried_again() -> None:
     assert len(endpoint.sent) == 1
 
 
-def test_a_failed_condition_on_nothing_brings_none() -> None:
+def test_a_failed_condition_on_a_missing_item_reports_none() -> None:
     index, _ = canned_index(refused("ConditionalCheckFailedException"))
     with pytest.raises(ConditionFailed) as raised:
         index.commit([Delete("p", "s", Equals("n", 1))])
     assert raised.value.items == {0: None}
 
 
-def test_each_failed_condition_of_a_transaction_brings_its_item() -> None:
+def test_each_failed_condition_of_a_transaction_reports_the_existing_item() -> None:
     index, _ = canned_index(cancelled("None", MET, {"Code": "ConditionalCheckFailed"}))
     with pytest.raises(ConditionFailed) as raised:
         index.commit([*BOTH, Check("p", "u", Equals("n", 1))])
     assert raised.value.items == {1: ITEM, 2: None}
 
 
-def test_waiting_ends_by_the_clock_and_every_attempt_is_counted() -> None:
+def test_retries_of_a_throttled_write_end_by_the_clock_and_are_counted() -> None:
     clock = ManualClock()
     index, endpoint = canned_index(THROTTLE, clock=clock)
     seconds = seconds_until_unavailable(index, clock)
@@ -193,7 +195,7 @@ def test_conflicts_do_not_use_up_the_time_for_throttling() -> None:
         ),
     ],
 )
-def test_a_refusal_for_good_is_told_at_once(reply: Reply, kind: type[StratalogError]) -> None:
+def test_a_permanent_refusal_raises_its_error_without_a_retry(reply: Reply, kind: type[StratalogError]) -> None:
     index, endpoint = canned_index(reply)
     with pytest.raises(kind):
         index.commit(BOTH)
@@ -208,7 +210,7 @@ def test_a_commit_over_a_bound_is_never_sent() -> None:
 
 
 @pytest.mark.parametrize("attributes", [{"P": "x"}, {"S": "x"}, {"n": 2**70}, {"n": True}], ids=repr)
-def test_an_attribute_that_is_not_the_port_s_is_never_sent(attributes: Any) -> None:
+def test_an_attribute_that_the_port_forbids_is_never_sent(attributes: Any) -> None:
     index, endpoint = canned_index(done())
     with pytest.raises(Invalid):
         index.commit([Put(Item("p", "s", attributes))])
@@ -216,19 +218,19 @@ def test_an_attribute_that_is_not_the_port_s_is_never_sent(attributes: Any) -> N
 
 
 @pytest.mark.parametrize("value", [{"L": []}, {"N": "1.5"}, {"S": 1}, {"B": "!"}, {}], ids=repr)
-def test_an_item_that_is_not_ours_is_corrupt(value: Any) -> None:
+def test_an_item_with_an_unreadable_attribute_is_corrupt(value: Any) -> None:
     index, _ = canned_index(done({"Item": {**STORED, "x": value}}))
     with pytest.raises(Corrupt):
         index.get("p", "s")
 
 
-def test_an_item_without_our_key_is_corrupt() -> None:
+def test_an_item_without_a_sort_key_is_corrupt() -> None:
     index, _ = canned_index(done({"Items": [{"P": {"S": "p"}, "n": {"N": "1"}}]}))
     with pytest.raises(Corrupt):
         list(index.query("p"))
 
 
-def test_empty_pages_are_followed_and_each_page_is_asked_for_when_it_is_wanted() -> None:
+def test_a_query_continues_after_empty_pages_and_requests_each_page_lazily() -> None:
     empty = done({"Items": [], "LastEvaluatedKey": {"P": {"S": "p"}, "S": {"S": "r"}}})
     first = done({"Items": [STORED], "LastEvaluatedKey": {"P": {"S": "p"}, "S": {"S": "s"}}})
     last = done({"Items": [{"P": {"S": "p"}, "S": {"S": "t"}}]})
@@ -242,7 +244,7 @@ def test_empty_pages_are_followed_and_each_page_is_asked_for_when_it_is_wanted()
     assert starts == [None, {"S": "r"}, {"S": "s"}, {"S": "r"}]
 
 
-def test_a_limit_is_passed_on_and_shrinks_by_what_came() -> None:
+def test_a_query_requests_only_the_rest_of_its_limit_with_each_page() -> None:
     page = done({"Items": [STORED], "LastEvaluatedKey": {"P": {"S": "p"}, "S": {"S": "s"}}})
     index, endpoint = canned_index(page)
     assert len(list(index.query("p", limit=3))) == 3
@@ -250,14 +252,14 @@ def test_a_limit_is_passed_on_and_shrinks_by_what_came() -> None:
 
 
 @pytest.mark.parametrize("consistent", [True, False])
-def test_a_read_says_whether_it_must_be_consistent(consistent: bool) -> None:
+def test_a_read_passes_its_consistency_to_dynamodb(consistent: bool) -> None:
     index, endpoint = canned_index(done({"Items": []}))
     index.get("p", "s", consistent=consistent)
     list(index.query("p", consistent=consistent))
     assert [request["ConsistentRead"] for _, request in endpoint.sent] == [consistent, consistent]
 
 
-def test_a_check_alone_is_one_read() -> None:
+def test_a_commit_with_only_a_check_is_sent_as_a_get() -> None:
     index, endpoint = canned_index(FOUND)
     index.commit([Check("p", "s", Equals("n", 1))])
     with pytest.raises(ConditionFailed):
@@ -265,7 +267,7 @@ def test_a_check_alone_is_one_read() -> None:
     assert [operation for operation, _ in endpoint.sent] == ["GetItem", "GetItem"]
 
 
-def test_one_write_is_one_put_that_asks_for_what_stands_there() -> None:
+def test_a_commit_with_only_a_put_is_sent_as_a_put_that_requests_the_existing_item() -> None:
     index, endpoint = canned_index(done())
     index.commit(PUT)
     assert endpoint.sent == [
@@ -282,7 +284,7 @@ def test_one_write_is_one_put_that_asks_for_what_stands_there() -> None:
     ]
 
 
-def test_what_a_service_bills_for_a_write_is_what_is_counted() -> None:
+def test_the_meter_counts_the_units_that_the_service_reports_for_a_write() -> None:
     index, _ = canned_index(done({"ConsumedCapacity": {"TableName": "table", "CapacityUnits": 7.0}}))
     index.commit(PUT)
     assert index.meter.total("write units") == 7
@@ -297,7 +299,7 @@ def test_a_failed_condition_is_counted_by_the_larger_item_and_as_wasted() -> Non
     assert index.meter.total("write units") == index.meter.total("wasted write units") == 3
 
 
-def test_reads_are_counted_by_what_they_bring() -> None:
+def test_reads_are_counted_by_the_size_of_the_returned_items() -> None:
     large = {**STORED, "b": {"B": msgspec.to_builtins(bytes(5000))}}
     index, _ = canned_index(done({"Item": large}), done({"Items": [large, large]}), done({"Items": []}))
     index.get("p", "s")

@@ -24,7 +24,7 @@ APPENDS = 30
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_every_append_stands_once_and_where_its_writer_was_told(aws: Emulator, seed: int) -> None:
+def test_each_append_is_stored_once_at_the_version_that_its_writer_got(aws: Emulator, seed: int) -> None:
     """Each writer has its own store. Segments roll over during the test, so the faults also hit transactions."""
     line = RoughEndpoint(aws.url, seed)
     policy = DynamoRetryPolicy(wait_seconds_first=0.001, wait_seconds_max=0.01)

@@ -53,20 +53,20 @@ NOT_WHOLE = {
 
 
 @pytest.mark.parametrize("answer", [WHOLE, CHUNKED, CLOSING], ids=["length", "chunks", "closing"])
-def test_an_answer_is_read_whole(answer: bytes) -> None:
+def test_a_response_is_read_completely(answer: bytes) -> None:
     with served(lambda _: answer) as (endpoint, _):
         for _ in range(3):
             reply = endpoint.exchange(REQUEST)
             assert (reply.status, reply.body) == (200, b"hello")
 
 
-def test_header_names_are_in_lower_case_and_values_bare() -> None:
+def test_header_names_are_lower_cased_and_header_values_are_stripped() -> None:
     with served(lambda _: WHOLE) as (endpoint, _):
         assert endpoint.exchange(REQUEST).headers == {b"content-length": b"5", b"x-amz-crc32": b"7"}
 
 
 @pytest.mark.parametrize("answer", NOT_WHOLE.values(), ids=NOT_WHOLE)
-def test_an_answer_that_is_not_whole_is_lost_and_its_connection_with_it(answer: bytes) -> None:
+def test_an_incomplete_response_is_outcome_unknown_and_its_connection_is_not_reused(answer: bytes) -> None:
     with served(lambda turn: WHOLE if turn else answer, hangs_up=True) as (endpoint, server):
         with pytest.raises(OutcomeUnknown):
             endpoint.exchange(REQUEST)
@@ -74,7 +74,7 @@ def test_an_answer_that_is_not_whole_is_lost_and_its_connection_with_it(answer: 
         assert server.connections == 2
 
 
-def test_chunks_for_ever_are_not_an_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_response_with_endless_chunks_is_outcome_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dynamodb_http, "BODY_BYTES_MAX", 9)
     endless = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n" + b"5\r\nhello\r\n" * 1000
     with served(lambda _: endless) as (endpoint, _), pytest.raises(OutcomeUnknown):
@@ -95,7 +95,7 @@ def test_a_connection_that_the_server_will_close_is_not_used_again() -> None:
         assert server.connections == 3
 
 
-def test_a_connection_that_was_closed_while_idle_costs_nothing() -> None:
+def test_a_connection_that_the_server_closed_while_idle_is_replaced_without_an_error() -> None:
     with served(lambda _: WHOLE, hangs_up=True) as (endpoint, server):
         for _ in range(3):
             endpoint.exchange(REQUEST)
@@ -116,19 +116,19 @@ def test_a_connection_that_becomes_idle_during_a_close_is_closed() -> None:
         assert not endpoint._idle
 
 
-def test_an_answer_that_takes_too_long_is_lost() -> None:
+def test_a_response_that_takes_too_long_is_outcome_unknown() -> None:
     with served(lambda turn: WHOLE if turn else None, answer_seconds=0.05) as (endpoint, _):
         with pytest.raises(OutcomeUnknown):
             endpoint.exchange(REQUEST)
         assert endpoint.exchange(REQUEST).body == b"hello"
 
 
-def test_where_nobody_listens_nothing_was_sent() -> None:
+def test_a_refused_connection_is_unavailable() -> None:
     with pytest.raises(Unavailable):
         Endpoint(f"http://127.0.0.1:{free_ports(1)[0]}").exchange(REQUEST)
 
 
-def test_a_server_without_tls_is_sent_nothing() -> None:
+def test_an_https_endpoint_sends_no_request_to_a_server_without_tls() -> None:
     with served(lambda _: WHOLE) as (plain, server), pytest.raises(Unavailable):
         Endpoint(f"https://{plain.host}").exchange(REQUEST)
     assert server.requests == 0
@@ -150,7 +150,7 @@ def test_a_forked_child_has_connections_of_its_own(monkeypatch: pytest.MonkeyPat
         assert server.connections == 2
 
 
-def test_tls_carries_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_requests_work_over_a_reused_tls_connection(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SSL_CERT_FILE", str(certify(tmp_path)))
     monkeypatch.setenv("SSL_CERT_DIR", str(tmp_path))
     with served(lambda _: WHOLE, tls=tmp_path) as (endpoint, server):
@@ -158,7 +158,7 @@ def test_tls_carries_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         assert server.connections == 1
 
 
-def test_a_server_whose_certificate_nobody_vouches_for_is_sent_nothing(tmp_path: Path) -> None:
+def test_no_request_is_sent_to_a_server_with_an_untrusted_certificate(tmp_path: Path) -> None:
     certify(tmp_path)
     with served(lambda _: WHOLE, tls=tmp_path) as (endpoint, server):
         with pytest.raises(Unavailable):
@@ -182,7 +182,9 @@ def test_a_root_certificate_is_found_by_its_hash(tmp_path: Path, monkeypatch: py
         assert endpoint._has_all_roots is False
 
 
-def test_a_root_certificate_that_only_the_file_has_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_root_certificate_that_only_the_certificate_file_has_is_trusted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     folder = tmp_path / "roots"
     folder.mkdir()
     (folder / "00000000.0").write_text("")
@@ -193,7 +195,7 @@ def test_a_root_certificate_that_only_the_file_has_counts(tmp_path: Path, monkey
 
 
 @pytest.mark.parametrize("url", ["ftp://x", "x:80", "https://", ""])
-def test_an_endpoint_is_http(url: str) -> None:
+def test_an_endpoint_that_is_not_an_http_url_is_invalid(url: str) -> None:
     with pytest.raises(Invalid):
         Endpoint(url)
 

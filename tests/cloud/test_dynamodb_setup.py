@@ -26,13 +26,13 @@ def described(status: str, keys: Any = KEYS) -> Any:
     return done({"Table": {"TableStatus": status, "KeySchema": keys}})
 
 
-def test_a_new_table_is_waited_for() -> None:
+def test_create_table_waits_until_a_new_table_is_active() -> None:
     client, endpoint = canned_client(MADE, described("CREATING"), described("CREATING"), described("ACTIVE"))
     assert create_table(client, "table")
     assert [operation for operation, _ in endpoint.sent] == ["CreateTable", *["DescribeTable"] * 3]
 
 
-def test_a_new_table_that_a_read_does_not_find_yet_is_waited_for() -> None:
+def test_create_table_waits_for_a_new_table_that_a_read_does_not_find_yet() -> None:
     missing = refused("ResourceNotFoundException")
     client, endpoint = canned_client(MADE, missing, missing, described("CREATING"), described("ACTIVE"))
     assert create_table(client, "table")
@@ -50,12 +50,12 @@ def test_a_table_is_paid_by_request_and_has_text_keys_only() -> None:
     }
 
 
-def test_a_table_that_stands_is_left_alone() -> None:
+def test_create_table_accepts_an_existing_table() -> None:
     client, _ = canned_client(STANDS, described("ACTIVE"))
     assert not create_table(client, "table")
 
 
-def test_a_lost_answer_does_not_make_it_twice() -> None:
+def test_create_table_retries_after_a_lost_response() -> None:
     client, endpoint = canned_client(LOST, STANDS, LOST, described("ACTIVE"))
     create_table(client, "table")
     assert [operation for operation, _ in endpoint.sent] == ["CreateTable"] * 2 + ["DescribeTable"] * 2
@@ -74,13 +74,13 @@ def test_a_table_that_never_becomes_ready_is_unavailable() -> None:
     assert len(endpoint.sent) > 100
 
 
-def test_who_may_not_make_tables_is_told() -> None:
+def test_create_table_reports_a_denied_permission() -> None:
     client, _ = canned_client(refused("AccessDeniedException", Message="not authorized"))
     with pytest.raises(Unavailable, match="not authorized"):
         create_table(client, "table")
 
 
-def test_a_call_waits_for_credentials_that_cannot_be_renewed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_call_retries_until_its_credentials_can_be_renewed(monkeypatch: pytest.MonkeyPatch) -> None:
     failures = [CredentialRetrievalError(provider="role", error_msg="throttled")] * 2
 
     class Role(Credentials):

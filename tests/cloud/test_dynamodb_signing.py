@@ -24,13 +24,15 @@ SECONDS = 1_795_000_000
     secret=st.text(st.characters(min_codepoint=33, max_codepoint=126), min_size=1),
     token=st.none() | st.text(st.characters(min_codepoint=33, max_codepoint=126), min_size=1),
 )
-def test_the_signature_is_botocore_s(body: bytes, seconds: int, secret: str, token: str | None) -> None:
+def test_the_signature_equals_the_signature_of_botocore(
+    body: bytes, seconds: int, secret: str, token: str | None
+) -> None:
     credentials = Credentials("AKIDEXAMPLE", secret, token)
     ours = headers_of(Signer(HOST, "eu-west-1").signed("PutItem", body, credentials, seconds))
     assert ours["authorization"] == botocore_s(body, seconds, credentials, ours)
 
 
-def test_a_kept_key_is_that_of_its_day_and_secret() -> None:
+def test_a_cached_signing_key_is_used_only_for_its_day_and_secret() -> None:
     signer = Signer(HOST, "eu-west-1")
     for secret, seconds in (("one", SECONDS), ("two", SECONDS), ("two", SECONDS + 86_400), ("one", SECONDS)):
         credentials = Credentials("AKIDEXAMPLE", secret)
@@ -38,7 +40,7 @@ def test_a_kept_key_is_that_of_its_day_and_secret() -> None:
         assert signer.signed("GetItem", b"{}", credentials, seconds) == fresh
 
 
-def test_the_request_ends_with_its_body_and_says_how_long_it_is() -> None:
+def test_a_signed_request_ends_with_its_body_and_has_its_content_length() -> None:
     request = Signer(HOST, "eu-west-1").signed("PutItem", b'{"a":1}', Credentials("a", "b"), SECONDS)
     assert request.startswith(b"POST / HTTP/1.1\r\n")
     assert request.endswith(b"\r\n\r\n" + b'{"a":1}')
@@ -46,7 +48,7 @@ def test_the_request_ends_with_its_body_and_says_how_long_it_is() -> None:
 
 
 @pytest.mark.parametrize("token", [None, "session"])
-def test_a_session_s_token_is_sent_where_there_is_one(token: str | None) -> None:
+def test_a_session_token_is_sent_only_if_the_credentials_have_a_token(token: str | None) -> None:
     request = Signer(HOST, "eu-west-1").signed("PutItem", b"{}", Credentials("a", "b", token), SECONDS)
     assert headers_of(request).get("x-amz-security-token") == token
 

@@ -57,7 +57,7 @@ def store_on(index: DynamoIndex, *, segment: int = 10_000) -> Store:
     return Store(Environment(index, MemoryBlobs(clock), clock, settings), MemoryQueue(clock))
 
 
-def test_documents_forks_and_records_live_on_it(index: DynamoIndex) -> None:
+def test_documents_forks_and_records_work_on_dynamodb(index: DynamoIndex) -> None:
     store = store_on(index)
     budget = store.create("acme", "budget")
     for n in range(30):
@@ -77,7 +77,7 @@ def test_documents_forks_and_records_live_on_it(index: DynamoIndex) -> None:
     assert [line.id for line in again.list("acme")] == ["budget", "plan-b"]
 
 
-def test_a_deleted_document_gives_its_name_back(index: DynamoIndex) -> None:
+def test_the_name_of_a_deleted_document_can_be_used_again(index: DynamoIndex) -> None:
     store = store_on(index)
     store.create("acme", "budget").mutate("put", {"key": "name", "value": "first"})
     with pytest.raises(Conflict):
@@ -128,7 +128,9 @@ def test_a_warm_commit_costs_one_write_unit_and_no_read(index: DynamoIndex) -> N
 
 
 @pytest.mark.parametrize(("size", "units"), [(0, 1), (1017, 1), (1018, 2), (5000, 5), (409_593, 400)])
-def test_a_write_counts_each_kb_begun_with_names_and_keys(index: DynamoIndex, size: int, units: int) -> None:
+def test_a_write_costs_a_unit_per_started_kb_including_names_and_keys(
+    index: DynamoIndex, size: int, units: int
+) -> None:
     """The meter follows the published rules, although the emulator reports one unit for any size.
 
     The item has 7 bytes besides the value: `P`, p, `S`, sss and `b`.
@@ -142,7 +144,7 @@ def test_a_transaction_counts_double(index: DynamoIndex) -> None:
     assert index.meter.total("write units") == 6
 
 
-def test_a_put_that_came_too_late_is_counted_as_wasted(index: DynamoIndex) -> None:
+def test_a_write_whose_condition_fails_is_counted_as_wasted(index: DynamoIndex) -> None:
     index.commit([Put(Item("p", "a", {}), Absent())])
     for write in (Put(Item("p", "a", {"b": bytes(1500)}), Absent()), Delete("p", "a", Equals("n", 1))):
         with pytest.raises(Conflict):
@@ -150,7 +152,7 @@ def test_a_put_that_came_too_late_is_counted_as_wasted(index: DynamoIndex) -> No
     assert index.meter.total("wasted write units") == 3
 
 
-def test_a_table_is_made_once_and_recognised(dynamo: Emulator) -> None:
+def test_a_second_create_table_recognises_the_existing_table(dynamo: Emulator) -> None:
     client = dynamo_client(dynamo)
     assert create_table(client, "made-once")
     assert not create_table(client, "made-once")
@@ -158,7 +160,7 @@ def test_a_table_is_made_once_and_recognised(dynamo: Emulator) -> None:
 
 
 @pytest.mark.parametrize("missing", ["AWS_DEFAULT_REGION", "AWS_ACCESS_KEY_ID"])
-def test_what_aws_s_own_tools_would_miss_is_named(
+def test_a_client_without_a_region_or_credentials_is_invalid(
     missing: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     for name in ("AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE"):

@@ -62,7 +62,7 @@ def test_an_emulator_leaves_no_temporary_files(tmp_path: Path, monkeypatch: pyte
     assert list(SEAWEED_SOCKETS.glob(f"seaweedfs-*-{port}.sock")) == []
 
 
-def test_a_reserved_port_is_for_the_server_that_names_it_also_after_a_restart() -> None:
+def test_only_a_server_can_use_a_reserved_port_even_after_a_restart() -> None:
     with reserved_ports(2) as (port, other):
         assert port != other
         for _ in range(2):
@@ -74,7 +74,7 @@ def test_a_reserved_port_is_for_the_server_that_names_it_also_after_a_restart() 
                 another.bind(("127.0.0.1", port))
 
 
-def test_an_emulator_that_ends_at_once_says_why(tmp_path: Path) -> None:
+def test_the_error_of_an_emulator_that_ends_immediately_has_its_output(tmp_path: Path) -> None:
     def broken(ports: Sequence[int]) -> Command:
         return Command([sys.executable, "-c", "print('no such flag'); raise SystemExit(2)"], {}, "/")
 
@@ -82,7 +82,7 @@ def test_an_emulator_that_ends_at_once_says_why(tmp_path: Path) -> None:
         pass
 
 
-def test_a_program_that_is_missing_is_named_with_its_remedy() -> None:
+def test_the_error_of_a_missing_program_names_the_command_that_installs_it() -> None:
     with pytest.raises(RuntimeError, match="scripts/bootstrap dev"):
         program("no-such-emulator")
 
@@ -93,7 +93,7 @@ def run_local(*command: str) -> ChildProcess:
 
 
 @pytest.mark.slow
-def test_a_program_finds_a_local_aws_and_its_exit_code_is_the_answer() -> None:
+def test_aws_local_gives_a_program_a_store_and_returns_the_exit_code_of_the_program() -> None:
     program = (
         "import os, stratalog; store = stratalog.open(os.environ['STRATALOG_STORE']); store.create('acme', 'plan');"
         "print([line.id for line in store.list('acme')]); store.queue.receive(); store.close(); raise SystemExit(7)"
@@ -103,7 +103,7 @@ def test_a_program_finds_a_local_aws_and_its_exit_code_is_the_answer() -> None:
 
 
 @pytest.mark.slow
-def test_a_program_that_is_ended_ends_with_its_local_aws() -> None:
+def test_sigterm_ends_a_program_and_its_local_aws() -> None:
     show = "import os, sys; print(os.getpid(), os.environ['AWS_ENDPOINT_URL'], os.environ['AWS_ENDPOINT_URL_S3'])"
     with run_local(sys.executable, "-uc", f"{show}; import time; time.sleep(60)") as process:
         pid, *urls = process.read_line().split()
@@ -116,7 +116,7 @@ def test_a_program_that_is_ended_ends_with_its_local_aws() -> None:
             socket.create_connection(("127.0.0.1", int(url.rpartition(":")[2])))
 
 
-def test_dynamodb_local_is_the_users_own_copy(tmp_path: Path) -> None:
+def test_a_folder_without_the_jar_of_dynamodb_local_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(RuntimeError, match=r"no DynamoDBLocal\.jar"), dynamodb_local(tmp_path, tmp_path):
         pass
 

@@ -17,7 +17,7 @@ SEVERED = Left(3, {3: "p2.2"})
 
 
 @pytest.mark.parametrize("seed", [1, 2])
-def test_what_processes_are_told_fits_what_they_leave_whatever_fails_and_dies(
+def test_the_records_of_processes_agree_with_the_log_despite_faults_and_kills(
     aws: Emulator, bucket: Emulator, seed: int
 ) -> None:
     """Services throttle, delay and refuse requests, answers are lost, and the test kills processes.
@@ -34,7 +34,7 @@ def judged(*records: Record, fork: Left = FORK) -> None:
     judge([History("p1", records)], {MAIN: PLAN, "fork": fork})
 
 
-def test_a_history_that_is_true_passes() -> None:
+def test_a_correct_history_passes() -> None:
     judged(
         Sent(MAIN, "p1.1", 1),
         Was("p1.1", 2, Answered.ACKNOWLEDGED, 1),
@@ -59,13 +59,13 @@ def test_a_history_that_is_true_passes() -> None:
         ("seen", [Met("Corrupt: an entry below the head is missing", violation=True)]),
     ],
 )
-def test_a_history_that_cannot_be_is_told_by_its_checker(checker: str, records: list[Record]) -> None:
+def test_a_wrong_history_is_detected_by_its_checker(checker: str, records: list[Record]) -> None:
     with pytest.raises(Violation) as caught:
         judged(*records)
     assert caught.value.checker == checker
 
 
-def test_a_fork_that_let_go_of_its_ancestors_has_them_from_its_maker() -> None:
+def test_a_severed_fork_is_checked_against_the_ancestors_recorded_at_its_creation() -> None:
     seen = Read("fork", 6, 7, 0, ["p1.1", "p2.1", "p2.2"], whole=True)
     judged(Forked("fork", [(MAIN, 2)]), seen, fork=SEVERED)
     judged(seen, fork=SEVERED)
@@ -76,6 +76,6 @@ def test_a_fork_that_let_go_of_its_ancestors_has_them_from_its_maker() -> None:
 
 
 @pytest.mark.parametrize("truth", [{1: "p1.1", 3: "p1.2"}, {1: "p1.1", 2: "p1.1"}, {1: "p1.2", 2: "p1.1"}])
-def test_a_log_with_a_gap_a_repetition_or_a_writer_out_of_order_is_told(truth: dict[int, str]) -> None:
+def test_a_log_with_a_gap_a_repetition_or_a_writer_out_of_order_is_a_violation(truth: dict[int, str]) -> None:
     with pytest.raises(Violation):
         judge([], {MAIN: Left(1, truth)})

@@ -50,7 +50,7 @@ def metered() -> MeteredIndex:
 
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("size", [SMALL, LARGE])
-def test_a_random_workload_counts_the_same_units_on_both(
+def test_a_random_workload_counts_the_same_units_on_both_meters(
     index: DynamoIndex, metered: MeteredIndex, size: int, seed: int
 ) -> None:
     assert play(index, seed, size) == play(metered, seed, size)
@@ -58,7 +58,7 @@ def test_a_random_workload_counts_the_same_units_on_both(
     assert metered.meter.total("wasted write units") > 0
 
 
-def test_what_is_counted_is_what_dynamodb_says_it_consumed(
+def test_the_counted_write_units_equal_the_consumed_capacity_that_dynamodb_reports(
     index: DynamoIndex, metered: MeteredIndex, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """DynamoDB reports no units for a failed condition, since the response is an error."""
@@ -71,7 +71,7 @@ def test_what_is_counted_is_what_dynamodb_says_it_consumed(
     assert len(told) > 30
 
 
-def test_a_documents_life_counts_the_same(index: DynamoIndex, metered: MeteredIndex) -> None:
+def test_the_life_of_a_document_counts_the_same_units_on_both_meters(index: DynamoIndex, metered: MeteredIndex) -> None:
     """The workload has a creation, commits, a roll-over, a snapshot, a fork, an archive and a record."""
     sums = []
     for one in (index, metered):

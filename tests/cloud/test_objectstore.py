@@ -168,7 +168,7 @@ def test_a_bucket_without_versions_holds_blobs_but_deletes_none(bucket: Emulator
     assert blobs.delete(f"none/{sha256(b'none').hex()}", "any")
 
 
-def test_a_list_without_versions_takes_any_prefix_and_goes_on_after_a_key(
+def test_a_list_of_a_bucket_without_versions_supports_any_prefix_and_any_start_key(
     aws: Emulator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(objectstore, "LIST_KEYS", 2)
@@ -181,7 +181,7 @@ def test_a_list_without_versions_takes_any_prefix_and_goes_on_after_a_key(
         assert [stat.key for stat in blobs.list("", after=after)] == [key for key in keys if key > after]
 
 
-def test_a_version_from_before_the_bucket_kept_versions_is_not_deleted(aws: Emulator) -> None:
+def test_a_version_from_before_versioning_was_on_is_not_deleted(aws: Emulator) -> None:
     s3 = client(aws)
     s3.create_bucket(Bucket="grown")
     before = blobs_in("grown", aws, "prefix")
@@ -193,7 +193,7 @@ def test_a_version_from_before_the_bucket_kept_versions_is_not_deleted(aws: Emul
     assert blobs.get(KEY) == BODY
 
 
-def test_who_has_another_time_than_the_store_deletes_nothing(bucket: Emulator) -> None:
+def test_a_process_whose_clock_differs_from_the_object_store_deletes_nothing(bucket: Emulator) -> None:
     blobs = blobs_in(VERSIONED, bucket, "skew", ManualClock())
     blobs.put(KEY, BODY)
     with pytest.raises(Unavailable, match="clock"):
@@ -201,7 +201,7 @@ def test_who_has_another_time_than_the_store_deletes_nothing(bucket: Emulator) -
     assert blobs.get(KEY) == BODY
 
 
-def test_damaged_bytes_are_never_given_and_the_next_put_mends_them(bucket: Emulator) -> None:
+def test_a_damaged_object_is_corrupt_until_the_next_put_repairs_the_object(bucket: Emulator) -> None:
     blobs = blobs_in(VERSIONED, bucket, "damaged")
     for damage in (compress(b"other bytes"), b"no frame", b""):
         client(bucket).put_object(Bucket=VERSIONED, Key=f"damaged/{KEY}", Body=damage)
@@ -211,7 +211,7 @@ def test_damaged_bytes_are_never_given_and_the_next_put_mends_them(bucket: Emula
         assert blobs.get(KEY) == BODY
 
 
-def test_an_object_is_stored_with_its_checksum_and_in_one_piece(bucket: Emulator) -> None:
+def test_an_object_is_stored_with_its_checksum_and_without_multipart(bucket: Emulator) -> None:
     blobs = blobs_in(VERSIONED, bucket, "checksum")
     large = SystemClock().random_bytes(BODY_PART_BYTES)
     key = f"bodies/{sha256(large).hex()}"
@@ -229,7 +229,7 @@ def test_an_object_is_stored_with_its_checksum_and_in_one_piece(bucket: Emulator
         ("acme/records/r/bodies", BODY, "application/octet-stream"),
     ],
 )
-def test_a_plain_get_says_what_an_object_holds_and_how(
+def test_an_object_has_headers_for_its_content_type_and_encoding(
     bucket: Emulator, folder: str, encoded: bytes, kind: str
 ) -> None:
     blobs = blobs_in(VERSIONED, bucket, "headers")
@@ -240,7 +240,7 @@ def test_a_plain_get_says_what_an_object_holds_and_how(
     assert zstandard.decompress(answer["Body"].read()) == encoded
 
 
-def test_an_object_is_read_as_its_header_says(bucket: Emulator) -> None:
+def test_an_object_is_decoded_according_to_its_content_encoding(bucket: Emulator) -> None:
     blobs = blobs_in(VERSIONED, bucket, "encodings")
     for encoding, stored in (({"ContentEncoding": "identity"}, BODY), ({}, compress(BODY))):
         client(bucket).put_object(Bucket=VERSIONED, Key=f"encodings/{KEY}", Body=stored, **encoding)
@@ -251,19 +251,19 @@ def test_an_object_is_read_as_its_header_says(bucket: Emulator) -> None:
     assert caught.value.details == {"codec": "br", "key": KEY}
 
 
-def test_a_key_that_climbs_is_refused(bucket: Emulator) -> None:
+def test_a_key_with_a_parent_folder_is_invalid(bucket: Emulator) -> None:
     blobs = blobs_in(VERSIONED, bucket)
     with pytest.raises(Invalid):
         blobs.put(f"../{sha256(BODY).hex()}", BODY)
 
 
-def test_making_a_bucket_again_is_fine(bucket: Emulator) -> None:
+def test_creating_an_existing_bucket_succeeds_and_leaves_its_lifecycle_rule(bucket: Emulator) -> None:
     create_bucket(client(bucket), VERSIONED)
     rules = client(bucket).get_bucket_lifecycle_configuration(Bucket=VERSIONED)["Rules"]
     assert rules[0]["NoncurrentVersionExpiration"]["NoncurrentDays"] == 1
 
 
-def test_what_is_deleted_can_be_brought_back_where_it_is_retained(bucket: Emulator) -> None:
+def test_a_deleted_blob_can_be_restored_from_its_retained_copy(bucket: Emulator) -> None:
     """A copy of the object below `!freed/`, with headers and bytes, restores the blob."""
     s3 = client(bucket)
     url = f"s3://{VERSIONED}/freed"
@@ -281,7 +281,7 @@ def test_what_is_deleted_can_be_brought_back_where_it_is_retained(bucket: Emulat
     assert blobs.delete(f"none/{sha256(b'none').hex()}", "any")
 
 
-def test_a_document_with_large_values_lives_on_it_and_its_garbage_goes(bucket: Emulator) -> None:
+def test_a_document_with_large_values_works_on_a_bucket_and_its_garbage_is_collected(bucket: Emulator) -> None:
     """The index is in memory, the blobs are in the bucket. The workload has bodies in parts, snapshots and deletes."""
     index = MemoryIndex()
     blobs = blobs_in(VERSIONED, bucket)

@@ -96,14 +96,14 @@ OUTCOMES: list[tuple[Sequence[Reply], type[StratalogError]]] = [
 
 
 @pytest.mark.parametrize(("replies", "kind"), OUTCOMES)
-def test_what_may_have_been_written_is_never_forgotten(
+def test_a_failed_put_is_outcome_unknown_if_any_attempt_may_have_written(
     store: Callable, replies: Sequence[Reply], kind: type[StratalogError]
 ) -> None:
     blobs, _, _ = store(*replies)
     assert type(raised(lambda: blobs.put(KEY, BODY))) is kind
 
 
-def test_a_put_gives_up_within_its_budget_and_waits_longer_each_time(store: Callable) -> None:
+def test_a_put_that_is_always_throttled_ends_as_unavailable_within_12_seconds(store: Callable) -> None:
     blobs, service, clock = store(BUSY)
     begun = clock.boot_ms()
     assert isinstance(raised(lambda: blobs.put(KEY, BODY)), Unavailable)
@@ -112,19 +112,19 @@ def test_a_put_gives_up_within_its_budget_and_waits_longer_each_time(store: Call
 
 
 @pytest.mark.parametrize("reply", [FORBIDDEN, NO_BUCKET, refused(400, "InvalidRequest")])
-def test_what_is_refused_for_good_is_not_tried_again(store: Callable, reply: Reply) -> None:
+def test_a_permanently_refused_request_is_not_retried(store: Callable, reply: Reply) -> None:
     blobs, service, _ = store(reply)
     assert type(raised(lambda: blobs.put(KEY, BODY))) is Unavailable
     assert type(raised(lambda: blobs.get(KEY))) is Unavailable
     assert len(service.requests) == 2
 
 
-def test_nobody_at_the_address_means_that_nothing_was_written() -> None:
+def test_a_put_to_an_address_without_a_server_is_unavailable() -> None:
     blobs = blobs_at(f"http://127.0.0.1:{free_ports(1)[0]}", ManualClock())
     assert type(raised(lambda: blobs.put(KEY, BODY))) is Unavailable
 
 
-def test_an_error_tells_what_the_store_said(store: Callable) -> None:
+def test_an_error_has_the_status_and_the_code_of_the_response(store: Callable) -> None:
     for reply, reason in ((BUSY, "503 SlowDown"), (FORBIDDEN, "403 AccessDenied")):
         found = raised(lambda: store(reply)[0].put(KEY, BODY))  # noqa: B023 - called at once
         assert found is not None
@@ -149,7 +149,7 @@ def test_a_read_that_fails_is_unavailable(store: Callable, reply: Reply) -> None
     assert blobs.get(KEY) == BODY
 
 
-def test_a_body_cut_short_or_changed_on_its_way_is_never_given(store: Callable) -> None:
+def test_a_truncated_or_changed_body_is_never_returned(store: Callable) -> None:
     whole = compress(BODY)
     for damaged in (whole[:-1], b"", compress(b"other")):
         blobs, _, _ = store(Reply(body=damaged, headers=OBJECT))
@@ -160,13 +160,13 @@ def test_a_body_cut_short_or_changed_on_its_way_is_never_given(store: Callable) 
     assert type(raised(lambda: blobs.get(KEY))) is Unavailable
 
 
-def test_a_missing_object_is_not_found_and_a_missing_bucket_is_unavailable(store: Callable) -> None:
+def test_a_missing_object_is_not_found(store: Callable) -> None:
     blobs, _, _ = store(refused(404, "NoSuchKey"))
     assert type(raised(lambda: blobs.get(KEY))) is NotFound
     assert blobs.stat(KEY) is None
 
 
-def test_a_put_carries_the_checksum_of_what_it_stores(store: Callable) -> None:
+def test_a_put_sends_a_checksum(store: Callable) -> None:
     blobs, service, _ = store(DONE)
     blobs.put(KEY, BODY)
     headers = {name.lower() for name in service.requests[0].headers}
@@ -199,13 +199,13 @@ def deletions(service: Failing) -> list[str]:
 GONE = Reply(status=204)
 
 
-def test_older_versions_go_first_and_the_current_one_last(store: Callable) -> None:
+def test_a_delete_removes_older_versions_before_the_current_version(store: Callable) -> None:
     blobs, service, _ = store(VERSIONED, versions((KEY, "v3", True), (KEY, "v2", False), (KEY, "v1", False)), GONE)
     assert blobs.delete(KEY, "v3")
     assert deletions(service) == ["v1", "v2", "v3"]
 
 
-def test_versions_on_a_later_page_go_too(store: Callable) -> None:
+def test_a_delete_also_removes_versions_on_later_pages(store: Callable) -> None:
     page = versions((KEY, "v3", True), more="v3")
     blobs, service, _ = store(VERSIONED, page, versions((KEY, "v2", False)), GONE)
     assert blobs.delete(KEY, "v3")
@@ -220,20 +220,20 @@ def test_a_delete_that_failed_once_is_tried_again(store: Callable, first: Reply)
 
 
 @pytest.mark.parametrize(("reply", "kind"), [(BUSY, Unavailable), (LOST, OutcomeUnknown), (FORBIDDEN, Unavailable)])
-def test_a_delete_that_fails_says_whether_it_may_have_happened(
+def test_a_failed_delete_is_outcome_unknown_only_if_it_may_have_happened(
     store: Callable, reply: Reply, kind: type[StratalogError]
 ) -> None:
     blobs, _, _ = store(VERSIONED, versions((KEY, "v1", True)), reply)
     assert isinstance(raised(lambda: blobs.delete(KEY, "v1")), kind)
 
 
-def test_a_failure_while_older_versions_go_leaves_the_current_one(store: Callable) -> None:
+def test_a_failure_during_the_delete_of_older_versions_leaves_the_current_version(store: Callable) -> None:
     blobs, service, _ = store(VERSIONED, versions((KEY, "v2", True), (KEY, "v1", False)), FORBIDDEN)
     assert isinstance(raised(lambda: blobs.delete(KEY, "v2")), Unavailable)
     assert deletions(service) == ["v1"]
 
 
-def test_another_generation_and_none_are_left_alone(store: Callable) -> None:
+def test_a_delete_leaves_another_generation_and_accepts_a_missing_blob(store: Callable) -> None:
     blobs, service, _ = store(VERSIONED, versions((KEY, "v2", True), (KEY, "v1", False)), versions())
     assert not blobs.delete(KEY, "v1")
     assert blobs.delete(KEY, "v1")
@@ -247,7 +247,7 @@ def test_a_null_version_is_never_deleted(store: Callable) -> None:
     assert deletions(service) == []
 
 
-def test_a_store_that_knows_no_versions_deletes_nothing(store: Callable) -> None:
+def test_an_object_store_without_versions_deletes_nothing(store: Callable) -> None:
     plain = {name: value for name, value in OBJECT.items() if name != "x-amz-version-id"}
     blobs, service, _ = store(refused(501, "NotImplemented"), Reply(headers=plain))
     assert not blobs.delete(KEY, "another")
@@ -257,7 +257,7 @@ def test_a_store_that_knows_no_versions_deletes_nothing(store: Callable) -> None
     assert deletions(service) == []
 
 
-def test_a_url_that_no_store_answers_to_is_invalid() -> None:
+def test_a_url_with_an_unsupported_scheme_is_invalid() -> None:
     assert isinstance(raised(lambda: open_object_blobs("ftp://host/folder", ManualClock())), Invalid)
 
 
@@ -298,7 +298,7 @@ class BucketClient:
         ("eu-west-1", {"CreateBucketConfiguration": {"LocationConstraint": "eu-west-1"}}),
     ],
 )
-def test_a_bucket_is_made_in_the_client_s_region_which_the_first_one_must_not_name(
+def test_a_bucket_is_created_in_the_region_of_the_client_unnamed_for_us_east_1(
     region: str, more: dict[str, Any]
 ) -> None:
     client = BucketClient(region)
@@ -306,7 +306,7 @@ def test_a_bucket_is_made_in_the_client_s_region_which_the_first_one_must_not_na
     assert client.asked == {"Bucket": "plans", **more}
 
 
-def test_a_bucket_of_another_account_is_named_as_that() -> None:
+def test_a_bucket_name_that_another_account_owns_is_invalid() -> None:
     class Theirs(BucketClient):
         def get_bucket_versioning(self, **given: Any) -> dict[str, str]:
             self.refuse(403, "AccessDenied")
@@ -318,7 +318,7 @@ def test_a_bucket_of_another_account_is_named_as_that() -> None:
         create_bucket(Theirs("eu-west-1"), "plans")
 
 
-def test_a_bucket_that_is_there_is_not_made_again_but_finished() -> None:
+def test_an_existing_bucket_is_not_created_again_but_gets_versioning() -> None:
     client = BucketClient("us-east-1", {})
     assert not create_bucket(client, "plans")
     assert (client.asked, client.versioning) == (None, {"Status": "Enabled"})

@@ -62,7 +62,7 @@ def work(store: Store) -> None:
         store.environment.clock.sleep(31)
 
 
-def test_pushes_small_and_large_arrive_in_order_and_leave_no_claim(store: Store) -> None:
+def test_small_and_large_pushes_are_applied_in_order_and_leave_no_claim_check(store: Store) -> None:
     document = store.create("acme", "plan")
     push(store, document, put(1, "small"))
     push(store, document, put(2, LARGE))
@@ -75,7 +75,7 @@ def test_pushes_small_and_large_arrive_in_order_and_leave_no_claim(store: Store)
     assert store.queue.receive() == []
 
 
-def test_a_mutation_that_ends_every_worker_is_rejected_and_the_rest_goes_on(store: Store) -> None:
+def test_a_mutation_that_kills_each_worker_is_rejected_and_later_mutations_are_applied(store: Store) -> None:
     document = store.create("acme", "plan")
     push(store, document, Mutation(client="c", id=1, name="kill"), put(2, "after"))
     work(store)
@@ -84,7 +84,7 @@ def test_a_mutation_that_ends_every_worker_is_rejected_and_the_rest_goes_on(stor
     assert (letter.client, letter.mutation) == ("c", 1)
 
 
-def test_a_message_that_nobody_can_apply_becomes_a_letter_that_can_be_redriven(store: Store) -> None:
+def test_a_message_that_is_never_acknowledged_becomes_a_dead_letter_that_can_be_redriven(store: Store) -> None:
     document = store.create("acme", "plan")
     push(store, document, put(1, "late"))
     for _ in range(10):

@@ -30,7 +30,7 @@ class Watched(list[Any]):
         return super().__iter__()
 
 
-def test_late_requests_are_drawn_and_listed_under_the_lock_and_all_arrive() -> None:
+def test_late_requests_are_registered_under_the_lock_and_all_are_sent() -> None:
     endpoint: Any = RoughEndpoint("http://127.0.0.1:1", 1)
     late, sent = Watched(endpoint._lock), list[bytes]()
     endpoint._endpoint = SimpleNamespace(exchange=sent.append)
@@ -44,7 +44,7 @@ def test_late_requests_are_drawn_and_listed_under_the_lock_and_all_arrive() -> N
     assert late.held == [True] * (2 * REQUESTS + 1)
 
 
-def test_delayed_calls_are_listed_under_the_lock_and_all_run() -> None:
+def test_delayed_calls_are_registered_under_the_lock_and_all_run() -> None:
     real: Any = RealTime(1)
     late, ran = Watched(real._lock), list[bool]()
     real._late = late

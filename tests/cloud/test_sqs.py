@@ -30,7 +30,7 @@ class TestSqsQueue(QueueContract):
         return self.make(clock, receives_max), clock
 
 
-def test_a_message_of_every_size_fits_a_batch_as_the_port_bounds_it(sqs: Service) -> None:
+def test_batches_up_to_the_size_limit_of_the_port_fit_into_sqs(sqs: Service) -> None:
     queue = queue_on(sqs, ToldClock(sqs.time))
     group = f"{'%C3%A9' * 33}/{'x' * 200}"
     for bodies in ([b""], [bytes(MESSAGE_BYTES_MAX)], [bytes(MESSAGE_BYTES_MAX // 10)] * 10):
@@ -40,7 +40,7 @@ def test_a_message_of_every_size_fits_a_batch_as_the_port_bounds_it(sqs: Service
         assert all(queue.acknowledge(message) for message in given)
 
 
-def test_groups_whose_names_sqs_does_not_take_stay_apart(sqs: Service) -> None:
+def test_groups_with_names_that_sqs_forbids_stay_distinct(sqs: Service) -> None:
     queue = queue_on(sqs, ToldClock(sqs.time))
     groups = ["x" * 128, "x" * 129, "x" * 128 + "y", "é", "è", "two words"]
     for group in groups:
@@ -59,7 +59,7 @@ def test_ids_are_in_order_of_sending(sqs: Service) -> None:
     assert sorted(messages.values()) == [messages[b"%d" % number] for number in (1, 2, 3, 4)]
 
 
-def test_another_process_may_settle_a_message_and_a_stale_receipt_harms_none(sqs: Service) -> None:
+def test_another_process_can_settle_a_message_and_a_stale_receipt_has_no_effect(sqs: Service) -> None:
     clock = ToldClock(sqs.time)
     here = queue_on(sqs, clock)
     there = SqsQueue(sqs.client, here._url, here._dead_url, clock)
@@ -77,7 +77,7 @@ def test_another_process_may_settle_a_message_and_a_stale_receipt_harms_none(sqs
     assert here.receive() == []
 
 
-def test_dead_letters_are_held_by_nobody_after_they_were_listed(sqs: Service) -> None:
+def test_a_listing_of_dead_letters_leaves_them_visible(sqs: Service) -> None:
     clock = ToldClock(sqs.time)
     queue = queue_on(sqs, clock, receives_max=1)
     queue.send("g", [b"%d" % number for number in range(10)])
@@ -90,7 +90,7 @@ def test_dead_letters_are_held_by_nobody_after_they_were_listed(sqs: Service) ->
     assert list(queue.dead_letters()) == letters
 
 
-def test_what_somebody_else_sent_is_given_as_it_is(sqs: Service) -> None:
+def test_a_message_of_another_program_is_received_unchanged(sqs: Service) -> None:
     queue = queue_on(sqs, ToldClock(sqs.time))
     request = {"QueueUrl": queue._url, "MessageGroupId": "theirs", "MessageDeduplicationId": "1"}
     sqs.client.send_message(MessageBody="{no base64}", **request)
@@ -98,7 +98,7 @@ def test_what_somebody_else_sent_is_given_as_it_is(sqs: Service) -> None:
     assert (message.id, message.group, message.body) == ("1", "theirs", b"{no base64}")
 
 
-def test_a_binary_attribute_of_somebody_else_is_ignored_in_a_lambda_event() -> None:
+def test_a_binary_attribute_of_another_program_is_ignored_in_a_lambda_event() -> None:
     record = {
         "receiptHandle": "receipt",
         "body": "{no base64}",
@@ -116,7 +116,7 @@ def test_a_binary_attribute_of_somebody_else_is_ignored_in_a_lambda_event() -> N
     assert (message.id, message.group, message.body) == ("1", "theirs", b"{no base64}")
 
 
-def test_a_message_of_somebody_else_is_moved_aside_whatever_its_id(sqs: Service) -> None:
+def test_a_message_of_another_program_becomes_a_dead_letter_whatever_its_id(sqs: Service) -> None:
     clock = ToldClock(sqs.time)
     queue = queue_on(sqs, clock, receives_max=1)
     for id in ("order:17/#", "x" * 128):
@@ -128,7 +128,7 @@ def test_a_message_of_somebody_else_is_moved_aside_whatever_its_id(sqs: Service)
     assert [letter.id for letter in queue.dead_letters()] == ["order:17/#", "x" * 128]
 
 
-def test_a_letter_of_somebody_else_is_listed_whatever_its_attributes(sqs: Service) -> None:
+def test_a_dead_letter_of_another_program_is_listed_whatever_its_attributes(sqs: Service) -> None:
     queue = queue_on(sqs, ToldClock(sqs.time), receives_max=2)
     request = {"QueueUrl": queue._dead_url, "MessageGroupId": "theirs", "MessageBody": "{no base64}"}
     text = {"receives": {"DataType": "String", "StringValue": "many"}}
@@ -139,7 +139,7 @@ def test_a_letter_of_somebody_else_is_listed_whatever_its_attributes(sqs: Servic
     assert [(letter.id, letter.receives) for letter in queue.dead_letters()] == [("1", 2), ("2", 2), ("3", 2)]
 
 
-def test_a_lambda_event_is_read_as_a_receive_is(sqs: Service) -> None:
+def test_messages_of_a_lambda_event_are_read_like_received_messages(sqs: Service) -> None:
     """In a Lambda event, AWS gives the fields of a message other names than in the response to a receive."""
     queue = queue_on(sqs, ToldClock(sqs.time), receives_max=2)
 

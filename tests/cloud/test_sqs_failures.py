@@ -107,7 +107,7 @@ def test_after_a_partial_failure_the_rest_is_sent_in_order(make: Make) -> None:
     assert third == first[2:]
 
 
-def test_a_message_taken_before_an_earlier_one_is_not_mended_by_sending_that_later(make: Make) -> None:
+def test_a_batch_accepted_out_of_order_is_outcome_unknown_and_not_resent(make: Make) -> None:
     queue, service, _ = make(taking("", "Throttled", ""))
     assert type(raised(lambda: queue.send("g", [b"1", b"2", b"3"]))) is OutcomeUnknown
     assert len(service.requests) == 1
@@ -128,7 +128,7 @@ OUTCOMES: list[tuple[Sequence[Any], type[StratalogError]]] = [
 
 
 @pytest.mark.parametrize(("replies", "kind"), OUTCOMES)
-def test_what_may_have_been_sent_is_never_forgotten(
+def test_a_failed_send_is_outcome_unknown_if_any_message_may_have_been_sent(
     make: Make, replies: Sequence[Any], kind: type[StratalogError]
 ) -> None:
     queue, _, _ = make(*replies)
@@ -136,7 +136,7 @@ def test_what_may_have_been_sent_is_never_forgotten(
     assert isinstance(found, kind)
 
 
-def test_a_send_gives_up_within_its_budget(make: Make) -> None:
+def test_a_send_that_is_always_throttled_ends_as_unavailable_within_12_seconds(make: Make) -> None:
     queue, service, clock = make(BUSY)
     begun = clock.boot_ms()
     assert isinstance(raised(lambda: queue.send("g", [b"1"])), Unavailable)
@@ -160,13 +160,13 @@ def test_a_receive_that_fails_is_unavailable(make: Make, reply: Reply) -> None:
 
 
 @pytest.mark.parametrize("code", ["ReceiptHandleIsInvalid", "InvalidParameterValue", "MessageNotInflight"])
-def test_a_receipt_that_sqs_calls_stale_is_stale(make: Make, code: str) -> None:
+def test_settling_with_a_receipt_that_sqs_calls_stale_returns_false(make: Make, code: str) -> None:
     queue, _, _ = make(refused(code))
     assert not queue.acknowledge(MESSAGE)
     assert not queue.release(MESSAGE)
 
 
-def test_what_else_sqs_refuses_is_no_stale_receipt(make: Make) -> None:
+def test_settling_is_unavailable_if_sqs_refuses_for_another_reason_than_a_stale_receipt(make: Make) -> None:
     queue, _, _ = make(FORBIDDEN)
     assert isinstance(raised(lambda: queue.acknowledge(MESSAGE)), Unavailable)
     assert isinstance(raised(lambda: queue.release(MESSAGE)), Unavailable)
@@ -180,12 +180,12 @@ def test_an_acknowledgement_whose_answer_was_lost_is_repeated(make: Make) -> Non
     assert len(service.requests) == 2
 
 
-def test_a_receipt_that_is_stale_after_a_lost_answer_may_have_been_settled(make: Make) -> None:
+def test_a_stale_receipt_after_a_lost_response_is_outcome_unknown(make: Make) -> None:
     queue, _, _ = make(LOST, STALE)
     assert type(raised(lambda: queue.acknowledge(MESSAGE))) is OutcomeUnknown
 
 
-def test_a_message_whose_time_is_over_is_not_asked_about(make: Make) -> None:
+def test_settling_after_the_visibility_timeout_returns_false_without_a_request(make: Make) -> None:
     queue, service, clock = make(received(1), answer({}))
     (message,) = queue.receive(visibility_seconds=30)
     clock.sleep(30)
@@ -194,7 +194,7 @@ def test_a_message_whose_time_is_over_is_not_asked_about(make: Make) -> None:
     assert len(service.requests) == 1
 
 
-def test_a_message_that_could_not_be_moved_aside_is_moved_under_the_same_id_later(make: Make) -> None:
+def test_a_failed_move_to_the_dead_letters_is_repeated_later_under_the_same_id(make: Make) -> None:
     queue, service, _ = make(received(3), FORBIDDEN, received(4), taking(""), answer({}), answer({}))
     assert isinstance(raised(queue.receive), Unavailable)
     assert queue.receive() == []

@@ -54,7 +54,7 @@ class DeadQueue:
 
 
 @pytest.mark.parametrize("count", [0, 9, 1000, 20_000])
-def test_all_dead_letters_are_listed_though_that_takes_longer_than_they_are_hidden(count: int) -> None:
+def test_a_listing_that_outlasts_the_visibility_timeout_lists_all_dead_letters(count: int) -> None:
     clock = ManualClock()
     service = DeadQueue(clock, count)
     letters = list(SqsQueue(service, "live", "dead", clock).dead_letters())

@@ -63,7 +63,7 @@ def fill(store: Store, count: int) -> str:
     return orphan
 
 
-def test_a_collection_is_foretold_stopped_and_gone_on_with(store: Store) -> None:
+def test_a_collection_has_a_dry_run_and_resumes_after_a_stop(store: Store) -> None:
     orphan = fill(store, 6)
     store.environment.clock.sleep(OLD_SECONDS)
     planned = collect(store.environment, "acme", dry_run=True)
@@ -75,7 +75,7 @@ def test_a_collection_is_foretold_stopped_and_gone_on_with(store: Store) -> None
     assert verify(store.document("acme", "budget")).version == 6
 
 
-def test_a_pass_archives_forgets_frees_and_collects(store: Store) -> None:
+def test_maintenance_archives_forgets_frees_and_collects(store: Store) -> None:
     orphan = fill(store, 14)
     policy = MaintenancePolicy(documents=RetentionPolicy(retain_segments=3, archive_days=0), collect_hours=0)
     found = [maintain(store, policy)]
@@ -92,7 +92,7 @@ def test_a_pass_archives_forgets_frees_and_collects(store: Store) -> None:
     assert document.log.floor() > 0
 
 
-def test_deletes_are_billed_one_by_one(store: Store) -> None:
+def test_freed_items_are_deleted_by_single_deletes_without_transactions(store: Store) -> None:
     fill(store, 14)
     maintain(store, MaintenancePolicy(documents=RetentionPolicy(retain_segments=1)))
     store.environment.clock.sleep(OLD_SECONDS)
@@ -105,7 +105,7 @@ def test_deletes_are_billed_one_by_one(store: Store) -> None:
     assert spent.get(("TransactWriteItems", "requests"), 0) == 0
 
 
-def test_usage_is_measured_however_often_it_is_stopped(store: Store) -> None:
+def test_a_measurement_of_usage_resumes_after_each_stop(store: Store) -> None:
     fill(store, 6)
     store.records("acme").put("report", b"body " * 1000)
     stops = itertools.cycle((False, False, True))

@@ -55,7 +55,7 @@ def test_a_batch_is_one_version() -> None:
     assert document.at().to_dict() == {"a": 3, "b": 2}
 
 
-def test_a_commit_leaves_nothing_to_a_later_garbage_collection() -> None:
+def test_a_commit_creates_no_cyclic_garbage() -> None:
     # `gc.collect` counts the garbage of the whole process, including the garbage of earlier tests. So this test
     # uses a new process.
     run([sys.executable, "-c", GARBAGE], env=environment(), cwd=ROOT)
@@ -71,7 +71,7 @@ def test_a_mutation_seen_before_changes_nothing_and_writes_nothing() -> None:
     assert (document.version, document.get("n")) == (1, 2)
 
 
-def test_a_batch_half_seen_is_applied_by_its_other_half() -> None:
+def test_only_the_unseen_mutations_of_a_batch_are_applied() -> None:
     document = World().create()
     document.apply([inc(id=1), inc(id=2)])
     assert statuses(document.apply([inc(id=2), inc(id=3)])) == ["seen", "applied"]
@@ -87,7 +87,7 @@ def test_a_gap_stops_its_client_only_and_names_the_expected_id() -> None:
     assert document.at().to_dict() == {"n": 1, "m": 1}
 
 
-def test_another_payload_under_the_last_number_is_a_mismatch() -> None:
+def test_another_payload_with_the_last_mutation_id_is_a_mismatch() -> None:
     document = World().create()
     document.apply([inc(id=1, by=1)])
     assert statuses(document.apply([inc(id=1, by=2)])) == ["mismatch"]
@@ -95,7 +95,7 @@ def test_another_payload_under_the_last_number_is_a_mismatch() -> None:
     assert document.get("n") == 1
 
 
-def test_a_mismatch_is_seen_through_a_large_argument() -> None:
+def test_a_mismatch_in_a_large_argument_is_detected() -> None:
     world = World()
     document = world.create()
     document.apply([put("c/a", large("a"), id=1)])
@@ -103,13 +103,13 @@ def test_a_mismatch_is_seen_through_a_large_argument() -> None:
     assert statuses(world.open().apply([put("c/a", large("a"), id=1)])) == ["seen"]
 
 
-def test_a_client_nobody_has_seen_starts_at_one() -> None:
+def test_a_new_client_that_does_not_start_at_id_1_is_unknown() -> None:
     document = World().create()
     assert statuses(document.apply([inc(id=2)])) == ["unknown-client"]
     assert (document.version, document.last_mutation("ada")) == (0, 0)
 
 
-def test_a_client_is_bound_to_group_and_owner_at_first_sight() -> None:
+def test_a_client_is_bound_to_the_group_and_owner_of_its_first_mutation() -> None:
     document = World().create()
     document.apply([inc(id=1)], group="tab-group", owner="ada@example.org")
     assert statuses(document.apply([inc(id=2)], group="other", owner="ada@example.org")) == ["wrong-group"]
@@ -118,7 +118,7 @@ def test_a_client_is_bound_to_group_and_owner_at_first_sight() -> None:
     assert document.state().binding("ada") == ("tab-group", "ada@example.org")
 
 
-def test_nobody_joins_a_group_of_another_owner() -> None:
+def test_a_client_cannot_join_a_group_of_another_owner() -> None:
     world = World()
     document = world.create()
     document.apply([inc(id=1)], group="g", owner="ada")
@@ -127,7 +127,7 @@ def test_nobody_joins_a_group_of_another_owner() -> None:
     assert [*document.state().members("g")] == ["ada", "tab"]
 
 
-def test_a_group_is_told_from_one_whose_name_begins_alike() -> None:
+def test_the_members_of_a_group_exclude_members_of_groups_with_a_common_prefix() -> None:
     document = World(snapshot_entries_interval=1).create()
     document.apply([inc(id=1)], group="g/1", owner="ada")
     document.apply([inc(client="1/x", id=1)], group="g", owner="eve")
@@ -135,14 +135,14 @@ def test_a_group_is_told_from_one_whose_name_begins_alike() -> None:
     assert [*document.state().members("g/1")] == ["ada"]
 
 
-def test_who_has_no_group_shares_none() -> None:
+def test_clients_without_a_group_do_not_form_a_group() -> None:
     document = World().create()
     document.apply([inc(id=1)], owner="ada")
     assert statuses(document.apply([inc(client="eve", id=1)], owner="eve")) == ["applied"]
     assert [*document.state().members("")] == []
 
 
-def test_a_collected_client_is_no_member_of_its_group_any_more() -> None:
+def test_a_collected_client_is_removed_from_its_group() -> None:
     document = World(snapshot_entries_interval=1).create()
     document.apply([inc(id=1), inc(client="tab", id=1)], group="g")
     document.collect_clients(["tab"])
@@ -162,7 +162,7 @@ def test_late_mutations_of_a_collected_group_have_no_effect() -> None:
     assert world.open().state().group_collected("g")
 
 
-def test_collecting_and_going_on_in_one_fold_is_the_same_as_in_two() -> None:
+def test_folding_a_collection_and_a_later_mutation_together_gives_the_same_clients() -> None:
     world = World()
     document = world.create()
     document.apply([inc(id=1)])
@@ -171,7 +171,7 @@ def test_collecting_and_going_on_in_one_fold_is_the_same_as_in_two() -> None:
     assert dict(world.open().state().client_ids()) == dict(document.state().client_ids()) == {"ada": 1}
 
 
-def test_final_answers_come_from_a_fresh_head() -> None:
+def test_a_stale_handle_answers_seen_and_mismatch_from_a_fresh_head() -> None:
     world = World()
     document, stale = world.create(), world.open()
     stale.apply([inc("other", client="bob")])
@@ -190,7 +190,7 @@ def test_a_stale_handle_does_not_report_a_gap_that_was_filled() -> None:
     assert stale.get("n") == 3
 
 
-def test_a_stale_handle_does_not_report_an_unknown_client_that_came() -> None:
+def test_a_stale_handle_does_not_report_a_client_of_another_handle_as_unknown() -> None:
     world = World()
     document, stale = world.create(), world.open()
     stale.apply([inc("other", client="bob")])
@@ -198,7 +198,7 @@ def test_a_stale_handle_does_not_report_an_unknown_client_that_came() -> None:
     assert statuses(stale.apply([inc(id=2)])) == ["applied"]
 
 
-def test_a_rejection_is_committed_with_its_reason_and_counts() -> None:
+def test_a_rejection_is_committed_with_its_reason_and_uses_its_mutation_id() -> None:
     world = World()
     document = world.create()
     outcomes = document.apply([put("n", "text", id=1), inc(id=2), put("m", 1, id=3)])
@@ -257,7 +257,7 @@ def test_a_port_error_passes_through_and_nothing_is_committed(error: StratalogEr
     assert (document.version, document.last_mutation("ada")) == (0, 0)
 
 
-def test_an_item_that_cannot_be_read_now_rejects_nothing() -> None:
+def test_an_unavailable_item_raises_unavailable_instead_of_a_rejection() -> None:
     world = World()
     document = world.create()
     document.apply([put("c/a", large("a"))])
@@ -284,7 +284,7 @@ def careless(draft: Draft, args: Any) -> None:
     draft.put("copy", [value.get("id"), keys])
 
 
-def test_a_mutator_that_catches_a_port_error_commits_nothing_made_from_it() -> None:
+def test_a_mutator_that_catches_a_port_error_commits_nothing() -> None:
     world = World()
     document = world.create(rules=Rules(mutators={**BUILT_IN_MUTATORS, "careless": careless}))
     document.apply([put("c/a", large("a"))])
@@ -311,7 +311,7 @@ def many(draft: Draft, args: Any) -> None:
 @pytest.mark.parametrize(
     ("prefix", "value"), [("c/", "x" * 1000), ("c/" + "漢" * 160, "x" * 500)], ids=["values", "keys"]
 )
-def test_a_mutation_that_no_entry_could_hold_blocks_nobody(
+def test_a_mutation_with_a_too_large_patch_is_rejected_and_the_rest_of_the_batch_is_applied(
     monkeypatch: pytest.MonkeyPatch, prefix: str, value: str
 ) -> None:
     monkeypatch.setattr("stratalog.documents.run.PATCH_BYTES_MAX", 50_000)
@@ -331,14 +331,14 @@ def test_a_put_equal_to_the_present_value_is_not_part_of_the_patch() -> None:
     assert [change.version for change in document.history("c/b")] == [1]
 
 
-def test_deleting_what_is_not_there_changes_nothing() -> None:
+def test_deleting_a_missing_key_changes_nothing() -> None:
     document = World().create()
     document.apply([put("a", 1), Mutation(client="ada", name="del", args={"key": "a"})])
     document.mutate("del", {"key": "b"})
     assert [(version.changed, version.deleted) for version in document.versions()] == [((), ()), ((), ())]
 
 
-def test_a_deletion_does_not_open_the_value_so_a_damaged_one_can_go() -> None:
+def test_an_item_with_a_damaged_value_can_be_deleted() -> None:
     world = World()
     world.create().apply([put("c/a", large("a")), put("c/b", large("b"))])
 
@@ -354,7 +354,7 @@ def test_a_deletion_does_not_open_the_value_so_a_damaged_one_can_go() -> None:
         document.get("c/b")
 
 
-def test_fields_have_a_common_bound_which_a_mutation_may_not_cross() -> None:
+def test_a_mutation_that_exceeds_the_total_size_limit_of_fields_is_rejected() -> None:
     document = World().create()
     size = DOCUMENT_FIELDS_BYTES_MAX // 5
     outcomes = document.apply([put(f"field{n}", "x" * size) for n in range(6)])
@@ -410,7 +410,7 @@ def test_a_copied_item_refers_to_the_same_blob() -> None:
     assert document.get("c/b") == large("a")
 
 
-def test_the_body_of_an_item_stands_before_the_entry_that_names_it() -> None:
+def test_the_body_of_an_item_is_put_before_its_entry_is_committed() -> None:
     world = World()
     document = world.create()
     document.apply([put("a", 1)])
@@ -443,7 +443,7 @@ def slow_commit(world: World) -> Callable[[str, str], None]:
     return dawdle
 
 
-def test_a_commit_whose_blobs_could_not_be_put_again_is_not_called_unwritten() -> None:
+def test_a_commit_whose_blobs_cannot_be_put_again_raises_outcome_unknown() -> None:
     world = World()
     document = world.create()
     document.apply([inc()])
@@ -454,7 +454,7 @@ def test_a_commit_whose_blobs_could_not_be_put_again_is_not_called_unwritten() -
     assert statuses(document.apply([put("c/a", large("a"), id=2)])) == ["seen"]
 
 
-def test_a_lost_answer_is_resolved_and_applied_once() -> None:
+def test_a_batch_whose_answer_is_lost_is_applied_once() -> None:
     world = World()
     document = world.create()
     document.apply([inc(id=1)])
@@ -468,7 +468,7 @@ def test_a_lost_answer_is_resolved_and_applied_once() -> None:
     assert (document.get("n"), document.version) == (2, 2)
 
 
-def test_two_handles_take_turns_and_mutators_run_again_on_the_new_state() -> None:
+def test_alternating_commits_of_two_handles_rerun_mutators_on_the_new_state() -> None:
     world = World()
     one, other = world.create(), world.open()
     for number in range(1, 11):
@@ -503,7 +503,7 @@ def test_two_handles_take_turns_and_mutators_run_again_on_the_new_state() -> Non
         (Mutation(client="ada", name="put", origin="bob"), Invalid),  # type: ignore[arg-type]
     ],
 )
-def test_what_may_not_be_committed_is_refused_and_nothing_is_written(mutation: Mutation, error: type) -> None:
+def test_an_invalid_mutation_is_refused_and_nothing_is_written(mutation: Mutation, error: type) -> None:
     document = World().create()
     with pytest.raises(error):
         document.apply([put("ok", 1), mutation])
@@ -513,7 +513,7 @@ def test_what_may_not_be_committed_is_refused_and_nothing_is_written(mutation: M
 @pytest.mark.parametrize(
     ("identity", "error"), [("g" * 129, LimitExceeded), ("\0g", Invalid), ("\ud800", Invalid), (7, Invalid)]
 )
-def test_a_group_or_owner_that_no_snapshot_could_hold_is_refused(identity: Any, error: type) -> None:
+def test_an_invalid_group_owner_or_client_is_refused(identity: Any, error: type) -> None:
     document = World(snapshot_entries_interval=1).create()
     calls: list[Callable[[], object]] = [
         lambda: document.apply([inc()], group=identity),
@@ -527,14 +527,14 @@ def test_a_group_or_owner_that_no_snapshot_could_hold_is_refused(identity: Any, 
     assert document.version == 0
 
 
-def test_those_without_a_group_cannot_be_collected_all_at_once() -> None:
+def test_clients_without_a_group_cannot_be_collected_as_a_group() -> None:
     document = World().create()
     with pytest.raises(Invalid):
         document.collect_clients(["ada"], [""])
     assert statuses(document.apply([inc(id=1)])) == ["applied"]
 
 
-def test_a_number_that_comes_twice_in_a_batch_is_applied_once() -> None:
+def test_a_mutation_id_repeated_in_a_batch_is_applied_once() -> None:
     document = World().create()
     outcomes = document.apply([inc(id=1), inc(id=1), inc(id=1, by=5), inc(id=2)])
     assert statuses(outcomes) == ["applied", "seen", "mismatch", "applied"]
@@ -571,7 +571,7 @@ def test_a_version_must_be_a_whole_number(version: Any) -> None:
         World().create().at(version)
 
 
-def test_a_deleted_document_answers_nothing_more() -> None:
+def test_every_call_on_a_deleted_document_raises_not_found() -> None:
     world = World()
     document, stale = world.create(), world.open()
     stale.apply([inc()])
@@ -583,7 +583,7 @@ def test_a_deleted_document_answers_nothing_more() -> None:
     assert (again.at().to_dict(), again.version) == ({}, 0)
 
 
-def test_a_document_opened_anew_is_another_incarnation() -> None:
+def test_a_recreated_document_has_a_new_incarnation() -> None:
     world = World()
     first: Document = world.create()
     delete_log(first.log)
@@ -607,7 +607,7 @@ def test_a_reader_does_not_wait_for_a_commit() -> None:
     assert (seen, document.get("n")) == ([1], 2)
 
 
-def test_readers_beside_writers_see_every_version_whole_and_never_an_older_one() -> None:
+def test_concurrent_readers_see_only_complete_versions_in_ascending_order() -> None:
     document = World(snapshot_entries_interval=5).create()
     stopped = threading.Event()
     seen: list[set[int]] = [set(), set(), set()]

@@ -37,7 +37,7 @@ def whole_states(world: World, first: int) -> dict[int, dict[str, object]]:
 
 
 @pytest.mark.parametrize("how", DAMAGES)
-def test_no_floor_rises_onto_a_base_that_does_not_read_back(how: str) -> None:
+def test_the_floor_does_not_rise_onto_a_damaged_base(how: str) -> None:
     world, document = grown()
     document.snapshot(FLOOR)
     refused = 0
@@ -61,7 +61,7 @@ def test_no_floor_rises_onto_a_base_that_does_not_read_back(how: str) -> None:
     assert refused >= 2  # the comparison with the log writes the chunks again, but not the values
 
 
-def test_a_chunk_that_no_forgotten_entry_changed_is_read_back_too() -> None:
+def test_raising_the_floor_also_reads_back_chunks_that_no_forgotten_entry_changed() -> None:
     world, document = grown()
     document.forget_below(10)
     document.snapshot(FLOOR)
@@ -74,7 +74,7 @@ def test_a_chunk_that_no_forgotten_entry_changed_is_read_back_too() -> None:
     assert world.open().log.floor() == 10
 
 
-def test_damage_elsewhere_does_not_keep_a_floor_from_rising() -> None:
+def test_damage_outside_the_base_does_not_stop_the_floor_from_rising() -> None:
     world, document = grown()
     document.apply([put("books/new", "small")])
     document.apply([put("books/latest", large("latest"))])
@@ -83,7 +83,7 @@ def test_damage_elsewhere_does_not_keep_a_floor_from_rising() -> None:
     assert document.forget_below(FLOOR) == FLOOR
 
 
-def test_a_roll_over_does_not_restart_the_proof() -> None:
+def test_a_roll_over_does_not_restart_the_verification_of_the_base() -> None:
     world, document = grown()
     writer, read, races = world.open(), list[int](), [0]
 
@@ -116,7 +116,7 @@ def at_call(world: World, wanted: int, meanwhile: Callable[[], object]) -> list[
     return calls
 
 
-def test_a_floor_that_another_process_raises_meanwhile_is_success() -> None:
+def test_raising_the_floor_succeeds_if_another_process_raises_the_floor_higher() -> None:
     call = 0
     while True:
         call += 2
@@ -133,7 +133,7 @@ def test_a_floor_that_another_process_raises_meanwhile_is_success() -> None:
     assert call > 50
 
 
-def test_a_base_that_is_deleted_before_the_floor_commits_carries_none() -> None:
+def test_a_base_deleted_before_the_commit_of_the_floor_is_created_again() -> None:
     world, document = grown()
     deleted: list[str] = []
 

@@ -50,7 +50,7 @@ def snapshots(document: stratalog.Document) -> list[int]:
     return [one.version for one in list_snapshots(log.environment.index, log.record.prefix)]
 
 
-def test_small_commits_go_on_for_ten_minutes_while_the_blob_store_is_away_and_a_snapshot_is_due() -> None:
+def test_small_commits_continue_while_the_blob_store_is_unavailable_and_a_snapshot_is_due() -> None:
     world = World(snapshot_entries_interval=INTERVAL)
     tasks = world.environment.background = HeldTasks()
     document = world.create()
@@ -84,7 +84,7 @@ def test_small_commits_go_on_for_ten_minutes_while_the_blob_store_is_away_and_a_
     assert document.at().to_dict() == world.open().at().to_dict()
 
 
-def test_a_commit_costs_the_same_however_late_the_snapshot_is() -> None:
+def test_the_cost_of_a_commit_does_not_grow_without_snapshots() -> None:
     document = World(snapshot_entries_interval=10**9).create()
     copied: list[int] = []
     for n in range(3000):
@@ -94,7 +94,7 @@ def test_a_commit_costs_the_same_however_late_the_snapshot_is() -> None:
     assert sum(copied[-1000:]) <= 3 * sum(copied[:1000])
 
 
-def test_commits_go_on_while_a_thread_takes_the_snapshot_and_closing_waits_for_it() -> None:
+def test_commits_continue_during_a_background_snapshot_and_close_waits_for_the_snapshot() -> None:
     world = World(snapshot_entries_interval=INTERVAL)
     tasks = world.environment.background = BackgroundTasks()
     document = world.create()
@@ -133,7 +133,7 @@ def test_a_snapshot_lets_commits_run_after_each_chunk() -> None:
     assert tasks.pauses >= document.chunks.writes - writes > 10
 
 
-def test_a_pause_of_a_thread_is_short_and_gives_the_interpreter_away() -> None:
+def test_a_pause_of_a_background_task_is_a_sleep_of_less_than_a_millisecond() -> None:
     slept = []
 
     class Watched(ManualClock):
@@ -174,7 +174,7 @@ def test_an_offer_is_refused_where_the_system_has_no_thread_left(
     tasks.close()
 
 
-def test_an_interrupt_before_a_thread_has_begun_takes_no_room(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_offer_interrupted_before_its_thread_starts_uses_no_capacity(monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupt(thread: threading.Thread) -> None:
         raise KeyboardInterrupt
 
@@ -188,7 +188,7 @@ def test_an_interrupt_before_a_thread_has_begun_takes_no_room(monkeypatch: pytes
     tasks.close()
 
 
-def test_an_interrupt_after_a_thread_has_begun_does_not_hide_the_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_close_waits_for_a_thread_whose_offer_was_interrupted(monkeypatch: pytest.MonkeyPatch) -> None:
     tasks, released, ended = BackgroundTasks(offers_max=1), threading.Event(), list[str]()
     begin, join = threading.Thread.start, threading.Thread.join
 
@@ -216,7 +216,7 @@ def test_an_interrupt_after_a_thread_has_begun_does_not_hide_the_thread(monkeypa
     assert ended == ["work"]
 
 
-def test_a_program_with_one_thread_has_its_snapshots_once_the_store_is_closed(tmp_path: Path) -> None:
+def test_a_single_threaded_program_has_its_snapshots_after_the_store_is_closed(tmp_path: Path) -> None:
     url = str(tmp_path)
     with stratalog.open(url, settings=stratalog.LogSettings(snapshot_entries_interval=INTERVAL)) as store:
         document = store.create("acme", "plan")
@@ -245,7 +245,7 @@ def test_the_documents_of_a_store_share_one_cache_of_chunks() -> None:
     assert 0 < held[0] < held[1] == held[2] == held[3]
 
 
-def test_the_group_of_a_newcomer_is_found_without_a_walk_over_all_clients() -> None:
+def test_reading_the_owner_of_a_group_does_not_scan_all_clients() -> None:
     document = World(snapshot_entries_interval=10**9).create()
     for n in range(20):
         document.apply([inc(client=f"c{n}-{m}", id=1) for m in range(100)], group=f"g{n}", owner="ann")

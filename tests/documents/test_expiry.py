@@ -32,7 +32,7 @@ def aged(world: World, document: Document, groups: int = 3) -> int:
     return between
 
 
-def test_idle_groups_are_forgotten_and_active_ones_are_kept_whole() -> None:
+def test_expiry_collects_idle_groups_and_retains_every_client_of_active_groups() -> None:
     world = World()
     document = world.create()
     document.apply([inc(client="alone", id=1)])
@@ -46,7 +46,7 @@ def test_idle_groups_are_forgotten_and_active_ones_are_kept_whole() -> None:
     assert dict(world.open().state().client_ids()) == dict(document.state().client_ids())
 
 
-def test_what_comes_late_from_an_expired_group_is_not_applied_again() -> None:
+def test_a_late_mutation_of_an_expired_group_is_not_applied() -> None:
     world = World()
     document = world.create()
     document.expire_clients(aged(world, document))
@@ -56,7 +56,7 @@ def test_what_comes_late_from_an_expired_group_is_not_applied_again() -> None:
 
 
 @pytest.mark.parametrize("limit", [1, 2, 4, 100])
-def test_an_entry_forgets_a_bounded_number(limit: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_expiry_entry_collects_a_bounded_number_of_clients(limit: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("stratalog.documents.expiry.idle_clients.__defaults__", ("", limit))
     world = World()
     document = world.create()
@@ -68,7 +68,7 @@ def test_an_entry_forgets_a_bounded_number(limit: int, monkeypatch: pytest.Monke
     assert all(key.startswith("\0g/") for key in rows(document))
 
 
-def test_what_a_broken_off_expiry_left_of_a_group_is_forgotten_by_the_next() -> None:
+def test_an_expiry_collects_the_rest_of_a_partly_collected_group() -> None:
     world = World()
     document = world.create()
     between = aged(world, document)
@@ -78,7 +78,7 @@ def test_what_a_broken_off_expiry_left_of_a_group_is_forgotten_by_the_next() -> 
     assert document.expire_clients(between) == 8
 
 
-def test_nobody_is_forgotten_by_a_time_that_is_no_longer_kept() -> None:
+def test_an_expiry_with_a_forgotten_time_collects_no_client() -> None:
     world = World()
     document = world.create()
     early = world.clock.wall_ms()
@@ -99,7 +99,7 @@ def race(world: World, document: Document, meanwhile: Callable[[], object]) -> N
     world.recorder.before = first
 
 
-def test_a_group_that_becomes_active_meanwhile_is_kept() -> None:
+def test_a_group_that_becomes_active_during_an_expiry_is_retained() -> None:
     world = World()
     document = world.create()
     between = aged(world, document)
@@ -109,7 +109,7 @@ def test_a_group_that_becomes_active_meanwhile_is_kept() -> None:
     assert dict(document.state().client_ids()) == {"c10": 1, "c11": 2, "c12": 1}
 
 
-def test_a_client_that_comes_while_it_is_collected_leaves_no_row_in_its_group() -> None:
+def test_a_client_that_arrives_during_its_collection_leaves_no_row_in_its_group() -> None:
     world = World()
     document = world.create()
     document.apply([inc(client="second", id=1)], group="team", owner="ann")

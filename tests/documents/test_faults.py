@@ -44,7 +44,7 @@ def opened(*raised: BaseException) -> Store:
 @pytest.mark.parametrize(
     "shortage", [MemoryError(), OSError(errno.EMFILE, "too many"), OSError(errno.ENFILE, ""), OSError(errno.ENOMEM, "")]
 )
-def test_a_shortage_of_the_process_is_neither_a_rejection_nor_a_dead_letter(shortage: Exception) -> None:
+def test_a_resource_shortage_in_a_mutator_is_neither_a_rejection_nor_a_dead_letter(shortage: Exception) -> None:
     store = opened(shortage)
     document = store.document("acme", "plan")
     with pytest.raises(type(shortage)):
@@ -54,7 +54,7 @@ def test_a_shortage_of_the_process_is_neither_a_rejection_nor_a_dead_letter(shor
     assert document.get("done") == 1
 
 
-def test_a_shortage_that_a_mutator_met_at_the_draft_is_no_outcome_whatever_it_made_of_it() -> None:
+def test_a_memory_error_of_the_draft_is_raised_even_if_the_mutator_catches_the_error() -> None:
     store = opened()
     document = store.document("acme", "plan")
     document.mutate("put", {"key": "a", "value": 1})
@@ -76,7 +76,7 @@ def test_a_shortage_that_a_mutator_met_at_the_draft_is_no_outcome_whatever_it_ma
     assert document.get("a") == 1
 
 
-def test_an_interrupt_is_no_outcome() -> None:
+def test_an_interrupt_of_a_mutator_commits_nothing() -> None:
     document = opened(KeyboardInterrupt()).document("acme", "plan")
     with pytest.raises(KeyboardInterrupt):
         document.apply([WORK])
@@ -84,7 +84,7 @@ def test_an_interrupt_is_no_outcome() -> None:
 
 
 @pytest.mark.parametrize("fault", [ZeroDivisionError("by 0"), RecursionError("full"), OSError(errno.ENOENT, "gone")])
-def test_an_unexpected_exception_is_a_rejection_and_a_dead_letter_that_runs_again(fault: Exception) -> None:
+def test_an_unexpected_exception_is_a_rejection_and_a_dead_letter_that_can_be_redriven(fault: Exception) -> None:
     store = opened(fault)
     document = store.document("acme", "plan")
     (outcome,) = document.apply([WORK])
@@ -97,7 +97,7 @@ def test_an_unexpected_exception_is_a_rejection_and_a_dead_letter_that_runs_agai
     assert [letter.redriven_ms > 0 for letter in list_letters(store)] == [True]
 
 
-def test_a_letter_of_an_exception_runs_with_other_arguments_too() -> None:
+def test_a_dead_letter_can_be_redriven_with_edited_arguments() -> None:
     store = opened(KeyError("n"))
     store.document("acme", "plan").apply([WORK])
     (letter,) = list_letters(store)
@@ -106,7 +106,7 @@ def test_a_letter_of_an_exception_runs_with_other_arguments_too() -> None:
     assert store.document("acme", "plan").get("done") == 2
 
 
-def test_a_redriven_mutation_that_fails_again_is_another_letter() -> None:
+def test_a_redriven_mutation_that_fails_again_becomes_a_new_dead_letter() -> None:
     store = opened(ValueError("one"), ValueError("two"))
     store.document("acme", "plan").apply([WORK])
     (first,) = list_letters(store)
@@ -116,7 +116,7 @@ def test_a_redriven_mutation_that_fails_again_is_another_letter() -> None:
     assert [outcome.status for outcome in redrive(store, second.id)] == ["applied"]
 
 
-def test_a_rule_of_the_application_is_no_dead_letter() -> None:
+def test_a_rejection_by_a_rule_of_the_application_is_no_dead_letter() -> None:
     store = opened(Rejected("not so"))
     document = store.document("acme", "plan")
     document.apply([WORK])
@@ -126,7 +126,7 @@ def test_a_rule_of_the_application_is_no_dead_letter() -> None:
     assert store.environment.counters[UNEXPECTED] == 0
 
 
-def test_an_unexpected_exception_is_counted_and_logged_without_what_it_says(caplog: pytest.LogCaptureFixture) -> None:
+def test_an_unexpected_exception_is_counted_and_logged_without_its_message(caplog: pytest.LogCaptureFixture) -> None:
     store = opened(ValueError("secret"))
     with caplog.at_level(logging.ERROR, "stratalog"):
         store.document("acme", "plan").apply([WORK])
@@ -134,7 +134,7 @@ def test_an_unexpected_exception_is_counted_and_logged_without_what_it_says(capl
     assert caplog.messages == [f"{UNEXPECTED}: document=plan client=ann id=1 mutator=work kind=ValueError"]
 
 
-def test_a_letter_whose_mutation_came_out_otherwise_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_dead_letter_whose_rejection_was_not_committed_cannot_be_redriven(monkeypatch: pytest.MonkeyPatch) -> None:
     """The writer stores the letter before the entry. A process that stops in between leaves only the letter."""
     store = opened(ValueError("once"))
     document = store.document("acme", "plan")
@@ -150,7 +150,7 @@ def test_a_letter_whose_mutation_came_out_otherwise_is_not_used(monkeypatch: pyt
         redrive(store, letter)
 
 
-def test_no_rejection_is_committed_whose_letter_could_not_be_written(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_rejection_is_not_committed_if_its_dead_letter_cannot_be_written(monkeypatch: pytest.MonkeyPatch) -> None:
     store = opened(ValueError("once"))
     document = store.document("acme", "plan")
 
@@ -163,7 +163,7 @@ def test_no_rejection_is_committed_whose_letter_could_not_be_written(monkeypatch
     assert document.version == 0
 
 
-def test_a_batch_of_more_faults_than_one_commit_holds_leaves_a_letter_for_each() -> None:
+def test_each_fault_of_a_batch_larger_than_a_commit_has_a_dead_letter() -> None:
     store = opened(*[ValueError(str(number)) for number in range(150)])
     document = store.document("acme", "plan")
     document.apply([Mutation(client="ann", id=number, name="work") for number in range(1, 151)])
@@ -172,7 +172,7 @@ def test_a_batch_of_more_faults_than_one_commit_holds_leaves_a_letter_for_each()
 
 @pytest.mark.parametrize("attribute", ["args", "organisation", "document", "incarnation", "client", "id", "reason"])
 @pytest.mark.parametrize("is_edited", [False, True])
-def test_a_letter_that_is_not_what_was_written_runs_nothing(attribute: str, is_edited: bool) -> None:
+def test_an_altered_dead_letter_is_corrupt_and_runs_nothing(attribute: str, is_edited: bool) -> None:
     store = opened(KeyError("n"))
     document = store.document("acme", "plan")
     document.apply([WORK])
@@ -189,7 +189,7 @@ def test_a_letter_that_is_not_what_was_written_runs_nothing(attribute: str, is_e
     assert [damage.kind for damage in inspect_store(store)] == ["rejected mutation"]
 
 
-def test_arguments_that_are_not_those_of_the_letter_s_name_run_nothing() -> None:
+def test_a_dead_letter_whose_arguments_do_not_match_its_name_runs_nothing() -> None:
     """The letter is intact, but other arguments are stored under its name."""
     store = opened(KeyError("n"))
     store.document("acme", "plan").apply([WORK])
@@ -204,7 +204,7 @@ def test_arguments_that_are_not_those_of_the_letter_s_name_run_nothing() -> None
     assert store.document("acme", "plan").version == 1
 
 
-def test_an_edited_letter_that_is_damaged_is_made_again() -> None:
+def test_editing_a_dead_letter_again_replaces_a_damaged_edited_letter() -> None:
     store = opened(KeyError("n"))
     store.document("acme", "plan").apply([WORK])
     (listed,) = list_letters(store)

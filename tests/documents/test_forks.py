@@ -106,7 +106,7 @@ def test_forking_costs_the_same_whatever_the_history() -> None:
     assert costs[0] == costs[1]
 
 
-def test_a_fork_of_a_fork_has_both_their_pasts() -> None:
+def test_a_fork_of_a_fork_has_the_history_of_both_ancestors() -> None:
     world = World(snapshot_entries_interval=3, segment_entries_target=4)
     document = grown(world)
     fork = document.fork("fork", at=8)
@@ -252,7 +252,7 @@ def test_a_replay_after_a_version_runs_the_mutations_of_later_versions() -> None
     ]
 
 
-def test_a_replay_after_a_merge_runs_what_was_not_merged() -> None:
+def test_a_replay_after_a_merge_runs_the_unmerged_mutations() -> None:
     world = World()
     fork, document = two_sides(world)
     merge(fork, document)
@@ -291,7 +291,7 @@ def test_merging_twice_changes_nothing() -> None:
     assert document.version == 14
 
 
-def test_a_merge_goes_on_where_a_crash_left_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_crashed_merge_is_resumed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys.modules["stratalog.documents.replay"], "BATCH_MUTATIONS", 3)
     world = World(append_seconds_max=0.01)
     document = grown(world, 4)
@@ -316,7 +316,7 @@ def test_a_merge_goes_on_where_a_crash_left_it(monkeypatch: pytest.MonkeyPatch) 
     assert document.last_mutation(merge_client(fork)) == 10
 
 
-def test_a_fork_that_goes_on_after_its_merge_merges_the_rest() -> None:
+def test_a_second_merge_merges_only_the_new_mutations_of_the_fork() -> None:
     world = World()
     fork, document = two_sides(world)
     merge(fork, document)
@@ -325,7 +325,7 @@ def test_a_fork_that_goes_on_after_its_merge_merges_the_rest() -> None:
     assert document.get("n") == 1118
 
 
-def test_the_report_of_a_merge_is_of_what_was_committed() -> None:
+def test_the_report_of_a_merge_describes_the_committed_outcomes() -> None:
     world = World()
     fork, document = two_sides(world)
     other = world.open(rules=RULES)

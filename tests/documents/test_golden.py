@@ -93,13 +93,13 @@ def test_the_golden_document_still_knows_its_mutations() -> None:
     assert last.mutations[0].origin == ("tab", 7)
 
 
-def test_the_golden_document_still_knows_what_it_merged() -> None:
+def test_the_golden_document_still_has_the_position_of_its_merge() -> None:
     merged = stored().state().client(MERGED.client)
     assert merged is not None
     assert (merged.id, merged.merged) == (1, (MERGED.version, MERGED.hash))
 
 
-def test_the_golden_document_still_goes_on() -> None:
+def test_the_golden_document_still_accepts_mutations() -> None:
     document = stored()
     outcomes = document.apply([inc("count", id=2), inc("count", id=3), inc("count", id=5)], owner="")
     assert statuses(outcomes) == ["mismatch", "applied", "gap"]

@@ -43,7 +43,9 @@ def apply(document: Document) -> int:
 
 @pytest.mark.parametrize("call", [get, apply])
 @pytest.mark.parametrize("interval", [2, 1000])
-def test_what_another_thread_learns_amid_a_call_is_not_lost(call: Callable[[Document], int], interval: int) -> None:
+def test_a_slow_call_does_not_discard_a_newer_state_that_another_thread_loaded(
+    call: Callable[[Document], int], interval: int
+) -> None:
     for step in range(1, STEPS_MAX):
         world = World(snapshot_entries_interval=interval)
         rival = world.create()

@@ -89,7 +89,7 @@ def test_a_history_ends_at_the_floor(interval: int) -> None:
     assert told(reader, "c/a") == [(11, 10), (8, "deleted"), (6, 6)]
 
 
-def test_a_key_deleted_below_the_floor_and_put_again_begins_anew() -> None:
+def test_a_key_deleted_below_the_floor_and_put_again_starts_a_new_history() -> None:
     world = World(snapshot_entries_interval=2, segment_entries_target=2)
     document = grown(world)
     document.apply([put("other", 9)])
@@ -122,7 +122,9 @@ def changed(key: str, value: Any) -> Mutation:
 
 
 @given(changes, st.sampled_from([1, 2, 3, 50]), st.data())
-def test_a_diff_is_what_two_dictionaries_say(steps: list[dict[str, Any]], interval: int, data: st.DataObject) -> None:
+def test_a_diff_equals_the_difference_of_two_dictionaries(
+    steps: list[dict[str, Any]], interval: int, data: st.DataObject
+) -> None:
     world = World(snapshot_entries_interval=interval)
     document = world.create()
     models: list[dict[str, Any]] = [{}]
@@ -156,7 +158,7 @@ def test_the_digest_depends_on_the_content_and_not_on_its_history() -> None:
     assert one.at().content_digest() != other.at().content_digest()
 
 
-def test_a_state_once_given_out_stays_as_it_is() -> None:
+def test_a_returned_view_does_not_change_with_later_commits() -> None:
     world = World(snapshot_entries_interval=3)
     document = grown(world)
     view = document.at()
@@ -188,7 +190,7 @@ def test_threads_share_one_handle() -> None:
     verify(world.open())
 
 
-def test_an_entry_of_a_newer_program_is_not_guessed_at() -> None:
+def test_an_entry_with_a_newer_schema_raises_unsupported() -> None:
     world = World()
     document = world.create()
     document.apply([inc()])
@@ -247,7 +249,7 @@ def test_a_view_of_a_forgotten_snapshot_asks_to_read_the_document_again() -> Non
     assert reader.get("c/001") == "x" * 900
 
 
-def test_what_lies_below_the_floor_is_forgotten_though_its_segment_stands() -> None:
+def test_versions_below_the_floor_are_forgotten_although_their_segment_still_exists() -> None:
     document = World().create()
     for value in range(5):
         document.mutate("put", {"key": "a", "value": value})

@@ -55,7 +55,7 @@ def test_a_dict_of_a_document_is_refused_and_names_the_view(document: stratalog.
             make(document)
 
 
-def test_the_length_counts_keys_over_a_snapshot_too(document: stratalog.Document) -> None:
+def test_the_length_counts_keys_that_changed_after_a_snapshot(document: stratalog.Document) -> None:
     document.snapshot()
     document.delete("cells/B1")
     document.put("cells/D4", 1)
@@ -117,7 +117,9 @@ def test_a_document_is_created_where_it_is_missing(store: stratalog.Store) -> No
     assert created["a"] == 1
 
 
-def test_of_two_that_create_a_document_both_get_it(monkeypatch: pytest.MonkeyPatch, store: stratalog.Store) -> None:
+def test_a_document_created_by_a_rival_during_a_create_is_returned(
+    monkeypatch: pytest.MonkeyPatch, store: stratalog.Store
+) -> None:
     create = stratalog.Store.create
 
     def create_late(late: stratalog.Store, organisation: str, name: str) -> stratalog.Document:
@@ -135,7 +137,7 @@ def test_a_deleted_document_is_gone_and_its_name_is_free(store: stratalog.Store,
     assert dict(store.create("acme", "budget").at()) == {}
 
 
-def test_handles_say_what_they_are(store: stratalog.Store, document: stratalog.Document) -> None:
+def test_the_repr_of_a_handle_names_its_type_and_target(store: stratalog.Store, document: stratalog.Document) -> None:
     log = store.create_log("acme", "events")
     log.append(Event("seen", 1))
     projection = stratalog.Projection(log, "counts", lambda entry: [])
@@ -150,7 +152,7 @@ def test_handles_say_what_they_are(store: stratalog.Store, document: stratalog.D
     ]
 
 
-def test_a_merge_counts_what_came_out_how(document: stratalog.Document) -> None:
+def test_a_merge_report_counts_applied_rejected_and_different_mutations(document: stratalog.Document) -> None:
     fork = document.fork("copy")
     fork.increment("cells/C2")
     fork.put("cells/D4", 4)

@@ -24,7 +24,7 @@ def limited(most: int, client: str = "bob") -> Mutation:
     return Mutation(client=client, name="limited", args={"most": most})
 
 
-def test_a_mutation_that_is_rejected_here_and_not_there_stops_the_merge_before_it_writes() -> None:
+def test_a_mutation_that_only_the_target_rejects_stops_the_merge_before_any_write() -> None:
     fork, document = two_sides(World(), most=20)
     version = document.version
     with pytest.raises(MergeConflict) as caught:
@@ -33,7 +33,7 @@ def test_a_mutation_that_is_rejected_here_and_not_there_stops_the_merge_before_i
     assert (document.version, document.last_mutation(merge_client(fork))) == (version, 0)
 
 
-def test_a_mutation_that_was_rejected_in_the_fork_may_be_applied_here() -> None:
+def test_a_merge_can_apply_a_mutation_that_the_fork_rejected() -> None:
     world = World()
     document = grown(world)
     document.apply([inc(by=100, client="eve")])
@@ -44,7 +44,7 @@ def test_a_mutation_that_was_rejected_in_the_fork_may_be_applied_here() -> None:
     assert (one.reason_before, one.reason_after, one.same) == ("full", None, False)
 
 
-def test_a_merge_is_refused_only_by_a_fresh_state() -> None:
+def test_a_merge_conflict_is_decided_on_a_fresh_state() -> None:
     world = World()
     document = grown(world)
     fork = document.fork("copy", at=10)
@@ -54,7 +54,7 @@ def test_a_merge_is_refused_only_by_a_fresh_state() -> None:
     assert [one.reason_after for one in merge(fork, document)] == [None]
 
 
-def test_a_mutation_that_others_make_impossible_during_the_merge_stops_it() -> None:
+def test_a_mutation_that_a_concurrent_commit_makes_invalid_stops_the_merge() -> None:
     world = World()
     document = grown(world)
     fork = document.fork("copy", at=10)
@@ -72,7 +72,7 @@ def test_a_mutation_that_others_make_impossible_during_the_merge_stops_it() -> N
     assert document.last_mutation(merge_client(fork)) == 0
 
 
-def test_between_two_batches_the_rest_is_judged_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_merge_checks_the_remaining_mutations_again_between_two_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys.modules["stratalog.documents.replay"], "BATCH_MUTATIONS", 2)
     world = World()
     document = grown(world)
@@ -98,7 +98,7 @@ def test_between_two_batches_the_rest_is_judged_again(monkeypatch: pytest.Monkey
     verify(document)
 
 
-def test_a_whole_fork_is_judged_before_the_first_of_many_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_merge_checks_all_mutations_of_the_fork_before_the_first_batch(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys.modules["stratalog.documents.replay"], "BATCH_MUTATIONS", 2)
     fork, document = two_sides(World(), most=20)
     version = document.version
@@ -133,7 +133,7 @@ def exchanged(store: stratalog.Store, fork: Document, name: str) -> Document:
     return import_document(store, "acme", name, file)
 
 
-def test_a_fork_exported_imported_and_merged_again_merges_once_and_then_what_is_new() -> None:
+def test_a_merge_of_an_exported_and_imported_fork_merges_only_new_mutations() -> None:
     with stratalog.open("memory:") as store:
         document = store.create("acme", "d")
         document.mutate("put", {"key": "n", "value": 0}, client="a")
@@ -148,7 +148,7 @@ def test_a_fork_exported_imported_and_merged_again_merges_once_and_then_what_is_
         assert document.get("n") == 11
 
 
-def test_a_target_exported_and_imported_remembers_what_it_merged() -> None:
+def test_an_exported_and_imported_target_remembers_merged_mutations() -> None:
     with stratalog.open("memory:") as store:
         document = store.create("acme", "d")
         document.mutate("put", {"key": "n", "value": 0}, client="a")
@@ -161,7 +161,7 @@ def test_a_target_exported_and_imported_remembers_what_it_merged() -> None:
 
 
 @pytest.mark.parametrize("then", [1000, 10])
-def test_a_fork_that_was_rolled_back_and_went_on_is_not_taken_for_the_one_that_was_merged(then: int) -> None:
+def test_a_merge_of_a_fork_that_lost_merged_history_is_refused(then: int) -> None:
     world = World(snapshot_entries_interval=1000)
     document = world.create()
     document.mutate("put", {"key": "n", "value": 0}, client="a")
@@ -180,7 +180,7 @@ def test_a_fork_that_was_rolled_back_and_went_on_is_not_taken_for_the_one_that_w
     assert document.get("n") == 11
 
 
-def test_a_snapshot_keeps_how_far_a_merge_came() -> None:
+def test_a_snapshot_stores_the_position_of_a_merge() -> None:
     world = World(snapshot_entries_interval=1000)
     document = world.create()
     fork = document.fork("g")
@@ -203,7 +203,7 @@ def rolled_back(world: World, fork: Document) -> None:
     world.backend.commit([Delete(last.partition, last.sort)])
 
 
-def test_nobody_mutates_under_a_name_of_the_store() -> None:
+def test_a_mutation_with_a_reserved_client_name_is_refused() -> None:
     document = grown(World())
     for client in ("replay/abc/1", "redrive/x/1"):
         with pytest.raises(ReservedName) as caught:
@@ -212,7 +212,7 @@ def test_nobody_mutates_under_a_name_of_the_store() -> None:
     assert document.mutate("inc", {"key": "n"}, client="replayed").status == "applied"
 
 
-def test_errors_of_a_merge_are_raised_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_storage_error_during_a_merge_is_raised_unchanged(monkeypatch: pytest.MonkeyPatch) -> None:
     world = World(append_seconds_max=0.01)
     fork, document = two_sides(world)
 

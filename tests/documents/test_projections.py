@@ -34,7 +34,7 @@ def rows(world: World) -> dict[str, object]:
     return {item.sort: item.attributes["v"] for item in world.backend.query("projected")}
 
 
-def test_it_follows_the_log_to_its_head() -> None:
+def test_a_projection_catches_up_to_the_head() -> None:
     world = World()
     document = grown(world)
     projection = Projection(document.log, "counts", count)
@@ -44,7 +44,7 @@ def test_it_follows_the_log_to_its_head() -> None:
     assert rows(world) == {f"ada {n}": n for n in range(1, 7)}
 
 
-def test_at_least_stops_there_and_the_tail_is_left() -> None:
+def test_catch_up_with_version_min_stops_at_that_version_and_tail_yields_the_rest() -> None:
     world = World()
     projection = Projection(grown(world).log, "counts", count)
     assert projection.catch_up(version_min=3) == 3
@@ -54,7 +54,7 @@ def test_at_least_stops_there_and_the_tail_is_left() -> None:
     assert projection.catch_up(version_min=99) == 5
 
 
-def test_what_was_projected_is_there_though_its_entries_are_forgotten() -> None:
+def test_a_projection_behind_the_floor_serves_projected_versions_and_cannot_catch_up() -> None:
     world = World()
     document = grown(world)
     projection = Projection(document.log, "counts", count)
@@ -65,7 +65,7 @@ def test_what_was_projected_is_there_though_its_entries_are_forgotten() -> None:
         projection.catch_up()
 
 
-def test_two_followers_have_the_effects_once() -> None:
+def test_two_concurrent_projections_write_each_effect_once() -> None:
     world = World()
     document = grown(world)
     seen: list[int] = []
@@ -80,7 +80,7 @@ def test_two_followers_have_the_effects_once() -> None:
     assert rows(world) == {f"ada {n}": n for n in range(1, 6)}
 
 
-def test_a_follower_that_always_loses_ends_at_the_head() -> None:
+def test_a_projection_that_loses_every_race_ends_at_the_head() -> None:
     world = World()
     document = grown(world, 400)
     ahead = Projection(world.open().log, "counts", count)
@@ -97,7 +97,7 @@ def test_a_follower_that_always_loses_ends_at_the_head() -> None:
     assert rows(world) == {f"ada {n}": n for n in range(1, 401)}
 
 
-def test_a_follower_leaves_what_is_appended_meanwhile_to_the_next_call() -> None:
+def test_catch_up_leaves_entries_appended_meanwhile_to_the_next_call() -> None:
     world = World()
     document = grown(world)
     other = Projection(world.open().log, "counts", count)
@@ -111,7 +111,7 @@ def test_a_follower_leaves_what_is_appended_meanwhile_to_the_next_call() -> None
     assert document.version == 10
 
 
-def test_effects_happen_once_though_every_answer_is_lost() -> None:
+def test_effects_are_written_once_if_every_answer_is_lost() -> None:
     world = World()
     document = grown(world)
     before = len(world.index.commits)
@@ -124,7 +124,7 @@ def test_effects_happen_once_though_every_answer_is_lost() -> None:
     assert len(world.index.commits) - before == 5
 
 
-def test_a_checkpoint_stays_where_an_effect_could_not_be_written() -> None:
+def test_a_checkpoint_does_not_pass_an_entry_whose_effects_cannot_be_written() -> None:
     world = World(append_seconds_max=0.01)
     document = grown(world)
 
@@ -148,7 +148,7 @@ def test_too_many_effects_of_one_entry_are_refused() -> None:
         Projection(document.log, "counts", lambda entry: many).catch_up()
 
 
-def test_a_projection_of_a_lost_branch_is_told_apart() -> None:
+def test_a_projection_of_a_lost_branch_raises_history_changed() -> None:
     world = World()
     document = grown(world)
     older = copy.deepcopy(world.backend._partitions)
@@ -162,7 +162,7 @@ def test_a_projection_of_a_lost_branch_is_told_apart() -> None:
         world.open().apply([inc(by=2)])
 
 
-def test_checkpoints_have_names() -> None:
+def test_projections_with_different_names_have_separate_checkpoints() -> None:
     document = grown(World())
     Projection(document.log, "one", count).catch_up(2)
     other = Projection(document.log, "other/name", lambda entry: [])

@@ -125,7 +125,7 @@ def check(document: Document, contents: list[Content], source: int, target: int)
 
 @settings(max_examples=150)
 @given(operations, st.sampled_from([1, 2, 4, 50]), st.sampled_from([1, 2, 5]), shares, shares)
-def test_every_version_history_and_difference_is_what_a_dictionary_says(
+def test_every_version_history_and_difference_equals_that_of_a_dictionary(
     steps: list[Push | Fork | Upkeep], interval: int, segment: int, source: float, target: float
 ) -> None:
     model = Model(interval, segment)

@@ -46,7 +46,7 @@ def damaged(document: Document) -> dict[str, bool]:
     return {damage.key: damage.is_missing for reading in readings(document) for damage in reading.damages}
 
 
-def test_a_whole_state_reads_back_and_every_blob_it_names_is_read() -> None:
+def test_reading_a_state_back_reads_each_of_its_blobs_once() -> None:
     world, document = filled()
     read = [blob.key for reading in readings(document) for blob in reading.blobs if blob.key]
     assert damaged(document) == {}
@@ -55,7 +55,7 @@ def test_a_whole_state_reads_back_and_every_blob_it_names_is_read() -> None:
 
 
 @pytest.mark.parametrize("how", DAMAGES)
-def test_each_damaged_blob_is_named_though_the_caches_hold_it(how: str) -> None:
+def test_each_damaged_blob_is_named_even_if_a_cache_contains_the_blob(how: str) -> None:
     world, document = filled()
     list(document.scan())
     for key in world.blob_keys():
@@ -66,7 +66,7 @@ def test_each_damaged_blob_is_named_though_the_caches_hold_it(how: str) -> None:
             assert caught.value.details["key"] == key
 
 
-def test_only_what_is_damaged_is_named() -> None:
+def test_only_damaged_blobs_are_named() -> None:
     world, document = filled()
     top, *rest = world.blob_keys("/chunks/")
     leaves = [key for key in (top, *rest) if key != document.chunks.key(roots_at_head(document).content.address)]
@@ -74,7 +74,7 @@ def test_only_what_is_damaged_is_named() -> None:
         assert damaged(document) == {leaves[0]: False, leaves[-1]: True}
 
 
-def test_a_reading_goes_on_behind_any_position_and_reads_the_rest() -> None:
+def test_reading_a_state_back_can_resume_after_any_position() -> None:
     _, document = filled()
     whole = list(readings(document))
     for number, reading in enumerate(whole):
@@ -84,7 +84,7 @@ def test_a_reading_goes_on_behind_any_position_and_reads_the_rest() -> None:
         assert len(again) <= len(whole) - number + 2  # the reader reads the path to the position again
 
 
-def test_each_part_of_a_large_value_is_read_and_a_damaged_one_hides_none_after_it() -> None:
+def test_each_damaged_part_of_a_large_value_is_named() -> None:
     world = World()
     document = world.create()
     document.apply([put("films/long", {"reel": "".join(chr(97 + part) * BODY_PART_BYTES for part in range(3))})])
@@ -108,7 +108,7 @@ def test_a_state_that_fits_its_snapshot_record_has_no_blob_to_read() -> None:
     assert damaged(document) == {}
 
 
-def test_an_inline_chunk_that_is_not_its_root_is_damage() -> None:
+def test_an_inline_chunk_that_does_not_match_its_root_raises_corrupt() -> None:
     world = World()
     document = world.create()
     document.mutate("put", {"key": "a", "value": 1})

@@ -83,7 +83,7 @@ def store() -> Any:
         yield opened
 
 
-def test_the_newest_state_stays_and_the_chain_verifies(store: stratalog.Store) -> None:
+def test_redaction_does_not_change_the_newest_state_and_the_chain_verifies(store: stratalog.Store) -> None:
     document = grown(store)
     before = document.at().to_dict()
     redact(document, 3)
@@ -96,7 +96,7 @@ def test_the_newest_state_stays_and_the_chain_verifies(store: stratalog.Store) -
 
 
 @pytest.mark.parametrize("secret", [SECRET, LARGE], ids=["small", "large"])
-def test_nothing_in_the_store_holds_the_value_once_it_is_collected(store: stratalog.Store, secret: str) -> None:
+def test_a_collection_after_a_redaction_removes_every_copy_of_the_value(store: stratalog.Store, secret: str) -> None:
     document = grown(store, secret)
     assert holds_secret(store)
     redact(document, 3)
@@ -107,7 +107,7 @@ def test_nothing_in_the_store_holds_the_value_once_it_is_collected(store: strata
     assert verify_history(store, next(list_histories(store))).findings == ()
 
 
-def test_snapshots_that_hold_the_value_are_retired_and_no_others(store: stratalog.Store) -> None:
+def test_redaction_deletes_only_snapshots_that_contain_the_value(store: stratalog.Store) -> None:
     document = grown(store)
     snapshots = [found.version for found in list_snapshots(store.environment.index, document.log.record.prefix)]
     assert snapshots == [3, 6, 9]
@@ -117,7 +117,7 @@ def test_snapshots_that_hold_the_value_are_retired_and_no_others(store: stratalo
     assert [snapshot.version for snapshot in kept] == [6, 9]
 
 
-def test_history_says_redacted_where_it_needs_the_version(store: stratalog.Store) -> None:
+def test_reads_that_need_the_redacted_version_raise_redacted(store: stratalog.Store) -> None:
     document = grown(store)
     redact(document, 3)
     for version in (3, 4, 5):
@@ -137,7 +137,7 @@ def test_history_says_redacted_where_it_needs_the_version(store: stratalog.Store
         document.applied_in("ada", 1)
 
 
-def test_a_value_that_the_document_still_holds_is_refused(store: stratalog.Store) -> None:
+def test_redaction_of_a_value_in_the_newest_state_is_refused(store: stratalog.Store) -> None:
     document = grown(store)
     with pytest.raises(RedactionRefused, match="delete or overwrite them first") as refused:
         redact(document, 9)
@@ -147,7 +147,7 @@ def test_a_value_that_the_document_still_holds_is_refused(store: stratalog.Store
     assert verify(other(store)).redacted == (9,)
 
 
-def test_a_version_that_a_fork_holds_is_refused(store: stratalog.Store) -> None:
+def test_redaction_of_a_version_that_a_fork_needs_is_refused(store: stratalog.Store) -> None:
     document = grown(store)
     fork = document.fork("draft", at=4)
     with pytest.raises(RedactionRefused, match="forks need the version"):
@@ -164,7 +164,7 @@ def test_a_version_that_a_fork_holds_is_refused(store: stratalog.Store) -> None:
     assert stratalog.merge(later, document)
 
 
-def test_nothing_forks_where_no_state_is_left(store: stratalog.Store) -> None:
+def test_a_fork_at_a_version_without_a_readable_state_is_refused(store: stratalog.Store) -> None:
     document = grown(store)
     redact(document, 3)
     with pytest.raises(Redacted):
@@ -173,7 +173,7 @@ def test_nothing_forks_where_no_state_is_left(store: stratalog.Store) -> None:
     assert document.fork("draft", at=7).at().version == 7
 
 
-def test_the_log_of_a_document_is_not_redacted_past_the_document(store: stratalog.Store) -> None:
+def test_redacting_the_log_of_a_document_directly_is_refused(store: stratalog.Store) -> None:
     with pytest.raises(RedactionRefused, match="has a state"):
         grown(store).log.redact(3)
 
@@ -187,7 +187,7 @@ def test_a_rejected_mutation_and_the_newest_version_may_be_redacted(store: strat
     assert verify(other(store)).redacted == (3, 10)
 
 
-def test_a_handle_that_is_behind_goes_on_from_a_later_snapshot(store: stratalog.Store) -> None:
+def test_a_stale_handle_continues_after_a_redacted_version(store: stratalog.Store) -> None:
     document = store.create("acme", "plan")
     document.mutate("put", {"key": "a", "value": 1})
     behind = other(store)
@@ -199,7 +199,7 @@ def test_a_handle_that_is_behind_goes_on_from_a_later_snapshot(store: stratalog.
     assert behind.mutate("put", {"key": "c", "value": 3}).version == 4
 
 
-def test_a_second_redaction_leaves_the_first_verifiable(store: stratalog.Store) -> None:
+def test_a_document_with_several_redacted_versions_verifies(store: stratalog.Store) -> None:
     document = grown(store)
     for version in range(10, 16):
         document.mutate("put", {"key": "people/2", "value": f"{SECRET}{version}"})
@@ -218,7 +218,7 @@ def test_an_archived_version_is_redacted(store: stratalog.Store) -> None:
     assert verify(other(store)).redacted == (3,)
 
 
-def test_a_client_that_is_behind_is_given_everything(store: stratalog.Store) -> None:
+def test_a_pull_across_a_redacted_version_ends_at_the_newest_version(store: stratalog.Store) -> None:
     document = store.create("acme", "plan")
     document.mutate("put", {"key": "a", "value": 1})
     first = pull(document, Pull("group"), "u-1")
@@ -230,7 +230,7 @@ def test_a_client_that_is_behind_is_given_everything(store: stratalog.Store) -> 
         assert again.cookie.version == 3
 
 
-def test_exports_hold_the_digest_and_are_verified_without_our_code(store: stratalog.Store) -> None:
+def test_an_export_of_a_redacted_document_verifies_independently_and_cannot_be_imported(store: stratalog.Store) -> None:
     document = grown(store, LARGE)
     redact(document, 3)
     file = BytesIO()
@@ -242,7 +242,7 @@ def test_exports_hold_the_digest_and_are_verified_without_our_code(store: strata
     assert [line.id for line in store.list("acme")] == ["plan"]
 
 
-def test_a_copy_keeps_what_was_redacted_so(store: stratalog.Store) -> None:
+def test_a_copied_store_has_the_same_redacted_versions(store: stratalog.Store) -> None:
     redact(grown(store), 3)
     with new_store() as target:
         copy_store(store, target)
@@ -250,7 +250,7 @@ def test_a_copy_keeps_what_was_redacted_so(store: stratalog.Store) -> None:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_a_copy_is_checked_at_versions_that_were_redacted(seed: int) -> None:
+def test_a_copy_succeeds_although_its_check_selects_redacted_versions(seed: int) -> None:
     """The clock's seed determines the versions that the copy compares."""
     settings = stratalog.LogSettings(segment_entries_target=6, snapshot_entries_interval=3)
     with stratalog.open("memory:", settings=settings, clock=ManualClock(seed=seed)) as source, new_store() as target:
@@ -309,7 +309,7 @@ def test_a_snapshot_that_became_the_base_meanwhile_is_not_deleted() -> None:
     assert world.open().at(7).get("secret") == "text 6"
 
 
-def test_snapshots_that_were_deleted_before_another_process_changed_the_document_are_returned_too() -> None:
+def test_redaction_returns_every_deleted_snapshot_despite_a_concurrent_fork() -> None:
     world = World(snapshot_entries_interval=1000)
     document = world.create()
     for number in range(6):
@@ -357,7 +357,7 @@ def sealed_and_archived() -> tuple[World, Document]:
     return world, document
 
 
-def test_a_redaction_that_keeps_losing_waits_between_its_tries() -> None:
+def test_a_redaction_that_loses_every_race_backs_off_and_raises_contention_error() -> None:
     world, document = sealed()
     begun, tries = Observation(world.clock), 0
 
@@ -423,17 +423,17 @@ def fork_4(world: World, document: Document | None = None) -> None:
     (document or world.open()).fork("draft", at=4)
 
 
-def test_a_fork_that_is_made_amid_a_redaction_keeps_its_state() -> None:
+def test_a_fork_created_during_a_redaction_has_its_state() -> None:
     forked = [check_fork(world) for world in at_each_call(redact_3, fork_4)]
     assert forked.count(True) > 20
 
 
-def test_a_redaction_amid_a_fork_leaves_no_fork_without_a_state() -> None:
+def test_a_redaction_during_a_fork_leaves_no_fork_without_a_state() -> None:
     forked = [check_fork(world) for world in at_each_call(fork_4, redact_3)]
     assert {True, False} == {*forked}
 
 
-def test_a_handle_that_is_behind_makes_no_fork_that_storage_has_no_state_of() -> None:
+def test_a_stale_handle_creates_no_fork_whose_state_is_not_stored() -> None:
     """The handle forks the newest version that it has read. Its cache still has the state of that version."""
 
     def overtake(world: World) -> None:
@@ -453,7 +453,7 @@ def test_a_handle_that_is_behind_makes_no_fork_that_storage_has_no_state_of() ->
     assert forked > 2
 
 
-def test_a_fork_of_an_archived_version_is_refused_by_what_is_stored() -> None:
+def test_a_fork_at_a_redacted_version_is_refused_despite_a_cached_archive() -> None:
     world, document = sealed_and_archived()
     behind = world.open()
     assert list(behind.log.read(0, 4))  # the handle caches the archive
@@ -469,7 +469,7 @@ def test_a_fork_of_a_document_without_redactions_reads_no_state() -> None:
     assert not any("/snapshots" in partition for partition in recorder.named("query"))
 
 
-def test_a_name_record_that_lost_its_redactions_is_named(store: stratalog.Store) -> None:
+def test_a_name_record_that_lost_its_redactions_is_reported_as_damage(store: stratalog.Store) -> None:
     redact(grown(store), 3)
     index, partition = store.environment.index, name_partition("acme", "plan")
     item = index.get(partition, NAME_SORT)

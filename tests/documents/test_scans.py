@@ -33,7 +33,7 @@ def churn(draft: Draft, args: Any) -> None:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_a_scan_is_what_a_dictionary_says(seed: int) -> None:
+def test_scans_and_lookups_match_a_dictionary(seed: int) -> None:
     chance = random.Random(seed)
     world = World(snapshot_entries_interval=3)
     document = world.create(rules=Rules(mutators={**BUILT_IN_MUTATORS, "churn": churn}))
@@ -56,7 +56,7 @@ def test_a_scan_is_what_a_dictionary_says(seed: int) -> None:
         assert {key: view.get(key) for key in keys if key in view} == truth
 
 
-def test_a_draft_tells_what_was_there_without_opening_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_draft_checks_the_existence_of_a_key_without_reading_its_value(monkeypatch: pytest.MonkeyPatch) -> None:
     world = World(snapshot_entries_interval=2)
     told: list[bool] = []
     scanned: list[str] = []
@@ -81,7 +81,7 @@ def test_a_draft_tells_what_was_there_without_opening_it(monkeypatch: pytest.Mon
     assert [target for target in recorder.named("blob get") if "chunks" not in target] == []
 
 
-def test_a_leaf_that_collections_ask_for_in_turn_is_read_once() -> None:
+def test_alternating_lookups_in_collections_do_not_read_their_leaves_repeatedly() -> None:
     world = World()
     document = world.create(rules=Rules(mutators={**BUILT_IN_MUTATORS, "churn": churn}))
     document.mutate("churn", [[f"{collection}/{row:04}", "v" * 50] for collection in COLLECTIONS for row in range(300)])

@@ -52,7 +52,7 @@ def values_read(world: World, act: Callable[[], object]) -> int:
     return len({key for key in recorder.named("blob get") if "/items/" in key})
 
 
-def test_what_a_scrub_has_read_is_not_read_again_and_chunks_are() -> None:
+def test_forget_below_reads_chunks_but_not_values_that_a_scrub_has_read() -> None:
     world, document = grown()
     assert scrub(world.environment, 30).is_round_finished
     assert values_read(world, lambda: document.forget_below(FLOOR)) == 0
@@ -63,7 +63,7 @@ def test_what_a_scrub_has_read_is_not_read_again_and_chunks_are() -> None:
     assert freed[0] > 0
 
 
-def test_a_value_of_several_parts_is_looked_up_too(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_forget_below_checks_that_each_part_of_a_scrubbed_value_exists(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bodies_module, "BODY_PART_BYTES", 1000)
     world, document = grown()
     scrub(world.environment, 30)
@@ -132,13 +132,13 @@ def scrub_within_a_day(world: World, document: Document) -> None:
         scrub_within_a_day,
     ],
 )
-def test_every_value_is_read_after(happen: Callable[[World, Document], None]) -> None:
+def test_forget_below_reads_every_value_if_no_scrub_counts(happen: Callable[[World, Document], None]) -> None:
     world, document = grown()
     happen(world, document)
     assert values_read(world, lambda: document.forget_below(FLOOR)) == VALUE_COUNT
 
 
-def test_damage_that_one_pass_of_a_round_met_counts_when_the_round_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_scrub_round_with_damage_in_its_first_pass_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(scrub_module, "SCRUB_PASS_BYTES_MIN", 1)
     world, document = grown()
     with damaged_blob(world.blobs.backend, world.blob_keys()[0], CUT):
@@ -148,7 +148,7 @@ def test_damage_that_one_pass_of_a_round_met_counts_when_the_round_ends(monkeypa
     assert values_read(world, lambda: document.forget_below(FLOOR)) == VALUE_COUNT
 
 
-def test_a_value_that_was_lost_since_the_scrub_keeps_the_floor() -> None:
+def test_the_floor_does_not_rise_if_a_value_was_lost_after_the_scrub() -> None:
     world, document = grown()
     scrub(world.environment, 30)
     damage_blob(world.blobs.backend, world.blob_keys("/items/")[2], LOSE)
@@ -166,7 +166,7 @@ def folders(draw: st.DrawFn) -> list[tuple[int, str]]:
 
 @settings(max_examples=150, deadline=None)
 @given(blobs=folders(), page=st.integers(1, 8), least=st.integers(0, 4))
-def test_what_is_young_or_lost_is_read_and_nothing_else(blobs: list[tuple[int, str]], page: int, least: int) -> None:
+def test_only_young_and_lost_values_are_read(blobs: list[tuple[int, str]], page: int, least: int) -> None:
     clock = ManualClock()
     backend = MemoryBlobs(clock)
     values, before_ms = Values(backend, OWNER), clock.wall_ms() + 1000

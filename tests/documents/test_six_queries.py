@@ -36,7 +36,7 @@ def test_query_2_item_metadata_without_opening_a_body() -> None:
     assert [key for key in calls.named("blob get") if "/items/" in key] == []
 
 
-def test_listing_goes_on_after_a_key() -> None:
+def test_listing_starts_after_a_given_key() -> None:
     document = World().create()
     document.apply([put(f"c/{n}", n) for n in range(5)])
     assert [item.key for item in document.at().list("c/", after="c/2")] == ["c/3", "c/4"]
@@ -99,7 +99,7 @@ def test_query_5_in_which_version_a_mutation_was_applied() -> None:
     assert document.applied_in("nobody", 1) is None
 
 
-def test_query_5_asks_the_ports_a_logarithm_of_times() -> None:
+def test_query_5_makes_a_logarithmic_number_of_port_calls() -> None:
     world = World(segment_entries_target=1000, snapshot_entries_interval=5)
     document = grown(world, 400)
     for id in (1, 50, 133):
@@ -117,7 +117,7 @@ def test_query_5_after_archiving() -> None:
     assert [world.open().applied_in(f"client-{n % 3}", n // 3 + 1) for n in range(40)] == list(range(1, 41))
 
 
-def test_query_5_after_retention_says_applied_but_not_kept() -> None:
+def test_query_5_raises_version_forgotten_for_a_mutation_in_a_forgotten_version() -> None:
     world = World(segment_entries_target=8, snapshot_entries_interval=5)
     document = grown(world, 40)
     document.forget_below(30)

@@ -67,7 +67,7 @@ def test_the_interval_counts_from_another_processs_snapshot() -> None:
     assert states.fresh().snapshot_version == INTERVAL - 1
 
 
-def test_nothing_is_due_while_no_state_is_held() -> None:
+def test_no_snapshot_is_due_without_a_cached_state() -> None:
     world, document = grown(INTERVAL)
     schedule, states = scheduled(world, document)
     states.drop(states.cached)
@@ -105,7 +105,9 @@ def test_a_snapshot_that_fails_is_counted_and_due_again(error: StratalogError) -
 
 
 @pytest.mark.parametrize(("error", "is_held"), [(Unavailable("no"), True), (Corrupt("no"), False)])
-def test_a_state_is_dropped_only_if_what_failed_may_be_its_own_snapshot(error: StratalogError, is_held: bool) -> None:
+def test_a_corrupt_error_of_a_snapshot_drops_the_cached_state_and_an_outage_does_not(
+    error: StratalogError, is_held: bool
+) -> None:
     world, document = grown(INTERVAL)
     schedule, states = scheduled(world, document)
 
@@ -117,7 +119,7 @@ def test_a_state_is_dropped_only_if_what_failed_may_be_its_own_snapshot(error: S
     assert (states.cached is not None) is is_held
 
 
-def test_an_error_that_is_no_storages_passes_and_leaves_the_lock() -> None:
+def test_an_interrupt_during_a_snapshot_is_raised_and_releases_the_lock() -> None:
     world, document = grown(INTERVAL)
     schedule, _ = scheduled(world, document)
 
@@ -130,7 +132,7 @@ def test_an_error_that_is_no_storages_passes_and_leaves_the_lock() -> None:
     assert not schedule._lock.locked()
 
 
-def test_a_snapshot_that_was_asked_for_raises_its_error() -> None:
+def test_a_requested_snapshot_raises_its_error() -> None:
     world, document = grown(INTERVAL)
     schedule, _ = scheduled(world, document)
 
@@ -145,7 +147,7 @@ def test_a_snapshot_that_was_asked_for_raises_its_error() -> None:
     assert snapshots(document) == []
 
 
-def test_the_held_state_stands_on_the_snapshot_that_was_taken() -> None:
+def test_the_cached_state_moves_onto_the_snapshot_just_taken() -> None:
     world, document = grown(INTERVAL)
     schedule, states = scheduled(world, document)
     assert schedule.take(2) == 2
@@ -169,7 +171,7 @@ def test_a_state_whose_snapshot_was_forgotten_is_loaded_again() -> None:
     assert states.fresh().snapshot_version == 2 * INTERVAL
 
 
-def test_the_base_of_a_floor_is_its_snapshot() -> None:
+def test_take_base_takes_the_snapshot_at_the_floor() -> None:
     world, document = grown(INTERVAL)
     schedule, _ = scheduled(world, document)
     schedule.take_base(2)

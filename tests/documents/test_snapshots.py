@@ -66,7 +66,9 @@ def test_the_interval_counts_from_another_processs_snapshot() -> None:
 
 @pytest.mark.parametrize("broken", ["blob put", "snapshots"])
 @pytest.mark.parametrize("error", [Unavailable("no"), Corrupt("no"), NotFound("no")])
-def test_a_snapshot_that_fails_fails_no_commit_and_a_later_one_makes_it(broken: str, error: StratalogError) -> None:
+def test_a_failed_snapshot_does_not_fail_its_commit_and_a_later_commit_takes_the_snapshot(
+    broken: str, error: StratalogError
+) -> None:
     world = World(snapshot_entries_interval=5, append_seconds_max=0.01)
     document = world.create()
     document.apply([put(f"c/{n}", "x" * 900) for n in range(50)])
@@ -87,7 +89,7 @@ def test_a_snapshot_that_fails_fails_no_commit_and_a_later_one_makes_it(broken: 
     assert world.open().get("n") == 5
 
 
-def test_an_older_snapshot_never_takes_the_place_of_a_newer_one() -> None:
+def test_an_older_snapshot_never_replaces_a_newer_snapshot() -> None:
     world = World(snapshot_entries_interval=100)
     document = world.create()
     for n in range(4):
@@ -100,7 +102,7 @@ def test_an_older_snapshot_never_takes_the_place_of_a_newer_one() -> None:
     assert world.open().get("a") == 3
 
 
-def test_a_snapshot_that_stands_is_not_made_again() -> None:
+def test_an_existing_snapshot_is_not_taken_again() -> None:
     world = World(snapshot_entries_interval=100)
     document = world.create()
     document.apply([inc()])
@@ -108,7 +110,7 @@ def test_a_snapshot_that_stands_is_not_made_again() -> None:
     assert world.environment.counters["snapshot"] == 1
 
 
-def test_a_snapshot_whose_base_went_meanwhile_is_not_made() -> None:
+def test_a_snapshot_whose_base_was_deleted_meanwhile_is_not_stored() -> None:
     world = World(snapshot_entries_interval=100, segment_entries_target=2)
     document = world.create()
     for n in range(3):
@@ -166,7 +168,7 @@ def furnished(world: World) -> Document:
     return document
 
 
-def test_a_snapshot_without_a_base_does_not_land_below_a_floor_that_rose_meanwhile() -> None:
+def test_a_snapshot_without_a_base_is_not_stored_below_a_concurrently_raised_floor() -> None:
     world = World(snapshot_entries_interval=1000, segment_entries_target=2)
     document = furnished(world)
     overwrite(document, 8)
@@ -175,7 +177,7 @@ def test_a_snapshot_without_a_base_does_not_land_below_a_floor_that_rose_meanwhi
     assert refers_to_what_stands(world, document.log.record.owner)
 
 
-def test_a_fork_s_snapshot_on_its_parent_s_does_not_land_below_the_fork_s_own_floor() -> None:
+def test_a_snapshot_of_a_fork_is_not_stored_below_a_concurrently_raised_floor() -> None:
     world = World(snapshot_entries_interval=1000, segment_entries_target=2)
     parent = furnished(world)
     parent.snapshot()
@@ -187,7 +189,7 @@ def test_a_fork_s_snapshot_on_its_parent_s_does_not_land_below_the_fork_s_own_fl
     assert refers_to_what_stands(world, fork.log.record.owner)
 
 
-def test_a_snapshot_does_not_land_in_a_log_that_was_deleted_meanwhile() -> None:
+def test_a_snapshot_is_not_stored_in_a_log_that_was_deleted_meanwhile() -> None:
     world = World(snapshot_entries_interval=1000)
     document = furnished(world)
     overwrite(document, 4)
@@ -202,7 +204,7 @@ def test_a_snapshot_does_not_land_in_a_log_that_was_deleted_meanwhile() -> None:
     assert snapshots(document) == []
 
 
-def test_a_snapshot_is_made_though_its_log_rolls_over_meanwhile() -> None:
+def test_a_snapshot_is_stored_although_its_log_rolls_over_meanwhile() -> None:
     world = World(snapshot_entries_interval=1000, segment_entries_target=2)
     document = furnished(world)
     revisions = [read_name(world.index, "acme", "doc")]
@@ -231,7 +233,7 @@ def test_losing_every_snapshot_costs_time_and_no_data() -> None:
 
 
 @pytest.mark.parametrize("tree", ["content", "clients", "tombstones"])
-def test_verify_meets_a_tampered_snapshot(tree: str) -> None:
+def test_verify_detects_a_tampered_snapshot(tree: str) -> None:
     world = World(snapshot_entries_interval=5)
     document = world.create()
     for n in range(12):
@@ -249,7 +251,7 @@ def test_verify_meets_a_tampered_snapshot(tree: str) -> None:
         verify(world.open())
 
 
-def test_verify_arrives_at_the_same_root_whatever_the_snapshots() -> None:
+def test_verify_computes_the_same_root_for_any_snapshot_interval() -> None:
     roots = set()
     for interval in (1, 2, 7, 100):
         world = World(snapshot_entries_interval=interval, segment_entries_target=5)
@@ -279,7 +281,7 @@ def change_snapshot(world: World, document: Document, version: int) -> None:
     world.backend.commit([Put(changed)])
 
 
-def test_history_is_forgotten_only_above_a_verified_base() -> None:
+def test_history_below_a_verified_base_is_forgotten() -> None:
     world = World(snapshot_entries_interval=10, segment_entries_target=8)
     document = grown(world)
     whole = {version: document.at(version).to_dict() for version in range(41)}
@@ -298,7 +300,7 @@ def test_history_is_forgotten_only_above_a_verified_base() -> None:
     assert reader.mutate("inc", {"key": "n"}, client="bob").id == 41
 
 
-def test_nothing_is_forgotten_where_the_base_does_not_prove_right() -> None:
+def test_no_version_is_forgotten_if_the_base_contradicts_the_log() -> None:
     world = World(snapshot_entries_interval=10, segment_entries_target=8)
     document = grown(world)
     document.snapshot(33)
@@ -309,7 +311,7 @@ def test_nothing_is_forgotten_where_the_base_does_not_prove_right() -> None:
     assert world.open().at(1).get("n") == 1
 
 
-def test_a_floor_once_raised_is_not_raised_again() -> None:
+def test_forget_below_a_version_under_the_floor_changes_nothing() -> None:
     world = World(snapshot_entries_interval=10, segment_entries_target=8)
     document = grown(world)
     document.forget_below(30)
@@ -337,7 +339,7 @@ def test_an_entry_names_the_base_before_the_floor_rises() -> None:
     assert (verify(reader).start, reader.state().floor) == (30, 30)
 
 
-def test_what_happened_between_the_raised_floor_and_its_entry_is_made_up() -> None:
+def test_a_crash_between_a_raised_floor_and_its_entry_is_repaired() -> None:
     world = World(snapshot_entries_interval=10, segment_entries_target=7, append_seconds_max=0.01)
     document = grown(world)
     raised: list[str] = []
@@ -362,7 +364,7 @@ def test_what_happened_between_the_raised_floor_and_its_entry_is_made_up() -> No
     assert (reader.state().floor, verify(reader).start) == (30, 30)
 
 
-def test_a_base_that_somebody_changed_is_found() -> None:
+def test_verify_detects_a_tampered_base() -> None:
     world = World(snapshot_entries_interval=10, segment_entries_target=8)
     document = grown(world)
     document.forget_below(30)
@@ -371,7 +373,7 @@ def test_a_base_that_somebody_changed_is_found() -> None:
         verify(world.open())
 
 
-def test_verify_begins_at_a_raised_floor_that_no_entry_tells_yet() -> None:
+def test_verify_begins_at_a_raised_floor_that_no_entry_records_yet() -> None:
     world = World(snapshot_entries_interval=10, segment_entries_target=8)
     document = grown(world)
     stale = world.open()
@@ -418,7 +420,7 @@ def test_a_snapshot_answered_late_puts_its_chunks_again() -> None:
     assert len(world.open().at().to_dict()) == 100
 
 
-def test_chunks_are_put_again_where_the_answer_of_their_snapshot_is_lost() -> None:
+def test_chunks_are_put_again_if_the_answer_to_the_commit_of_their_snapshot_is_lost() -> None:
     world = World(snapshot_entries_interval=1000)
     document = world.create()
     document.apply([put(f"c/{n}", f"{n} " * 200) for n in range(50)])
@@ -441,7 +443,7 @@ def test_chunks_are_put_again_where_the_answer_of_their_snapshot_is_lost() -> No
     assert world.open().at(document.version).to_dict() == {f"c/{n}": f"{n} " * 200 for n in range(50)}
 
 
-def test_a_snapshot_whose_writer_slept_puts_its_chunks_again_before_it_is_made() -> None:
+def test_a_snapshot_whose_writer_slept_puts_its_chunks_again_before_its_commit() -> None:
     world = World(snapshot_entries_interval=1000)
     document = world.create()
     document.apply([put(f"c/{n}", f"{n} " * 200) for n in range(50)])
@@ -465,7 +467,7 @@ def test_a_snapshot_whose_writer_slept_puts_its_chunks_again_before_it_is_made()
     assert world.open().at(document.version).to_dict() == {f"c/{n}": f"{n} " * 200 for n in range(50)}
 
 
-def test_chunks_are_put_again_with_patience_and_without_those_they_were_made_from() -> None:
+def test_repeated_puts_of_chunks_are_retried_and_need_no_read_of_older_chunks() -> None:
     world = World(snapshot_entries_interval=1000)
     document = world.create()
     document.apply([put(f"c/{n}", f"{n} " * 200) for n in range(50)])
@@ -493,7 +495,7 @@ def test_chunks_are_put_again_with_patience_and_without_those_they_were_made_fro
     assert world.open().at(2).get("c/1") == "changed"
 
 
-def test_a_snapshot_that_is_never_answered_puts_its_chunks_again() -> None:
+def test_a_snapshot_with_an_unknown_outcome_puts_its_chunks_again() -> None:
     """The record of the snapshot may be committed.
 
     A running collection may have listed the chunks as old before that commit.
@@ -517,7 +519,7 @@ def test_a_snapshot_that_is_never_answered_puts_its_chunks_again() -> None:
     assert all(world.clock.wall_ms() - stat.modified_ms < GRACE_SECONDS * 1000 for stat in stats)
 
 
-def test_an_application_may_save_its_state_of_a_document_behind_the_document_s_own() -> None:
+def test_an_app_snapshot_of_a_document_can_be_saved_after_a_snapshot_of_the_document() -> None:
     document = World(snapshot_entries_interval=1000).create()
     document.apply([inc()])
     document.snapshot()

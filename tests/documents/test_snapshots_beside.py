@@ -56,7 +56,7 @@ def grown(world: World) -> Document:
 
 
 @pytest.mark.parametrize("of", ["the head", "a version before"])
-def test_what_is_committed_at_any_step_of_a_snapshot_stands_on_it(of: str) -> None:
+def test_the_state_with_commits_at_any_step_of_a_snapshot_is_based_on_that_snapshot(of: str) -> None:
     for step in range(1, STEPS_MAX):
         world = World(snapshot_entries_interval=1000)
         document = grown(world)
@@ -78,7 +78,7 @@ def test_what_is_committed_at_any_step_of_a_snapshot_stands_on_it(of: str) -> No
     assert step > 5
 
 
-def test_a_commit_waits_for_no_snapshot() -> None:
+def test_a_commit_does_not_wait_for_a_snapshot() -> None:
     world = World(snapshot_entries_interval=1000)
     document = grown(world)
     answers: list[str] = []
@@ -89,7 +89,7 @@ def test_a_commit_waits_for_no_snapshot() -> None:
     assert snapshots(document) == [1, before]
 
 
-def test_commits_beside_a_snapshot_make_no_second_one_and_the_next_makes_it_up() -> None:
+def test_commits_during_a_snapshot_take_no_second_snapshot_and_the_next_commit_does() -> None:
     world = World(snapshot_entries_interval=10)
     document = world.create()
     document.apply([put(f"c/{n}", BODY * 5) for n in range(100)])
@@ -107,7 +107,7 @@ def test_commits_beside_a_snapshot_make_no_second_one_and_the_next_makes_it_up()
     assert verify(document).snapshots == 2
 
 
-def test_a_snapshot_that_fails_leaves_what_was_committed_beside_it() -> None:
+def test_a_failed_snapshot_preserves_concurrent_commits() -> None:
     world = World(snapshot_entries_interval=1000, append_seconds_max=0.01)
     document = grown(world)
 
@@ -127,7 +127,7 @@ def test_a_snapshot_that_fails_leaves_what_was_committed_beside_it() -> None:
 
 
 @pytest.mark.parametrize("newer", [0, 2])
-def test_a_snapshot_whose_base_is_forgotten_while_commits_go_on_harms_none_of_them(newer: int) -> None:
+def test_a_snapshot_whose_base_is_forgotten_meanwhile_preserves_concurrent_commits(newer: int) -> None:
     world = World(snapshot_entries_interval=1000, segment_entries_target=2)
     document = grown(world)
     other, wanted = world.open(), document.version

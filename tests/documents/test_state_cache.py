@@ -34,7 +34,7 @@ def after(document: Document, state: State) -> State:
     return state.after(document.log.read(state.version, state.version + 1))
 
 
-def test_nothing_is_held_before_the_first_look() -> None:
+def test_no_state_is_cached_before_the_first_read() -> None:
     _, states = grown(World(), 1)
     assert states.cached is None
     assert states.fresh() is states.cached
@@ -45,7 +45,7 @@ def test_a_state_at_the_head_is_shared() -> None:
     assert states.fresh() is states.fresh() is states.at(3) is states.cached
 
 
-def test_another_version_is_loaded_and_not_held() -> None:
+def test_a_state_below_the_head_is_loaded_and_not_cached() -> None:
     _, states = grown(World(), 3)
     assert states.at(2).version == 2
     assert states.cached is None
@@ -57,7 +57,7 @@ def test_an_older_state_does_not_replace_a_newer_one() -> None:
     assert states.offer(older) is newest is states.cached
 
 
-def test_a_dropped_state_still_bars_older_ones() -> None:
+def test_an_older_state_is_not_cached_after_a_newer_state_was_dropped() -> None:
     _, states = grown(World(), 3)
     older = states.load(2)
     states.drop(states.fresh())
@@ -66,7 +66,7 @@ def test_a_dropped_state_still_bars_older_ones() -> None:
     assert states.fresh().version == 3
 
 
-def test_a_failed_append_forgets_only_the_state_that_it_was_made_from() -> None:
+def test_dropping_an_outdated_state_does_not_drop_a_newer_cached_state() -> None:
     world = World()
     document, states = grown(world, 1)
     old = states.fresh()
@@ -90,7 +90,7 @@ def test_a_state_on_an_older_snapshot_moves_onto_the_newer_one() -> None:
     assert states.fresh().slot("n") == document.state().slot("n")
 
 
-def test_a_snapshot_that_is_known_to_be_gone_is_not_taken_over() -> None:
+def test_a_newer_state_does_not_move_onto_the_snapshot_of_a_stale_state() -> None:
     world = World(snapshot_entries_interval=1000)
     document, states = grown(world, 3)
     old = states.load(3)
@@ -102,7 +102,7 @@ def test_a_snapshot_that_is_known_to_be_gone_is_not_taken_over() -> None:
     assert held(states) == (4, 0)
 
 
-def test_the_held_state_does_not_move_onto_a_later_or_an_older_snapshot() -> None:
+def test_the_cached_state_does_not_move_onto_a_later_or_an_older_snapshot() -> None:
     world = World(snapshot_entries_interval=1000)
     document, states = grown(world, 3)
     states.fresh()
@@ -137,7 +137,7 @@ def test_a_state_far_behind_is_loaded_from_a_newer_snapshot() -> None:
 
 
 @pytest.mark.parametrize(("base", "left"), [(3, None), (2, 3)])
-def test_only_a_state_on_the_base_that_is_gone_is_dropped(base: int, left: int | None) -> None:
+def test_drop_base_drops_only_a_cached_state_on_that_base(base: int, left: int | None) -> None:
     document, states = grown(World(snapshot_entries_interval=1000), 3)
     document.snapshot()
     states.fresh()

@@ -40,7 +40,7 @@ def test_a_small_commit_does_not_wait_for_a_large_one_of_the_same_handle() -> No
     assert (document.get("n"), document.get("items/large")) == (1, "x" * 5000)
 
 
-def test_a_mutator_with_a_large_value_runs_once_where_nobody_else_commits() -> None:
+def test_a_mutator_with_a_large_value_runs_once_without_concurrent_commits() -> None:
     runs: list[Any] = []
 
     def note(draft: Draft, args: Any) -> None:
@@ -52,7 +52,7 @@ def test_a_mutator_with_a_large_value_runs_once_where_nobody_else_commits() -> N
     assert (document.get("items/large"), runs) == ("x" * 5000, [{"n": 1}])
 
 
-def test_a_large_value_is_put_once_though_others_are_first() -> None:
+def test_a_large_value_is_put_once_although_its_commit_loses_races() -> None:
     world = World()
     document, other = world.create(), world.open()
     document.apply([inc()])
@@ -70,7 +70,7 @@ def test_a_large_value_is_put_once_though_others_are_first() -> None:
     assert (outcome.version, len(world.recorder.named("blob put"))) == (4, 1)
 
 
-def test_a_commit_takes_no_blob_along_that_only_an_earlier_try_named() -> None:
+def test_a_retried_commit_stores_no_blob_of_an_earlier_try() -> None:
     world = World()
     index = MemoryIndex(world.blobs)
 
@@ -89,7 +89,7 @@ def test_a_commit_takes_no_blob_along_that_only_an_earlier_try_named() -> None:
     assert world.blob_keys("/items/") == [named]
 
 
-def test_a_writer_whose_snapshot_was_collected_reads_the_newest_before_its_next_commit() -> None:
+def test_a_writer_whose_snapshot_was_collected_fails_once_and_then_commits() -> None:
     world = World(snapshot_entries_interval=1000)
     first = world.create()
     first.apply([put(f"cells/{row:04}", f"value {row}") for row in range(ROWS)])

@@ -70,7 +70,7 @@ def chromium() -> str:
     return find_chromium()
 
 
-def test_every_story_is_told(node: str) -> None:
+def test_every_story_in_the_scripts_is_a_test_case(node: str) -> None:
     assert told_stories(HERE, node) == STORIES
 
 
@@ -81,5 +81,5 @@ def storyteller(node: str) -> Iterator[Storyteller]:
 
 
 @pytest.mark.parametrize("story", STORIES)
-def test_in_the_browser(story: str, storyteller: Storyteller, demo: str, tmp_path: Path) -> None:
+def test_the_story_passes_in_the_browser(story: str, storyteller: Storyteller, demo: str, tmp_path: Path) -> None:
     storyteller.tell(demo, story, tmp_path / "profile")

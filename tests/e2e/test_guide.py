@@ -41,7 +41,9 @@ def port(shop: Path) -> Iterator[str]:
         server.end()
 
 
-def test_the_app_of_the_guide_works_as_it_says(shop: Path, port: str, node: str, chromium: str) -> None:
+def test_two_people_and_a_python_client_use_the_app_of_the_guide(
+    shop: Path, port: str, node: str, chromium: str
+) -> None:
     told = [node, "guide.mjs", f"http://127.0.0.1:{port}", chromium]
     with start(told, cwd=HERE) as people:
         assert join(shop, port) == "applied\n"
@@ -49,7 +51,7 @@ def test_the_app_of_the_guide_works_as_it_says(shop: Path, port: str, node: str,
         people.end(seconds=120)
 
 
-def test_the_test_of_the_guide_passes(shop: Path) -> None:
+def test_the_guide_s_own_test_passes(shop: Path) -> None:
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_shop.py"]
     assert "1 passed" in run(command, cwd=shop).stdout
 

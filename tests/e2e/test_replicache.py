@@ -74,12 +74,12 @@ def node() -> str:
     return node_with(HERE)
 
 
-def test_every_story_is_told(node: str) -> None:
+def test_every_story_in_the_scripts_is_a_test_case(node: str) -> None:
     assert told_stories(HERE, node) == STORIES
 
 
 @pytest.mark.parametrize("story", STORIES)
-def test_the_real_client(story: str, node: str, documents: str) -> None:
+def test_the_story_passes_with_the_real_client(story: str, node: str, documents: str) -> None:
     url = f"{documents}/{story}"
     urlopen(Request(url, method="PUT")).close()
     tell(HERE, node, url, story)

@@ -42,7 +42,7 @@ def documents() -> Iterator[str]:
 
 
 @pytest.mark.parametrize("story", STORIES)
-def test_the_real_client(story: str, node: str, documents: str) -> None:
+def test_the_story_passes_with_the_real_client_over_the_queue(story: str, node: str, documents: str) -> None:
     url = f"{documents}/{story}"
     urlopen(Request(url, method="PUT")).close()
     tell(HERE, node, url, story)

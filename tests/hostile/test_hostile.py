@@ -34,7 +34,7 @@ GOOD = Run(
 )
 
 
-def test_every_attack_is_made_beside_honest_callers_whose_writes_are_there_after_a_kill(tmp_path: Path) -> None:
+def test_the_server_survives_every_attack_and_honest_writes_survive_a_kill(tmp_path: Path) -> None:
     async def story() -> tuple[Run, Honest]:
         honest = Honest()
         await honest.prepare(server.port)
@@ -52,7 +52,7 @@ def test_every_attack_is_made_beside_honest_callers_whose_writes_are_there_after
     assert lost_writes(server.store, honest.acknowledged) == []
 
 
-def test_a_server_that_ended_has_no_memory_and_no_descriptors(tmp_path: Path) -> None:
+def test_an_ended_server_reports_no_memory_and_no_descriptors(tmp_path: Path) -> None:
     with served(tmp_path, None, sheets=False) as server:
         assert min(server.resident_bytes, server.descriptors) > 0
         server.process.signal(signal.SIGKILL)
@@ -60,7 +60,7 @@ def test_a_server_that_ended_has_no_memory_and_no_descriptors(tmp_path: Path) ->
         assert (server.is_running, server.resident_bytes, server.descriptors) == (False, 0, 0)
 
 
-def test_a_run_in_which_nothing_happened_passes() -> None:
+def test_a_run_with_good_measurements_passes() -> None:
     assert failures_of(GOOD, GOOD, [], Limits()) == []
 
 
@@ -198,7 +198,7 @@ def test_a_percentile_is_one_of_the_values() -> None:
     assert percentile(list(range(1000)), 0.99) == 990
 
 
-def test_a_short_run_of_requests_under_live_connections_has_its_windows(tmp_path: Path) -> None:
+def test_a_short_endurance_run_measures_each_window_without_errors(tmp_path: Path) -> None:
     with served(tmp_path, None, sheets=False) as server:
         windows, errors = asyncio.run(endurance.measure(server, 960, 20))
     assert errors == []
@@ -224,7 +224,7 @@ def test_a_push_without_effect_is_an_error_of_the_endurance(status: str, errors:
 FLAT = [endurance.Window(requests=1, p99_ms=10, resident_bytes=100 << 20, descriptors=50)] * 20
 
 
-def test_a_run_in_which_nothing_grew_passes() -> None:
+def test_an_endurance_run_without_growth_passes() -> None:
     warming = endurance.Window(requests=1, p99_ms=90, resident_bytes=50 << 20, descriptors=10)
     assert endurance.growth_of([warming, *FLAT[1:]]) == []
 
@@ -237,6 +237,6 @@ def test_a_run_in_which_nothing_grew_passes() -> None:
         ({"descriptors": 51}, "descriptors grew from 50 to 51"),
     ],
 )
-def test_what_grew_is_named(change: dict[str, int], sentence: str) -> None:
+def test_growth_of_latency_memory_or_descriptors_is_reported(change: dict[str, int], sentence: str) -> None:
     grown = [msgspec.structs.replace(window, **change) for window in FLAT[-4:]]
     assert endurance.growth_of([*FLAT[:-4], *grown]) == [sentence]

@@ -68,7 +68,7 @@ class Held:
         return self.admission.usage("acme").amounts.documents
 
 
-def test_what_was_measured_and_what_was_admitted_since_are_held_against_the_quota() -> None:
+def test_a_quota_limits_measured_usage_plus_later_admissions() -> None:
     held = Held()
     held.measure(documents=8)
     held.create(2)
@@ -80,7 +80,7 @@ def test_what_was_measured_and_what_was_admitted_since_are_held_against_the_quot
     assert held.admission.refusals == {"documents_max": 1}
 
 
-def test_what_was_admitted_before_a_measurement_began_is_in_it_and_counts_once() -> None:
+def test_a_measurement_replaces_earlier_admissions() -> None:
     held = Held()
     held.create(4)
     held.clock.sleep(USAGE_SLICE_SECONDS + USAGE_CLOCKS_SECONDS_MAX)
@@ -93,7 +93,7 @@ def test_what_was_admitted_before_a_measurement_began_is_in_it_and_counts_once()
         held.create()
 
 
-def test_what_was_written_while_a_measurement_ran_counts_until_the_next_one() -> None:
+def test_admissions_during_a_measurement_count_until_the_next_measurement() -> None:
     held = Held()
     began_ms = held.clock.wall_ms()
     held.clock.sleep(60)
@@ -105,7 +105,7 @@ def test_what_was_written_while_a_measurement_ran_counts_until_the_next_one() ->
     assert held.documents == 3
 
 
-def test_what_is_on_its_way_while_a_measurement_begins_is_not_lost() -> None:
+def test_a_reservation_open_during_a_measurement_still_counts() -> None:
     held = Held()
     held.create(1)
     reservation = held.admission.reserve("acme", ONE)
@@ -117,21 +117,21 @@ def test_what_is_on_its_way_while_a_measurement_begins_is_not_lost() -> None:
 
 
 @pytest.mark.parametrize(("error", "counted"), [(Conflict("first"), 0), (OutcomeUnknown("lost"), 1)])
-def test_what_was_not_written_gives_its_room_back_and_what_may_have_been_does_not(error: Any, counted: int) -> None:
+def test_a_failed_write_frees_its_reservation_unless_its_outcome_is_unknown(error: Any, counted: int) -> None:
     held = Held()
     with pytest.raises(type(error)), held.admission.reserve("acme", ONE):
         raise error
     assert held.documents == counted
 
 
-def test_an_interrupt_keeps_what_it_may_have_written() -> None:
+def test_an_interrupted_reservation_still_counts() -> None:
     held = Held()
     with pytest.raises(KeyboardInterrupt), held.admission.reserve("acme", ONE):
         raise KeyboardInterrupt
     assert held.documents == 1
 
 
-def test_a_reservation_grows_within_the_quota_and_is_released_whole() -> None:
+def test_a_reservation_can_grow_up_to_the_quota_and_its_release_frees_all_amounts() -> None:
     held = Held(Quotas(stored_bytes_max=100))
     reservation = held.admission.reserve("acme", Amounts(stored_bytes=60))
     reservation.add(Amounts(stored_bytes=40))
@@ -164,7 +164,7 @@ def test_without_quotas_nothing_is_read_or_remembered() -> None:
         assert (index.reads, list(admission.known())) == (0, [])
 
 
-def test_a_store_out_of_reach_refuses_by_itself_and_no_quota_does() -> None:
+def test_admission_allows_writes_while_the_index_is_unavailable() -> None:
     held = Held()
     held.measure(documents=10)
     held.index.is_away = True
@@ -190,14 +190,14 @@ def test_the_clients_of_one_document_have_a_quota_too() -> None:
     assert (refused.value.details["quota"], refused.value.details["scope"]) == ("document_clients_max", "document")
 
 
-def test_the_ratio_includes_the_clients_of_the_document_with_the_most() -> None:
+def test_the_usage_ratio_includes_the_largest_number_of_clients_of_a_document() -> None:
     held = Held(Quotas(document_clients_max=4, clients_max=100))
     amounts = Amounts(clients=5)
     save_measurement(held.index, "acme", Measurement(began_ms=1, ended_ms=2, amounts=amounts, document_clients=3))
     assert held.admission.usage("acme").ratio == 0.75
 
 
-def test_two_threads_do_not_both_get_the_last_room() -> None:
+def test_concurrent_reservations_never_exceed_the_quota() -> None:
     held = Held(Quotas(documents_max=50))
 
     def create(number: int) -> bool:
@@ -233,7 +233,7 @@ def test_refusals_of_two_organisations_at_once_are_both_counted() -> None:
     assert admission.refusals["documents_max"] == 2
 
 
-def test_years_without_a_measurement_take_bounded_memory_and_lose_nothing() -> None:
+def test_years_of_unmeasured_admissions_are_counted_in_bounded_memory() -> None:
     held = Held(Quotas(documents_max=10**6))
     for _ in range(3 * USAGE_SLICES_MAX):
         held.create()
@@ -247,7 +247,7 @@ def test_years_without_a_measurement_take_bounded_memory_and_lose_nothing() -> N
     assert held.documents == 7 + 2
 
 
-def test_names_that_callers_make_up_do_not_displace_what_was_admitted(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reservations_for_made_up_organisations_do_not_evict_admitted_usage(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("stratalog.log.admission.USAGE_ORGANISATIONS_MAX", 3)
     held = Held()
     held.create(10)
@@ -265,7 +265,7 @@ def test_an_older_measurement_does_not_replace_a_newer_one() -> None:
     assert held.documents == 2
 
 
-def test_a_record_of_usage_that_cannot_be_read_is_none_and_is_replaced() -> None:
+def test_an_undecodable_usage_record_counts_as_missing_and_can_be_replaced() -> None:
     held = Held()
     for attributes in ({"f": 99}, {"f": 1, "c": "x"}, {"f": 1, "c": 1}):
         held.index.commit([Put(Item(usage_partition("acme"), MEASURED_SORT, attributes))])

@@ -60,7 +60,7 @@ def test_the_right_expected_version_is_accepted() -> None:
 
 
 @pytest.mark.parametrize("expected", [0, 1, 3, 9])
-def test_another_expected_version_is_refused_with_the_actual_one(expected: int) -> None:
+def test_a_wrong_expected_version_raises_a_conflict_with_the_actual_version(expected: int) -> None:
     log = new_log()
     fill(log, 2)
     with pytest.raises(VersionConflict) as caught:
@@ -76,14 +76,14 @@ def test_a_refused_append_writes_nothing() -> None:
     assert log.head().version == 2
 
 
-def test_a_refusal_comes_from_a_fresh_head() -> None:
+def test_a_stale_handle_accepts_an_expected_version_that_is_current() -> None:
     log = new_log()
     fill(log, 1)
     fill(other(log), 2)
     assert log.append(event(), expected=3).version == 4
 
 
-def test_the_own_write_id_is_found_again_where_it_was_expected() -> None:
+def test_a_retry_with_the_same_write_id_returns_the_committed_entry() -> None:
     log = new_log()
     first = log.append(event("once"), expected=0, write_id="mine")
     fill(log, 2)
@@ -97,7 +97,7 @@ def test_a_steady_writer_makes_one_commit_and_no_read() -> None:
     assert calls_of(log, lambda: log.append(event())) == {"commit": 1}
 
 
-def test_opening_reads_the_name_and_the_first_append_nothing_but_the_head() -> None:
+def test_opening_reads_the_name_record_and_the_first_append_reads_only_the_head() -> None:
     log = new_log()
     fill(log, 3)
     cold = other(log)
@@ -112,19 +112,19 @@ def test_a_handle_opened_too_long_ago_reads_the_name_again() -> None:
     assert calls_of(cold, cold.head) == {"get": 1, "query": 1}
 
 
-def test_the_head_of_an_empty_log_costs_one_read_again_and_again() -> None:
+def test_every_read_of_the_head_of_an_empty_log_costs_a_single_query() -> None:
     cold = other(new_log())
     assert [calls_of(cold, cold.head) for _ in range(2)] == [{"query": 1}] * 2
 
 
-def test_those_who_wait_share_the_next_commit() -> None:
+def test_appends_queued_during_a_commit_share_the_next_commit() -> None:
     log = new_log()
     fill(log, 1)
     assert commits_of_a_crowd(log) == 2
     assert log.head().version == 10
 
 
-def test_callers_that_a_commit_answered_share_the_next_one_too() -> None:
+def test_a_leader_waits_for_the_callers_of_the_last_commit_and_commits_with_them() -> None:
     log = new_log()
     index, clock, group = scripted(log.environment), clock_of(log.environment), log._appender._group_commit
     awaited: list[int] = []
@@ -145,7 +145,7 @@ def test_callers_that_a_commit_answered_share_the_next_one_too() -> None:
     assert (awaited, index.calls["commit"]) == ([7], 1)
 
 
-def test_nobody_shares_a_commit_where_that_costs_more() -> None:
+def test_appends_do_not_share_commits_on_an_index_where_joint_commits_cost_more() -> None:
     log = open_log(another(new_log().environment, joint_commits=False), ORGANISATION, NAME)
     fill(log, 1)
     assert commits_of_a_crowd(log) == 9
@@ -170,7 +170,7 @@ def commits_of_a_crowd(log: Log) -> int:
     return scripted(log.environment).calls["commit"]
 
 
-def test_one_who_is_refused_keeps_nobody_in_the_group_from_being_written() -> None:
+def test_a_refused_append_does_not_block_the_rest_of_its_group_commit() -> None:
     log = new_log()
     appender: Appender = log._appender
     refused = prepare_entry(log.environment, log.record.owner, [event()], expected=7)
@@ -180,7 +180,7 @@ def test_one_who_is_refused_keeps_nobody_in_the_group_from_being_written() -> No
     assert written.answer().version == 1
 
 
-def test_who_comes_second_appends_behind_the_first() -> None:
+def test_an_append_that_loses_a_race_follows_the_entry_of_the_winner() -> None:
     log = new_log()
     fill(log, 1)
     rival = other(log)
@@ -189,7 +189,7 @@ def test_who_comes_second_appends_behind_the_first() -> None:
     assert data(log) == ["plan:1", "rival", "late"]
 
 
-def test_a_rival_makes_an_expected_version_wrong() -> None:
+def test_an_expected_version_conflicts_if_a_rival_appends_first() -> None:
     log = new_log()
     fill(log, 1)
     rival = other(log)
@@ -207,7 +207,7 @@ def test_an_append_whose_answer_is_lost_is_written_once(mishap: object) -> None:
     assert data(log) == ["plan:1", "once"]
 
 
-def test_an_effect_that_comes_late_is_taken_for_what_it_is() -> None:
+def test_an_append_recognises_its_own_commit_that_takes_effect_late() -> None:
     log = new_log()
     fill(log, 1)
     kept: list[Sequence[Write]] = []
@@ -221,7 +221,7 @@ def test_an_effect_that_comes_late_is_taken_for_what_it_is() -> None:
     assert data(log) == ["plan:1", "once"]
 
 
-def test_giving_up_while_others_are_first_says_contention() -> None:
+def test_an_append_that_loses_until_its_deadline_raises_contention_error() -> None:
     log = new_log()
     rival = other(log)
 
@@ -234,7 +234,7 @@ def test_giving_up_while_others_are_first_says_contention() -> None:
         log.append(event())
 
 
-def test_giving_up_while_nothing_is_taken_says_unavailable() -> None:
+def test_an_append_to_an_unavailable_index_raises_unavailable_at_its_deadline() -> None:
     log = new_log(append_seconds_max=0)
     scripted(log.environment).script = [unavailable] * 500
     log.head()
@@ -242,21 +242,21 @@ def test_giving_up_while_nothing_is_taken_says_unavailable() -> None:
         log.append(event())
 
 
-def test_giving_up_in_doubt_says_unknown() -> None:
+def test_an_append_in_doubt_raises_outcome_unknown_at_its_deadline() -> None:
     log = new_log(append_seconds_max=1)
     scripted(log.environment).script = [lost_request] * 500
     with pytest.raises(OutcomeUnknown):
         log.append(event())
 
 
-def test_giving_up_says_unknown_while_a_lost_write_may_still_come() -> None:
+def test_an_append_raises_outcome_unknown_if_a_lost_request_may_still_take_effect() -> None:
     log = new_log(append_seconds_max=1)
     scripted(log.environment).script = [lost_request, *[unavailable] * 500]
     with pytest.raises(OutcomeUnknown):
         log.append(event())
 
 
-def test_a_late_answer_is_checked_before_it_is_believed() -> None:
+def test_an_append_that_is_answered_an_hour_late_is_written_once() -> None:
     log = new_log()
     fill(log, 1)
     scripted(log.environment).script = [answered_late(clock_of(log.environment), 3600)]

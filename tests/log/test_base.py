@@ -56,7 +56,7 @@ def part_of(log: Log, version: int) -> str:
     return next(s.key for s in blobs.list("") if blobs.get(s.key) == b"part two of %d" % version)
 
 
-def test_the_floor_rises_to_the_newest_state_at_or_below() -> None:
+def test_the_floor_rises_to_the_newest_app_snapshot_at_or_below_the_requested_version() -> None:
     log = with_states()
     assert raise_floor(log, 18) == 15
     assert log.app_snapshot(15) is not None
@@ -64,7 +64,7 @@ def test_the_floor_rises_to_the_newest_state_at_or_below() -> None:
 
 
 @pytest.mark.parametrize("how", DAMAGES)
-def test_a_damaged_state_is_reported_and_an_older_good_one_is_the_base(how: str) -> None:
+def test_a_damaged_app_snapshot_raises_corrupt_and_an_older_snapshot_is_the_base(how: str) -> None:
     log = with_states()
     key = part_of(log, 25)
     damage_blob(blobs_of(log), key, how)
@@ -76,7 +76,7 @@ def test_a_damaged_state_is_reported_and_an_older_good_one_is_the_base(how: str)
     assert len(data(log, 20)) == 10
 
 
-def test_no_floor_rises_where_no_state_reads_back() -> None:
+def test_the_floor_does_not_rise_if_every_app_snapshot_is_damaged() -> None:
     log = with_states()
     for version in (5, 10, 15, 20, 25):
         damage_blob(blobs_of(log), part_of(log, version), "lose")
@@ -85,7 +85,7 @@ def test_no_floor_rises_where_no_state_reads_back() -> None:
     assert (log.floor(), len(data(log))) == (0, 30)
 
 
-def test_a_state_without_a_list_of_parts_is_damage_and_an_older_one_is_the_base() -> None:
+def test_an_app_snapshot_without_a_part_list_is_corrupt_and_an_older_snapshot_is_the_base() -> None:
     log = with_states()
     index, partition = log.environment.index, snapshots_partition(log.record.prefix)
     item = index.get(partition, fixed(25))
@@ -101,14 +101,14 @@ def test_a_state_without_a_list_of_parts_is_damage_and_an_older_one_is_the_base(
     assert reading.damage is not None
 
 
-def test_a_state_that_is_whole_again_carries_the_floor() -> None:
+def test_a_repaired_app_snapshot_can_become_the_base() -> None:
     log = with_states()
     with damaged_blob(blobs_of(log), part_of(log, 25), "flip"), pytest.raises(Corrupt):
         raise_floor(log, 27)
     assert raise_floor(log, 27) == 25
 
 
-def test_a_state_that_goes_while_it_is_read_is_no_damage(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_app_snapshot_deleted_during_a_read_is_not_reported_as_damage(monkeypatch: pytest.MonkeyPatch) -> None:
     """While one process reads the state back, another process raises the floor and a collection deletes the state."""
     log = with_states()
     blobs, part, other = blobs_of(log), part_of(log, 20), opened(log, "plan")
@@ -125,7 +125,7 @@ def test_a_state_that_goes_while_it_is_read_is_no_damage(monkeypatch: pytest.Mon
     assert len(data(log, 25)) == 5
 
 
-def test_a_state_that_a_fork_has_of_a_version_before_it_began_moves_no_floor() -> None:
+def test_an_app_snapshot_below_the_fork_point_does_not_raise_the_floor_of_a_fork() -> None:
     fork = fork_log(with_states(), "fork", 10)
     fill(fork, 3)
     assert fork.save_snapshot(9, [b"state of the ancestor"])
@@ -133,7 +133,7 @@ def test_a_state_that_a_fork_has_of_a_version_before_it_began_moves_no_floor() -
     assert len(data(fork)) == 13
 
 
-def test_a_base_that_another_process_has_passed_meanwhile_does_not_lower_the_floor(
+def test_a_base_below_a_concurrently_raised_floor_does_not_lower_the_floor(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The other process pauses between its commit of the floor and the deletion of the older snapshots."""
@@ -159,7 +159,7 @@ def test_a_base_that_another_process_has_passed_meanwhile_does_not_lower_the_flo
     assert len(data(log, 21)) == 9
 
 
-def test_a_fork_that_is_made_while_a_base_is_proven_holds_the_floor() -> None:
+def test_a_fork_created_while_a_base_is_verified_limits_the_floor() -> None:
     log = with_states()
     proven: list[int] = []
 
@@ -175,20 +175,20 @@ def test_a_fork_that_is_made_while_a_base_is_proven_holds_the_floor() -> None:
     assert raise_floor(log, 22) == 10
 
 
-def test_history_that_a_state_needs_stays_where_there_is_no_state() -> None:
+def test_the_floor_of_a_log_with_state_does_not_rise_without_an_app_snapshot() -> None:
     log = create_log(new_place(segment_entries_target=5), ORGANISATION, "plan", "mine")
     fill(log, 10)
     assert (raise_floor(log, 8), len(data(log))) == (0, 10)
 
 
-def test_nothing_takes_the_place_of_what_a_plain_log_forgets() -> None:
+def test_a_plain_log_forgets_entries_without_a_snapshot() -> None:
     log = new_log(segment_entries_target=4)
     fill(log, 10)
     assert raise_floor(log, 7) == 7
     assert list(list_snapshots(log.environment.index, log.record.prefix)) == []
 
 
-def test_a_document_is_not_forgotten_behind_its_back() -> None:
+def test_raise_floor_refuses_the_log_of_a_document() -> None:
     log = create_log(new_place(), ORGANISATION, "plan", "document")
     with pytest.raises(Invalid, match="forget_below"):
         raise_floor(log, 0)
@@ -219,7 +219,7 @@ def family() -> Log:
     return log
 
 
-def test_a_pin_that_moves_is_never_missed_whenever_it_does() -> None:
+def test_raising_the_floor_never_misses_a_pin_that_moves() -> None:
     """Earlier releases scanned the pins twice, and trusted two equal results.
 
     Both scans missed a pin if it moved once during each scan, from a page not yet read to a page already read.
@@ -234,7 +234,7 @@ def test_a_pin_that_moves_is_never_missed_whenever_it_does() -> None:
     assert last > 6
 
 
-def test_pages_of_pins_in_the_order_of_forks_would_miss_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_scan_of_pins_in_prefix_order_misses_a_pin_that_moves(monkeypatch: pytest.MonkeyPatch) -> None:
     """List the pins as earlier releases did, to show that the test above notices the defect."""
 
     def scanned(index: Index, prefix: str) -> Pin | None:
@@ -248,7 +248,7 @@ def test_pages_of_pins_in_the_order_of_forks_would_miss_it(monkeypatch: pytest.M
 
     monkeypatch.setattr("stratalog.log.retention.lowest_pin", scanned)
     with pytest.raises((AssertionError, VersionForgotten)):
-        test_a_pin_that_moves_is_never_missed_whenever_it_does()
+        test_raising_the_floor_never_misses_a_pin_that_moves()
 
 
 def raised_amid(first: int, second: int) -> int:
@@ -287,7 +287,7 @@ def raised_amid(first: int, second: int) -> int:
     return calls
 
 
-def test_an_app_snapshot_does_not_land_below_a_floor_that_rose_meanwhile() -> None:
+def test_an_app_snapshot_below_a_concurrently_raised_floor_is_refused() -> None:
     log = with_states()
     scripted(log.environment).script = [
         after(lambda: raise_floor(open_log(another(log.environment), ORGANISATION, "plan"), 10))
@@ -298,7 +298,7 @@ def test_an_app_snapshot_does_not_land_below_a_floor_that_rose_meanwhile() -> No
     assert [snapshot.version for snapshot in stored] == [10, 15, 20, 25, 30]
 
 
-def test_a_snapshot_of_a_forgotten_version_keeps_a_log_without_states_from_nothing() -> None:
+def test_a_snapshot_below_the_floor_of_a_plain_log_does_not_stop_segments_from_being_freed() -> None:
     log = new_log(segment_entries_target=4)
     fill(log, 10)
     attributes = {"c": 0, "w": "slow", PLAIN.tag: b"by somebody slow", "h": log.hash_at(2)}

@@ -13,7 +13,7 @@ from stratalog.testing.clock import ManualClock
 
 
 @pytest.mark.parametrize("size", [50, 250], ids=["one blob", "three parts"])
-def test_a_reference_that_names_another_size_is_corrupt(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
+def test_a_body_whose_size_differs_from_its_reference_is_corrupt(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
     monkeypatch.setattr(bodies, "BODY_PART_BYTES", 100)
     blobs = MemoryBlobs(ManualClock())
     reference = write_body(blobs, "acme/plan", bytes(range(size)))

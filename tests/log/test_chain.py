@@ -25,7 +25,7 @@ from stratalog.ports.index import Delete, Item, Put
 from tests.log.helpers import another, event, fill, new_log, scripted
 
 
-def test_the_first_hash_is_that_of_the_origin_and_the_entry_s_facts() -> None:
+def test_the_first_hash_covers_the_origin_and_the_facts_of_the_entry() -> None:
     log = new_log()
     entry = log.append(event("once"), author="Ada", principal="u-1", write_id="w-1")
     before = hashlib.sha256(b"stratalog history 1\0" + log.record.origin.encode()).digest()
@@ -36,7 +36,7 @@ def test_the_first_hash_is_that_of_the_origin_and_the_entry_s_facts() -> None:
     assert other(log).entry(1) == entry
 
 
-def test_a_body_enters_the_chain_as_it_is_whatever_way_it_is_stored() -> None:
+def test_the_hash_of_an_entry_does_not_depend_on_how_its_body_is_stored() -> None:
     log = new_log(segment_entries_target=3)
     for size in (10, 2000, 200_000):
         log.append(event("x" * size))
@@ -57,7 +57,7 @@ def test_a_fork_continues_the_history_of_its_parent() -> None:
     assert len(list(checked_entries(log.hash_at(0), again.read()))) == 3
 
 
-def test_a_fork_verifies_one_of_whose_ancestors_forgot_what_an_older_one_keeps() -> None:
+def test_a_fork_whose_parent_forgot_entries_verifies_from_the_floor_of_the_parent() -> None:
     log = new_log(segment_entries_target=2)
     fill(log, 4)
     middle = fork_log(log, "middle", 4)
@@ -72,7 +72,7 @@ def test_a_fork_verifies_one_of_whose_ancestors_forgot_what_an_older_one_keeps()
     assert (report.findings, report.start, report.version) == ((), 10, 12)
 
 
-def test_a_floor_keeps_the_hash_that_it_stands_on() -> None:
+def test_the_hash_at_the_floor_is_still_readable() -> None:
     log = new_log(segment_entries_target=2)
     fill(log, 9)
     hashes = [entry.hash for entry in log.read()]
@@ -82,7 +82,7 @@ def test_a_floor_keeps_the_hash_that_it_stands_on() -> None:
     assert len(list(checked_entries(hashes[3], handle.read(4)))) == 5
 
 
-def test_a_snapshot_names_the_history_it_was_made_from() -> None:
+def test_a_snapshot_stores_the_hash_of_its_version() -> None:
     log = new_log(kind="model")
     fill(log, 3)
     log.save_snapshot(2, [b"state"])
@@ -114,7 +114,7 @@ def test_an_altered_entry_is_found(version: int, name: str) -> None:
     assert raised.value.details["version"] == version
 
 
-def test_an_index_that_was_put_back_beneath_a_handle_is_noticed_and_nothing_is_written() -> None:
+def test_an_append_to_an_index_that_lost_its_last_entries_raises_history_changed() -> None:
     log = new_log()
     fill(log, 5)
     lost = [Delete(entries_partition(log.record.prefix, 1), number(version)) for version in (4, 5)]
@@ -126,7 +126,7 @@ def test_an_index_that_was_put_back_beneath_a_handle_is_noticed_and_nothing_is_w
     assert other(log).append(event("after")).version == 4
 
 
-def test_a_store_opens_a_document_anew_whose_history_was_replaced() -> None:
+def test_a_store_reopens_a_document_whose_history_changed() -> None:
     with stratalog.open("memory:") as store:
         document = store.create("acme", "plan")
         for count in range(5):
@@ -140,7 +140,7 @@ def test_a_store_opens_a_document_anew_whose_history_was_replaced() -> None:
         assert (again.version, again.get("n")) == (5, 13)
 
 
-def test_a_replaced_last_entry_is_noticed() -> None:
+def test_an_append_after_a_replaced_last_entry_raises_history_changed() -> None:
     log = new_log()
     fill(log, 3)
     rival = open_log(log.environment, log.record.organisation, log.record.name)
@@ -172,7 +172,7 @@ def test_verify_finds_an_altered_entry_of_a_document(others: dict[str, Any]) -> 
             stratalog.verify(Document(open_log(store.environment, "acme", "plan")))
 
 
-def test_two_entries_that_changed_places_are_found() -> None:
+def test_two_swapped_entries_are_detected() -> None:
     log = new_log()
     fill(log, 4)
     second, third = _item(log, 2), _item(log, 3)

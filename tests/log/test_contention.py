@@ -52,25 +52,25 @@ def seen(*pairs: tuple[int, float]) -> Contention:
     return contention
 
 
-def test_who_is_alone_is_never_behind() -> None:
+def test_a_writer_without_rivals_never_counts_as_behind() -> None:
     contention = seen((0, 1), (0, 1000))
     assert not contention.contended
     assert not contention.is_behind(10**9)
 
 
 @pytest.mark.parametrize(("age", "behind"), [(0.21, False), (0.23, True)])
-def test_reading_first_begins_where_one_put_in_five_would_lose(age: float, behind: bool) -> None:
+def test_a_writer_reads_the_head_first_if_its_put_would_lose_with_probability_0_2(age: float, behind: bool) -> None:
     """Others write once per second. The chance that one of them writes within 0.223 s is 0.2."""
     assert seen((10, 10)).is_behind(age) is behind
 
 
-def test_slow_crowds_count_like_quick_ones() -> None:
+def test_the_age_limit_of_a_head_scales_with_the_write_rate_of_rivals() -> None:
     hourly, quick = seen(*[(1, 3600)] * 5), seen(*[(1, 0.01)] * 5)
     assert (hourly.is_behind(600), hourly.is_behind(900)) == (False, True)
     assert (quick.is_behind(0.001), quick.is_behind(0.003)) == (False, True)
 
 
-def test_others_are_forgotten_after_a_few_tries_without_them() -> None:
+def test_contention_ends_after_21_observations_without_rivals() -> None:
     contention = seen((1, 1), *[(0, 1)] * 20)
     assert contention.contended
     contention.saw(0, 1)
@@ -78,7 +78,7 @@ def test_others_are_forgotten_after_a_few_tries_without_them() -> None:
 
 
 @given(sightings, seconds, seconds)
-def test_an_older_head_is_never_less_likely_left_behind(
+def test_a_head_that_counts_as_behind_also_counts_as_behind_at_a_greater_age(
     pairs: list[tuple[int, float]], age: float, more: float
 ) -> None:
     contention = seen(*pairs)
@@ -93,7 +93,7 @@ def test_the_back_off_stays_within_its_bounds(puts: list[bool]) -> None:
         assert 0 <= contention.backoff_seconds <= SETTINGS.append_backoff_seconds_max
 
 
-def test_it_doubles_with_a_put_that_lost_and_shrinks_by_a_fifth_with_one_that_won() -> None:
+def test_the_back_off_doubles_after_a_lost_put_and_shrinks_by_a_fifth_after_a_won_put() -> None:
     contention = Contention()
     for _ in range(3):
         contention.lost(SETTINGS)
@@ -115,18 +115,18 @@ def waits_of(cause: StratalogError) -> list[tuple[int, int]]:
         waits.append((clock.boot_ms() - before, left))
 
 
-def test_no_wait_for_others_is_longer_than_a_tenth_of_the_time_that_is_left() -> None:
+def test_a_wait_after_a_lost_race_never_exceeds_a_tenth_of_the_remaining_time() -> None:
     waits = waits_of(ConditionFailed({}))
     assert all(wait <= max(2, left / 10) + 1 for wait, left in waits)
     assert len(waits) > 50
 
 
 @pytest.mark.parametrize("cause", [Unavailable("busy"), OutcomeUnknown("lost")])
-def test_a_store_in_trouble_is_not_asked_more_often_towards_the_end(cause: StratalogError) -> None:
+def test_a_failing_store_is_retried_less_often_than_a_lost_race(cause: StratalogError) -> None:
     assert len(waits_of(cause)) < len(waits_of(ConditionFailed({}))) / 2
 
 
-def test_waits_for_others_grow_by_what_was_seen_of_them_and_not_by_the_tries() -> None:
+def test_waits_do_not_grow_with_the_number_of_tries_if_no_rival_was_observed() -> None:
     environment, contention = new_place(), Contention()
     retry, clock = environment.retry(pace=contention), clock_of(environment)
     for _ in range(10):
@@ -138,7 +138,7 @@ def rival_of(log: Log) -> Log:
     return open_log(another(log.environment), ORGANISATION, NAME)
 
 
-def test_one_who_lost_reads_after_the_wait_and_not_before_it() -> None:
+def test_a_writer_that_lost_a_race_reads_the_head_after_its_wait() -> None:
     log = new_log()
     fill(log, 1)
     rival = rival_of(log)
@@ -151,7 +151,7 @@ def test_one_who_lost_reads_after_the_wait_and_not_before_it() -> None:
     assert order == [f"read {begun + 2}"]
 
 
-def test_a_writer_whom_others_overtake_reads_first_and_loses_no_put() -> None:
+def test_after_a_lost_race_a_writer_reads_the_head_first_and_loses_no_further_put() -> None:
     log = new_log()
     fill(log, 1)
     rival = rival_of(log)
@@ -164,7 +164,7 @@ def test_a_writer_whom_others_overtake_reads_first_and_loses_no_put() -> None:
     assert costs == [{"commit": 2, "query": 1}] + [{"commit": 1, "query": 1}] * 3
 
 
-def test_an_append_that_follows_a_head_just_read_reads_no_head_again() -> None:
+def test_an_append_at_a_head_that_its_caller_just_read_does_not_read_the_head_again() -> None:
     """The caller chose the expected version from its own read. A second read would lose as many races as the put."""
     log = new_log()
     fill(log, 1)
@@ -194,7 +194,7 @@ def test_an_append_that_lost_its_race_reads_the_head_before_it_is_refused() -> N
     assert calls_of(log, lose) == {"commit": 1, "query": 1}
 
 
-def test_a_writer_left_alone_again_soon_reads_nothing() -> None:
+def test_a_writer_stops_reading_the_head_soon_after_its_rivals_stop() -> None:
     log = new_log()
     fill(log, 1)
     rival_of(log).append(event())
@@ -206,7 +206,7 @@ def test_a_writer_left_alone_again_soon_reads_nothing() -> None:
     assert log.environment.counters["read first"] < 10
 
 
-def test_one_who_gave_up_after_a_lost_put_reads_before_the_next() -> None:
+def test_after_a_contention_error_the_next_append_reads_the_head_first() -> None:
     log = new_log(append_seconds_max=0.0)
     fill(log, 1)
     rival, clock = rival_of(log), clock_of(log.environment)
@@ -217,13 +217,13 @@ def test_one_who_gave_up_after_a_lost_put_reads_before_the_next() -> None:
     assert calls_of(log, lambda: log.append(event())) == {"query": 1, "commit": 1}
 
 
-def test_64_writers_that_pause_a_second_waste_less_than_half_a_put_each_and_nobody_gives_up() -> None:
+def test_64_writers_that_pause_a_second_all_succeed_and_waste_under_half_a_put_per_commit() -> None:
     outcome = contend(64, 10, pause=1)
     assert outcome.failed == 0
     assert outcome.wasted < 0.5
 
 
-def test_64_writers_that_do_not_pause_all_get_through() -> None:
+def test_64_writers_that_do_not_pause_all_succeed_within_8_seconds() -> None:
     outcome = contend(64, 20)
     assert outcome.failed == 0
     assert outcome.slowest_ms < 8000
@@ -244,12 +244,14 @@ def test_the_same_seed_gives_the_same_run() -> None:
     assert contend(8, 10, seed=5) == contend(8, 10, seed=5)
 
 
-def test_the_figures_of_the_documentation_are_made_by_a_program_that_runs(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_program_for_the_documented_contention_figures_prints_seven_lines(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     main(["--quick"])
     assert len(capsys.readouterr().out.splitlines()) == 7
 
 
-def test_own_readers_do_not_make_a_writer_think_that_others_write() -> None:
+def test_a_read_of_the_own_unacknowledged_entry_does_not_count_as_contention() -> None:
     """A reader sees the writer's own entry before the commit has an answer. The entry does not count as contention."""
     log = new_log()
     fill(log, 1)
@@ -270,7 +272,7 @@ def test_own_readers_do_not_make_a_writer_think_that_others_write() -> None:
     assert environment.counters["read first"] == 0
 
 
-def test_readers_do_see_what_others_write_beside_own_commits() -> None:
+def test_a_read_of_an_entry_by_a_rival_counts_as_contention() -> None:
     log = new_log()
     fill(log, 1)
     rival = rival_of(log)

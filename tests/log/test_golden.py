@@ -123,7 +123,7 @@ def test_the_golden_log_can_still_be_appended_to() -> None:
     assert open_log(environment, ORGANISATION, "plan").append(Event("set")).version == 8
 
 
-def test_the_golden_snapshot_floor_and_base_still_stand() -> None:
+def test_the_golden_snapshot_floor_and_base_are_still_read() -> None:
     environment = restored()
     log = open_log(environment, ORGANISATION, "plan")
     found = newest_snapshot(environment.index, log.record.prefix, 7)

@@ -37,7 +37,7 @@ def delay_query(log: Log, meanwhile: Callable[[], object]) -> None:
     index.query = slow  # type: ignore[method-assign, assignment]
 
 
-def test_a_slow_look_at_the_head_does_not_replace_a_newer_one() -> None:
+def test_a_slow_read_of_the_head_does_not_replace_a_newer_head() -> None:
     log = new_log()
     fill(log, 2)
     rival = other(log)
@@ -51,7 +51,7 @@ def test_a_slow_look_at_the_head_does_not_replace_a_newer_one() -> None:
     assert known(log).version == 3
 
 
-def test_a_slow_look_at_the_head_does_not_replace_what_was_appended() -> None:
+def test_a_slow_read_of_the_head_does_not_replace_the_head_of_a_later_append() -> None:
     log = new_log()
     fill(log, 2)
     delay_query(log, lambda: log.append(event()))
@@ -59,7 +59,7 @@ def test_a_slow_look_at_the_head_does_not_replace_what_was_appended() -> None:
     assert known(log).version == 3
 
 
-def test_a_slow_look_of_the_same_version_does_not_make_the_head_look_older() -> None:
+def test_a_slow_read_of_the_same_version_does_not_age_the_cached_head() -> None:
     log = new_log()
     fill(log, 2)
 
@@ -72,7 +72,7 @@ def test_a_slow_look_of_the_same_version_does_not_make_the_head_look_older() -> 
     assert known(log).seen.age_seconds() == 0
 
 
-def test_a_slow_look_does_not_make_others_seem_to_have_taken_entries_back() -> None:
+def test_a_slow_read_of_an_older_head_does_not_reset_contention() -> None:
     log = new_log()
     fill(log, 2)
     rival = other(log)
@@ -113,7 +113,7 @@ def test_a_name_record_read_slowly_does_not_replace_a_newer_one() -> None:
     assert appender.names.offer(record) == newest
 
 
-def test_a_reader_whose_head_is_too_old_looks_again_before_it_calls_a_version_missing() -> None:
+def test_a_reader_with_an_old_head_reads_the_head_again_before_raising_not_found() -> None:
     log = new_log()
     fill(log, 2)
     old = log.head()

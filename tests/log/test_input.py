@@ -104,7 +104,7 @@ ids = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=16)
 
 
 @given(ids)
-def test_a_key_leads_back_to_its_id(name: str) -> None:
+def test_unescaping_an_escaped_id_returns_the_id(name: str) -> None:
     assert unescape(escape(name)) == name
 
 

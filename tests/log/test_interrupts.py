@@ -76,7 +76,7 @@ def damaged(index: ScriptedIndex, writes: Sequence[Write]) -> None:
 
 
 @pytest.mark.parametrize("mishap", [interrupted_before, interrupted_after, out_of_memory])
-def test_the_others_of_an_interrupted_leader_are_written_once(mishap: Mishap) -> None:
+def test_appends_queued_behind_an_interrupted_leader_are_written_once(mishap: Mishap) -> None:
     log = new_log()
     group = Group(log, ["leader", "second", "third"], mishap)
     assert isinstance(group.ends["leader"], KeyboardInterrupt | MemoryError)
@@ -85,14 +85,14 @@ def test_the_others_of_an_interrupted_leader_are_written_once(mishap: Mishap) ->
     assert len(found) == len(set(found))
 
 
-def test_the_next_leader_finds_what_an_interrupted_one_committed() -> None:
+def test_the_next_leader_recognises_entries_that_an_interrupted_leader_committed() -> None:
     log = new_log()
     group = Group(log, ["leader", "second", "third"], interrupted_after)
     assert (group.ends["second"], group.ends["third"]) == (2, 3)
     assert data(log) == ["leader", "second", "third"]
 
 
-def test_a_leader_interrupted_while_it_waits_leaves_the_doubt_of_its_lost_answer() -> None:
+def test_after_a_lost_answer_and_an_interrupt_the_next_leader_recognises_the_commit() -> None:
     log = new_log()
     clock = log.environment.clock
 
@@ -108,7 +108,7 @@ def test_a_leader_interrupted_while_it_waits_leaves_the_doubt_of_its_lost_answer
 
 
 @pytest.mark.usefixtures("untraced")
-def test_an_interrupt_anywhere_in_the_leaders_work_costs_no_other_append() -> None:
+def test_an_interrupt_at_any_step_of_a_leader_fails_no_other_append() -> None:
     for step in count():
         log, interrupter = new_log(), Interrupter(step, LEADING)
         held = prepare_entry(log.environment, log.record.owner, [event("held")])
@@ -125,14 +125,14 @@ def test_an_interrupt_anywhere_in_the_leaders_work_costs_no_other_append() -> No
     assert step > 100
 
 
-def test_those_who_share_a_failed_commit_raise_errors_of_their_own() -> None:
+def test_each_append_of_a_failed_shared_commit_raises_its_own_error_object() -> None:
     group = Group(new_log(), ["leader", "second", "third"], damaged)
     errors = [group.ends[name] for name in ("leader", "second", "third")]
     assert all(isinstance(error, Corrupt) and error.details == {"cause": "test"} for error in errors)
     assert len(set(map(id, errors))) == 3
 
 
-def test_one_that_was_answered_before_the_interrupt_keeps_its_answer() -> None:
+def test_an_append_settled_before_its_leader_is_interrupted_returns_its_version() -> None:
     log = new_log()
     settle, interrupts = PendingEntry.settle, [KeyboardInterrupt]
 
@@ -149,7 +149,7 @@ def test_one_that_was_answered_before_the_interrupt_keeps_its_answer() -> None:
     assert data(log) == ["leader", "second", "third"]
 
 
-def test_an_error_copied_says_the_same() -> None:
+def test_a_copied_error_has_the_same_text_details_and_cause() -> None:
     cause = ValueError("why")
     error = StratalogError("failed", limit=3)
     error.__cause__ = cause

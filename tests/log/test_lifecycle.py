@@ -53,13 +53,13 @@ def swept(log: Log) -> int:
     return sweep_deleted(log.environment, ORGANISATION)
 
 
-def test_a_name_is_given_once() -> None:
+def test_creating_a_log_with_a_used_name_raises_conflict() -> None:
     log = new_log()
     with pytest.raises(Conflict):
         create_log(log.environment, ORGANISATION, NAME)
 
 
-def test_two_organisations_have_logs_of_one_name_that_share_nothing() -> None:
+def test_logs_with_the_same_name_in_two_organisations_are_independent() -> None:
     log = filled(2)
     theirs = create_log(log.environment, "other", NAME)
     assert (theirs.append(event("theirs")).version, data(other(log))) == (1, ["plan:1", "plan:2"])
@@ -68,7 +68,7 @@ def test_two_organisations_have_logs_of_one_name_that_share_nothing() -> None:
     assert create_log(log.environment, "other", NAME).head().version == 0
 
 
-def test_the_organisations_that_have_a_name_are_found_by_it() -> None:
+def test_organisations_of_lists_the_organisations_that_have_a_log_with_the_name() -> None:
     environment = new_place()
     create_log(environment, "umbrella", "z", "document")
     gone = create_log(environment, "acme", "z")
@@ -99,7 +99,7 @@ def test_an_organisation_and_a_log_may_be_called_like_a_part_of_a_key(odd: str) 
     assert [line.id for line in list_directory(environment.index, odd, LOGS)] == [NAME]
 
 
-def test_an_organisation_is_entered_by_the_first_that_it_creates_and_by_no_other() -> None:
+def test_only_the_first_log_of_an_organisation_writes_its_directory_entry() -> None:
     log = new_log()
     written: list[str] = []
     original = log.environment.index.commit
@@ -122,7 +122,7 @@ def test_a_creation_whose_answer_is_lost_succeeds() -> None:
     assert create_log(environment, ORGANISATION, NAME).append(event()).version == 1
 
 
-def test_a_log_that_never_was_is_not_found() -> None:
+def test_opening_a_log_that_was_never_created_raises_not_found() -> None:
     with pytest.raises(NotFound):
         open_log(new_place(), ORGANISATION, NAME)
 
@@ -141,11 +141,11 @@ def test_the_directory_lists_the_logs_of_an_organisation_in_order() -> None:
     assert list(list_organisations(environment.index)) == ["acme", "umbrella"]
 
 
-def test_a_name_that_no_organisation_has_is_answered_by_none() -> None:
+def test_organisations_of_an_unused_name_is_empty() -> None:
     assert list(organisations_of(new_place().index, NAME)) == []
 
 
-def test_an_append_after_deletion_is_not_found() -> None:
+def test_an_append_to_a_deleted_log_raises_not_found() -> None:
     log = filled(2)
     stale = other(log)
     stale.head()
@@ -163,7 +163,7 @@ def test_a_deleted_log_is_in_no_directory() -> None:
         open_log(log.environment, ORGANISATION, NAME)
 
 
-def test_a_deletion_meets_an_append_and_comes_after_it() -> None:
+def test_a_deletion_that_loses_a_race_to_an_append_still_deletes_the_log() -> None:
     log = filled(2)
     rival = other(log)
     scripted(log.environment).script = [after(lambda: rival.append(event()))]
@@ -172,7 +172,7 @@ def test_a_deletion_meets_an_append_and_comes_after_it() -> None:
         rival.append(event())
 
 
-def test_of_two_who_delete_one_is_told_that_it_was_not_the_one() -> None:
+def test_the_loser_of_two_concurrent_deletions_raises_not_found() -> None:
     log = filled(2)
     rival = other(log)
     scripted(log.environment).script = [after(lambda: delete_log(rival))]
@@ -180,7 +180,7 @@ def test_of_two_who_delete_one_is_told_that_it_was_not_the_one() -> None:
         delete_log(log)
 
 
-def test_of_two_who_delete_in_one_millisecond_without_an_answer_one_is_told() -> None:
+def test_a_lost_deletion_raises_not_found_if_a_rival_deleted_in_the_same_millisecond() -> None:
     log = filled(2)
     rival = other(log)
 
@@ -193,7 +193,7 @@ def test_of_two_who_delete_in_one_millisecond_without_an_answer_one_is_told() ->
         delete_log(log)
 
 
-def test_a_deletion_frozen_before_a_roll_over_ends_the_log_where_it_is() -> None:
+def test_a_deletion_delayed_past_a_roll_over_still_ends_the_log() -> None:
     log = filled(4, segment_entries_target=4)
     rival = other(log)
     original = scripted(log.environment).get
@@ -229,7 +229,7 @@ def create_anew(environment: Environment, seconds: float = 0) -> None:
     create_log(rival.environment, ORGANISATION, NAME)
 
 
-def test_a_creation_whose_log_is_deleted_before_its_answer_came_is_not_called_refused() -> None:
+def test_a_creation_whose_log_is_deleted_before_its_answer_arrives_succeeds() -> None:
     environment = new_place()
 
     def create_and_lose(index: ScriptedIndex, writes: Sequence[Write]) -> None:
@@ -244,7 +244,7 @@ def test_a_creation_whose_log_is_deleted_before_its_answer_came_is_not_called_re
         log.append(event())
 
 
-def test_a_creation_whose_log_may_have_been_swept_is_unknown() -> None:
+def test_a_creation_whose_log_may_have_been_swept_raises_outcome_unknown() -> None:
     """The first commit takes effect after the writer looked for its result. The second commit freezes the writer."""
     environment = new_place()
 
@@ -258,7 +258,7 @@ def test_a_creation_whose_log_may_have_been_swept_is_unknown() -> None:
         create_log(environment, ORGANISATION, NAME)
 
 
-def test_a_creation_that_never_arrived_is_refused_where_another_has_the_name() -> None:
+def test_a_creation_that_never_took_effect_raises_conflict_if_the_name_is_taken() -> None:
     environment = new_place()
 
     def frozen(index: ScriptedIndex, writes: Sequence[Write]) -> None:
@@ -271,7 +271,7 @@ def test_a_creation_that_never_arrived_is_refused_where_another_has_the_name() -
         create_log(environment, ORGANISATION, NAME)
 
 
-def test_a_log_created_anew_is_another_and_starts_at_1() -> None:
+def test_a_recreated_log_has_a_new_incarnation_and_starts_at_version_1() -> None:
     log = filled(3)
     delete_log(log)
     again = create_log(log.environment, ORGANISATION, NAME)
@@ -282,7 +282,7 @@ def test_a_log_created_anew_is_another_and_starts_at_1() -> None:
     assert data(other(again)) == ["new"]
 
 
-def test_sweeping_waits_and_then_leaves_the_end_seal() -> None:
+def test_a_sweep_waits_for_the_grace_period_and_leaves_only_the_end_marker() -> None:
     log = filled(10, segment_entries_target=4)
     delete_log(log)
     assert sweep_deleted(log.environment, ORGANISATION) == 0
@@ -296,7 +296,7 @@ def test_sweeping_waits_and_then_leaves_the_end_seal() -> None:
     assert swept(log) == 0
 
 
-def test_sweeping_takes_the_blobs_with_the_last_of_the_family() -> None:
+def test_a_sweep_of_the_last_log_of_a_family_deletes_the_blobs() -> None:
     log = filled(1, body_inline_bytes_max=8)
     fork = fork_log(log, "fork", 1)
     delete_log(log)
@@ -306,7 +306,7 @@ def test_sweeping_takes_the_blobs_with_the_last_of_the_family() -> None:
     assert list(log.environment.blobs.list("")) == []
 
 
-def test_a_reader_amid_a_sweep_is_told_that_the_log_is_gone() -> None:
+def test_a_read_during_a_sweep_is_complete_or_raises_not_found() -> None:
     for commits in numbers(1):
         log = filled(10, segment_entries_target=4)
         reading = other(log).read()
@@ -327,7 +327,7 @@ def test_a_reader_amid_a_sweep_is_told_that_the_log_is_gone() -> None:
     assert commits > 6
 
 
-def test_a_fork_reads_as_its_parent_and_goes_its_own_way() -> None:
+def test_a_fork_has_the_entries_of_its_parent_followed_by_its_own() -> None:
     log = filled(10, segment_entries_target=4)
     fork = fork_log(log, "fork", 6)
     assert fork.append(event("own")).version == 7
@@ -343,7 +343,7 @@ def test_a_fork_costs_the_same_whatever_the_history() -> None:
     assert costs == [Counter({"get": 5, "query": 2, "commit": 1})] * 2
 
 
-def test_a_fork_of_a_fork_reads_through_both() -> None:
+def test_a_fork_of_a_fork_reads_the_entries_of_both_ancestors() -> None:
     log = filled(6)
     fork = fork_log(log, "fork", 4)
     fill(fork, 3)
@@ -352,7 +352,7 @@ def test_a_fork_of_a_fork_reads_through_both() -> None:
     assert data(other(again, "again")) == ["plan:1", "plan:2", "plan:3", "plan:4", "fork:5", "fork:6", "again:7"]
 
 
-def test_a_fork_of_a_fork_below_its_start_is_one_of_the_grandparent() -> None:
+def test_a_fork_of_a_fork_below_its_fork_point_descends_only_from_the_grandparent() -> None:
     log = filled(6)
     fork = fork_log(log, "fork", 4)
     again = fork_log(fork, "again", 2)
@@ -371,7 +371,7 @@ def test_forks_nest_up_to_a_bound() -> None:
 
 
 @pytest.mark.parametrize("at", [-1, 4])
-def test_a_fork_of_a_version_that_is_not_is_not_found(at: int) -> None:
+def test_a_fork_at_a_missing_version_raises_not_found(at: int) -> None:
     with pytest.raises(NotFound):
         fork_log(filled(3), "fork", at)
 
@@ -404,14 +404,14 @@ def test_a_fork_pins_the_floor() -> None:
     assert raise_floor(log, 9) == 6
 
 
-def test_a_fork_made_while_the_floor_is_raised_pins_it_all_the_same() -> None:
+def test_a_fork_created_while_the_floor_is_raised_pins_the_floor() -> None:
     log = filled(10, segment_entries_target=4)
     rival = other(log)
     scripted(log.environment).script = [after(lambda: fork_log(rival, "fork", 6))]
     assert raise_floor(log, 9) == 6
 
 
-def test_a_fork_with_a_base_of_its_own_lets_its_ancestors_go() -> None:
+def test_a_fork_whose_floor_rises_above_its_fork_point_removes_its_pin() -> None:
     log = filled(10, segment_entries_target=4)
     fork = fork_log(log, "fork", 6)
     fill(fork, 2)
@@ -421,7 +421,7 @@ def test_a_fork_with_a_base_of_its_own_lets_its_ancestors_go() -> None:
     assert data(other(fork, "fork"), 6) == ["fork:7", "fork:8"]
 
 
-def test_a_forks_time_begins_no_earlier_than_its_parents_end() -> None:
+def test_entries_of_a_fork_are_never_dated_before_the_entries_of_its_parent() -> None:
     log = filled(3)
     clock_of(log.environment).set_wall(log.head().created_ms - 60_000)
     fork = fork_log(log, "fork", 3)

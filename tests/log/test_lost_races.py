@@ -41,7 +41,7 @@ def change_the_log(index: ScriptedIndex, writes: Sequence[Write]) -> None:
     ],
     ids=["fork", "delete", "erase"],
 )
-def test_a_call_that_keeps_losing_backs_off_until_its_time_is_over(call: Callable[[Log], object]) -> None:
+def test_a_call_that_loses_every_race_raises_contention_error_at_its_deadline(call: Callable[[Log], object]) -> None:
     log = new_log(append_seconds_max=5.0)
     fill(log, 3)
     begun = Observation(log.environment.clock)
@@ -53,7 +53,7 @@ def test_a_call_that_keeps_losing_backs_off_until_its_time_is_over(call: Callabl
     call(log)
 
 
-def test_a_deletion_that_lost_a_race_takes_its_turn() -> None:
+def test_a_deletion_that_lost_a_race_takes_the_turn_and_does_not_back_off() -> None:
     log = new_log()
     fill(log, 3)
     index = scripted(log.environment)

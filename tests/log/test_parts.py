@@ -40,20 +40,20 @@ def parts_at(log: Log, version: int) -> list[bytes] | None:
     return None if kept is None else list(log.read_snapshot(kept))
 
 
-def test_a_kept_state_is_found_at_its_version_and_after() -> None:
+def test_an_app_snapshot_is_returned_for_its_version_and_for_later_versions() -> None:
     log = opened()
     assert log.save_snapshot(2, [b"one", b"two"])
     assert [parts_at(log, version) for version in (1, 2, 3)] == [None, [b"one", b"two"], [b"one", b"two"]]
 
 
-def test_the_first_state_kept_for_a_version_stays() -> None:
+def test_a_second_app_snapshot_of_a_version_does_not_replace_the_first() -> None:
     log = opened()
     assert log.save_snapshot(2, [b"first"])
     assert not log.save_snapshot(2, [b"second"])
     assert parts_at(log, 2) == [b"first"]
 
 
-def test_a_part_that_stands_is_not_written_again() -> None:
+def test_a_part_that_is_already_stored_is_not_written_again() -> None:
     log = opened()
     log.save_snapshot(1, [b"same", b"old", b"same"])
     before = stored(log)
@@ -61,7 +61,7 @@ def test_a_part_that_stands_is_not_written_again() -> None:
     assert (len(before), len(stored(log) - before)) == (2, 1)
 
 
-def test_a_long_list_of_parts_is_a_body_of_its_own() -> None:
+def test_a_long_part_list_is_stored_as_a_blob() -> None:
     log = opened()
     parts = [str(number).encode() for number in range(1000)]
     log.save_snapshot(3, parts)
@@ -69,7 +69,7 @@ def test_a_long_list_of_parts_is_a_body_of_its_own() -> None:
     assert len(stored(log)) == 1001
 
 
-def test_a_fork_shares_the_parts_of_what_it_was_forked_from() -> None:
+def test_a_fork_shares_the_snapshot_parts_of_its_parent() -> None:
     log = opened()
     log.save_snapshot(2, [b"same", b"old"])
     fork = fork_log(log, "branch", 3)
@@ -81,7 +81,7 @@ def test_a_fork_shares_the_parts_of_what_it_was_forked_from() -> None:
     assert parts_at(log, 3) == [b"same", b"old"]
 
 
-def test_where_the_state_whose_parts_it_shares_goes_at_the_last_moment_all_parts_are_written(
+def test_all_parts_are_written_if_the_snapshot_that_shares_them_was_just_deleted(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     log = opened()
@@ -108,19 +108,19 @@ def _stamp(log: Log, key: str) -> str:
     return found.stamp
 
 
-def test_a_version_that_is_not_there_has_no_state() -> None:
+def test_an_app_snapshot_of_a_missing_version_raises_not_found() -> None:
     with pytest.raises(NotFound):
         opened().save_snapshot(4, [b"x"])
 
 
-def test_a_state_has_parts_and_none_too_large() -> None:
+def test_an_app_snapshot_without_parts_or_with_a_too_large_part_is_refused() -> None:
     with pytest.raises(LimitExceeded):
         opened().save_snapshot(1, [])
     with pytest.raises(LimitExceeded):
         opened().save_snapshot(1, [bytes(BODY_PART_BYTES + 1)])
 
 
-def test_a_snapshot_of_another_kind_is_no_kept_state() -> None:
+def test_reading_another_kind_of_snapshot_as_an_app_snapshot_is_refused() -> None:
     log = opened()
     put_snapshot(log.environment, log.record, 2, log.hash_at(2), b"\x81\xa1a\x01", None)
     with pytest.raises(Invalid):
@@ -135,7 +135,7 @@ def test_a_missing_part_is_damage() -> None:
         parts_at(log, 1)
 
 
-def test_the_collector_keeps_every_part_and_takes_what_nothing_names() -> None:
+def test_the_collector_deletes_only_unreferenced_parts() -> None:
     log = opened()
     many = [str(number).encode() for number in range(1000)]
     log.save_snapshot(1, many)
@@ -150,7 +150,7 @@ def test_the_collector_keeps_every_part_and_takes_what_nothing_names() -> None:
     assert parts_at(log, 2) == [b"few"]
 
 
-def test_a_log_of_an_own_kind_waits_for_a_state_before_its_next_segment() -> None:
+def test_a_log_with_state_starts_a_new_segment_only_after_an_app_snapshot() -> None:
     clock = ManualClock()
     environment = Environment(MemoryIndex(), MemoryBlobs(clock), clock, LogSettings(segment_entries_target=4))
     log = create_log(environment, "acme", "plan", "sheet")
@@ -162,7 +162,7 @@ def test_a_log_of_an_own_kind_waits_for_a_state_before_its_next_segment() -> Non
     assert log.head().segment == 6
 
 
-def test_parts_are_put_again_where_the_answer_of_their_state_is_lost() -> None:
+def test_parts_are_put_again_if_the_answer_to_their_commit_is_lost() -> None:
     index = ScriptedIndex()
     log = opened(index=index)
 
@@ -177,7 +177,7 @@ def test_parts_are_put_again_where_the_answer_of_their_state_is_lost() -> None:
     assert parts_at(log, 2) == [b"one", b"two"]
 
 
-def test_each_damaged_part_is_named_and_so_is_the_list_of_parts() -> None:
+def test_reading_an_app_snapshot_back_names_the_damaged_part_or_part_list() -> None:
     log = opened()
     log.save_snapshot(2, [f"part {number}".encode() for number in range(1000)])
     state, blobs = log.app_snapshot(2), log.environment.blobs

@@ -45,7 +45,7 @@ def test_a_read_ends_at_the_head_it_began_with() -> None:
     assert [entry.version for entry in reading] == [1, 2, 3]
 
 
-def test_entries_that_come_between_two_pages_do_not_tear_a_read() -> None:
+def test_entries_appended_between_two_pages_do_not_change_a_read() -> None:
     log = new_log(segment_entries_target=4)
     fill(log, 10)
     reader = other(log)
@@ -56,7 +56,7 @@ def test_entries_that_come_between_two_pages_do_not_tear_a_read() -> None:
     assert [entry.version for entry in [*begun, *reading]] == list(range(1, 11))
 
 
-def test_a_segment_freed_between_two_pages_is_read_on_in_its_archive() -> None:
+def test_a_read_continues_in_the_archive_if_its_segment_is_freed_between_two_pages() -> None:
     log = new_log(segment_entries_target=4)
     fill(log, 10)
     reader = other(log)
@@ -111,7 +111,7 @@ def test_the_version_at_a_time_above_the_floor_is_still_found() -> None:
         log.version_at(times[2])
 
 
-def test_old_events_are_read_as_new_ones() -> None:
+def test_upcasters_convert_old_events_when_they_are_read() -> None:
     log = new_log()
     log.append(Event("set", 1))
     log.append(Event("set", 20, schema=2))
@@ -122,7 +122,7 @@ def test_old_events_are_read_as_new_ones() -> None:
     ]
 
 
-def test_old_events_of_many_entries_are_read_in_one_page() -> None:
+def test_a_read_of_50_entries_with_upcasters_makes_fewer_than_10_requests() -> None:
     log = new_log()
     fill(log, 50)
     reader = other(log, {("other", 1): lambda value: value})
@@ -133,7 +133,7 @@ def test_old_events_of_many_entries_are_read_in_one_page() -> None:
     assert index.calls.total() - before < 10
 
 
-def test_a_follower_gets_what_comes_later() -> None:
+def test_a_follower_yields_entries_that_are_appended_later() -> None:
     log = new_log()
     fill(log, 2)
     following = other(log).follow(1)

@@ -82,7 +82,7 @@ def check_redacted(log: Log) -> None:
         assert (report.findings, report.redacted, report.version) == ((), (3,), 9)
 
 
-def test_the_events_and_the_salt_go_and_the_hash_stays() -> None:
+def test_redaction_erases_the_events_and_the_salt_and_preserves_the_hash() -> None:
     log = grown()
     before = log.entry(3)
     assert log.redact(3) == []
@@ -102,7 +102,7 @@ def test_redacting_again_changes_nothing() -> None:
 
 
 @pytest.mark.parametrize("freed", [False, True])
-def test_an_archived_entry_goes_from_the_archive_and_from_the_index(freed: bool) -> None:
+def test_redaction_erases_an_archived_entry_from_the_archive_and_from_the_index(freed: bool) -> None:
     log = grown()
     archive_segments(log)
     if freed:
@@ -117,7 +117,9 @@ def test_an_archived_entry_goes_from_the_archive_and_from_the_index(freed: bool)
     check_redacted(log)
 
 
-def test_an_archive_that_was_made_of_the_old_entry_is_never_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_archive_whose_segment_is_redacted_before_its_commit_is_never_referenced(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     from stratalog.log import retention
 
     log, write = grown(), retention.write_archive
@@ -135,7 +137,7 @@ def test_an_archive_that_was_made_of_the_old_entry_is_never_named(monkeypatch: p
     check_redacted(log)
 
 
-def test_an_archive_that_came_first_is_redacted_too() -> None:
+def test_an_archive_committed_during_a_redaction_is_redacted_too() -> None:
     log = grown()
 
     index = scripted(log.environment)
@@ -144,7 +146,7 @@ def test_an_archive_that_came_first_is_redacted_too() -> None:
     check_redacted(log)
 
 
-def test_a_body_in_blobs_is_named_by_nothing_any_more() -> None:
+def test_redaction_removes_the_reference_to_a_body_in_blobs() -> None:
     log = grown(Random(1).randbytes(40_000), body_inline_bytes_max=100)
     item = log.environment.index.get(entries_partition(log.record.prefix, 1), number(3))
     assert item is not None
@@ -156,7 +158,7 @@ def test_a_body_in_blobs_is_named_by_nothing_any_more() -> None:
     assert sorted(item.attributes) == ["a", "c", "d", "h", "p", "w"]
 
 
-def test_an_entry_that_is_redacted_between_two_reads_of_a_page_is_no_damage() -> None:
+def test_an_entry_redacted_during_a_read_is_read_as_redacted_and_not_as_damaged() -> None:
     log = grown(Random(1).randbytes(40_000), body_inline_bytes_max=100)
     reading = open_log(log.environment, log.record.organisation, log.record.name).read()
     assert [next(reading).version, next(reading).version] == [1, 2]
@@ -168,7 +170,7 @@ def test_an_entry_that_is_redacted_between_two_reads_of_a_page_is_no_damage() ->
     assert (third.version, bool(third.redacted), third.events) == (3, True, ())
 
 
-def test_snapshots_of_the_version_and_later_ones_are_retired() -> None:
+def test_redaction_deletes_the_snapshots_of_the_version_and_of_later_versions() -> None:
     log = grown()
     for version in (2, 3, 5):
         log.save_snapshot(version, [b"state"])
@@ -176,7 +178,7 @@ def test_snapshots_of_the_version_and_later_ones_are_retired() -> None:
     assert [snapshot.version for snapshot in list_snapshots(log.environment.index, log.record.prefix)] == [2]
 
 
-def test_snapshots_that_were_deleted_before_another_process_changed_the_log_are_returned_too() -> None:
+def test_redaction_returns_every_deleted_snapshot_despite_a_concurrent_fork() -> None:
     log = grown()
     for version in (3, 5, 7):
         log.save_snapshot(version, [b"state"])
@@ -186,7 +188,7 @@ def test_snapshots_that_were_deleted_before_another_process_changed_the_log_are_
     assert list(list_snapshots(log.environment.index, log.record.prefix)) == []
 
 
-def test_a_redaction_of_a_log_that_keeps_changing_waits_and_ends() -> None:
+def test_a_redaction_that_loses_every_race_raises_contention_error_and_can_be_repeated() -> None:
     log = grown(append_seconds_max=5.0)
     log.save_snapshot(3, [b"state"])
 
@@ -209,7 +211,7 @@ def test_a_redaction_of_a_log_that_keeps_changing_waits_and_ends() -> None:
     assert log.redact(3) == [3]
 
 
-def test_what_something_still_needs_is_refused() -> None:
+def test_redaction_of_an_entry_that_a_fork_or_a_state_needs_is_refused() -> None:
     log = grown()
     fork = fork_log(log, "fork", 5)
     with pytest.raises(RedactionRefused, match="forks need the version"):
@@ -223,7 +225,7 @@ def test_what_something_still_needs_is_refused() -> None:
         grid.redact(1)
 
 
-def test_what_is_not_there_or_forgotten_is_not_redacted() -> None:
+def test_redaction_of_a_missing_or_forgotten_version_is_refused() -> None:
     log = grown()
     for version in (0, 10):
         with pytest.raises(NotFound):
@@ -234,7 +236,7 @@ def test_what_is_not_there_or_forgotten_is_not_redacted() -> None:
             log.redact(version)
 
 
-def test_a_retry_of_a_redacted_append_is_neither_a_success_nor_a_conflict() -> None:
+def test_a_retry_of_a_redacted_append_raises_redacted() -> None:
     log = grown()
     log.redact(3)
     for content in (SECRET, b"something else"):
@@ -250,7 +252,7 @@ def test_a_redaction_whose_answer_is_lost_is_done_once() -> None:
     check_redacted(log)
 
 
-def test_the_newest_entry_may_be_redacted_and_the_log_goes_on() -> None:
+def test_a_log_accepts_appends_after_the_redaction_of_its_newest_entry() -> None:
     log = grown()
     log.redact(9)
     assert log.append(event("next")).version == 10
@@ -258,7 +260,7 @@ def test_the_newest_entry_may_be_redacted_and_the_log_goes_on() -> None:
     assert verify_log(log).redacted == (9,)
 
 
-def test_erasing_waits_for_nothing_that_was_swept() -> None:
+def test_erasing_a_forgotten_entry_raises_version_forgotten() -> None:
     log = grown()
     raise_floor(log, 6)
     with pytest.raises(VersionForgotten):

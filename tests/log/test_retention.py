@@ -57,7 +57,7 @@ def test_versions_in_segments_below_the_floor_are_forgotten() -> None:
     assert data(log, 6) == ["plan:7", "plan:8", "plan:9", "plan:10"]
 
 
-def test_forgotten_segments_go_once_nobody_can_rely_on_them() -> None:
+def test_forgotten_segments_are_freed_after_the_grace_period() -> None:
     log = filled()
     raise_floor(log, 8)
     assert free_segments(log) == 0
@@ -72,7 +72,7 @@ def test_the_floor_never_falls() -> None:
     assert other(log).floor() == 8
 
 
-def test_a_handle_knows_the_floor_that_another_raised_and_it_reports() -> None:
+def test_a_handle_refuses_versions_below_a_floor_that_another_handle_raised() -> None:
     log = filled()
     raise_floor(other(log), 6)
     assert raise_floor(log, 3) == 6
@@ -80,7 +80,7 @@ def test_a_handle_knows_the_floor_that_another_raised_and_it_reports() -> None:
         log.entry(5)
 
 
-def test_the_floor_stays_at_or_below_the_head() -> None:
+def test_raising_the_floor_above_the_head_raises_not_found() -> None:
     with pytest.raises(NotFound):
         raise_floor(filled(3), 4)
 
@@ -98,7 +98,7 @@ def test_the_base_is_made_before_anything_is_forgotten() -> None:
     assert readable == [(6, 1)]
 
 
-def test_a_base_that_cannot_be_made_keeps_everything() -> None:
+def test_no_entry_is_forgotten_if_the_base_cannot_be_created() -> None:
     log = filled()
 
     def fail(floor: int) -> None:
@@ -109,13 +109,13 @@ def test_a_base_that_cannot_be_made_keeps_everything() -> None:
     assert len(data(other(log))) == 10
 
 
-def test_the_first_kept_segment_names_the_base() -> None:
+def test_the_first_retained_segment_refers_to_the_base() -> None:
     log = filled()
     raise_floor(log, 6)
     assert [segment.base for segment in list_segments(log.environment.index, log.record.prefix)] == [0, 6, 0]
 
 
-def test_snapshots_below_the_base_go_with_it() -> None:
+def test_raising_the_floor_deletes_the_snapshots_below_the_base() -> None:
     log = filled()
     for version in (2, 6, 9):
         log.save_snapshot(version, [b"state"])
@@ -129,7 +129,7 @@ def test_a_floor_whose_answer_is_lost_is_raised_once() -> None:
     assert raise_floor(log, 6) == 6
 
 
-def test_what_a_crash_left_unforgotten_is_forgotten_the_next_time() -> None:
+def test_raising_the_floor_again_completes_a_run_that_crashed() -> None:
     log = filled()
     scripted(log.environment).script = [after(lambda: scripted(log.environment).script.append(unavailable))]
     with pytest.raises(OutcomeUnknown):  # Unavailable would mean that nothing was written
@@ -140,7 +140,7 @@ def test_what_a_crash_left_unforgotten_is_forgotten_the_next_time() -> None:
         log.entry(4)
 
 
-def test_what_was_archived_can_be_forgotten() -> None:
+def test_archived_entries_can_be_forgotten() -> None:
     log = filled()
     archive_segments(log)
     raise_floor(log, 8)
@@ -172,7 +172,7 @@ def test_a_snapshot_whose_answer_is_lost_is_stored() -> None:
     assert put_snapshot(log.environment, log.record, 4, log.hash_at(4), b"", None)
 
 
-def test_a_snapshot_of_a_log_whose_name_record_changes_at_every_try_is_given_up() -> None:
+def test_a_snapshot_that_loses_every_race_raises_unavailable() -> None:
     log = filled()
 
     def change(index: ScriptedIndex, writes: Sequence[Write]) -> None:
@@ -187,7 +187,7 @@ def test_a_snapshot_of_a_log_whose_name_record_changes_at_every_try_is_given_up(
     assert log.snapshot_at(4) is None
 
 
-def test_a_fork_sees_its_ancestors_snapshots_up_to_where_it_began() -> None:
+def test_a_fork_sees_the_snapshots_of_its_ancestors_up_to_its_fork_point() -> None:
     log = filled()
     for version in (3, 8):
         put_snapshot(log.environment, log.record, version, log.hash_at(version), b"", None)
@@ -218,14 +218,14 @@ def test_a_fork_has_the_floor_that_an_ancestor_raised_later() -> None:
     assert raise_floor(fork, 3) == 6
 
 
-def test_the_floor_of_an_ancestor_forgets_only_what_that_ancestor_holds() -> None:
+def test_a_floor_at_the_fork_point_of_an_ancestor_forgets_no_entry_of_older_ancestors() -> None:
     _, middle, fork = forks_of_two()
     assert raise_floor(middle, 8) == 8
     assert fork.floor() == 0
     assert len(data(fork)) == 18
 
 
-def test_the_floor_of_the_last_ancestor_that_forgot_counts() -> None:
+def test_the_floor_of_a_fork_is_the_floor_of_its_nearest_ancestor_that_forgot_entries() -> None:
     log, middle, fork = forks_of_two()
     assert (raise_floor(log, 6), raise_floor(middle, 12), fork.floor()) == (6, 12, 12)
     assert len(data(fork, 12)) == 6
@@ -294,7 +294,7 @@ def test_items_are_deleted_one_by_one_where_a_joint_commit_costs_more(joint_comm
     assert index.calls["commit"] - before == 2 * (commits + settled)  # type: ignore[attr-defined]
 
 
-def test_freeing_and_archiving_stop_between_segments_when_told_to() -> None:
+def test_freeing_and_archiving_stop_between_segments_on_request() -> None:
     log = filled(14)
     answers = iter([False, True])
     assert archive_segments(log, stop=lambda: next(answers)) == 1

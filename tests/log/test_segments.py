@@ -47,7 +47,7 @@ def expected_data(count: int) -> list[str]:
     return [f"{NAME}:{version}" for version in range(1, count + 1)]
 
 
-def test_a_full_segment_is_sealed_and_numbers_run_on() -> None:
+def test_a_full_segment_is_sealed_and_versions_continue_in_the_next_segment() -> None:
     log = new_log(segment_entries_target=4)
     fill(log, 10)
     assert firsts(log) == [1, 5, 9]
@@ -68,7 +68,7 @@ def test_a_roll_over_whose_answer_is_lost_happens_once() -> None:
     assert firsts(log) == [1, 5]
 
 
-def test_two_who_roll_over_make_one_segment() -> None:
+def test_two_concurrent_roll_overs_create_a_single_segment() -> None:
     log = new_log(segment_entries_target=4)
     fill(log, 4)
     rival = other(log)
@@ -84,14 +84,14 @@ def test_a_stale_writer_follows_the_seal() -> None:
     assert log.append(event()).version == 11
 
 
-def test_a_group_of_appends_seals_a_segment_it_steps_over() -> None:
+def test_a_segment_that_a_group_of_appends_overfills_is_sealed() -> None:
     log = new_log(segment_entries_target=16)
     for _ in range(3):
         log._appender._run([prepare_entry(log.environment, log.record.owner, [event()]) for _ in range(17)])
     assert firsts(log) == [1, 18, 35]
 
 
-def test_a_log_with_state_waits_for_its_snapshot() -> None:
+def test_a_log_with_state_rolls_over_only_after_a_snapshot() -> None:
     log = new_log("model", segment_entries_target=8)
     fill(log, 12)
     assert firsts(log) == [1]
@@ -100,14 +100,14 @@ def test_a_log_with_state_waits_for_its_snapshot() -> None:
     assert firsts(log) == [1, 13]
 
 
-def test_a_log_with_state_waits_up_to_the_hard_cap() -> None:
+def test_a_log_with_state_rolls_over_without_a_snapshot_at_the_hard_cap() -> None:
     log = new_log("model", segment_entries_target=8)
     fill(log, 17)
     assert firsts(log) == [1, 17]
     assert log.environment.counters["roll-over without snapshot"] == 1
 
 
-def test_an_append_among_10_000_segments_costs_what_it_costs_in_one() -> None:
+def test_the_cost_of_an_append_does_not_depend_on_the_number_of_segments() -> None:
     few, many = new_log(), new_log()
     last = grow(many, 10_000)
     assert calls_of(many, lambda: other(many).append(event())) == calls_of(few, lambda: other(few).append(event()))
@@ -152,7 +152,7 @@ def test_only_sealed_segments_are_archived() -> None:
     assert archive_segments(log) == 0
 
 
-def test_archiving_stops_where_it_is_told() -> None:
+def test_archiving_stops_at_the_given_version() -> None:
     log = new_log(segment_entries_target=4)
     fill(log, 10)
     assert archive_segments(log, upto=4) == 1
@@ -199,7 +199,7 @@ def test_an_archiver_overtaken_by_another_reports_no_damage() -> None:
     assert archive_segments(slow) == 0
 
 
-def test_an_archive_whose_mark_is_never_answered_is_put_again() -> None:
+def test_an_archive_is_put_again_if_the_answer_to_its_commit_is_lost() -> None:
     """The commit that marks the segment as archived may have taken effect.
 
     A running collection may have listed the archive as old before that commit.
@@ -218,7 +218,7 @@ def test_an_archive_whose_mark_is_never_answered_is_put_again() -> None:
     assert clock_of(log.environment).wall_ms() - stat.modified_ms < 1000
 
 
-def test_a_segment_that_is_forgotten_while_its_archive_is_read_is_not_freed_and_not_damaged() -> None:
+def test_freeing_skips_a_segment_that_is_forgotten_while_its_archive_is_read() -> None:
     log = new_log(segment_entries_target=4)
     fill(log, 10)
     archive_segments(log)
@@ -245,7 +245,7 @@ def lose_archives(log: Log) -> None:
         log.environment.blobs.delete(stat.key, stat.stamp)
 
 
-def test_entries_that_do_not_give_their_damaged_archive_again_are_not_freed() -> None:
+def test_entries_that_differ_from_their_damaged_archive_are_not_freed() -> None:
     """Both the archive and one entry are damaged. Earlier code freed all entries, and no record named the new archive.
 
     After the test repairs the entry, the log writes the archive again.
@@ -269,7 +269,7 @@ def test_entries_that_do_not_give_their_damaged_archive_again_are_not_freed() ->
     assert data(other(log)) == expected_data(6)
 
 
-def test_a_segment_that_is_freed_while_its_lost_archive_is_made_anew_is_not_damaged() -> None:
+def test_a_segment_freed_while_its_lost_archive_is_rebuilt_is_not_reported_as_damage() -> None:
     log = new_log(segment_entries_target=4)
     fill(log, 10)
     archive_segments(log)
@@ -287,7 +287,7 @@ def test_a_segment_that_is_freed_while_its_lost_archive_is_made_anew_is_not_dama
     assert data(log, after=9) == expected_data(10)[9:]
 
 
-def test_an_archiver_leaves_the_base_where_a_raised_floor_has_named_it() -> None:
+def test_archiving_does_not_overwrite_a_base_that_a_concurrently_raised_floor_recorded() -> None:
     log = new_log(segment_entries_target=4)
     fill(log, 10)
     slow = other(log)
@@ -297,7 +297,7 @@ def test_an_archiver_leaves_the_base_where_a_raised_floor_has_named_it() -> None
     assert kept.base == 6
 
 
-def test_an_archive_that_was_damaged_is_corrupt() -> None:
+def test_a_read_of_a_freed_segment_with_a_lost_archive_raises_corrupt() -> None:
     log = new_log(segment_entries_target=4)
     fill(log, 6)
     free_all(log)
@@ -306,7 +306,7 @@ def test_an_archive_that_was_damaged_is_corrupt() -> None:
         data(other(log))
 
 
-def test_a_frozen_writer_is_not_told_that_a_freed_place_is_its_own() -> None:
+def test_an_append_that_lands_late_in_a_freed_segment_is_repeated_at_the_head() -> None:
     """The writer sends its put. A rival rolls over, archives and frees the segment before the put takes effect."""
     log = new_log(segment_entries_target=4)
     fill(log, 3)
@@ -322,7 +322,7 @@ def test_a_frozen_writer_is_not_told_that_a_freed_place_is_its_own() -> None:
     assert data(other(log)) == [*expected_data(8), "late"]
 
 
-def test_a_writer_that_may_not_take_its_stray_back_leaves_it_to_the_sweep() -> None:
+def test_an_orphaned_write_that_its_writer_cannot_delete_is_removed_by_the_sweep() -> None:
     log = new_log(segment_entries_target=4)
     scripted(log.environment).joint_commits = False  # a joint commit checks the head and leaves no orphaned write
     fill(log, 3)
@@ -343,7 +343,7 @@ def test_a_writer_that_may_not_take_its_stray_back_leaves_it_to_the_sweep() -> N
     assert list(log.environment.index.query(freed)) == []
 
 
-def test_a_frozen_writers_stray_is_found_by_nobody() -> None:
+def test_an_orphaned_write_in_a_freed_segment_is_never_read() -> None:
     log = new_log(segment_entries_target=4)
     fill(log, 3)
     rival, bystander = other(log), other(log)
@@ -358,7 +358,7 @@ def test_a_frozen_writers_stray_is_found_by_nobody() -> None:
     assert data(bystander) == [*expected_data(8), "true"]
 
 
-def test_a_writer_whose_entry_was_archived_and_freed_finds_it_there() -> None:
+def test_a_writer_recognises_its_entry_in_the_archive_of_a_freed_segment() -> None:
     log = new_log(segment_entries_target=4)
     fill(log, 3)
     rival = other(log)
@@ -377,7 +377,7 @@ def test_a_writer_whose_entry_was_archived_and_freed_finds_it_there() -> None:
     "joint_commits", [True, False], ids=["commits check the head", "commits do not check the head"]
 )
 @pytest.mark.parametrize(("free", "left"), [(free_all, [1, 5, 9]), (forget_all, [9])], ids=["archived", "forgotten"])
-def test_a_writer_frozen_before_a_roll_over_does_not_lead_the_name_back(
+def test_a_writer_delayed_before_a_roll_over_appends_to_the_newest_segment(
     free: Callable[[Log], None], left: list[int], joint_commits: bool
 ) -> None:
     rival = new_log(segment_entries_target=4)
@@ -397,7 +397,7 @@ def test_a_writer_frozen_before_a_roll_over_does_not_lead_the_name_back(
     assert firsts(other(log)) == left
 
 
-def test_a_late_entrys_large_body_is_put_again() -> None:
+def test_the_body_of_an_append_with_a_late_answer_is_put_again() -> None:
     log = new_log(body_inline_bytes_max=64)
     scripted(log.environment).script = [answered_late(clock_of(log.environment), 200)]
     log.append(event("x" * 100))
@@ -405,7 +405,7 @@ def test_a_late_entrys_large_body_is_put_again() -> None:
     assert clock_of(log.environment).wall_ms() - stat.modified_ms < 1000
 
 
-def test_a_late_entry_whose_body_can_be_put_again_only_later_is_appended_once() -> None:
+def test_an_append_is_written_once_if_the_repeated_put_of_its_body_fails_at_first() -> None:
     """The answer is so late that the writer reads the head and puts the body again. The first repeated put fails."""
     log = new_log(body_inline_bytes_max=64, append_seconds_max=1000)
     blobs = vars(log.environment.blobs)

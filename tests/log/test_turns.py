@@ -39,7 +39,7 @@ def test_a_lone_writer_takes_no_turn() -> None:
     assert scripted(log.environment).turns == []
 
 
-def test_a_writer_that_lost_takes_the_turn_and_does_not_wait_in_it() -> None:
+def test_a_writer_that_lost_a_race_takes_the_turn_and_does_not_back_off() -> None:
     log = new_log()
     fill(log, 1)
     index = scripted(log.environment)
@@ -51,7 +51,7 @@ def test_a_writer_that_lost_takes_the_turn_and_does_not_wait_in_it() -> None:
     assert clock_of(log.environment).boot_ms() == begun
 
 
-def test_a_writer_that_lost_backs_off_where_others_are_not_held_off() -> None:
+def test_a_writer_that_lost_a_race_backs_off_on_an_index_without_turns() -> None:
     log = new_log()
     fill(log, 1)
     scripted(log.environment).script = [after(lambda: rival_of(log).append(event()))]
@@ -61,7 +61,7 @@ def test_a_writer_that_lost_backs_off_where_others_are_not_held_off() -> None:
     assert clock_of(log.environment).boot_ms() > begun
 
 
-def test_a_caller_with_an_expected_version_is_told_at_once_and_takes_no_turn() -> None:
+def test_a_version_conflict_is_raised_without_a_turn() -> None:
     log = new_log()
     fill(log, 1)
     rival_of(log).append(event())
@@ -70,7 +70,7 @@ def test_a_caller_with_an_expected_version_is_told_at_once_and_takes_no_turn() -
     assert scripted(log.environment).turns == []
 
 
-def test_nobody_holds_the_turn_while_the_index_is_out_of_reach() -> None:
+def test_a_writer_releases_its_turn_while_the_index_is_unavailable() -> None:
     log = new_log()
     fill(log, 1)
     index = scripted(log.environment)
@@ -125,7 +125,7 @@ class Busy:
         index.commit = commit_second  # type: ignore[method-assign]
 
 
-def test_a_writer_beside_a_busy_one_commits_at_its_second_try(tmp_path: Path) -> None:
+def test_a_writer_with_a_busy_rival_commits_at_its_second_try(tmp_path: Path) -> None:
     with Busy(tmp_path) as busy:
         log = busy.store.create_log("acme", "events")
         other: Log = busy.rival.log("acme", "events")
@@ -136,7 +136,7 @@ def test_a_writer_beside_a_busy_one_commits_at_its_second_try(tmp_path: Path) ->
         assert len(list(log.read())) == 3 + busy.store.environment.counters["conflict"]
 
 
-def test_a_document_beside_a_busy_process_commits_at_its_second_try(tmp_path: Path) -> None:
+def test_a_document_with_a_busy_rival_commits_at_its_second_try(tmp_path: Path) -> None:
     with Busy(tmp_path) as busy:
         document: Document = busy.store.create("acme", "plan")
         document.mutate("inc", {"key": "a/n", "by": 1})
@@ -148,7 +148,7 @@ def test_a_document_beside_a_busy_process_commits_at_its_second_try(tmp_path: Pa
         assert 1 <= busy.store.environment.counters["conflict"] <= 3
 
 
-def test_a_record_beside_a_busy_process_is_put_at_its_second_try(tmp_path: Path) -> None:
+def test_a_record_with_a_busy_rival_is_put_at_the_second_try(tmp_path: Path) -> None:
     with Busy(tmp_path) as busy:
         records: Records = busy.store.records("acme")
         records.put("r", b"1")
@@ -159,7 +159,7 @@ def test_a_record_beside_a_busy_process_is_put_at_its_second_try(tmp_path: Path)
         assert busy.store.environment.counters["conflict"] == 3
 
 
-def test_without_turns_a_busy_process_would_keep_the_other_out(tmp_path: Path) -> None:
+def test_without_turns_a_writer_with_a_busy_rival_raises_contention_error(tmp_path: Path) -> None:
     with Busy(tmp_path) as busy:
         busy.store.environment.settings = type(busy.store.environment.settings)(append_seconds_max=0.05)
         log = busy.store.create_log("acme", "events")

@@ -107,7 +107,7 @@ def keep(log: Log) -> str:
 
 
 @pytest.mark.parametrize("act", [append, keep])
-def test_what_was_collected_while_its_writer_slept_is_put_again_before_anything_names_it(
+def test_a_blob_collected_while_its_writer_slept_is_put_again_before_the_commit(
     act: Callable[[Log], str],
 ) -> None:
     sleeper = Sleeper()
@@ -117,7 +117,9 @@ def test_what_was_collected_while_its_writer_slept_is_put_again_before_anything_
 
 @pytest.mark.parametrize("act", [append, keep])
 @pytest.mark.parametrize("failure", [Unavailable("scripted"), OutcomeUnknown("scripted")])
-def test_what_cannot_be_put_again_is_not_named(act: Callable[[Log], str], failure: StratalogError) -> None:
+def test_a_writer_does_not_commit_if_its_collected_blob_cannot_be_put_again(
+    act: Callable[[Log], str], failure: StratalogError
+) -> None:
     sleeper = Sleeper(failure)
     commits = sleeper.index.calls["commit"]
     with pytest.raises(Unavailable):
@@ -161,7 +163,7 @@ def test_blobs_that_could_not_be_put_ahead_are_still_held_for_the_commit() -> No
     assert batch.held_bytes == 5
 
 
-def test_what_is_young_is_not_put_again() -> None:
+def test_a_blob_is_put_again_only_after_the_observation_window() -> None:
     clock = ManualClock()
     blobs = MemoryBlobs(clock)
     upload = BlobBatch(Environment(ScriptedIndex(), blobs, clock, LogSettings()))

@@ -41,7 +41,7 @@ def test_other_events_under_a_used_write_id_are_a_conflict(inline_bytes: int, co
     assert log.head().version == 1
 
 
-def test_a_retry_is_recognised_in_another_form_and_at_another_time_under_a_new_display_name() -> None:
+def test_a_retry_with_another_encoding_time_and_author_name_is_recognised() -> None:
     log = new_log()
     log.append(event({"n": 1, "b": b"xy", "l": [2]}), expected=0, write_id="mine", author="Ada")
     clock_of(log.environment).sleep(60)
@@ -52,7 +52,7 @@ def test_a_retry_is_recognised_in_another_form_and_at_another_time_under_a_new_d
     assert log.head().version == 1
 
 
-def test_a_retry_is_compared_with_what_was_stored_and_not_with_what_upcasters_make_of_it() -> None:
+def test_a_retry_is_compared_with_the_stored_events_and_not_with_upcast_events() -> None:
     log = new_log()
     log.append(event("old"), expected=0, write_id="mine")
     upcast = other(log, {("set", 1): lambda before: f"new {before}"})
@@ -68,7 +68,7 @@ def test_another_write_id_at_the_expected_version_stays_a_version_conflict() -> 
         other(log).append(event("once"), expected=0, write_id="yours")
 
 
-def test_an_entry_that_another_put_first_under_the_same_write_id_is_not_ours() -> None:
+def test_an_append_raises_key_reused_if_a_rival_commits_its_write_id_first() -> None:
     log = new_log()
     first = other(log)
     scripted(log.environment).script.append(after(lambda: first.append(event("theirs"), write_id="both")))
@@ -77,7 +77,7 @@ def test_an_entry_that_another_put_first_under_the_same_write_id_is_not_ours() -
     assert data(log) == ["theirs"]
 
 
-def test_a_write_in_doubt_is_found_behind_another_of_its_write_id() -> None:
+def test_an_append_in_doubt_with_a_write_id_is_written_once() -> None:
     log = new_log()
     scripted(log.environment).script.append(lost_answer)
     assert log.append(event("ours"), write_id="both").version == 1

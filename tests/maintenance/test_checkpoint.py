@@ -100,7 +100,7 @@ def _rewrite_record(store: stratalog.Store, history: HistoryName, version: int) 
         store.environment.index.commit([Put(Item(partition, item.sort, at))])
 
 
-def test_a_note_is_signed_as_other_programs_sign_it() -> None:
+def test_a_signed_note_equals_the_published_example_of_the_format() -> None:
     key = read_signing_key(SIGNING)
     assert (str(key.verifier), key.encoded()) == (VERIFIER, SIGNING)
     note = sign_note(TEXT, key)
@@ -143,14 +143,16 @@ CHECKPOINTS = st.builds(
 
 
 @given(CHECKPOINTS)
-def test_a_checkpoint_reads_as_it_was_written(checkpoint: Checkpoint) -> None:
+def test_a_checkpoint_survives_a_round_trip_through_its_text(checkpoint: Checkpoint) -> None:
     assert read_checkpoint(checkpoint.text()) == checkpoint
     listed = StoreCheckpoint(1, merkle_root([checkpoint.line()]))
     assert read_lines(listed, checkpoint.line()) == [checkpoint]
 
 
 @given(st.lists(st.text(max_size=5), max_size=20), st.data())
-def test_the_root_names_the_lines_and_their_order(lines: list[str], data: st.DataObject) -> None:
+def test_two_lists_have_the_same_merkle_root_only_if_their_lines_are_equal(
+    lines: list[str], data: st.DataObject
+) -> None:
     others = data.draw(st.lists(st.text(max_size=5), max_size=20))
     assert (merkle_root(lines) == merkle_root(others)) == (lines == others)
 
@@ -170,7 +172,7 @@ def test_the_golden_checkpoint_still_reads() -> None:
 
 
 @both
-def test_a_history_that_went_on_is_proven(store: stratalog.Store, history: HistoryName) -> None:
+def test_a_history_with_versions_after_the_checkpoint_is_proven(store: stratalog.Store, history: HistoryName) -> None:
     checkpoint = checkpoint_of(store, history)
     assert prove_descent(store, checkpoint).status == "proven"
     grow(store, 5)
@@ -179,7 +181,7 @@ def test_a_history_that_went_on_is_proven(store: stratalog.Store, history: Histo
 
 
 @both
-def test_a_history_that_was_written_anew_is_contradicted(store: stratalog.Store, history: HistoryName) -> None:
+def test_a_rewritten_history_contradicts_its_checkpoint(store: stratalog.Store, history: HistoryName) -> None:
     checkpoint = checkpoint_of(store, history)
     rewrite(store, history, 4)
     assert verify_history(store, history).findings == ()
@@ -187,7 +189,7 @@ def test_a_history_that_was_written_anew_is_contradicted(store: stratalog.Store,
 
 
 @both
-def test_a_history_that_was_cut_short_is_contradicted(store: stratalog.Store, history: HistoryName) -> None:
+def test_a_truncated_history_contradicts_its_checkpoint(store: stratalog.Store, history: HistoryName) -> None:
     checkpoint = checkpoint_of(store, history)
     prefix = entries_partition(store.log("acme", "events").record.prefix, 9)
     partition = prefix if history is LOG else record_partition("acme", record_key("report"))
@@ -198,7 +200,7 @@ def test_a_history_that_was_cut_short_is_contradicted(store: stratalog.Store, hi
 
 
 @both
-def test_what_lies_below_the_floor_is_not_provable(store: stratalog.Store, history: HistoryName) -> None:
+def test_a_checkpoint_below_the_floor_is_not_provable(store: stratalog.Store, history: HistoryName) -> None:
     old = checkpoint_of(store, history)
     grow(store, 6)
     later = checkpoint_of(store, history)
@@ -209,9 +211,7 @@ def test_what_lies_below_the_floor_is_not_provable(store: stratalog.Store, histo
 
 
 @both
-def test_the_version_that_the_floor_stands_on_is_proven_by_its_hash(
-    store: stratalog.Store, history: HistoryName
-) -> None:
+def test_a_checkpoint_at_the_floor_is_proven_by_its_hash(store: stratalog.Store, history: HistoryName) -> None:
     checkpoint = checkpoint_of(store, history)
     grow(store, 3)
     raise_floor(store.log("acme", "events"), 9)
@@ -223,7 +223,7 @@ def test_the_version_that_the_floor_stands_on_is_proven_by_its_hash(
 
 @both
 @pytest.mark.parametrize("at_floor", [False, True], ids=["a version", "the version below the floor"])
-def test_a_version_that_is_forgotten_while_it_is_looked_for_is_not_provable(
+def test_a_checkpoint_whose_version_is_forgotten_during_the_proof_is_not_provable(
     store: stratalog.Store, history: HistoryName, at_floor: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def forget(version: int) -> None:
@@ -243,7 +243,7 @@ def test_a_version_that_is_forgotten_while_it_is_looked_for_is_not_provable(
     assert prove_descent(store, checkpoint).status == "not-provable"
 
 
-def test_another_history_of_the_name_and_none_at_all_are_contradicted(store: stratalog.Store) -> None:
+def test_a_deleted_or_recreated_log_contradicts_the_checkpoint(store: stratalog.Store) -> None:
     checkpoint = checkpoint_of(store, LOG)
     store.delete_log(store.log("acme", "events"))
     assert prove_descent(store, checkpoint).status == "contradicted"
@@ -251,7 +251,7 @@ def test_another_history_of_the_name_and_none_at_all_are_contradicted(store: str
     assert prove_descent(store, checkpoint).reason == "the store holds another history, with another origin"
 
 
-def test_a_history_is_proven_under_another_name(store: stratalog.Store) -> None:
+def test_a_fork_is_proven_against_the_checkpoint_of_its_parent(store: stratalog.Store) -> None:
     checkpoint = checkpoint_of(store, LOG)
     store.fork_log(store.log("acme", "events"), "copy", 9)
     assert prove_descent(store, checkpoint, HistoryName("log", "acme", "copy")).status == "proven"
@@ -264,7 +264,7 @@ def test_an_empty_log_has_a_checkpoint_too(store: stratalog.Store) -> None:
     assert prove_descent(store, checkpoint).status == "proven"
 
 
-def test_the_list_of_a_store_must_be_that_of_its_root(store: stratalog.Store) -> None:
+def test_a_list_of_checkpoints_that_does_not_match_the_merkle_root_is_refused(store: stratalog.Store) -> None:
     lines = [checkpoint.line() for checkpoint in checkpoints_of(store)]
     noted = StoreCheckpoint(len(lines), merkle_root(lines))
     assert [checkpoint.history for checkpoint in read_lines(noted, "\n".join(lines))] == [LOG, RECORD]
@@ -280,7 +280,7 @@ def test_a_text_that_is_no_checkpoint_is_refused(text: str) -> None:
 
 
 @pytest.mark.parametrize("count", ["٣", "²", "-1", "1" * 5_000])
-def test_a_store_counts_its_histories_in_ascii_digits(count: str) -> None:
+def test_the_history_count_of_a_store_checkpoint_must_be_ascii_digits(count: str) -> None:
     root = base64.b64encode(bytes(32)).decode()
     assert read_checkpoint(f"stratalog store checkpoint 1\n7\n{root}\n") == StoreCheckpoint(7, bytes(32))
     with pytest.raises(stratalog.Invalid):
@@ -288,7 +288,7 @@ def test_a_store_counts_its_histories_in_ascii_digits(count: str) -> None:
 
 
 @pytest.mark.parametrize("version", ["-1", "+1", "1_0", "٣", ""])
-def test_a_version_of_a_checkpoint_has_digits_alone(store: stratalog.Store, version: str) -> None:
+def test_the_version_of_a_checkpoint_must_be_ascii_digits(store: stratalog.Store, version: str) -> None:
     noted = checkpoint_of(store, LOG)
     fields = noted.line().split(" ")
     assert fields[3] == str(noted.version)

@@ -61,11 +61,11 @@ def machine(request: pytest.FixtureRequest, tmp_path: Path) -> Machine:
     return Machine(tmp_path, request.param)
 
 
-def test_a_reader_uses_the_intact_copy(machine: Machine) -> None:
+def test_a_reader_uses_the_intact_copy_in_the_cache(machine: Machine) -> None:
     assert machine.read() == KEYS
 
 
-def test_a_proof_before_forgetting_reads_the_store(machine: Machine) -> None:
+def test_the_proof_before_forgetting_reads_the_store_and_not_the_cache(machine: Machine) -> None:
     document = machine.open().document("acme", "plan")
     list(document.scan())
     snapshot = newest_snapshot(machine.index, document.log.record.prefix, document.version)

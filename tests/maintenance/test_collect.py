@@ -60,7 +60,7 @@ def orphan(document: Document) -> str:
     return key
 
 
-def test_an_old_orphan_goes_and_all_else_stays() -> None:
+def test_a_collection_deletes_an_old_orphan_and_no_other_blob() -> None:
     document = a_document()
     put(document, "notes/a", LONG)
     gone = orphan(document)
@@ -91,7 +91,7 @@ def test_a_dry_run_lists_exactly_what_a_run_deletes() -> None:
     assert collect_family(document.log.environment, owner(document)) == planned
 
 
-def test_a_blob_put_again_while_it_is_looked_at_stays() -> None:
+def test_an_orphan_put_again_just_before_its_deletion_stays() -> None:
     document = a_document()
     gone = orphan(document)
     age(document)
@@ -111,7 +111,7 @@ def test_a_blob_put_again_while_it_is_looked_at_stays() -> None:
     assert gone in keys(document)
 
 
-def test_values_of_every_kept_version_stay_and_those_of_forgotten_ones_go() -> None:
+def test_values_of_retained_versions_stay_and_values_of_forgotten_versions_are_deleted() -> None:
     document = a_document()
     for number in range(12):
         put(document, "notes/a", f"{number} {LONG}")
@@ -136,7 +136,7 @@ def test_an_archive_and_the_blobs_that_its_entries_name_stay() -> None:
     assert document.get("notes/a", at=1) == f"0 {LONG}"
 
 
-def test_what_only_a_fork_needs_stays() -> None:
+def test_blobs_that_only_a_fork_refers_to_stay() -> None:
     document = a_document()
     for number in range(6):
         put(document, "notes/a", f"{number} {LONG}")
@@ -179,7 +179,7 @@ def a_family_with_garbage() -> tuple[Document, set[str]]:
 
 
 @pytest.mark.parametrize("steps", [1, 2, 7, 40, 130])
-def test_a_collection_that_is_stopped_goes_on_where_it_was(steps: int) -> None:
+def test_a_stopped_collection_resumes_where_it_stopped(steps: int) -> None:
     document, garbage = a_family_with_garbage()
     before = keys(document)
     environment, gone, runs = document.log.environment, [], 0
@@ -217,7 +217,7 @@ def test_a_killed_collection_resumes() -> None:
     assert verify(document).version == document.version
 
 
-def test_what_is_put_again_while_a_collection_rests_stays() -> None:
+def test_an_orphan_put_again_between_two_runs_of_a_collection_stays() -> None:
     document, garbage = a_family_with_garbage()
     environment = document.log.environment
     found = collect_family(environment, owner(document), stop=stopping(100))
@@ -238,7 +238,7 @@ def test_a_collection_whose_progress_cannot_be_read_begins_again() -> None:
     assert set(collect_family(environment, owner(document)).garbage) == garbage
 
 
-def test_a_dry_run_goes_on_where_the_next_run_would() -> None:
+def test_a_dry_run_starts_from_the_saved_progress_of_a_stopped_collection() -> None:
     document, _ = a_family_with_garbage()
     environment = document.log.environment
     collect_family(environment, owner(document), stop=stopping(100))
@@ -246,7 +246,7 @@ def test_a_dry_run_goes_on_where_the_next_run_would() -> None:
     assert collect_family(environment, owner(document)) == planned
 
 
-def test_a_fork_made_while_the_family_is_marked_keeps_what_its_parent_lets_go() -> None:
+def test_a_fork_made_during_marking_retains_a_value_that_its_parent_forgets() -> None:
     document = a_document()
     put(document, "notes/x", LONG)
     first = document.fork("first")
@@ -273,7 +273,7 @@ def test_a_fork_made_while_the_family_is_marked_keeps_what_its_parent_lets_go() 
     assert Document(open_log(environment, "acme", "second")).get("notes/a") == f"handed on {LONG}"
 
 
-def test_a_value_that_moves_into_the_base_while_its_log_is_marked_stays() -> None:
+def test_a_value_that_moves_into_the_base_snapshot_during_marking_stays() -> None:
     """The collection must read segments before snapshots.
 
     Suppose that the collection read the snapshots first. No snapshot refers to the value yet. The log could then forget
@@ -314,7 +314,7 @@ def refuse(key: str, body: bytes) -> None:
     raise Unavailable("scripted")
 
 
-def test_an_archive_whose_writer_slept_is_put_again_before_a_mark_names_it() -> None:
+def test_a_collected_archive_is_put_again_before_its_segment_record_refers_to_it() -> None:
     """The writer pauses after it reads the archive back, and a collection deletes the archive.
 
     The *mark* is the write of the segment's record that names the archive. During the commit of the mark, the blob
@@ -339,7 +339,7 @@ def test_an_archive_whose_writer_slept_is_put_again_before_a_mark_names_it() -> 
     assert any("/archive/" in key for key in keys(document))
 
 
-def test_an_archive_that_was_collected_before_its_mark_landed_is_made_anew() -> None:
+def test_an_archive_deleted_during_the_commit_of_its_segment_record_is_rebuilt() -> None:
     """A collection deletes the archive while the commit of the mark is under way.
 
     The writer then fails to put the archive again.
@@ -368,7 +368,7 @@ def reopened(document: Document) -> Document:
     return Document(open_log(document.log.environment, "acme", "budget"))
 
 
-def test_blobs_of_a_newer_base_stay_though_the_base_being_read_is_deleted() -> None:
+def test_blobs_of_a_newer_base_snapshot_stay_if_the_base_being_read_is_deleted() -> None:
     """Between two reads of a collection, the log forgets its base snapshot.
 
     Another collection deletes the snapshot's chunks.
@@ -408,7 +408,7 @@ def forget_all(document: Document) -> None:
     age(document)
 
 
-def test_snapshots_are_asked_for_one_by_one() -> None:
+def test_a_collection_queries_a_single_snapshot_at_a_time() -> None:
     """The collection must query one snapshot at a time.
 
     Suppose that it queried a page of several snapshots. The log can make a newer snapshot during the read of the page.
@@ -483,7 +483,7 @@ class CountingReads:
         return getattr(self._blobs, name)
 
 
-def test_a_store_out_of_reach_ends_a_collection_and_the_next_run_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unavailable_store_ends_a_collection_and_the_next_run_completes_it(monkeypatch: pytest.MonkeyPatch) -> None:
     document, garbage = a_family_with_garbage()
     environment = document.log.environment
     age(document)
@@ -499,7 +499,7 @@ def test_a_store_out_of_reach_ends_a_collection_and_the_next_run_goes_on(monkeyp
     assert (set(found.garbage), found.failures) == (set(garbage), ())
 
 
-def test_a_whole_organisation_is_collected_and_what_is_broken_is_passed_over() -> None:
+def test_a_damaged_log_is_reported_and_the_rest_of_the_organisation_is_collected() -> None:
     document, garbage = a_family_with_garbage()
     environment = document.log.environment
     broken = create_log(environment, "acme", "broken", "document")
@@ -525,7 +525,7 @@ def put_blob(document: Document, folder: str) -> str:
     return key
 
 
-def test_the_blob_of_a_queued_push_goes_when_no_message_can_refer_to_it_any_more() -> None:
+def test_a_blob_of_a_queued_push_is_deleted_when_no_message_can_refer_to_it() -> None:
     document = a_document()
     incarnation = document.log.record.incarnation
     waiting = put_blob(document, f"acme/queue/budget@{incarnation}/token1")
@@ -538,7 +538,7 @@ def test_the_blob_of_a_queued_push_goes_when_no_message_can_refer_to_it_any_more
     assert collect(environment, "acme").garbage == (waiting,)
 
 
-def test_blobs_of_an_owner_that_the_index_does_not_know_wait_for_a_copy_under_way() -> None:
+def test_blobs_of_an_owner_without_index_items_are_retained_longer_for_a_running_copy() -> None:
     document = a_document()
     copied = put_blob(document, "acme/other@aaaaaaaaaaaa/bodies"), put_blob(document, "acme/records/new/bodies")
     former = put_blob(document, "acme/budget@aaaaaaaaaaaa/chunks")
@@ -549,7 +549,7 @@ def test_blobs_of_an_owner_that_the_index_does_not_know_wait_for_a_copy_under_wa
     assert collect(environment, "acme").garbage == copied
 
 
-def test_blobs_in_a_place_that_is_an_applications_own_stay() -> None:
+def test_blobs_in_an_applications_own_folder_stay() -> None:
     document = a_document()
     own = put_blob(document, f"{owner(document)}/pictures")
     document.log.environment.clock.sleep(UNKNOWN_OWNER_SECONDS_MAX * 2)
@@ -558,7 +558,7 @@ def test_blobs_in_a_place_that_is_an_applications_own_stay() -> None:
     assert document.log.environment.blobs.stat(own) is not None
 
 
-def test_each_step_examines_a_bounded_number_of_blobs_and_all_steps_examine_all(
+def test_a_collection_in_bounded_steps_examines_every_blob(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     from stratalog.maintenance import collection as module
@@ -571,7 +571,7 @@ def test_each_step_examines_a_bounded_number_of_blobs_and_all_steps_examine_all(
 
 
 @pytest.mark.parametrize("how", DAMAGES)
-def test_a_family_with_a_damaged_snapshot_is_left_alone_and_named(how: str) -> None:
+def test_a_family_with_a_damaged_snapshot_is_reported_and_loses_no_blob(how: str) -> None:
     """The references in a damaged chunk are unknown, so the collection may delete nothing."""
     document = a_document()
     document.apply([Mutation(client="c", name="put", args={"key": f"k/{n:03}", "value": "v" * 90}) for n in range(200)])

@@ -30,7 +30,7 @@ TRIES_MAX = 1000
 
 @pytest.mark.slow
 @given(st.integers(0, 2**32), st.integers(0, 40))
-def test_a_copy_tells_what_its_source_tells(seed: int, steps: int) -> None:
+def test_a_copy_answers_every_query_as_its_source_does(seed: int, steps: int) -> None:
     clock, chance = ManualClock(seed=seed), Random(seed)
     source = open_inline(settings=SETTINGS, clock=clock)
     grow(source, chance, steps)
@@ -84,7 +84,7 @@ def is_mark(item: Item) -> bool:
 
 @pytest.mark.slow
 @given(st.integers(0, 2**32), st.lists(st.integers(0, 25), max_size=6))
-def test_a_copy_that_is_killed_goes_on_and_writes_nothing_twice(seed: int, lives: list[int]) -> None:
+def test_a_killed_copy_resumes_and_writes_nothing_twice(seed: int, lives: list[int]) -> None:
     clock, chance = ManualClock(seed=seed), Random(seed)
     source = open_inline(settings=SETTINGS, clock=clock)
     grow(source, chance, 30)
@@ -100,7 +100,7 @@ def test_a_copy_that_is_killed_goes_on_and_writes_nothing_twice(seed: int, lives
     assert target.store.environment.index.get(COPY_PARTITION, "state") is None
 
 
-def test_a_copy_goes_on_behind_what_it_copied(source: stratalog.Store, target: stratalog.Store) -> None:
+def test_a_resumed_copy_does_not_read_logs_that_it_has_copied(source: stratalog.Store, target: stratalog.Store) -> None:
     """A resumed copy does not read a log that an earlier run has copied."""
     dying = Dying(target)
     dying.left = 60
@@ -142,7 +142,9 @@ def target() -> stratalog.Store:
     return open_inline(settings=SETTINGS)
 
 
-def test_a_copy_says_what_it_found_and_wrote(source: stratalog.Store, target: stratalog.Store) -> None:
+def test_the_report_of_a_copy_counts_the_objects_read_and_written(
+    source: stratalog.Store, target: stratalog.Store
+) -> None:
     steps: list[int] = []
     first = copy_store(source, target, steps.append)
     assert (first.organisations, first.logs, first.records, first.blobs_written) == (1, 20, 1, 1)
@@ -150,7 +152,7 @@ def test_a_copy_says_what_it_found_and_wrote(source: stratalog.Store, target: st
     assert copy_store(source, target) == CopyReport(1, 20, 1, items_written=0, blobs_written=0)
 
 
-def test_the_proof_of_a_copy_writes_nothing(target: stratalog.Store) -> None:
+def test_the_check_of_a_copy_writes_no_blob(target: stratalog.Store) -> None:
     source = open_inline()
     plan = source.create("acme", "plan")
     for number in range(200):
@@ -162,7 +164,7 @@ def test_the_proof_of_a_copy_writes_nothing(target: stratalog.Store) -> None:
     assert [[stat.key for stat in store.environment.blobs.list("")] for store in stores] == before == [[], []]
 
 
-def test_clients_go_on_in_the_copy_where_they_were(target: stratalog.Store) -> None:
+def test_a_copied_document_continues_mutation_ids_and_remembers_merges(target: stratalog.Store) -> None:
     source = open_inline(settings=SETTINGS)
     plan = source.create("acme", "plan")
     for id in range(1, 8):
@@ -180,7 +182,7 @@ def test_clients_go_on_in_the_copy_where_they_were(target: stratalog.Store) -> N
     stratalog.verify(copied)
 
 
-def test_failures_are_copied_with_their_bodies_whether_or_not_they_are_dead_or_a_version_stands(
+def test_failures_of_records_with_and_without_versions_are_copied_with_their_bodies(
     source: stratalog.Store, target: stratalog.Store
 ) -> None:
     body = Random(1).randbytes(5000)
@@ -195,7 +197,7 @@ def test_failures_are_copied_with_their_bodies_whether_or_not_they_are_dead_or_a
     assert target.records("acme").failure("contract") is None
 
 
-def test_a_failure_counted_after_the_copy_or_without_its_body_is_found_out(
+def test_the_check_of_a_copy_reports_a_failure_counted_later_or_without_its_body(
     source: stratalog.Store, target: stratalog.Store
 ) -> None:
     source.records("acme").fail("new", "no such column", body=Random(1).randbytes(5000))
@@ -210,7 +212,7 @@ def test_a_failure_counted_after_the_copy_or_without_its_body_is_found_out(
 
 
 @pytest.mark.parametrize("what", ["organisation", "log", "record", "same name", "same record"])
-def test_a_target_that_holds_something_else_is_refused_and_left_alone(
+def test_a_target_with_data_that_is_not_from_the_source_is_refused_and_unchanged(
     what: str, source: stratalog.Store, target: stratalog.Store
 ) -> None:
     if what == "organisation":
@@ -228,7 +230,7 @@ def test_a_target_that_holds_something_else_is_refused_and_left_alone(
 
 
 @pytest.mark.parametrize("change", ["append", "archive", "fork", "record"])
-def test_a_target_that_went_on_by_itself_is_refused(
+def test_a_target_that_was_written_to_after_the_copy_is_refused(
     change: str, source: stratalog.Store, target: stratalog.Store
 ) -> None:
     for number in range(20):
@@ -270,7 +272,7 @@ def people(source: stratalog.Store) -> stratalog.Store:
 
 
 @pytest.mark.parametrize("archived", [False, True])
-def test_what_was_redacted_since_the_last_copy_leaves_the_target(
+def test_versions_redacted_since_the_last_copy_are_redacted_in_the_target(
     archived: bool, people: stratalog.Store, target: stratalog.Store
 ) -> None:
     if archived:
@@ -291,7 +293,7 @@ def test_what_was_redacted_since_the_last_copy_leaves_the_target(
 
 
 @pytest.mark.parametrize("what", ["log", "record"])
-def test_a_copy_goes_on_after_its_newest_version_was_redacted(
+def test_a_store_is_copied_again_after_its_newest_version_was_redacted(
     what: str, people: stratalog.Store, target: stratalog.Store
 ) -> None:
     copy_store(people, target)
@@ -303,7 +305,7 @@ def test_a_copy_goes_on_after_its_newest_version_was_redacted(
     assert told(target) == told(people)
 
 
-def test_an_erased_body_leaves_the_target_at_its_next_collection() -> None:
+def test_a_redacted_body_is_deleted_from_the_target_by_its_next_collection() -> None:
     clock = ManualClock()
     source, target = (open_inline(settings=SETTINGS, clock=clock) for _ in range(2))
     log, records = source.create_log("acme", "people"), source.records("acme")
@@ -340,7 +342,9 @@ def test_a_killed_copy_of_a_redaction_is_resumed(people: stratalog.Store) -> Non
     assert told(target) == told(people)
 
 
-def test_a_record_redacted_during_the_copy_is_found_out(people: stratalog.Store, target: stratalog.Store) -> None:
+def test_the_check_of_a_copy_reports_a_record_redacted_during_the_copy(
+    people: stratalog.Store, target: stratalog.Store
+) -> None:
     copy_store(people, target)
     people.records("acme").redact("person", 1)
     with pytest.raises(Conflict, match="was written to during the copy"):
@@ -348,7 +352,7 @@ def test_a_record_redacted_during_the_copy_is_found_out(people: stratalog.Store,
 
 
 @pytest.mark.parametrize("change", ["redact a record", "prune a record", "redact a log"])
-def test_a_target_that_erased_something_itself_is_refused(
+def test_a_target_that_redacted_or_pruned_data_itself_is_refused(
     change: str, people: stratalog.Store, target: stratalog.Store
 ) -> None:
     copy_store(people, target)
@@ -365,7 +369,7 @@ def test_a_target_that_erased_something_itself_is_refused(
 
 
 @pytest.mark.parametrize("entries", range(4))
-def test_a_target_that_went_on_is_refused_also_where_it_began_a_segment(
+def test_a_target_with_an_extra_entry_is_refused_also_in_a_new_segment(
     entries: int, source: stratalog.Store, target: stratalog.Store
 ) -> None:
     """For one of the four values of ``entries``, the newest entry is the last of its segment.
@@ -380,7 +384,7 @@ def test_a_target_that_went_on_is_refused_also_where_it_began_a_segment(
         copy_store(source, target)
 
 
-def test_a_source_that_goes_on_meanwhile_is_copied_by_another_run(
+def test_a_source_written_to_during_a_copy_is_copied_completely_by_the_next_run(
     source: stratalog.Store, target: stratalog.Store
 ) -> None:
     put = target.environment.index.commit
@@ -397,7 +401,7 @@ def test_a_source_that_goes_on_meanwhile_is_copied_by_another_run(
     assert told(target) == told(source)
 
 
-def test_a_copy_that_is_not_its_source_is_found_out(source: stratalog.Store, target: stratalog.Store) -> None:
+def test_a_copy_whose_target_alters_events_raises_corrupt(source: stratalog.Store, target: stratalog.Store) -> None:
     """The target's index changes the events that it receives."""
     put = target.environment.index.commit
 
@@ -416,13 +420,13 @@ def _spoiled(write: Write) -> Write:
     return write
 
 
-def test_a_body_that_did_not_arrive_is_found_out(source: stratalog.Store, target: stratalog.Store) -> None:
+def test_a_copy_whose_target_drops_a_body_raises_corrupt(source: stratalog.Store, target: stratalog.Store) -> None:
     target.environment.blobs.put = lambda key, body: None  # type: ignore[method-assign]
     with pytest.raises(Corrupt):
         copy_store(source, target)
 
 
-def test_a_copy_ends_where_its_target_stays_out_of_reach(source: stratalog.Store) -> None:
+def test_a_copy_to_an_unavailable_target_fails_after_several_tries(source: stratalog.Store) -> None:
     target = open_inline(settings=SETTINGS, clock=ManualClock())
     tried: list[str] = []
 
@@ -438,7 +442,7 @@ def test_a_copy_ends_where_its_target_stays_out_of_reach(source: stratalog.Store
 
 
 @pytest.mark.parametrize("kind", ["directory line", "family member", "failures"])
-def test_a_damaged_item_of_the_source_is_corrupt(kind: str) -> None:
+def test_a_copy_of_a_source_with_a_damaged_item_raises_corrupt(kind: str) -> None:
     source = open_inline(settings=SETTINGS, clock=ManualClock())
     prefix = source.create_log("acme", "events").record.prefix
     source.records("acme").fail("report", "no good")

@@ -29,7 +29,7 @@ def operations() -> dict[str, Operation]:
     return {operation.name: operation for operation in measure_operations(Functions())}
 
 
-def test_every_price_says_where_and_when_it_was_read() -> None:
+def test_every_price_has_a_source_and_a_date() -> None:
     prices = [getattr(PRICES, name) for name in PRICES.__struct_fields__]
     assert all(price.source.startswith("https://aws.amazon.com/") for price in prices)
     assert all(price.looked_at.startswith("2026-") and price.unit and price.dollars > 0 for price in prices)
@@ -45,7 +45,7 @@ def test_another_list_of_prices_can_be_given(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "{}", '{"format": 2}'])
-def test_a_list_that_misses_something_is_refused(text: str, tmp_path: Path) -> None:
+def test_an_incomplete_or_missing_price_list_is_refused(text: str, tmp_path: Path) -> None:
     (tmp_path / "prices.json").write_text(text)
     with pytest.raises(Invalid):
         load_prices(tmp_path / "prices.json")
@@ -53,7 +53,7 @@ def test_a_list_that_misses_something_is_refused(text: str, tmp_path: Path) -> N
         load_prices(tmp_path / "none.json")
 
 
-def test_what_a_meter_counted_becomes_what_is_billed() -> None:
+def test_metered_operations_are_converted_to_billed_units() -> None:
     meter = Meter()
     meter.add("PutItem", "write units", 5)
     before = meter.read()
@@ -77,7 +77,7 @@ def test_what_a_meter_counted_becomes_what_is_billed() -> None:
     )
 
 
-def test_a_million_of_each_costs_what_the_list_says() -> None:
+def test_a_million_of_each_unit_costs_the_listed_price() -> None:
     units = Units(
         write_units=1e6,
         read_units=1e6,
@@ -100,7 +100,7 @@ def test_a_call_of_a_function_is_billed_by_memory_time_and_kind_of_machine() -> 
     assert (round(arm, 2), round(x86, 2)) == (26.87, 33.53)
 
 
-def test_the_goals_of_the_log_are_kept(operations: dict[str, Operation]) -> None:
+def test_log_operations_meet_their_cost_goals(operations: dict[str, Operation]) -> None:
     assert operations["commit"].units == Units(write_units=1)
     assert operations["commit-10"].units == Units(write_units=1)
     assert operations["append"].units == Units(write_units=1)
@@ -111,21 +111,21 @@ def test_the_goals_of_the_log_are_kept(operations: dict[str, Operation]) -> None
     assert operations["roll-over-share"].units.write_units == pytest.approx(7 / 10_000)
 
 
-def test_freeing_costs_a_write_for_each_item(operations: dict[str, Operation]) -> None:
+def test_freeing_a_segment_costs_a_write_for_each_item(operations: dict[str, Operation]) -> None:
     assert 1000 <= operations["free"].units.write_units <= 1005
 
 
-def test_a_message_costs_three_requests_and_fewer_in_tens(operations: dict[str, Operation]) -> None:
+def test_a_queue_message_costs_three_requests_and_fewer_in_batches(operations: dict[str, Operation]) -> None:
     named = {name: operations[name].units.sqs_requests for name in ("queue", "queue-busy", "queue-function")}
     assert named == pytest.approx({"queue": 3, "queue-busy": 2.1, "queue-function": 1.2})
 
 
-def test_the_same_work_is_billed_the_same(operations: dict[str, Operation]) -> None:
+def test_measured_operations_cost_the_same_in_every_run(operations: dict[str, Operation]) -> None:
     again = {operation.name: operation for operation in measure_operations(Functions())}
     assert again == operations
 
 
-def test_a_run_of_ones_own_is_counted() -> None:
+def test_the_units_of_a_custom_run_are_counted() -> None:
     def run(store: Store) -> None:
         plan = store.create("acme", "plan")
         plan.mutate("put", {"key": "items/1", "value": 1})
@@ -133,7 +133,7 @@ def test_a_run_of_ones_own_is_counted() -> None:
     assert measure_run(run).write_units == 12 + 1
 
 
-def test_a_deployment_that_nobody_uses_costs_what_stands() -> None:
+def test_an_idle_deployment_costs_its_fixed_resources() -> None:
     deployment = Deployment(alarms=10, maintenance_runs=720, pollers=5, index_gb=1, blobs_gb=10)
     idle = monthly(deployment, Functions(), measure_maintenance(), PRICES)
     assert idle["alarms"] == pytest.approx(1)
@@ -143,7 +143,7 @@ def test_a_deployment_that_nobody_uses_costs_what_stands() -> None:
     assert 0 < idle["maintenance"] < 0.05
 
 
-def test_what_is_assumed_of_a_deployment_is_what_the_template_makes() -> None:
+def test_the_assumed_deployment_matches_the_aws_template() -> None:
     """The library repeats the template's figures, since an installation may lack the template."""
     template = (Path(__file__).parents[2] / "deploy" / "aws" / "template.yaml").read_text()
     assert template.count("Type: AWS::CloudWatch::Alarm\n") == Deployment().alarms
@@ -158,7 +158,7 @@ def test_what_is_assumed_of_a_deployment_is_what_the_template_makes() -> None:
     assert "PointInTimeRecoveryEnabled: true" in template
 
 
-def test_the_clock_stands_until_somebody_sleeps() -> None:
+def test_the_standing_clock_advances_only_when_a_caller_sleeps() -> None:
     clock = StandingClock()
     assert clock.wall_ms() == clock.wall_ms()
     before = clock.boot_ms()

@@ -83,7 +83,7 @@ def test_an_item_with_an_impossible_key_ends_no_backup(partition: str, sort: str
 
 
 @pytest.mark.parametrize("text", ["", "x", "-1", str(VERSION_MAX), "9" * 20])
-def test_a_stored_number_has_a_successor(text: str) -> None:
+def test_an_invalid_or_maximum_stored_number_raises_corrupt(text: str) -> None:
     with pytest.raises(Corrupt):
         parse_number(text)
     assert parse_number(number(VERSION_MAX - 1)) == VERSION_MAX - 1

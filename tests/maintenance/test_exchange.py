@@ -65,17 +65,21 @@ def assert_same(source: stratalog.Document, copy: stratalog.Document) -> None:
     stratalog.verify(copy)
 
 
-def test_an_import_is_the_same_at_every_version(store: stratalog.Store, document: stratalog.Document) -> None:
+def test_an_imported_document_equals_its_source_at_every_version(
+    store: stratalog.Store, document: stratalog.Document
+) -> None:
     assert_same(document, import_document(store, "acme", "again", exported(document)))
 
 
-def test_an_empty_document_comes_back_empty(store: stratalog.Store) -> None:
+def test_an_imported_empty_document_is_empty(store: stratalog.Store) -> None:
     source = store.create("acme", "empty")
     assert_same(source, import_document(store, "acme", "again", exported(source)))
 
 
 @pytest.mark.parametrize("own", [0, 1])
-def test_a_fork_of_a_fork_keeps_its_own_clients(store: stratalog.Store, document: stratalog.Document, own: int) -> None:
+def test_an_imported_fork_of_a_fork_has_only_its_own_clients(
+    store: stratalog.Store, document: stratalog.Document, own: int
+) -> None:
     fork = document.fork("fork", at=12)
     fork.mutate("put", {"key": "cells/1", "value": 1}, client="ada")
     second = fork.fork("second")
@@ -87,7 +91,9 @@ def test_a_fork_of_a_fork_keeps_its_own_clients(store: stratalog.Store, document
     assert [line.id for line in store.list("zeta")] == ["again"]
 
 
-def test_mutations_after_an_import_go_on_where_they_were(store: stratalog.Store, document: stratalog.Document) -> None:
+def test_an_imported_document_continues_the_mutation_ids_of_its_clients(
+    store: stratalog.Store, document: stratalog.Document
+) -> None:
     document.mutate("put", {"key": "k", "value": 1}, client="bob")
     copy = import_document(store, "acme", "again", exported(document))
     assert copy.mutate("put", {"key": "k", "value": 1}, client="bob", id=1).status == "seen"
@@ -126,7 +132,9 @@ def test_an_export_cut_anywhere_is_corrupt(store: stratalog.Store, document: str
     assert_nothing_made(store)
 
 
-def test_a_lie_with_a_right_hash_is_found_and_undone(store: stratalog.Store, document: stratalog.Document) -> None:
+def test_an_import_with_an_altered_patch_and_a_correct_file_hash_is_undone(
+    store: stratalog.Store, document: stratalog.Document
+) -> None:
     lines = [json.loads(line) for line in exported(document).getvalue().splitlines()]
     lines[10]["patch"][0]["before"] = 1
     with pytest.raises(Corrupt):
@@ -134,7 +142,7 @@ def test_a_lie_with_a_right_hash_is_found_and_undone(store: stratalog.Store, doc
     assert_nothing_made(store)
 
 
-def test_another_digest_is_found_and_undone(store: stratalog.Store, document: stratalog.Document) -> None:
+def test_an_import_with_a_wrong_content_digest_is_undone(store: stratalog.Store, document: stratalog.Document) -> None:
     lines = [json.loads(line) for line in exported(document).getvalue().splitlines()]
     lines[-1]["digest"] = "00" * 32
     with pytest.raises(Corrupt):
@@ -156,7 +164,7 @@ def assert_nothing_made(store: stratalog.Store) -> None:
     assert [line.id for line in store.list("acme")] == ["budget"]
 
 
-def test_a_name_that_lives_is_left_alone(store: stratalog.Store, document: stratalog.Document) -> None:
+def test_an_import_to_an_existing_name_is_refused(store: stratalog.Store, document: stratalog.Document) -> None:
     other = store.create("acme", "other")
     with pytest.raises(Conflict):
         import_document(store, "acme", "other", exported(document))
@@ -191,7 +199,7 @@ def test_an_interrupted_import_leaves_no_log(store: stratalog.Store, document: s
     assert_nothing_made(store)
 
 
-def test_an_import_that_died_is_no_document_and_can_be_deleted(
+def test_a_log_left_by_a_killed_import_is_not_a_document_and_can_be_deleted(
     store: stratalog.Store, document: stratalog.Document
 ) -> None:
     class Died(BaseException):
@@ -208,13 +216,15 @@ def test_an_import_that_died_is_no_document_and_can_be_deleted(
     assert_same(document, import_document(store, "acme", "again", exported(document)))
 
 
-def test_what_was_forgotten_cannot_be_exported_whole(store: stratalog.Store, document: stratalog.Document) -> None:
+def test_a_document_with_forgotten_versions_cannot_be_exported(
+    store: stratalog.Store, document: stratalog.Document
+) -> None:
     document.forget_below(10)
     with pytest.raises(Invalid):
         exported(document)
 
 
-def test_a_state_goes_out_and_in(store: stratalog.Store, document: stratalog.Document) -> None:
+def test_an_exported_state_can_be_imported(store: stratalog.Store, document: stratalog.Document) -> None:
     file = io.BytesIO()
     done = export_state(document, file, 12)
     target = store.create("acme", "target")
@@ -224,7 +234,7 @@ def test_a_state_goes_out_and_in(store: stratalog.Store, document: stratalog.Doc
 
 
 @pytest.mark.parametrize("line", [b"[]", b'{"key": 1}', b"nonsense", b'{"key": "a", "value": 1, "more": 2}'])
-def test_a_wrong_line_of_a_state_puts_nothing(store: stratalog.Store, line: bytes) -> None:
+def test_an_invalid_line_of_a_state_imports_nothing(store: stratalog.Store, line: bytes) -> None:
     target = store.create("acme", "target")
     with pytest.raises(Invalid):
         import_state(target, io.BytesIO(b'{"key": "a", "value": 1}\n\n' + line + b"\n"))
@@ -247,7 +257,7 @@ VALUES = st.recursive(
 
 
 @given(VALUES)
-def test_every_value_comes_back_from_json(value: object) -> None:
+def test_every_value_survives_a_round_trip_through_json(value: object) -> None:
     assert from_json(to_json(value)) == value
 
 
@@ -261,7 +271,7 @@ def test_every_value_comes_back_from_json(value: object) -> None:
     ],
     ids=["no JSON", "key", "long key", "large value"],
 )
-def test_a_wrong_line_behind_the_first_batch_of_a_state_puts_nothing(
+def test_an_invalid_line_after_the_first_batch_of_a_state_imports_nothing(
     store: stratalog.Store, monkeypatch: pytest.MonkeyPatch, line: bytes, error: type[stratalog.StratalogError]
 ) -> None:
     monkeypatch.setattr(messages, "VALUE_BYTES_MAX", 10_000)

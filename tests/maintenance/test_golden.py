@@ -80,7 +80,7 @@ def imported() -> Iterator[stratalog.Document]:
         yield import_document(store, "acme", NAME, io.BytesIO(EXPORT))
 
 
-def test_the_golden_export_comes_back_byte_for_byte(imported: stratalog.Document) -> None:
+def test_the_golden_export_is_imported_and_exported_byte_for_byte(imported: stratalog.Document) -> None:
     assert exported(imported) == EXPORT
 
 
@@ -111,13 +111,13 @@ def test_the_golden_export_still_has_its_mutations(imported: stratalog.Document)
     assert entries[-1].mutations[0].origin == ("ada", 7)
 
 
-def test_the_golden_export_still_goes_on_where_it_was(imported: stratalog.Document) -> None:
+def test_the_imported_golden_export_still_continues_its_mutation_ids(imported: stratalog.Document) -> None:
     outcomes = imported.apply([put("cells/A1", None), put("count", 9)])
     assert [outcome.id for outcome in outcomes] == [2, 3]
     assert [line.id for line in list_directory(imported.log.environment.index, "acme", LOGS)] == [NAME]
 
 
-def test_the_golden_state_is_still_that_of_the_export(imported: stratalog.Document) -> None:
+def test_the_state_of_the_golden_export_still_equals_the_golden_state(imported: stratalog.Document) -> None:
     file = io.BytesIO()
     export_state(imported, file, at=3)
     assert file.getvalue() == STATE
@@ -139,7 +139,7 @@ def test_an_import_keeps_the_history_s_hash() -> None:
         assert stratalog.verify(again).version == 7
 
 
-def test_an_import_whose_bodies_differ_is_another_history_and_names_the_old_one() -> None:
+def test_an_import_with_different_bodies_is_a_new_history_that_names_the_old_origin() -> None:
     document = written()
     lines = exported(document).splitlines(keepends=True)
     lines[3] = re.sub(rb'"hash":"[0-9a-f]*"', b'"hash":"%s"' % (b"0" * 64), lines[3])  # the hash of other bytes

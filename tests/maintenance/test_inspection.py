@@ -91,7 +91,9 @@ def test_damage_of_every_kind_is_found_and_named_in_a_folder(tmp_path: Path) -> 
 
 @pytest.mark.parametrize("folder", ["items", "chunks", "arguments"])
 @pytest.mark.parametrize("how", DAMAGES)
-def test_what_cannot_be_read_is_not_verified(document: tuple[stratalog.Store, Document], folder: str, how: str) -> None:
+def test_an_unreadable_blob_of_a_document_is_reported_as_damage(
+    document: tuple[stratalog.Store, Document], folder: str, how: str
+) -> None:
     """Defect B58 of docs/guarantees.md: `verify` reported a document with unreadable chunks as verified."""
     store, _ = document
     [key, *_] = keys_in(store, folder)
@@ -136,7 +138,7 @@ def test_an_entry_that_cannot_be_applied_is_named_by_the_key_of_its_item(
 
 
 @pytest.mark.parametrize("name", ["digest", "count"])
-def test_a_base_whose_root_was_altered_is_named(name: str) -> None:
+def test_a_base_snapshot_with_an_altered_root_is_reported(name: str) -> None:
     """Only the chunks of a base snapshot, and the entry that refers to the snapshot, prove the snapshot's root."""
     with stratalog.open("memory:", clock=ManualClock()) as store:
         handle = store.create("acme", "plan")
@@ -186,7 +188,7 @@ def test_an_object_that_is_deleted_during_the_inspection_is_not_reported(
     assert gone
 
 
-def test_a_history_that_is_not_listed_any_more_is_inspected(document: tuple[stratalog.Store, Document]) -> None:
+def test_a_history_without_a_directory_line_is_inspected(document: tuple[stratalog.Store, Document]) -> None:
     store, _ = document
     store.environment.index.commit([Delete("acme/!logs/00", "plan")])
     assert list(inspected_histories(store)) == [PLAN]
@@ -211,7 +213,7 @@ def test_each_attribute_with_unnoticed_damage_is_an_attribute_of_its_kind() -> N
 
 
 @pytest.mark.parametrize("reverse", [False, True])
-def test_a_query_with_a_limit_returns_later_items_for_damaged_ones(reverse: bool) -> None:
+def test_damaged_items_do_not_count_towards_the_limit_of_a_query(reverse: bool) -> None:
     index = MemoryIndex()
     store = stratalog.open("memory:")
     log = store.create_log("acme", "plan")
@@ -246,7 +248,7 @@ def test_a_missing_blob_is_read_from_another_folder_of_its_owner() -> None:
 
 
 @pytest.mark.parametrize("commits", range(12))
-def test_a_log_amid_its_sweep_is_not_damaged(commits: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_partly_swept_log_is_not_reported_as_damaged(commits: int, monkeypatch: pytest.MonkeyPatch) -> None:
     settings = stratalog.LogSettings(segment_entries_target=2)
     with stratalog.open("memory:", settings=settings, clock=ManualClock()) as store:
         log = store.create_log("acme", "events")
@@ -267,7 +269,7 @@ def test_a_log_amid_its_sweep_is_not_damaged(commits: int, monkeypatch: pytest.M
         assert inspect_all(store) == ()
 
 
-def test_an_end_marker_that_was_lost_amid_a_sweep_is_named() -> None:
+def test_an_end_marker_lost_during_a_sweep_is_reported() -> None:
     with stratalog.open("memory:", clock=ManualClock()) as store:
         log = store.create_log("acme", "events")
         log.append(stratalog.Event("seen", 1))
@@ -281,7 +283,7 @@ def test_an_end_marker_that_was_lost_amid_a_sweep_is_named() -> None:
         assert [(damage.kind, damage.fault) for damage in inspect_all(store)] == [("end marker", "missing")]
 
 
-def test_a_pin_of_a_deleted_fork_that_waits_for_no_sweep_is_named() -> None:
+def test_a_pin_of_a_deleted_fork_without_a_pending_sweep_is_reported() -> None:
     with stratalog.open("memory:", clock=ManualClock()) as store:
         document = store.create("acme", "plan")
         document.mutate("put", {"key": "cells/1", "value": 1})
@@ -292,7 +294,7 @@ def test_a_pin_of_a_deleted_fork_that_waits_for_no_sweep_is_named() -> None:
         assert {"pin", "deleted incarnation"} <= {damage.kind for damage in inspected(store).damages}
 
 
-def test_a_snapshot_that_a_program_made_in_a_form_of_its_own_is_sound() -> None:
+def test_an_application_snapshot_in_a_custom_format_is_intact() -> None:
     with stratalog.open("memory:", clock=ManualClock()) as store:
         log = store.create_log("acme", "events")
         log.append(stratalog.Event("seen", 1))
@@ -300,7 +302,7 @@ def test_a_snapshot_that_a_program_made_in_a_form_of_its_own_is_sound() -> None:
         assert inspect_all(store) == ()
 
 
-def test_a_list_of_parts_that_was_cut_is_damage_of_its_snapshot_alone() -> None:
+def test_a_truncated_list_of_parts_is_reported_as_damage_of_only_its_snapshot() -> None:
     with stratalog.open("memory:", clock=ManualClock()) as store:
         log = store.create_log("acme", "grid")
         log.append(stratalog.Event("seen", 1))
@@ -312,7 +314,7 @@ def test_a_list_of_parts_that_was_cut_is_damage_of_its_snapshot_alone() -> None:
         assert [(damage.kind, damage.fault) for damage in inspect_all(store)] == [("snapshot", "damaged")]
 
 
-def test_a_list_of_no_parts_is_damage_of_its_snapshot() -> None:
+def test_a_snapshot_without_a_list_of_parts_is_damaged() -> None:
     with stratalog.open("memory:", clock=ManualClock()) as store:
         log = store.create_log("acme", "grid")
         log.append(stratalog.Event("seen", 1))
@@ -324,7 +326,7 @@ def test_a_list_of_no_parts_is_damage_of_its_snapshot() -> None:
         assert [(damage.kind, damage.fault) for damage in inspect_all(store)] == [("snapshot", "damaged")]
 
 
-def test_a_projection_that_is_ahead_of_its_log_is_named() -> None:
+def test_a_projection_checkpoint_ahead_of_its_log_is_reported() -> None:
     with stratalog.open("memory:", clock=ManualClock()) as store:
         log = store.create_log("acme", "events")
         log.append(stratalog.Event("seen", 1))
@@ -335,7 +337,7 @@ def test_a_projection_that_is_ahead_of_its_log_is_named() -> None:
         assert [damage.kind for damage in inspect_all(store)] == ["projection checkpoint"]
 
 
-def test_snapshots_after_a_damaged_one_are_compared_despite_a_redaction() -> None:
+def test_a_snapshot_after_a_damaged_snapshot_is_inspected_despite_a_redaction() -> None:
     with stratalog.open("memory:", clock=ManualClock()) as store:
         document = store.create("acme", "plan")
         for version in range(1, 13):
@@ -367,7 +369,7 @@ def test_a_damaged_snapshot_after_a_redacted_version_does_not_make_the_base_dama
         assert {damage.key for damage in inspected(store).damages} == {f"{newest.partition} {newest.sort}"}
 
 
-def test_a_record_that_never_was_is_not_found() -> None:
+def test_an_inspection_of_a_nonexistent_record_raises_not_found() -> None:
     with stratalog.open("memory:", clock=ManualClock()) as store:
         store.records("acme").put("report", b"body")
         with pytest.raises(NotFound):

@@ -80,7 +80,7 @@ def damage(log: stratalog.Log) -> None:
     log.environment.index.commit([Put(Item(f"{log.record.prefix}/segments", "0000000000000001", {"c": 1}))])
 
 
-def test_by_default_nothing_goes_but_garbage(store: stratalog.Store) -> None:
+def test_the_default_policy_deletes_only_garbage(store: stratalog.Store) -> None:
     document = store.create("acme", "budget")
     fill(document, 12, LONG)
     body = b"an orphan"
@@ -93,7 +93,7 @@ def test_by_default_nothing_goes_but_garbage(store: stratalog.Store) -> None:
     assert [document.get("notes/a", at=version) for version in range(1, 13)] == [f"{n} {LONG}" for n in range(12)]
 
 
-def test_a_snapshot_that_is_due_is_made_whoever_should_have(store: stratalog.Store) -> None:
+def test_a_pass_makes_a_due_snapshot_that_no_writer_made(store: stratalog.Store) -> None:
     document = store.create("acme", "budget")
     lazy = store.environment.settings
     store.environment.settings = stratalog.LogSettings(snapshot_entries_interval=1000)
@@ -105,7 +105,7 @@ def test_a_snapshot_that_is_due_is_made_whoever_should_have(store: stratalog.Sto
     assert maintain(store).snapshots == 0
 
 
-def test_a_policy_may_leave_snapshots_to_others() -> None:
+def test_a_policy_can_disable_snapshots() -> None:
     store = a_store()
     document = store.create("acme", "budget")
     store.environment.settings = stratalog.LogSettings(snapshot_entries_interval=1000)
@@ -115,7 +115,7 @@ def test_a_policy_may_leave_snapshots_to_others() -> None:
     assert snapshots(document) == []
 
 
-def test_the_newest_segments_are_kept_and_older_ones_forgotten_then_freed(store: stratalog.Store) -> None:
+def test_retain_segments_forgets_and_later_frees_all_but_the_newest_segments(store: stratalog.Store) -> None:
     document = store.create("acme", "budget")
     fill(document, 14)
     before = firsts(document.log)
@@ -131,7 +131,7 @@ def test_the_newest_segments_are_kept_and_older_ones_forgotten_then_freed(store:
     assert firsts(document.log)[0] == before[-2]
 
 
-def test_the_versions_of_the_last_days_are_kept(store: stratalog.Store) -> None:
+def test_retain_days_retains_the_versions_of_the_last_days(store: stratalog.Store) -> None:
     log = store.create_log("acme", "events")
     for day in range(10):
         for number in range(3):
@@ -144,7 +144,7 @@ def test_the_versions_of_the_last_days_are_kept(store: stratalog.Store) -> None:
     assert log.floor() > 9
 
 
-def test_of_two_rules_the_one_that_keeps_more_holds(store: stratalog.Store) -> None:
+def test_of_two_retention_rules_the_rule_that_retains_more_applies(store: stratalog.Store) -> None:
     log = a_log(store, "events", 20)
     pass_days(store, 100)
     maintain(store, MaintenancePolicy(logs=RetentionPolicy(retain_segments=1, retain_days=365)))
@@ -153,7 +153,7 @@ def test_of_two_rules_the_one_that_keeps_more_holds(store: stratalog.Store) -> N
     assert log.floor() == firsts(log)[-4] - 1
 
 
-def test_a_fork_holds_the_floor(store: stratalog.Store) -> None:
+def test_the_floor_does_not_rise_above_a_fork_point(store: stratalog.Store) -> None:
     document = store.create("acme", "budget")
     fill(document, 14)
     fork = document.fork("copy", at=2)
@@ -174,7 +174,7 @@ def test_segments_that_ended_long_ago_are_archived_and_stay_readable(store: stra
     assert [document.get("notes/a", at=version) for version in range(1, 11)] == [f"{n} " for n in range(10)]
 
 
-def test_a_log_that_keeps_states_loses_nothing_after_the_newest_state_that_is_old_enough(
+def test_the_floor_of_a_log_rises_only_to_an_application_snapshot_that_retention_allows(
     store: stratalog.Store,
 ) -> None:
     log = a_log(store, "sheet", 10)
@@ -190,7 +190,7 @@ def test_a_log_that_keeps_states_loses_nothing_after_the_newest_state_that_is_ol
     assert list(log.read_snapshot(kept)) == [b"the state of version 3"]
 
 
-def test_an_exception_holds_for_one_document_or_organisation(store: stratalog.Store) -> None:
+def test_a_retention_exception_applies_only_to_its_document_or_organisation(store: stratalog.Store) -> None:
     logs = [a_log(store, name) for name in ("kept", "cut")]
     policy = MaintenancePolicy(logs=RetentionPolicy(retain_segments=1), exceptions={"acme/kept": RetentionPolicy()})
     maintain(store, policy)
@@ -204,7 +204,7 @@ def test_an_exception_holds_for_one_document_or_organisation(store: stratalog.St
     )
 
 
-def test_an_exception_of_a_document_is_none_of_an_organisation_that_is_called_alike() -> None:
+def test_an_exception_of_a_document_does_not_apply_to_an_organisation_of_the_same_name() -> None:
     ours, theirs = RetentionPolicy(retain_days=3), RetentionPolicy(retain_days=9)
     policy = MaintenancePolicy(exceptions={"acme/plan": ours, "acme%2Fplan": theirs})
     assert policy.retention("acme", "plan", "log") == ours
@@ -220,7 +220,7 @@ def test_an_exception_belongs_to_one_organisation_whatever_its_id_contains() -> 
     assert policy.retention("a%2Fb", "other", "log") == RetentionPolicy()
 
 
-def test_an_exception_with_a_percent_sign_of_its_own_is_refused() -> None:
+def test_an_exception_with_an_unescaped_percent_sign_in_its_organisation_is_refused() -> None:
     """Without the refusal the exception would apply to no organisation, and its data would be forgotten."""
     with pytest.raises(Invalid, match="%25"):
         read_policy('{"exceptions": {"50%/plan": {}}}')
@@ -252,7 +252,7 @@ def test_records_superseded_long_ago_are_pruned(store: stratalog.Store) -> None:
 
 
 @pytest.mark.parametrize(("has_part", "days"), [(True, 1.1), (False, 2.1)])
-def test_what_a_crashed_upload_left_goes_though_no_version_stands(
+def test_remains_of_a_crashed_upload_are_deleted_even_if_the_record_has_no_version(
     has_part: bool, days: float, store: stratalog.Store
 ) -> None:
     """The organisation has nothing except the remains of the upload."""
@@ -271,7 +271,7 @@ def test_what_a_crashed_upload_left_goes_though_no_version_stands(
     assert environment.blobs.stat(part) is None
 
 
-def test_what_was_deleted_is_swept(store: stratalog.Store) -> None:
+def test_a_deleted_log_is_swept_after_the_grace_period(store: stratalog.Store) -> None:
     document = store.create("acme", "budget")
     fill(document, 5, LONG)
     delete_log(document.log)
@@ -281,7 +281,7 @@ def test_what_was_deleted_is_swept(store: stratalog.Store) -> None:
     assert list(store.environment.blobs.list("acme/")) == []
 
 
-def test_a_dry_run_says_what_the_next_run_does_and_does_nothing() -> None:
+def test_a_dry_run_reports_the_work_of_the_next_run_and_writes_nothing() -> None:
     policy = MaintenancePolicy(
         documents=RetentionPolicy(retain_segments=3),
         logs=RetentionPolicy(archive_days=1),
@@ -326,7 +326,7 @@ def everything(store: stratalog.Store) -> list[Item]:
     return [item for name in sorted(partitions) for item in store.environment.index.query(name)]
 
 
-def test_one_broken_document_stops_no_other(store: stratalog.Store) -> None:
+def test_a_damaged_document_does_not_stop_the_maintenance_of_other_documents(store: stratalog.Store) -> None:
     damage(store.create("acme", "broken").log)
     fine = store.create("acme", "fine")
     fill(fine, 14)
@@ -341,7 +341,7 @@ def large_values(store: stratalog.Store, document: stratalog.Document) -> list[s
 
 
 @pytest.mark.parametrize("how", DAMAGES)
-def test_a_pass_forgets_nothing_whose_base_does_not_read_back_and_says_what_is_damaged(
+def test_a_pass_does_not_raise_the_floor_to_a_damaged_base_and_reports_the_damage(
     store: stratalog.Store, how: str
 ) -> None:
     document, policy = (
@@ -361,7 +361,7 @@ def test_a_pass_forgets_nothing_whose_base_does_not_read_back_and_says_what_is_d
 
 
 @pytest.mark.parametrize("how", DAMAGES)
-def test_a_base_that_is_damaged_after_its_floor_rose_keeps_what_it_replaces(store: stratalog.Store, how: str) -> None:
+def test_segments_are_not_freed_while_the_base_that_replaces_them_is_damaged(store: stratalog.Store, how: str) -> None:
     document, policy = (
         store.create("acme", "budget"),
         MaintenancePolicy(documents=RetentionPolicy(retain_segments=1), scrub_days=None),
@@ -378,7 +378,7 @@ def test_a_base_that_is_damaged_after_its_floor_rose_keeps_what_it_replaces(stor
     assert maintain(store, policy).freed_segments == len(standing) - len(firsts(document.log)) > 0
 
 
-def test_an_application_s_log_begins_with_an_older_state_where_the_newest_is_damaged(store: stratalog.Store) -> None:
+def test_the_floor_of_a_log_rises_to_an_older_snapshot_if_the_newest_is_damaged(store: stratalog.Store) -> None:
     log, policy = a_log(store, "sheet", 2), MaintenancePolicy(logs=RetentionPolicy(retain_segments=1), scrub_days=None)
     for version in range(3, 15):
         log.append(Event("noted", version))
@@ -400,7 +400,7 @@ def blobs_of(store: stratalog.Store) -> MemoryBlobs:
     return blobs
 
 
-def test_steps_of_an_application_are_done_once_a_pass_and_may_fail(store: stratalog.Store) -> None:
+def test_each_application_step_runs_once_in_a_pass_even_if_an_earlier_step_fails(store: stratalog.Store) -> None:
     called: list[str] = []
 
     def fails(opened: stratalog.Store) -> None:
@@ -423,7 +423,7 @@ class Ticking(ManualClock):
         return super().boot_ms()
 
 
-def test_a_pass_with_little_time_goes_on_behind_the_last_one_it_tended() -> None:
+def test_a_pass_with_little_time_continues_after_the_last_log_of_the_previous_pass() -> None:
     store = a_store(Ticking())
     for number in range(6):
         a_log(store, f"log-{number}", 1)
@@ -439,7 +439,7 @@ def test_a_pass_with_little_time_goes_on_behind_the_last_one_it_tended() -> None
     assert len([found for found in seen if found]) > 1
 
 
-def test_tending_and_collecting_share_the_time_so_that_neither_waits_for_the_other() -> None:
+def test_maintenance_of_logs_and_collection_share_the_time_of_a_pass() -> None:
     store = a_store(Ticking())
     for number in range(40):
         a_log(store, f"log-{number:02}", 1)
@@ -450,7 +450,7 @@ def test_tending_and_collecting_share_the_time_so_that_neither_waits_for_the_oth
     assert "acme, blobs" in told
 
 
-def test_collecting_waits_for_its_hour(store: stratalog.Store) -> None:
+def test_a_collection_runs_again_only_after_its_interval(store: stratalog.Store) -> None:
     a_log(store, "events", 1)
     told: list[str] = []
     for hours in (0, 23, 2):
@@ -459,7 +459,7 @@ def test_collecting_waits_for_its_hour(store: stratalog.Store) -> None:
     assert told.count("acme, blobs") == 2
 
 
-def test_a_pass_that_was_killed_is_gone_on_with(store: stratalog.Store) -> None:
+def test_a_killed_pass_is_resumed(store: stratalog.Store) -> None:
     for number in range(4):
         a_log(store, f"log-{number}", 1)
 
@@ -475,7 +475,7 @@ def test_a_pass_that_was_killed_is_gone_on_with(store: stratalog.Store) -> None:
     assert told[0] == "acme/log-2"
 
 
-def test_two_passes_at_once_do_no_harm(store: stratalog.Store) -> None:
+def test_concurrent_passes_lose_no_retained_version(store: stratalog.Store) -> None:
     document = store.create("acme", "budget")
     fill(document, 14, LONG)
     policy = MaintenancePolicy(documents=RetentionPolicy(retain_segments=2, archive_days=0), collect_hours=0)
@@ -498,7 +498,9 @@ def test_two_passes_at_once_do_no_harm(store: stratalog.Store) -> None:
     assert stratalog.verify(document).version == document.version
 
 
-def test_a_store_out_of_reach_ends_the_pass(store: stratalog.Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unavailable_store_ends_the_pass_after_ten_logs(
+    store: stratalog.Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for number in range(30):
         a_log(store, f"log-{number:02}", 1)
 
@@ -518,7 +520,7 @@ def test_a_closed_store_ends_the_pass(store: stratalog.Store) -> None:
         maintain(store)
 
 
-def test_a_policy_is_read_from_json_and_says_what_is_wrong_with_it() -> None:
+def test_a_policy_is_read_from_json_and_an_invalid_policy_is_refused() -> None:
     text = '{"documents": {"retain_days": 90, "archive_days": 7}, "retain_record_versions": 10}'
     assert read_policy(text) == MaintenancePolicy(
         documents=RetentionPolicy(retain_days=90, archive_days=7), retain_record_versions=10
@@ -535,7 +537,7 @@ def test_a_policy_is_read_from_json_and_says_what_is_wrong_with_it() -> None:
             read_policy(wrong)
 
 
-def test_the_waiting_mark_of_a_record_goes_and_a_newer_one_stays() -> None:
+def test_a_stale_waiting_mark_of_a_record_is_removed_and_a_newer_mark_stays() -> None:
     with stratalog.open("memory:") as store:
         store.records("acme").put("report", b"one")
         index = store.environment.index
@@ -565,7 +567,7 @@ class StaleMark:
         return self._older
 
 
-def test_a_log_that_is_deleted_while_a_pass_comes_to_it_is_no_failure(store: stratalog.Store) -> None:
+def test_a_log_deleted_during_a_pass_is_not_a_failure(store: stratalog.Store) -> None:
     log = a_log(store, "events")
     a_log(store, "other")
 
@@ -577,7 +579,7 @@ def test_a_log_that_is_deleted_while_a_pass_comes_to_it_is_no_failure(store: str
     assert (found.logs, found.failures, found.is_finished) == (2, (), True)
 
 
-def test_a_step_that_fails_leaves_the_steps_before_it_counted(
+def test_the_report_counts_the_steps_that_a_log_completed_before_a_failure(
     store: stratalog.Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def damaged(*_: object) -> int:
@@ -611,7 +613,7 @@ def test_a_damaged_directory_line_stops_no_maintenance(store: stratalog.Store) -
         list(store.list("acme"))
 
 
-def test_a_damaged_deleted_log_or_upload_stops_no_other_sweep(store: stratalog.Store) -> None:
+def test_a_damaged_deletion_or_upload_item_does_not_stop_other_sweeps(store: stratalog.Store) -> None:
     index = store.environment.index
     prefixes = []
     for name in ("a", "b"):

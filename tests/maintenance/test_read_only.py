@@ -103,7 +103,7 @@ def test_a_read_writes_nothing(store: stratalog.Store, read: Callable[[stratalog
 
 
 @pytest.mark.parametrize("verify", [quick, against])
-def test_each_lost_chunk_is_named_and_stays_lost(
+def test_each_lost_chunk_is_reported_and_not_rebuilt(
     store: stratalog.Store, verify: Callable[[stratalog.Store, HistoryName], HistoryReport]
 ) -> None:
     keys = chunks_in(store)
@@ -116,7 +116,7 @@ def test_each_lost_chunk_is_named_and_stays_lost(
     assert verify(store, PLAN).findings == ()
 
 
-def test_a_quick_verification_names_each_lost_chunk_that_a_whole_one_names() -> None:
+def test_quick_and_full_verification_report_the_same_lost_chunks() -> None:
     """The full store has forks, snapshots, and a base snapshot at a floor."""
     with full_store("memory:") as store:
         histories = [HistoryName("log", "acme", listing.id) for listing in store.list("acme")]
@@ -130,7 +130,7 @@ def test_a_quick_verification_names_each_lost_chunk_that_a_whole_one_names() -> 
         assert named > 0
 
 
-def test_a_lost_chunk_of_a_base_is_named_where_no_later_version_touches_it(store: stratalog.Store) -> None:
+def test_quick_verification_reports_a_lost_chunk_exactly_if_the_base_snapshot_needs_it(store: stratalog.Store) -> None:
     document = store.document("acme", "plan")
     assert document.forget_below(8) == 8
     needed = chunks_of_snapshot(document, 8)
@@ -147,7 +147,7 @@ def chunks_of_snapshot(document: Document, version: int) -> set[str]:
     return {chunk.key for chunk in read_tree_back(document.chunks, roots_of(snapshot).content) if chunk.key}
 
 
-def test_the_snapshot_behind_a_redacted_version_is_read_from_the_store(store: stratalog.Store) -> None:
+def test_the_snapshot_after_a_redacted_version_is_read_from_the_store(store: stratalog.Store) -> None:
     """Only the snapshot's stored bytes show its state, because entries cannot be replayed past a redacted version."""
     document = store.document("acme", "plan")
     document.mutate("put", {"key": "cells/secret", "value": "secret"})
@@ -160,7 +160,9 @@ def test_the_snapshot_behind_a_redacted_version_is_read_from_the_store(store: st
 
 
 @pytest.mark.parametrize("forget", ["raise the floor", "redact"])
-def test_chunks_that_another_process_gives_up_meanwhile_are_no_damage(store: stratalog.Store, forget: str) -> None:
+def test_chunks_that_another_process_deletes_during_verification_are_not_damage(
+    store: stratalog.Store, forget: str
+) -> None:
     document, other = (store.document("acme", "plan") for _ in range(2))
     before, calls = chunks_in(store), list[int]()
 

@@ -50,7 +50,7 @@ def found_when_deleted(store: stratalog.Store, target: StoredObject) -> bool:
 
 
 @pytest.mark.parametrize("kind", DERIVABLE)
-def test_what_is_derivable_comes_back_as_it_was(kind: str) -> None:
+def test_a_deleted_derivable_object_is_rebuilt_unchanged(kind: str) -> None:
     with full_store("memory:") as store:
         place = MemoryPlace(store)
         before = content(place)
@@ -73,7 +73,7 @@ def test_what_is_derivable_comes_back_as_it_was(kind: str) -> None:
 
 
 @pytest.mark.parametrize("how", DAMAGES)
-def test_chunks_and_archives_are_made_of_entries(how: str) -> None:
+def test_damaged_chunks_and_archives_are_rebuilt_from_entries(how: str) -> None:
     with full_store("memory:") as store:
         keys = [damage for damage in (each.key for each in MemoryPlace(store).objects()) if "/chunks/" in damage]
         log = store.log("acme", "events")
@@ -86,7 +86,7 @@ def test_chunks_and_archives_are_made_of_entries(how: str) -> None:
         assert {damage.kind for damage in inspect_all(store)} <= {"chunk", "snapshot"}  # repair cannot rebuild a base
 
 
-def test_a_snapshot_is_made_again_and_what_is_not_derivable_is_named() -> None:
+def test_a_damaged_snapshot_is_rebuilt_and_an_underivable_value_is_reported() -> None:
     with stratalog.open("memory:", clock=ManualClock()) as store:
         document = store.create("acme", "plan")
         for row in range(100):
@@ -110,7 +110,7 @@ def test_a_snapshot_is_made_again_and_what_is_not_derivable_is_named() -> None:
         assert inspect_all(store) == ()
 
 
-def test_no_snapshot_is_made_again_below_a_floor_that_rose_meanwhile() -> None:
+def test_a_snapshot_is_not_rebuilt_below_a_floor_that_rose_during_the_repair() -> None:
     with stratalog.open("memory:", clock=ManualClock()) as store:
         document = store.create("acme", "plan")
         for row in range(100):
@@ -135,7 +135,7 @@ def test_no_snapshot_is_made_again_below_a_floor_that_rose_meanwhile() -> None:
         assert [each.sort for each in store.environment.index.query(snapshot.item.partition)] == [number(100)]
 
 
-def test_a_base_is_not_made_of_itself() -> None:
+def test_repair_does_not_rebuild_a_damaged_base_snapshot() -> None:
     """No other object gives the state of a base snapshot, because the log has forgotten the entries before it."""
     with stratalog.open("memory:", clock=ManualClock()) as store:
         document = store.create("acme", "plan")

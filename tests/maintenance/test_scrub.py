@@ -31,7 +31,7 @@ def store(monkeypatch: pytest.MonkeyPatch) -> Iterator[stratalog.Store]:
         yield opened
 
 
-def test_each_pass_reads_a_share_and_the_next_goes_on(store: stratalog.Store) -> None:
+def test_each_pass_reads_a_share_and_the_next_pass_continues(store: stratalog.Store) -> None:
     reports = []
     while not reports or not reports[-1].is_round_finished:
         reports.append(scrub(store.environment, 30))
@@ -41,7 +41,7 @@ def test_each_pass_reads_a_share_and_the_next_goes_on(store: stratalog.Store) ->
     assert 0 < last_scrub_ms(store.environment) < store.environment.clock.wall_ms()
 
 
-def test_a_round_ends_within_its_days_however_large_the_store(store: stratalog.Store) -> None:
+def test_a_scrub_round_ends_within_the_configured_days(store: stratalog.Store) -> None:
     clock = store.environment.clock
     for days in (0.25, 0.25):
         last = last_scrub_ms(store.environment)
@@ -61,10 +61,10 @@ def test_a_damaged_blob_is_a_failure_of_the_pass(store: stratalog.Store) -> None
     assert maintain(store).failures == ()
 
 
-def test_without_days_nothing_is_read(store: stratalog.Store) -> None:
+def test_a_policy_without_scrub_days_reads_no_blob(store: stratalog.Store) -> None:
     assert maintain(store, MaintenancePolicy(scrub_days=None)).blobs_scrubbed == 0
 
 
-def test_a_dry_run_reads_and_keeps_no_position(store: stratalog.Store) -> None:
+def test_a_dry_run_reads_blobs_and_saves_no_position(store: stratalog.Store) -> None:
     assert [scrub(store.environment, 30, dry_run=True).blobs for _ in range(30)] == [3] * 30
     assert last_scrub_ms(store.environment) == 0

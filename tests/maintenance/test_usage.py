@@ -116,7 +116,9 @@ def act(stored: Stored, action: int, random: Random) -> None:
 
 @settings(max_examples=12)
 @given(st.lists(st.integers(0, 11), max_size=25), st.integers(0, 2**32), st.lists(st.booleans(), max_size=100))
-def test_what_is_measured_is_what_is_stored(actions: list[int], seed: int, stops: list[bool]) -> None:
+def test_the_measured_usage_equals_a_direct_count_of_stored_objects(
+    actions: list[int], seed: int, stops: list[bool]
+) -> None:
     stored, random = Stored(), Random(seed)
     for action in actions:
         act(stored, action, random)
@@ -127,7 +129,7 @@ def test_what_is_measured_is_what_is_stored(actions: list[int], seed: int, stops
     assert stored.measure().amounts == measured.amounts
 
 
-def test_a_measurement_that_was_left_for_a_day_begins_anew() -> None:
+def test_a_measurement_interrupted_for_a_day_starts_again() -> None:
     stored = Stored()
     stored.store.create("acme", "a")
     stored.store.create("acme", "b")
@@ -139,7 +141,7 @@ def test_a_measurement_that_was_left_for_a_day_begins_anew() -> None:
     assert [item.sort for item in stored.index.query(usage_partition("acme"))] == ["measured"]
 
 
-def test_a_progress_that_cannot_be_read_begins_anew() -> None:
+def test_a_measurement_with_unreadable_progress_starts_again() -> None:
     stored = Stored()
     stored.store.create("acme", "a")
     stored.index.commit([Put(Item(usage_partition("acme"), "progress", {"f": 1, "b": b"\xc1"}))])
@@ -147,7 +149,7 @@ def test_a_progress_that_cannot_be_read_begins_anew() -> None:
     assert stored.index.get(usage_partition("acme"), "progress") is None
 
 
-def test_a_damaged_document_is_named_by_number_and_the_rest_is_measured() -> None:
+def test_damaged_documents_are_counted_and_the_rest_is_measured() -> None:
     stored = Stored()
     for name in ("a", "b"):
         document = stored.store.create("acme", name)
@@ -161,7 +163,7 @@ def test_a_damaged_document_is_named_by_number_and_the_rest_is_measured() -> Non
 
 
 @pytest.mark.parametrize("measures", [True, False])
-def test_a_pass_of_maintenance_measures_those_that_are_due(measures: bool) -> None:
+def test_a_pass_of_maintenance_measures_each_organisation_that_is_due(measures: bool) -> None:
     clock = ManualClock()
     with open_store("memory:", clock=clock) as store:
         for organisation in ("acme", "zeta"):

@@ -82,14 +82,14 @@ def test_an_unharmed_history_has_no_findings(store: stratalog.Store, history: Hi
 @pytest.mark.parametrize(
     "changed", [{"c": 1}, {"p": "u-2"}, {"p": None}, {"w": "forged"}, {"s": bytes(16)}, {"b": b"\x90"}]
 )
-def test_an_altered_version_is_found_at_its_place(
+def test_an_altered_version_is_reported_with_its_number(
     store: stratalog.Store, history: HistoryName, changed: dict[str, Any]
 ) -> None:
     put(store, item_at(store, history, 3), **changed)
     assert findings(store, history) == [("altered", 3, 3)]
 
 
-def test_what_only_one_kind_of_history_has_is_covered_too(store: stratalog.Store) -> None:
+def test_altered_attributes_that_only_logs_or_only_records_have_are_reported(store: stratalog.Store) -> None:
     put(store, item_at(store, LOG, 2), a="Eve")
     put(store, item_at(store, RECORD, 2), t=5)
     put(store, item_at(store, RECORD, 3), u=None)
@@ -126,7 +126,7 @@ def few_steps() -> Callable[[int], None]:
 
 @both
 @pytest.mark.parametrize("version", [10**5, 8 * 10**15])
-def test_a_huge_gap_is_one_step(store: stratalog.Store, history: HistoryName, version: int) -> None:
+def test_a_huge_gap_is_verified_in_few_steps(store: stratalog.Store, history: HistoryName, version: int) -> None:
     """One changed digit of an item's key makes a version that is larger by many digits."""
     last = item_at(store, history, VERSIONS)
     store.environment.index.commit([Put(Item(last.partition, number(version), last.attributes))])
@@ -150,7 +150,7 @@ def test_a_name_record_with_a_huge_segment_is_verified_in_few_steps(store: strat
     assert len(inspect_history(store, LOG, progress=few_steps()).damages) < 2 * DAMAGES_OF_GAP_MAX
 
 
-def test_a_gap_of_a_fork_s_ancestor_is_one_step(store: stratalog.Store) -> None:
+def test_a_gap_in_the_parent_of_a_fork_is_a_single_finding(store: stratalog.Store) -> None:
     log = store.log("acme", "events")
     store.fork_log(log, "fork", 6)
     items = [item_at(store, LOG, version) for version in range(2, 6)]
@@ -172,7 +172,7 @@ def test_a_segment_record_with_a_huge_end_is_damage(store: stratalog.Store) -> N
 
 
 @both
-def test_two_versions_that_changed_places_are_disordered(store: stratalog.Store, history: HistoryName) -> None:
+def test_two_swapped_versions_are_reported_as_disordered(store: stratalog.Store, history: HistoryName) -> None:
     first, second = item_at(store, history, 7), item_at(store, history, 8)
     store.environment.index.commit(
         [
@@ -184,12 +184,12 @@ def test_two_versions_that_changed_places_are_disordered(store: stratalog.Store,
 
 
 @both
-def test_a_blob_that_is_gone_or_another_one_is_found(store: stratalog.Store, history: HistoryName) -> None:
+def test_a_missing_blob_is_reported(store: stratalog.Store, history: HistoryName) -> None:
     put(store, item_at(store, history, 6), z=None, x=stratalog.codec.encode([bytes(32), LARGE, None]))
     assert findings(store, history) == [("missing", 6, 6)]
 
 
-def test_a_document_names_each_fault_of_its_chain_and_of_its_snapshots(store: stratalog.Store) -> None:
+def test_each_altered_version_of_a_document_is_reported(store: stratalog.Store) -> None:
     document = store.create("acme", "plan")
     for position in range(7):
         document.mutate("put", {"key": f"cells/{position}", "value": position})
@@ -203,7 +203,7 @@ def test_a_document_names_each_fault_of_its_chain_and_of_its_snapshots(store: st
     assert findings(store, history) == [("altered", 2, 2), ("altered", 6, 6)]
 
 
-def test_a_document_s_large_values_are_read(store: stratalog.Store) -> None:
+def test_a_missing_large_value_of_a_document_is_reported(store: stratalog.Store) -> None:
     document = store.create("acme", "plan")
     document.mutate("put", {"key": "cells/1", "value": b"x" * LARGE})
     history = HistoryName("log", "acme", "plan")
@@ -225,7 +225,7 @@ def test_a_history_is_verified_from_its_floor_and_from_its_archive(store: strata
         assert findings(store, history) == [("altered", 9, 9)]
 
 
-def test_an_archive_that_lacks_a_version_is_no_shorter_history(store: stratalog.Store) -> None:
+def test_a_version_missing_from_an_archive_is_reported(store: stratalog.Store) -> None:
     log = store.log("acme", "events")
     archive_segments(log)
     segment = next(list_segments(store.environment.index, log.record.prefix))
@@ -247,7 +247,7 @@ def test_a_fork_is_verified_with_its_ancestors_versions(store: stratalog.Store) 
     assert findings(store, HistoryName("log", "acme", "fork")) == [("altered", 3, 3)]
 
 
-def test_a_record_that_is_listed_and_has_no_version_is_found(store: stratalog.Store) -> None:
+def test_a_listed_record_without_versions_is_reported(store: stratalog.Store) -> None:
     for version in range(1, VERSIONS + 1):
         item = item_at(store, RECORD, version)
         store.environment.index.commit([Delete(item.partition, item.sort)])
@@ -261,14 +261,14 @@ def test_all_histories_of_a_store_are_listed(store: stratalog.Store) -> None:
     assert list(list_histories(store)) == [LOG, RECORD, HistoryName("log", "globex", "plan")]
 
 
-def test_what_follows_a_fault_is_verified_too(store: stratalog.Store) -> None:
+def test_versions_after_a_fault_are_verified(store: stratalog.Store) -> None:
     for version in (2, 4, 8):
         put(store, item_at(store, RECORD, version), p="u-2")
     reason = "its hash does not follow from its content and the hash before it"
     assert verify_history(store, RECORD).findings == tuple(Finding("altered", n, n, reason) for n in (2, 4, 8))
 
 
-def test_the_blobs_of_a_merge_are_marked(store: stratalog.Store) -> None:
+def test_a_collection_after_a_merge_reports_no_failure(store: stratalog.Store) -> None:
     document = store.create("acme", "plan")
     document.mutate("put", {"key": "cells/1", "value": 1})
     fork = document.fork("draft")

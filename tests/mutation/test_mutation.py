@@ -46,7 +46,7 @@ def mutants(path: Path, root: Path) -> Iterator[Mutant]:
             yield mutant
 
 
-def test_each_change_is_one_and_says_what_it_is(module: Path, tmp_path: Path) -> None:
+def test_each_mutant_has_a_single_change_and_names_its_operator(module: Path, tmp_path: Path) -> None:
     drawn = [(one.line, one.operator, one.after.splitlines()[:1]) for one in mutants(module, tmp_path)]
     assert drawn == [
         (9, "loop left out", ["for value in ():"]),
@@ -68,7 +68,7 @@ def test_each_change_is_one_and_says_what_it_is(module: Path, tmp_path: Path) ->
     ]
 
 
-def test_the_source_of_a_mutant_has_its_change_and_no_other(module: Path, tmp_path: Path) -> None:
+def test_the_source_of_a_mutant_runs_and_leaves_the_constant_unchanged(module: Path, tmp_path: Path) -> None:
     for mutant in mutants(module, tmp_path):
         names: dict[str, object] = {}
         exec(compile(mutant.source, "mutant", "exec"), names)
@@ -82,7 +82,7 @@ def test_a_sample_is_the_same_for_the_same_seed() -> None:
     assert len({one.name for one in first}) == 6
 
 
-def test_the_tests_that_name_a_module_judge_first() -> None:
+def test_the_tests_named_after_a_module_run_first() -> None:
     first, part, *_ = commands_for("src/stratalog/documents/state_cache.py", ROOT, 1)
     assert "tests/documents/test_state_cache.py" in first
     assert "tests/documents" in part
@@ -98,7 +98,7 @@ def judged(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("judged")
-def test_what_no_command_notices_survives_and_a_later_run_goes_on(module: Path, tmp_path: Path) -> None:
+def test_a_mutant_that_no_command_notices_survives_and_a_later_run_resumes(module: Path, tmp_path: Path) -> None:
     drawn, results = list(mutants(module, tmp_path)), tmp_path / "mutation.jsonl"
     check_unchanged(tmp_path, drawn, 1)
     first = list(run_campaign(tmp_path, drawn[:5], results, 2, 1))
@@ -126,14 +126,14 @@ def test_only_an_incomplete_line_is_cut_off_the_results(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("judged")
-def test_a_command_that_fails_without_a_change_judges_nothing(module: Path, tmp_path: Path) -> None:
+def test_a_command_that_fails_on_unchanged_code_is_an_error(module: Path, tmp_path: Path) -> None:
     drawn = list(mutants(module, tmp_path))
     module.write_text(MODULE.replace("return found", "return found + 1"))
     with pytest.raises(RuntimeError, match="without a change"):
         check_unchanged(tmp_path, drawn, 1)
 
 
-def test_the_command_says_who_survived(
+def test_the_command_prints_the_survivors_and_the_number_of_noticed_mutants(
     module: Path, tmp_path: Path, judged: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("tests.mutation.__main__.ROOT", tmp_path)

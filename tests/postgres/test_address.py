@@ -51,14 +51,14 @@ def test_no_error_of_a_malformed_url_shows_its_password(url: str) -> None:
     assert "cret" not in str(refused.value)
 
 
-def test_libpq_gets_spaces_as_it_decodes_them() -> None:
+def test_spaces_in_a_url_reach_libpq_as_percent_codes() -> None:
     assert parse_address("postgresql://db/plans?options=-c%20geqo%3Doff").conninfo.endswith("options=-c%20geqo%3Doff")
 
 
 @pytest.mark.parametrize(
     "query", ["schema=", "schema=pg_catalog", f"schema={'x' * 64}", "schema=a%00", "schema=a&schema=b", "schema=a#b"]
 )
-def test_an_address_that_no_store_can_have_is_refused_without_its_password(query: str) -> None:
+def test_an_invalid_schema_in_a_url_is_refused_without_showing_the_password(query: str) -> None:
     with pytest.raises(Invalid) as refused:
         parse_address(f"postgresql://ada:secret@db/plans?{query}")
     assert "secret" not in str(refused.value)

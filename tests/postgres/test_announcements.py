@@ -54,7 +54,9 @@ def connection(postgres: str) -> Iterator[psycopg.Connection[Any]]:
         yield connection
 
 
-def test_a_process_hears_the_hints_of_another_and_not_its_own(stores: list[PostgresStore], connection: Any) -> None:
+def test_a_process_receives_the_hints_of_another_process_and_not_its_own(
+    stores: list[PostgresStore], connection: Any
+) -> None:
     heard = hints_of(stores[1], connection)
     channel = stores[1].announcements._channel
     connection.execute(f'LISTEN "{channel}"')
@@ -91,7 +93,7 @@ def test_hints_are_heard_again_after_the_session_ended(
     raise AssertionError("no hint was heard after the session ended")
 
 
-def test_an_announcement_without_a_thread_is_sent_with_the_next(
+def test_an_announcement_whose_thread_cannot_start_is_sent_with_the_next_announcement(
     stores: list[PostgresStore], connection: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The commit has already succeeded, so `announce` does not raise.

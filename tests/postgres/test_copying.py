@@ -15,7 +15,7 @@ from tests.maintenance.growing import told
 __all__ = ["aws_store", "folder", "run"]
 
 
-def test_a_store_moves_to_postgresql_from_there_to_aws_and_back(
+def test_a_store_moves_to_postgresql_then_to_aws_and_back(
     folder: Path, tmp_path: Path, postgres: str, aws_store: str, run: Run
 ) -> None:
     """The heads prove that all copies have the same history, since each head's hash covers all entries before it."""

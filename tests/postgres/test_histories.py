@@ -8,7 +8,7 @@ from tests.postgres.restarts import run
 
 
 @pytest.mark.slow
-def test_what_processes_record_agrees_with_the_log_when_processes_and_the_server_are_killed() -> None:
+def test_the_records_of_processes_agree_with_the_log_despite_kills_of_processes_and_server() -> None:
     met = run(records=700, processes=4, seed=2)
     for what in ("acknowledged", "entries read", "kills", "restarts"):
         assert met[what] > 0, what

@@ -65,7 +65,7 @@ def restarted() -> Iterator[PostgresServer]:
         yield server
 
 
-def test_opening_creates_a_store_and_finds_it_again(postgres: str) -> None:
+def test_opening_a_url_creates_a_store_that_can_be_reopened(postgres: str) -> None:
     with stratalog.open(postgres) as store:
         store.create("acme", "plan").mutate("put", {"key": "notes/large", "value": "x" * 200_000})
         store.queue.send("acme/plan", [b"hint"])
@@ -74,7 +74,7 @@ def test_opening_creates_a_store_and_finds_it_again(postgres: str) -> None:
         assert [message.body for message in store.queue.receive()] == [b"hint"]
 
 
-def test_commits_go_on_after_a_rollback(store: PostgresStore) -> None:
+def test_commits_succeed_after_a_rollback(store: PostgresStore) -> None:
     """After a ROLLBACK, psycopg deallocates all prepared statements of the session, also those of the store."""
     index = store.index
     index.commit([Put(Item("p", "counter", {"n": 0}), Absent())])
@@ -132,7 +132,7 @@ def test_a_schema_may_have_any_name(postgres: str) -> None:
         assert store.create("acme", "plan").mutate("inc", {"key": "n"}).version == 1
 
 
-def test_several_may_create_one_store_at_once(postgres: str) -> None:
+def test_concurrent_opens_of_a_missing_store_all_succeed(postgres: str) -> None:
     def create(number: int) -> int | None:
         with stratalog.open(postgres) as store:
             return store.create("acme", f"plan-{number}").mutate("inc", {"key": "n"}).version
@@ -174,7 +174,7 @@ def test_a_server_that_does_not_answer_is_unavailable(tmp_path: Path) -> None:
         stratalog.open(f"postgresql://ada:secret@/plans?host={tmp_path}")
 
 
-def test_commits_are_durable_where_the_server_does_not_wait_for_the_disk(
+def test_sessions_replace_only_the_setting_off_of_synchronous_commit(
     store: PostgresStore, connection: Any, postgres: str
 ) -> None:
     connection.execute("ALTER ROLE stratalog SET synchronous_commit TO off")
@@ -219,7 +219,7 @@ def test_a_store_outlives_a_restart_of_the_server(restarted: PostgresServer, mon
 
 
 @pytest.mark.slow
-def test_the_kernel_notices_a_host_that_vanishes_within_half_a_minute() -> None:
+def test_tcp_keepalive_detects_a_vanished_host_within_30_seconds() -> None:
     """Without a keepalive, a commit whose answer never comes would block its process for two hours."""
     with reserved_ports(1) as (port,), postgres_server(["-c listen_addresses=127.0.0.1", f"-p {port}"]):
         address = parse_address(f"postgresql://stratalog@127.0.0.1:{port}/postgres")
@@ -257,7 +257,7 @@ def test_a_connection_that_breaks_before_the_commit_is_sent_has_written_nothing(
     assert store.index.get("p", "s") is None
 
 
-def test_a_commit_of_an_item_that_another_session_deletes_meanwhile_begins_again(
+def test_a_commit_fails_its_condition_if_another_session_deletes_the_item_meanwhile(
     store: PostgresStore, connection: Any
 ) -> None:
     store.index.commit([Put(Item("p", "s", {"n": 1}))])
@@ -274,7 +274,7 @@ def test_a_commit_of_an_item_that_another_session_deletes_meanwhile_begins_again
     assert list(store.index.query("p")) == []
 
 
-def test_a_check_of_an_absent_item_excludes_its_put(postgres: str) -> None:
+def test_two_commits_that_each_require_the_absence_of_the_other_never_both_succeed(postgres: str) -> None:
     """Each of two commits puts the item that the other commit requires to be absent. At most one commit may succeed."""
     address = parse_address(postgres)
     stores = [PostgresStore(address, SystemClock()) for _ in range(2)]
@@ -341,7 +341,7 @@ def test_threads_that_commit_together_share_transactions(store: PostgresStore, c
     assert after - before < 32 * 20 / 2
 
 
-def test_one_item_with_and_without_a_check_fits_one_group(store: PostgresStore) -> None:
+def test_a_group_may_contain_the_same_item_with_and_without_a_check(store: PostgresStore) -> None:
     """Both rows of the group have the same key and the same body."""
     put = Put(Item("p", "2", {"h": OTHER}), Absent())
     store.index.commit([Put(Item("p", "1", {"h": HASH}))])
@@ -360,7 +360,7 @@ def test_one_item_with_and_without_a_check_fits_one_group(store: PostgresStore) 
     assert sorted(outcomes) == [False] * 31 + [True]
 
 
-def test_one_failed_commit_of_a_group_fails_alone(store: PostgresStore) -> None:
+def test_a_failed_commit_of_a_group_does_not_fail_the_other_commits(store: PostgresStore) -> None:
     store.index.commit([Put(Item("p", "taken", {}))])
     outcomes: list[str] = []
 
@@ -406,7 +406,7 @@ def _end_sessions(connection: Any) -> None:
     connection.execute(f"SELECT pg_terminate_backend(pid, 10000) {others}")
 
 
-def test_dead_letters_are_listed_after_a_text_that_is_no_number(store: PostgresStore) -> None:
+def test_a_listing_of_dead_letters_accepts_a_start_that_is_not_a_number(store: PostgresStore) -> None:
     assert list(store.queue.dead_letters(after="order/17")) == []
 
 
@@ -426,7 +426,7 @@ class Gate:
         self._lock.release()
 
 
-def test_a_first_read_that_meets_the_closing_opens_no_pool() -> None:
+def test_a_first_read_concurrent_with_close_opens_no_pool() -> None:
     connections = PostgresConnections("postgresql://127.0.0.1:1/x", "public")
     connections._opening = Gate(connections.close)  # type: ignore[assignment]
     with pytest.raises(Closed):
@@ -435,7 +435,7 @@ def test_a_first_read_that_meets_the_closing_opens_no_pool() -> None:
 
 
 @pytest.mark.parametrize("call", [PostgresConnections.renew, lambda connections: connections._give_back(Ended())])
-def test_a_call_that_meets_the_closing_ends_without_an_error(call: Callable[[PostgresConnections], object]) -> None:
+def test_a_call_concurrent_with_close_raises_no_error(call: Callable[[PostgresConnections], object]) -> None:
     """The pool disappears just after the call has looked at it."""
 
     class Closing(PostgresConnections):

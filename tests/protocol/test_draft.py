@@ -18,7 +18,7 @@ def draft_on(**below: Any) -> Draft:
     return Draft(stored.get, lambda prefix: iter(sorted(key for key in stored if key.startswith(prefix))))
 
 
-def test_it_reads_what_is_below_until_it_is_changed() -> None:
+def test_a_draft_reads_the_stored_value_until_a_change() -> None:
     draft = draft_on(a=1, b=2)
     assert (draft.get("a"), draft.get("c"), draft.get("c", 7)) == (1, None, 7)
     draft.put("a", 5)
@@ -26,7 +26,7 @@ def test_it_reads_what_is_below_until_it_is_changed() -> None:
     assert (draft.get("a"), draft.get("b", "gone")) == (5, "gone")
 
 
-def test_deleting_what_is_not_there_leaves_no_change() -> None:
+def test_deleting_a_missing_key_adds_no_change() -> None:
     draft = draft_on(a=1)
     assert draft.delete("b") is False
     assert draft.delete("a") is True
@@ -34,7 +34,7 @@ def test_deleting_what_is_not_there_leaves_no_change() -> None:
     assert draft.changes == {"a": None}
 
 
-def test_values_given_out_and_taken_in_are_copies() -> None:
+def test_a_draft_returns_and_stores_copies_of_values() -> None:
     draft = draft_on(a={"list": [1]})
     draft.get("a")["list"].append(2)
     value = {"x": [1]}
@@ -53,7 +53,7 @@ def test_a_scan_overlays_the_changes_in_order_of_key() -> None:
     assert [key for key, _ in draft.scan()] == ["c/a", "c/b", "c/c", "d/a"]
 
 
-def test_a_scan_may_be_changed_under_way() -> None:
+def test_a_draft_can_be_changed_during_a_scan() -> None:
     draft = draft_on(c_a=1, c_b=2)
     for key, value in draft.scan("c/"):
         draft.put(key, value + 1)
@@ -61,7 +61,7 @@ def test_a_scan_may_be_changed_under_way() -> None:
     assert dict(draft.scan("c/")) == {"c/a": 2, "c/b": 3, "c/za": 0, "c/zb": 0}
 
 
-def test_a_childs_changes_are_seen_only_once_they_are_merged() -> None:
+def test_a_parent_sees_the_changes_of_a_child_only_after_the_merge() -> None:
     parent = draft_on(c_a=1, c_b=2)
     parent.delete("c/a")
     child = parent.child()
@@ -73,7 +73,7 @@ def test_a_childs_changes_are_seen_only_once_they_are_merged() -> None:
     assert list(parent.scan()) == [("c/a", 10)]
 
 
-def test_keys_beyond_the_basic_plane_are_in_the_trees_order() -> None:
+def test_keys_beyond_the_basic_plane_are_in_the_order_of_their_utf_8_bytes() -> None:
     draft = draft_on(**{"\uffff": 1, "\U00010000": 2})
     draft.put("\ue000", 3)
     assert [key for key, _ in draft.scan()] == sorted(["\uffff", "\U00010000", "\ue000"], key=lambda key: key.encode())
@@ -89,12 +89,12 @@ def test_a_bad_key_is_invalid_for_every_call(key: Any) -> None:
 
 
 @pytest.mark.parametrize("value", [float("inf"), -(2**53), "\ud800", {1: 1}, set(), object()])
-def test_what_is_no_value_is_invalid(value: Any) -> None:
+def test_an_unsupported_value_is_invalid(value: Any) -> None:
     with pytest.raises(Invalid):
         draft_on().put("a", value)
 
 
-def test_a_whole_float_is_the_integer() -> None:
+def test_a_float_without_a_fraction_is_stored_as_an_integer() -> None:
     draft = draft_on()
     draft.put("a", 2.0)
     assert draft.changes["a"] == encode(2)

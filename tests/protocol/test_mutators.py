@@ -24,7 +24,7 @@ from tests.protocol.test_draft import draft_on
         ("patch", {"key": "n", "merge": {"a": 1}}, {"n": {"a": 1}}),
     ],
 )
-def test_a_stock_mutator_does_what_it_says(name: str, args: Any, after: dict[str, Any]) -> None:
+def test_a_built_in_mutator_has_its_documented_effect(name: str, args: Any, after: dict[str, Any]) -> None:
     draft = draft_on(n=5)
     BUILT_IN_MUTATORS[name](draft, args)
     present = {key: draft.get(key) for key, _ in draft.scan()}
@@ -92,7 +92,7 @@ def test_patch_is_json_merge_patch(target: Any, merge: Any, result: Any) -> None
     assert draft.get("a") == result
 
 
-def test_patching_what_is_not_there_starts_from_nothing() -> None:
+def test_a_patch_of_a_missing_key_starts_from_an_empty_object() -> None:
     draft = draft_on()
     BUILT_IN_MUTATORS["patch"](draft, {"key": "a", "merge": {"x": {"y": 1, "z": None}}})
     assert draft.get("a") == {"x": {"y": 1}}

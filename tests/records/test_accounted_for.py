@@ -33,11 +33,11 @@ def numbered_tests() -> dict[str, list[str]]:
     }
 
 
-def test_every_number_has_one_row() -> None:
+def test_every_behaviour_and_defect_number_has_a_row() -> None:
     assert set(rows()) == {f"B{n}" for n in range(1, 63)} | {f"D{n}" for n in range(1, 15)}
 
 
-def test_every_test_with_a_number_stands_in_the_row_of_that_number() -> None:
+def test_every_test_with_a_number_is_listed_in_the_row_of_that_number() -> None:
     numbers = {(number.upper(), name) for name in numbered_tests() for number in NUMBER.findall(name)}
     assert [(number, name) for number, name in numbers if f"::{name}`" not in rows()[number]] == []
 

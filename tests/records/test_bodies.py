@@ -26,7 +26,7 @@ def pieces(body: bytes, size: int = 1_000_003) -> Iterator[bytes]:
 
 @pytest.mark.parametrize("body", [b"", b"x", LARGE, HUGE[:BODY_PART_BYTES], HUGE], ids=len)
 @pytest.mark.parametrize("streamed", [False, True])
-def test_b48_b52_what_goes_in_comes_out(world: World, body: bytes, streamed: bool) -> None:
+def test_b48_b52_a_stored_body_reads_back_unchanged(world: World, body: bytes, streamed: bool) -> None:
     stored = world.records.put("b1", pieces(body) if streamed else body)
     assert (stored.size, stored.digest) == (len(body), sha256(body))
     assert b"".join(world.records.open("b1")) == body
@@ -43,7 +43,7 @@ def test_b43_a_key_is_readable_and_ends_in_the_hash_of_the_body(world: World) ->
     assert world.blob_keys() == [f"{world.organisation}/records/b1/bodies/{sha256(LARGE).hex()}"]
 
 
-def test_a_small_body_stands_in_the_item(world: World) -> None:
+def test_a_body_is_stored_inline_if_its_compressed_size_is_small(world: World) -> None:
     assert world.records.put("b1", LARGE[:BODY_INLINE_BYTES_MAX]).ref is None
     assert world.records.put("b1", LARGE[: BODY_INLINE_BYTES_MAX + 1]).ref is not None
     assert world.records.put("b1", b"easy to compress " * 2000).ref is None
@@ -53,14 +53,16 @@ def test_a_small_body_stands_in_the_item(world: World) -> None:
 @pytest.mark.parametrize("streamed", [False, True])
 @pytest.mark.parametrize("body", [b"abc", HUGE], ids=len)
 @pytest.mark.parametrize("off", [-1, 1])
-def test_b49_a_body_must_have_the_size_that_was_said(world: World, body: bytes, off: int, streamed: bool) -> None:
+def test_b49_a_body_whose_size_differs_from_the_given_size_is_refused(
+    world: World, body: bytes, off: int, streamed: bool
+) -> None:
     with pytest.raises(Invalid):
         world.records.put("b1", pieces(body) if streamed else body, size=len(body) + off)
     assert list(world.records.list()) == []
     assert world.records.put("b1", pieces(body) if streamed else body, size=len(body)).version == 1
 
 
-def test_b51_a_source_that_breaks_off_writes_no_version(world: World) -> None:
+def test_b51_a_put_whose_source_fails_writes_no_version(world: World) -> None:
     def broken() -> Iterator[bytes]:
         yield HUGE
         raise ConnectionError("the source is gone")
@@ -105,7 +107,7 @@ def test_b53_b54_a_body_is_put_again_after_a_passing_failure(world: World) -> No
     assert world.records.get("b1").body == LARGE
 
 
-def test_b36_a_pointer_that_cannot_be_written_is_an_error_and_the_old_one_stays(world: World) -> None:
+def test_b36_a_put_that_cannot_write_its_pointer_raises_and_the_old_version_stays(world: World) -> None:
     def fail(commit: object) -> None:
         raise Unavailable("the index is away")
 
@@ -137,7 +139,7 @@ def test_the_same_content_is_one_blob(world: World) -> None:
     assert len(world.blob_keys()) == 2
 
 
-def test_an_upload_that_was_given_up_cannot_be_committed(world: World) -> None:
+def test_an_upload_that_exceeds_its_time_limit_is_refused(world: World) -> None:
     def slow() -> Iterator[bytes]:
         yield HUGE + HUGE
         world.pass_seconds(RECORD_UPLOAD_SECONDS_MAX + 1)
@@ -206,7 +208,7 @@ def test_a_body_whose_upload_was_slow_is_put_again_before_its_commit(world: Worl
     assert puts == [2]
 
 
-def test_a_body_whose_writer_gave_up_is_there_when_the_commit_lands_late(world: World) -> None:
+def test_the_body_of_a_commit_that_takes_effect_late_still_exists(world: World) -> None:
     """The commit takes effect late, after a collector deleted the body. The writer has no time left to check.
 
     The simulation of records found this case with seed 1468.

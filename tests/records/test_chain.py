@@ -56,7 +56,7 @@ def test_every_kind_of_version_continues_the_history_of_the_record(records: Reco
     assert list(records.versions("b1")) == versions
 
 
-def test_a_version_made_from_another_has_a_salt_and_a_principal_of_its_own(records: Records) -> None:
+def test_an_undeleted_version_has_its_own_salt_and_principal(records: Records) -> None:
     records.put("b1", b"first", principal="u-1")
     records.delete("b1", principal="u-1")
     assert records.undelete("b1").principal == ""
@@ -79,7 +79,7 @@ def test_two_records_with_the_same_bodies_have_no_hash_in_common(records: Record
     assert records.put("b1", b"same", write_id="w").hash != records.put("b2", b"same", write_id="w").hash
 
 
-def test_a_put_whose_answer_was_lost_tells_the_hash_that_landed(records: Records) -> None:
+def test_a_retried_put_returns_the_hash_of_the_stored_version(records: Records) -> None:
     first = records.put("b1", b"first", write_id="w-1")
     records.environment.clock.sleep(5)
     assert records.put("b1", b"first", write_id="w-1").hash == first.hash

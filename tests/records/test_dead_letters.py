@@ -44,12 +44,12 @@ def dead(world: World) -> list[str]:
     return [letter.id for letter in world.records.dead_letters()]
 
 
-def test_a_record_is_dead_after_so_many_failures(world: World) -> None:
+def test_a_record_becomes_a_dead_letter_at_the_failure_limit(world: World) -> None:
     assert [world.records.fail("b1", "bad").dead for _ in range(4)] == [False, False, True, True]
     assert dead(world) == ["b1"]
 
 
-def test_a_dead_letter_says_what_when_and_where(world: World) -> None:
+def test_a_dead_letter_has_the_count_reason_times_pointer_and_body_of_its_failures(world: World) -> None:
     start = world.clock.now_ms
     for n in range(3):
         world.records.fail("b1", f"bad {n}", pointer=f"https://source/b1?try={n}", body=b"body %d" % n)
@@ -87,7 +87,7 @@ def test_a_record_that_becomes_a_dead_letter_is_counted_and_logged_once(
     assert caplog.messages == [f"{DEAD_RECORD}: record=b1 failures=3"]
 
 
-def test_a_failure_whose_body_stays_out_of_reach_is_an_unknown_outcome(
+def test_a_failure_whose_body_cannot_be_put_again_raises_outcome_unknown(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refresh(content: RecordBody) -> None:
@@ -139,14 +139,14 @@ def test_a_failure_whose_upload_outlives_its_pin_is_not_counted(world: World) ->
     assert world.index.calls["commit"] - commits < 10
 
 
-def test_failures_leave_the_record_alone(world: World) -> None:
+def test_a_failure_does_not_change_the_record(world: World) -> None:
     world.records.fail("b1", "bad")
     with pytest.raises(NotFound):
         world.records.get("b1")
     assert world.records.put("b1", b"good").version == 1
 
 
-def test_a_resolved_record_starts_anew(world: World) -> None:
+def test_the_failure_count_restarts_after_a_resolution(world: World) -> None:
     for _ in range(3):
         world.records.fail("b1", "bad")
     world.records.resolve_dead_letter("b1")
@@ -157,7 +157,7 @@ def test_a_resolved_record_starts_anew(world: World) -> None:
         world.records.resolve_dead_letter("b1")
 
 
-def test_two_who_count_at_once_are_both_counted(world: World) -> None:
+def test_two_concurrent_failures_are_both_counted(world: World) -> None:
     def first(commit: object) -> None:
         world.handle(failures_max=3).fail("b1", "theirs")
         assert callable(commit)
@@ -167,7 +167,7 @@ def test_two_who_count_at_once_are_both_counted(world: World) -> None:
     assert world.records.fail("b1", "mine").failures == 2
 
 
-def test_a_dead_letter_stays_one_where_another_process_allows_more_failures(world: World) -> None:
+def test_a_dead_letter_remains_dead_in_a_process_with_a_higher_failure_limit(world: World) -> None:
     for _ in range(3):
         world.records.fail("b1", "bad")
     assert world.handle(failures_max=5).fail("b1", "worse").dead
@@ -213,7 +213,7 @@ def test_a_resolution_whose_request_is_lost_forgets_the_failures_counted_meanwhi
     assert dead(world) == []
 
 
-def test_a_resolution_that_always_meets_new_failures_waits_and_ends() -> None:
+def test_a_resolution_that_loses_every_race_raises_contention_error_at_its_deadline() -> None:
     world = World(LogSettings(append_seconds_max=5.0))
     world.records.fail("b1", "old")
 
@@ -236,7 +236,7 @@ def test_a_resolution_that_always_meets_new_failures_waits_and_ends() -> None:
     assert world.records.failure("b1") is None
 
 
-def test_the_list_is_in_order_and_can_be_gone_on_with(world: World) -> None:
+def test_dead_letters_are_listed_in_order_and_after_a_given_id(world: World) -> None:
     for id in ("c", "a", "b"):
         for _ in range(3):
             world.records.fail(id, "bad")
@@ -244,7 +244,7 @@ def test_the_list_is_in_order_and_can_be_gone_on_with(world: World) -> None:
     assert [letter.id for letter in world.records.dead_letters(after="a")] == ["b", "c"]
 
 
-def test_no_body_kept_is_not_found(world: World) -> None:
+def test_opening_a_dead_letter_without_a_body_raises_not_found(world: World) -> None:
     world.records.fail("b1", "bad")
     with pytest.raises(NotFound):
         world.records.open_dead_letter("b1")
@@ -262,7 +262,7 @@ def test_a_failure_needs_a_reason_within_bounds(world: World) -> None:
 
 
 @pytest.mark.parametrize("id", ["b1", "-1", number(0), number(1)])
-def test_a_lost_body_of_a_dead_letter_is_corrupt_whatever_its_record_is_called(world: World, id: str) -> None:
+def test_a_lost_body_of_a_dead_letter_is_corrupt_for_any_record_id(world: World, id: str) -> None:
     """A failure is not a version. So neither the floor nor a redaction explains that a failure's body is missing."""
     for position in range(3):
         world.records.put(id, b"%d" % position)

@@ -42,7 +42,7 @@ def lost_after(commit: Commit) -> None:
     raise OutcomeUnknown("the answer was lost")
 
 
-def test_d1_a_race_lost_at_the_index_is_tried_again_though_the_body_is_in_blobs(world: World) -> None:
+def test_d1_an_update_with_a_body_in_blobs_is_retried_after_a_lost_race(world: World) -> None:
     def overtaken(commit: Commit) -> None:
         world.handle().put("b1", b"theirs")
         commit()
@@ -70,7 +70,7 @@ def test_d2_the_latest_version_is_read_consistently(world: World, monkeypatch: p
     assert all(asked)
 
 
-def test_d3_no_version_is_put_below_or_beyond_the_next_one(world: World) -> None:
+def test_d3_a_put_whose_expected_version_is_not_the_latest_is_refused(world: World) -> None:
     for body in (b"1", b"2", b"3"):
         world.records.put("b1", body)
     for expected in (0, 1, 5, 9):
@@ -79,7 +79,7 @@ def test_d3_no_version_is_put_below_or_beyond_the_next_one(world: World) -> None
     assert [one.version for one in world.records.versions("b1")] == [1, 2, 3]
 
 
-def test_d4_a_dangling_pointer_is_never_taken_for_no_record(world: World) -> None:
+def test_d4_an_update_of_a_record_with_a_lost_body_raises_corrupt_and_creates_nothing(world: World) -> None:
     world.records.put("b1", LARGE)
     world.lose_blobs()
     with pytest.raises(Corrupt):
@@ -87,7 +87,7 @@ def test_d4_a_dangling_pointer_is_never_taken_for_no_record(world: World) -> Non
     assert world.handle().put("b1", b"new").version == 2
 
 
-def test_d5_nothing_is_written_where_the_latest_version_could_not_be_read(world: World) -> None:
+def test_d5_a_put_that_cannot_read_the_latest_version_writes_nothing(world: World) -> None:
     world.records.put("b1", b"1")
     handle = world.handle()
 
@@ -101,7 +101,7 @@ def test_d5_nothing_is_written_where_the_latest_version_could_not_be_read(world:
     assert world.index.calls["commit"] == 0
 
 
-def test_d6_learning_the_latest_version_opens_no_body(world: World) -> None:
+def test_d6_reading_the_latest_version_number_downloads_no_body(world: World) -> None:
     world.records.put("b1", LARGE)
     world.blobs.calls.clear()
     world.handle().put("b1", LARGE + b"2")
@@ -111,14 +111,14 @@ def test_d6_learning_the_latest_version_opens_no_body(world: World) -> None:
 
 
 @pytest.mark.parametrize("size", [n * BODY_PART_BYTES + over for n in (1, 2, 3) for over in (-1, 0, 1, 8)])
-def test_d7_no_part_is_missing_at_any_edge_of_a_part(world: World, size: int) -> None:
+def test_d7_a_body_whose_size_is_near_a_part_boundary_reads_back_complete(world: World, size: int) -> None:
     body = random.Random(size).randbytes(1000) * (size // 1000 + 1)
     pieces = (body[start : min(size, start + 999_983)] for start in range(0, size, 999_983))
     assert world.records.put("b1", pieces, size=size).size == size
     assert b"".join(world.records.open("b1")) == body[:size]
 
 
-def test_d8_an_upload_that_failed_leaves_nothing_that_is_not_collected(world: World) -> None:
+def test_d8_the_collector_deletes_the_blobs_of_a_failed_upload(world: World) -> None:
     def broken() -> Iterator[bytes]:
         yield bytes(2 * BODY_PART_BYTES + 1)
         raise ConnectionError
@@ -131,7 +131,7 @@ def test_d8_an_upload_that_failed_leaves_nothing_that_is_not_collected(world: Wo
     assert world.blob_keys() == []
 
 
-def test_d9_a_bucket_that_asks_to_be_spared_is_asked_again() -> None:
+def test_d9_a_throttled_request_to_a_bucket_is_retried() -> None:
     """The service refuses the put twice and the get twice, with the answer `503 SlowDown` of S3."""
     body = Reply(body=compress(LARGE), headers=STORED)
     with failing([SLOW_DOWN, SLOW_DOWN, Reply(headers=STORED), SLOW_DOWN, SLOW_DOWN, body]) as service:
@@ -151,14 +151,14 @@ def test_d9_a_bucket_that_asks_to_be_spared_is_asked_again() -> None:
 
 
 @pytest.mark.parametrize("code", ["ThrottlingException", "ProvisionedThroughputExceededException"])
-def test_d9_a_table_that_asks_to_be_spared_is_asked_again(code: str) -> None:
+def test_d9_a_throttled_request_to_a_table_is_retried(code: str) -> None:
     index, endpoint = canned_index(*[refused(code)] * 2, done({"Items": []}), done(), *[refused(code)] * 2, done())
     world = World(ends=lambda clock: (index, MemoryBlobs(clock)))
     assert world.records.put("b1", b"1").version == 1
     assert [operation for operation, _ in endpoint.sent] == ["Query"] * 3 + ["GetItem"] + ["TransactWriteItems"] * 3
 
 
-def test_d10_a_lost_race_or_a_repeated_put_leaves_one_body_of_the_same_bytes(world: World) -> None:
+def test_d10_repeated_puts_of_the_same_bytes_store_a_single_blob(world: World) -> None:
     world.index.script = [lost_after]
     world.records.put("b1", LARGE)
     with pytest.raises(VersionConflict):
@@ -168,7 +168,7 @@ def test_d10_a_lost_race_or_a_repeated_put_leaves_one_body_of_the_same_bytes(wor
     assert sum(1 for key in world.blob_keys() if world.blobs.get(key) == LARGE) == 1
 
 
-def test_d11_a_put_answers_where_its_body_lies_and_reads_nothing_for_it(world: World) -> None:
+def test_d11_a_put_returns_the_reference_of_its_body_without_a_read(world: World) -> None:
     world.records.put("b1", b"1")
     world.index.calls.clear()
     stored = world.records.put("b1", LARGE)
@@ -224,7 +224,7 @@ def meet(world: World) -> None:
     world.index.script = [together, together]
 
 
-def test_d14_of_two_who_saw_the_same_version_one_is_told_so_by_every_backend(world: World) -> None:
+def test_d14_two_concurrent_updates_conflict_once_and_are_both_applied(world: World) -> None:
     world.records.put("b1", b"0")
     meet(world)
     one, other = world.handle(), world.handle()
@@ -235,7 +235,7 @@ def test_d14_of_two_who_saw_the_same_version_one_is_told_so_by_every_backend(wor
 
 
 @pytest.mark.parametrize("expected", [0, 1])
-def test_d14_of_two_who_expect_the_same_version_one_is_refused_by_every_backend(world: World, expected: int) -> None:
+def test_d14_the_loser_of_two_puts_with_the_same_expected_version_is_refused(world: World, expected: int) -> None:
     for n in range(expected):
         world.records.put("b1", b"%d" % n)
     meet(world)

@@ -157,7 +157,7 @@ def test_the_golden_bodies_still_read(records: Records) -> None:
         records.get(NAME, 2)
 
 
-def test_the_golden_versions_still_say_what_they_are(records: Records) -> None:
+def test_the_golden_versions_still_have_their_attributes(records: Records) -> None:
     third, fourth, *_, sixth, _ = records.versions(NAME)
     assert (third.write_id, third.metadata, third.source_time_ms) == ("w3", {"title": "é", "n": 1.5}, None)
     assert (third.principal, fourth.principal, len(third.hash)) == ("u-ada", "", 32)
@@ -166,7 +166,7 @@ def test_the_golden_versions_still_say_what_they_are(records: Records) -> None:
     assert (sixth.deleted, sixth.size, sixth.digest) == (True, 0, b"")
 
 
-def test_the_golden_write_ids_are_still_bound_to_what_was_asked(records: Records) -> None:
+def test_the_golden_write_ids_are_still_bound_to_their_requests(records: Records) -> None:
     assert records.undelete(NAME, write_id="w7").version == 7
     assert records.update("b5", bytes.lower, write_id="w9").version == 2
     for write in (records.undelete, records.delete):
@@ -182,24 +182,24 @@ def test_the_golden_directory_still_lists(records: Records) -> None:
     assert list(list_organisations(records.environment.index)) == ["acme"]
 
 
-def test_the_golden_failures_still_count_and_open(records: Records) -> None:
+def test_the_golden_failures_and_dead_letters_are_still_read(records: Records) -> None:
     [letter] = records.dead_letters()
     assert (letter.id, letter.failures, letter.reason, letter.pointer) == ("b2", 2, "does not parse yet", "inbox/8")
     assert b"".join(records.open_dead_letter("b2")) == LARGE
     assert records.fail(NAME, "again").failures == 2
 
 
-def test_the_golden_record_still_goes_on(records: Records) -> None:
+def test_the_golden_record_still_accepts_puts(records: Records) -> None:
     assert records.put(NAME, PARTS).version == 7
     assert records.put(NAME, b"next", expected=7).version == 8
 
 
-def test_the_golden_floor_amid_freeing_still_says_how_far_it_came(records: Records) -> None:
+def test_the_golden_floor_still_has_its_freeing_progress(records: Records) -> None:
     read = read_floor(records.environment.index, Name("acme", "b4"))
     assert (read.version, read.freeing, read.freed, read.marks) == (9, 7, 4, FLOOR.marks)
 
 
-def test_what_the_golden_floor_gave_up_is_still_freed_and_no_more(records: Records) -> None:
+def test_only_versions_below_the_golden_floor_are_freed(records: Records) -> None:
     records.prune(NAME, retain=2)
     records.environment.clock.sleep(601)
     assert records.free(NAME) == 4

@@ -46,7 +46,7 @@ def random_id(random: Random) -> str:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_records_of_any_ids_are_kept_apart_listed_in_order_and_collected(world: World, seed: int) -> None:
+def test_records_with_arbitrary_ids_are_separate_and_listed_in_order_without_garbage(world: World, seed: int) -> None:
     random = Random(seed)
     ids = {random_id(random) for _ in range(24)}
     ids |= {id[: random.randint(1, len(id))] for id in ids}
@@ -72,7 +72,7 @@ def _check_lists(world: World, ids: set[str], random: Random) -> None:
         assert [line.id for line in both] == [x for x in wanted if x.startswith(id[0]) and x.encode() > id.encode()]
 
 
-def test_a_record_of_the_longest_id_fails_is_listed_and_resolved(world: World) -> None:
+def test_failures_of_records_with_the_longest_ids_are_listed_and_resolved(world: World) -> None:
     ids = ["漢" * 333, "漢" * 332 + "字", "short"]
     records = world.records
     for id in ids:
@@ -124,7 +124,7 @@ def test_a_record_s_key_is_one_component_that_fits_a_path_and_a_bucket(id: str) 
 
 
 @given(texts)
-def test_no_id_has_the_key_of_a_longer_one(id: str) -> None:
+def test_an_id_that_equals_a_shortened_key_has_a_different_key(id: str) -> None:
     assert record_key(record_key("漢" * 333)) != record_key("漢" * 333)
     if "~" in record_key(id):
         assert record_key(id) != record_key(record_key(id))

@@ -57,7 +57,7 @@ def test_an_update_whose_answer_is_lost_is_applied_once(world: World, lost: Call
     assert bodies(world) == [b"1", b"1+"]
 
 
-def test_an_update_whose_answer_is_lost_is_found_behind_later_versions(world: World) -> None:
+def test_an_update_whose_answer_is_lost_is_recognised_below_a_later_version(world: World) -> None:
     def lost_and_overtaken(commit: Commit) -> None:
         commit()
         world.handle().put("b1", b"other")
@@ -75,7 +75,7 @@ def test_a_put_of_a_stream_whose_answer_is_lost_is_made_once(world: World) -> No
     assert world.records.get("b1").body == body
 
 
-def test_an_effect_that_comes_late_is_met_by_the_next_try(world: World) -> None:
+def test_an_update_that_takes_effect_late_is_applied_once(world: World) -> None:
     late: list[Commit] = []
 
     def on_its_way(commit: Commit) -> None:
@@ -91,7 +91,7 @@ def test_an_effect_that_comes_late_is_met_by_the_next_try(world: World) -> None:
     assert bodies(world) == [b"1", b"1+"]
 
 
-def test_one_who_gives_up_while_a_write_may_stand_says_so(world: World) -> None:
+def test_a_put_raises_outcome_unknown_if_a_lost_request_may_have_taken_effect(world: World) -> None:
     def away(commit: Commit) -> None:
         raise Unavailable("the index is away")
 
@@ -100,7 +100,7 @@ def test_one_who_gives_up_while_a_write_may_stand_says_so(world: World) -> None:
         world.records.put("b1", b"2")
 
 
-def test_one_who_gives_up_with_nothing_on_its_way_says_unavailable(world: World) -> None:
+def test_a_put_to_an_unavailable_index_raises_unavailable_at_its_deadline(world: World) -> None:
     def away(commit: Commit) -> None:
         raise Unavailable("the index is away")
 
@@ -109,7 +109,7 @@ def test_one_who_gives_up_with_nothing_on_its_way_says_unavailable(world: World)
         world.records.put("b1", b"2")
 
 
-def test_a_caller_may_try_again_under_its_own_write_id(world: World) -> None:
+def test_an_interrupted_update_is_applied_once_if_repeated_with_its_write_id(world: World) -> None:
     def crash(commit: Commit) -> None:
         commit()
         raise KeyboardInterrupt
@@ -139,7 +139,7 @@ def freed_before(world: World) -> Callable[[Commit], None]:
     return step
 
 
-def test_a_put_that_lands_in_a_freed_place_is_tried_again_and_what_it_left_is_swept(world: World) -> None:
+def test_a_put_at_a_freed_version_is_retried_and_its_orphaned_write_is_freed(world: World) -> None:
     world.index.script = [freed_before(world)]
     assert world.records.put("b1", b"late").version == 7
     assert bodies(world) == [b"other 4", b"late"]
@@ -149,13 +149,13 @@ def test_a_put_that_lands_in_a_freed_place_is_tried_again_and_what_it_left_is_sw
     assert bodies(world) == [b"other 4", b"late"]
 
 
-def test_an_update_that_lands_in_a_freed_place_is_applied_to_the_latest(world: World) -> None:
+def test_an_update_at_a_freed_version_is_applied_to_the_latest_version(world: World) -> None:
     world.index.script = [freed_before(world)]
     assert world.records.update("b1", lambda body: body + b"+").version == 7
     assert bodies(world) == [b"other 4", b"other 4+"]
 
 
-def test_what_a_crashed_writer_left_in_a_freed_place_is_never_read_and_swept(world: World) -> None:
+def test_an_orphaned_write_of_a_crashed_writer_is_never_read_and_is_freed(world: World) -> None:
     def crash(commit: Commit) -> None:
         pruned_and_freed(world)
         commit()
@@ -172,7 +172,7 @@ def test_what_a_crashed_writer_left_in_a_freed_place_is_never_read_and_swept(wor
     assert world.item(2) is None
 
 
-def test_a_place_freed_after_two_sends_is_an_unknown_outcome(world: World) -> None:
+def test_a_put_sent_twice_at_a_version_freed_meanwhile_raises_outcome_unknown(world: World) -> None:
     """The first send may have taken effect, and another process may have freed the new version since.
 
     So a retry could apply the put twice.
@@ -182,7 +182,7 @@ def test_a_place_freed_after_two_sends_is_an_unknown_outcome(world: World) -> No
         world.records.put("b1", b"late")
 
 
-def test_a_version_freed_before_its_writer_looked_is_an_unknown_outcome(world: World) -> None:
+def test_a_put_whose_version_is_freed_before_the_check_has_an_unknown_outcome(world: World) -> None:
     def lost_and_freed(commit: Commit) -> None:
         commit()
         pruned_and_freed(world)
@@ -205,7 +205,7 @@ def test_a_failure_whose_answer_is_lost_is_counted_once(world: World) -> None:
     assert world.records.fail("b1", "bad").failures == 2
 
 
-def test_a_version_freed_while_its_writer_looks_is_an_unknown_outcome(
+def test_a_put_whose_version_is_freed_during_the_check_raises_outcome_unknown(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The writer reads the item before another process frees the item, and reads the floor afterwards.
@@ -227,7 +227,7 @@ def test_a_version_freed_while_its_writer_looks_is_an_unknown_outcome(
         world.records.put("b1", b"mine")
 
 
-def test_a_version_whose_freeing_began_before_its_writer_looked_is_an_unknown_outcome(world: World) -> None:
+def test_a_put_whose_version_is_half_freed_before_the_check_has_an_unknown_outcome(world: World) -> None:
     """The other writer has freed all earlier versions, and frees this version next. The version's item still exists."""
 
     def crash(commit: Commit) -> None:
@@ -257,7 +257,7 @@ def test_a_version_whose_freeing_began_before_its_writer_looked_is_an_unknown_ou
     assert bodies(world) == [b"another"]
 
 
-def test_a_joint_put_whose_place_was_freed_after_two_sends_is_an_unknown_outcome(world: World) -> None:
+def test_a_joint_put_sent_twice_at_a_version_freed_meanwhile_has_an_unknown_outcome(world: World) -> None:
     world.index.joint_commits = True
     world.index.script = [lost_before, freed_before(world)]
     (stored,) = world.records.put_many([NewBody(id="b1", body=b"late")])

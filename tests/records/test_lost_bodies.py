@@ -57,7 +57,7 @@ def test_putting_a_record_again_restores_its_body(
         assert records.get("x").body == body
 
 
-def test_a_body_that_is_there_is_read_back_once_in_an_observation_window(tmp_path: Path) -> None:
+def test_repeated_puts_read_a_stored_body_back_once_per_observation_window(tmp_path: Path) -> None:
     clock = ManualClock()
     with stratalog.open("memory:", clock=clock) as store:
         reads = 0

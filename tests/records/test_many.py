@@ -40,7 +40,7 @@ def test_many_new_records_share_commits(world: World) -> None:
     assert state(world) == {body.id: [body.body] for body in bodies(450)}
 
 
-def test_what_stands_already_costs_no_write(world: World) -> None:
+def test_a_batch_of_unchanged_bodies_makes_no_commit(world: World) -> None:
     list(world.records.put_many(bodies(100)))
     world.index.calls.clear()
     assert not any(one.new for one in world.handle().put_many(bodies(100)))
@@ -49,7 +49,7 @@ def test_what_stands_already_costs_no_write(world: World) -> None:
 
 @pytest.mark.parametrize("newer_only", [False, True])
 @pytest.mark.parametrize("changed_only", [False, True])
-def test_what_would_be_put_is_what_is_put_then(world: World, newer_only: bool, changed_only: bool) -> None:
+def test_would_put_predicts_the_result_of_put_many(world: World, newer_only: bool, changed_only: bool) -> None:
     chance = random.Random(f"{newer_only} {changed_only}")
     for _ in range(60):
         body = NewBody(
@@ -77,7 +77,7 @@ def test_a_dry_run_of_a_large_body_writes_nothing(world: World, size: int, newer
     assert (world.index.calls["commit"], world.blobs.calls["put"]) == (0, 0)
 
 
-def test_a_body_that_cannot_be_put_would_not_be(world: World) -> None:
+def test_would_put_refuses_an_invalid_body(world: World) -> None:
     with pytest.raises(Invalid):
         world.records.would_put(NewBody(id="b", body=b"", newer_only=True))
     with pytest.raises(LimitExceeded):
@@ -90,21 +90,21 @@ def test_bodies_of_one_record_keep_their_order(world: World) -> None:
     assert state(world) == {"b1": [b"0", b"1", b"2", b"3", b"4"]}
 
 
-def test_large_bodies_go_to_blobs_as_ever(world: World) -> None:
+def test_put_many_stores_a_large_body_as_a_blob(world: World) -> None:
     (stored,) = world.records.put_many([NewBody(id="b1", body=LARGE)])
     assert stored.version is not None
     assert stored.version.ref is not None
     assert world.records.get("b1").body == LARGE
 
 
-def test_a_bad_one_does_not_keep_the_others_out(world: World) -> None:
+def test_an_invalid_body_does_not_stop_the_rest_of_its_batch(world: World) -> None:
     odd = [NewBody(id="x" * 1001, body=b""), NewBody(id="b2", body=b"", newer_only=True)]
     stored = list(world.records.put_many([*bodies(1), *odd, NewBody(id="b3", body=b"3")]))
     assert [type(one.error) for one in stored] == [type(None), LimitExceeded, Invalid, type(None)]
     assert sorted(state(world)) == ["b0000", "b3"]
 
 
-def test_newer_wins_and_the_stale_is_discarded(world: World) -> None:
+def test_put_many_stores_newer_bodies_and_discards_stale_bodies(world: World) -> None:
     def put(body: bytes, time: int, changed_only: bool = False) -> bool:
         one = NewBody(id="b1", body=body, source_time_ms=time, newer_only=True, changed_only=changed_only)
         return next(world.handle().put_many([one])).new
@@ -131,7 +131,7 @@ def lost_after(commit: Commit) -> None:
 
 
 @pytest.mark.parametrize("fault", [refused, unavailable, lost_before, lost_after])
-def test_whatever_happens_to_the_joint_commit_each_is_stored_once(
+def test_each_body_is_stored_once_after_any_failure_of_the_joint_commit(
     world: World, fault: Callable[[Commit], None]
 ) -> None:
     world.index.script = [fault]
@@ -139,7 +139,7 @@ def test_whatever_happens_to_the_joint_commit_each_is_stored_once(
     assert state(world) == {body.id: [body.body] for body in bodies(20)}
 
 
-def test_one_who_was_overtaken_follows_and_the_rest_is_not_held_up(
+def test_a_body_of_a_batch_that_loses_a_race_is_put_after_the_winner(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     commit = world.index.commit
@@ -155,7 +155,7 @@ def test_one_who_was_overtaken_follows_and_the_rest_is_not_held_up(
     assert state(world)["b0003"] == [b"theirs", b"body 3"]
 
 
-def test_an_answer_that_came_too_late_is_looked_after(world: World) -> None:
+def test_a_batch_whose_answer_comes_too_late_is_stored_once(world: World) -> None:
     def slow(commit: Commit) -> None:
         commit()
         world.pass_seconds(LONG_SECONDS)
@@ -165,7 +165,7 @@ def test_an_answer_that_came_too_late_is_looked_after(world: World) -> None:
     assert state(world) == {body.id: [body.body] for body in bodies(5)}
 
 
-def test_where_commits_are_dear_each_put_is_its_own(world: World) -> None:
+def test_puts_of_a_batch_are_committed_singly_where_joint_commits_cost_more(world: World) -> None:
     world.index.joint_commits = False
     assert all(one.new for one in world.records.put_many(bodies(60)))
     assert state(world) == {body.id: [body.body] for body in bodies(60)}
@@ -177,7 +177,7 @@ def test_where_commits_are_dear_each_put_is_its_own(world: World) -> None:
     st.lists(st.sampled_from([refused, unavailable, lost_before, lost_after, None]), max_size=8),
     st.booleans(),
 )
-def test_many_at_once_store_what_one_after_another_would(
+def test_a_batch_stores_the_same_versions_as_single_puts(
     puts: list[tuple[str, bytes]], faults: list[Callable[[Commit], None] | None], joint: bool
 ) -> None:
     world, plain = World(), World()
@@ -191,7 +191,7 @@ def test_many_at_once_store_what_one_after_another_would(
     assert state(world) == state(plain)
 
 
-def test_records_are_listed_by_what_their_ids_begin_with(world: World) -> None:
+def test_records_are_listed_by_id_prefix(world: World) -> None:
     ids = ["a", "a/", "a/1", "a/2", "a-1", "b/1", "é/1", "é/2", ".x", ".y", "~", "~1"]
     list(world.records.put_many(NewBody(id=id, body=b"") for id in ids))
     for prefix in ("a", "a/", "b", "é/", ".", "~", "c", "%"):
@@ -199,7 +199,7 @@ def test_records_are_listed_by_what_their_ids_begin_with(world: World) -> None:
     assert [line.id for line in world.records.list("a/1", prefix="a/")] == ["a/2"]
 
 
-def test_one_records_failures_can_be_looked_at(world: World) -> None:
+def test_the_failures_of_a_record_can_be_read(world: World) -> None:
     assert world.records.failure("b1") is None
     counted = world.records.fail("b1", "bad", pointer="inbox/7")
     assert world.records.failure("b1") == counted

@@ -33,14 +33,14 @@ def check_out_of_reach(records: Records, said: str) -> None:
         assert said in str(told.value)
 
 
-def test_b46_a_missing_table_is_told_as_such(dynamo: Emulator) -> None:
+def test_b46_a_missing_table_is_reported_as_missing(dynamo: Emulator) -> None:
     index = DynamoIndex(dynamo_client(dynamo), "no-such-table")
     world = World(ends=lambda clock: (index, MemoryBlobs(clock)))
     check_out_of_reach(world.records, "the table does not exist")
     world.close()
 
 
-def test_b38_b46_a_missing_bucket_is_told_as_such(bucket: Emulator) -> None:
+def test_b38_b46_a_missing_bucket_is_reported_as_missing(bucket: Emulator) -> None:
     """The record's pointer exists, but the bucket is missing.
 
     A read reports the body as unavailable and not as lost.
@@ -55,19 +55,19 @@ def test_b38_b46_a_missing_bucket_is_told_as_such(bucket: Emulator) -> None:
 
 
 @pytest.mark.parametrize("name", ["", "no bucket", "no:bucket", "a"])
-def test_b46_a_name_that_no_bucket_can_have_is_invalid(bucket: Emulator, name: str) -> None:
+def test_b46_an_invalid_bucket_name_is_refused(bucket: Emulator, name: str) -> None:
     with pytest.raises(Invalid):
         blobs_in(name, bucket)
 
 
-def test_b46_a_folder_that_cannot_be_had_is_told_in_the_systems_words(tmp_path: Path) -> None:
+def test_b46_an_unusable_folder_is_reported_with_the_error_of_the_system(tmp_path: Path) -> None:
     (tmp_path / "blobs").write_text("a file is where the folder should be")
     with pytest.raises(Unavailable) as told:
         World(ends=lambda clock: (MemoryIndex(), FileBlobs(tmp_path / "blobs", clock)))
     assert "File exists" in str(told.value)
 
 
-def test_b46_a_file_that_cannot_be_had_is_told_in_the_systems_words(tmp_path: Path) -> None:
+def test_b46_an_unusable_database_file_is_reported_with_the_error_of_sqlite(tmp_path: Path) -> None:
     with pytest.raises(Unavailable) as told:
         World(ends=lambda clock: (SqliteDatabase(tmp_path, clock).index, MemoryBlobs(clock)))
     assert "open" in str(told.value)

@@ -201,31 +201,31 @@ def replace_latest(patch: pytest.MonkeyPatch, latest: Callable[[Index, str], Ite
 
 
 PLANTED = (
-    Planted(
-        "d1_a_race_lost_at_the_index_is_tried_again_though_the_body_is_in_blobs", race_is_any_error, ContentionError
-    ),
+    Planted("d1_an_update_with_a_body_in_blobs_is_retried_after_a_lost_race", race_is_any_error, ContentionError),
     Planted("d2_the_latest_version_is_read_consistently", latest_is_stale),
-    Planted("d3_no_version_is_put_below_or_beyond_the_next_one", expected_is_not_looked_at, NOT_RAISED),
-    Planted("d4_a_dangling_pointer_is_never_taken_for_no_record", dangling_is_nothing, ContentionError),
+    Planted("d3_a_put_whose_expected_version_is_not_the_latest_is_refused", expected_is_not_looked_at, NOT_RAISED),
     Planted(
-        "d5_nothing_is_written_where_the_latest_version_could_not_be_read", write_without_the_check, ContentionError
+        "d4_an_update_of_a_record_with_a_lost_body_raises_corrupt_and_creates_nothing",
+        dangling_is_nothing,
+        ContentionError,
     ),
-    Planted("d6_learning_the_latest_version_opens_no_body", latest_opens_its_body),
+    Planted("d5_a_put_that_cannot_read_the_latest_version_writes_nothing", write_without_the_check, ContentionError),
+    Planted("d6_reading_the_latest_version_number_downloads_no_body", latest_opens_its_body),
     Planted(
-        "d7_no_part_is_missing_at_any_edge_of_a_part",
+        "d7_a_body_whose_size_is_near_a_part_boundary_reads_back_complete",
         parts_counted_in_short_floats,
         arguments={"size": 3 * BODY_PART_BYTES + 1},
     ),
-    Planted("d8_an_upload_that_failed_leaves_nothing_that_is_not_collected", failed_upload_stays),
-    Planted("d9_a_bucket_that_asks_to_be_spared_is_asked_again", slow_down_is_final, Unavailable),
-    Planted("d10_a_lost_race_or_a_repeated_put_leaves_one_body_of_the_same_bytes", key_is_fresh),
-    Planted("d11_a_put_answers_where_its_body_lies_and_reads_nothing_for_it", put_reads_back),
+    Planted("d8_the_collector_deletes_the_blobs_of_a_failed_upload", failed_upload_stays),
+    Planted("d9_a_throttled_request_to_a_bucket_is_retried", slow_down_is_final, Unavailable),
+    Planted("d10_repeated_puts_of_the_same_bytes_store_a_single_blob", key_is_fresh),
+    Planted("d11_a_put_returns_the_reference_of_its_body_without_a_read", put_reads_back),
     Planted(
         "d12_a_lost_answer_does_not_apply_an_update_twice", own_write_is_not_looked_for, arguments={"followed": True}
     ),
     Planted("d12_a_lost_answer_does_not_apply_an_update_twice", own_write_is_anothers, arguments={"followed": False}),
     Planted("d13_a_deletion_is_a_version_that_readers_see", deletion_is_a_mark),
-    Planted("d14_of_two_who_saw_the_same_version_one_is_told_so_by_every_backend", no_condition),
+    Planted("d14_two_concurrent_updates_conflict_once_and_are_both_applied", no_condition),
     Planted(
         "d14_nothing_comes_between_the_conditions_and_the_writes_of_a_commit_in_memory", conditions_first_writes_later
     ),
@@ -234,9 +234,7 @@ PLANTED = (
 
 @pytest.mark.mutants
 @pytest.mark.parametrize("planted", PLANTED, ids=lambda planted: planted.plant.__name__)
-def test_a_planted_defect_is_noticed_by_the_test_that_stands_for_it(
-    planted: Planted, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_planted_defect_makes_its_test_fail(planted: Planted, monkeypatch: pytest.MonkeyPatch) -> None:
     world = World()
     test = getattr(test_defects, f"test_{planted.test}")
     given = {"world": world, "monkeypatch": monkeypatch, **planted.arguments}

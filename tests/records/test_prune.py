@@ -54,20 +54,20 @@ def test_b18_a_pruned_version_reads_as_forgotten_at_once(world: World) -> None:
     assert [version.version for version in world.records.versions("b1", reverse=True)] == [5, 4]
 
 
-def test_any_number_of_versions_is_marked_by_one_write(world: World) -> None:
+def test_a_prune_of_many_versions_is_a_single_write(world: World) -> None:
     world.index.calls.clear()
     world.records.prune("b1", retain=1)
     assert world.index.calls["write"] == 1
 
 
-def test_the_version_that_was_latest_at_the_time_is_kept(world: World) -> None:
+def test_a_prune_before_a_time_retains_the_latest_version_of_that_time(world: World) -> None:
     third = world.records.stat("b1", 3)
     assert world.records.prune("b1", before_ms=third.created_ms + 1) == 3
     assert world.records.prune("b1", before_ms=third.created_ms - 1) == 3
     assert numbers(world) == [3, 4, 5]
 
 
-def test_the_latest_is_never_pruned(world: World) -> None:
+def test_the_latest_version_is_never_pruned(world: World) -> None:
     with pytest.raises(Invalid):
         world.records.prune("b1", retain=0)
     assert world.records.prune("b1", before_ms=world.clock.now_ms * 2) == 5
@@ -77,7 +77,7 @@ def test_the_latest_is_never_pruned(world: World) -> None:
     assert world.records.get("b1").body == large(5)
 
 
-def test_pruning_needs_one_rule_and_a_record(world: World) -> None:
+def test_pruning_needs_a_single_rule_and_an_existing_record(world: World) -> None:
     for rules in ({}, {"retain": 1, "before_ms": 1}):
         with pytest.raises(Invalid):
             world.records.prune("b1", **rules)
@@ -100,7 +100,7 @@ def test_nothing_is_freed_before_the_observation_and_the_grace_are_over(world: W
     assert world.records.free("b1") == 0
 
 
-def test_each_mark_is_due_by_its_own_time(world: World) -> None:
+def test_versions_of_each_prune_are_freed_after_the_grace_period_of_that_prune(world: World) -> None:
     world.records.prune("b1", retain=4)
     world.pass_seconds(400)
     world.records.prune("b1", retain=2)
@@ -110,7 +110,7 @@ def test_each_mark_is_due_by_its_own_time(world: World) -> None:
     assert world.records.free("b1") == 2
 
 
-def test_a_record_pruned_after_every_put_is_freed_in_time(world: World) -> None:
+def test_a_record_pruned_after_every_put_is_eventually_freed(world: World) -> None:
     for n in range(RECORD_MARKS_MAX * 3):
         world.records.put("b2", b"%d" % n)
         world.records.prune("b2", retain=1)
@@ -123,7 +123,7 @@ def test_a_record_pruned_after_every_put_is_freed_in_time(world: World) -> None:
     assert stored(world, "b2") == ["!floor", str(RECORD_MARKS_MAX * 3)]
 
 
-def test_puts_go_on_after_versions_were_freed(world: World) -> None:
+def test_puts_continue_after_versions_were_freed(world: World) -> None:
     world.records.prune("b1", retain=1)
     world.pass_seconds()
     world.records.free("b1")
@@ -131,14 +131,14 @@ def test_puts_go_on_after_versions_were_freed(world: World) -> None:
     assert numbers(world) == [5, 6]
 
 
-def test_blobs_of_freed_versions_go(world: World) -> None:
+def test_blobs_of_freed_versions_are_deleted(world: World) -> None:
     world.records.prune("b1", retain=2)
     world.pass_seconds()
     world.records.free("b1")
     assert len(world.blob_keys()) == 2
 
 
-def test_a_blob_that_a_kept_version_shares_stays(world: World) -> None:
+def test_a_blob_that_a_retained_version_shares_is_not_deleted(world: World) -> None:
     world.records.put("b1", large(1))
     world.records.prune("b1", retain=1)
     world.pass_seconds()
@@ -147,7 +147,7 @@ def test_a_blob_that_a_kept_version_shares_stays(world: World) -> None:
     assert len(world.blob_keys()) == 1
 
 
-def test_a_blob_of_a_lost_race_goes_when_it_is_old(world: World) -> None:
+def test_an_old_blob_of_an_interrupted_put_is_deleted(world: World) -> None:
     def fail(commit: object) -> None:
         raise KeyboardInterrupt
 
@@ -162,7 +162,7 @@ def test_a_blob_of_a_lost_race_goes_when_it_is_old(world: World) -> None:
     assert len(world.blob_keys()) == 5
 
 
-def test_a_blob_put_again_while_the_collector_looks_stays(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_blob_put_again_during_a_collection_is_not_deleted(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     world.records.prune("b1", retain=1)
     world.pass_seconds()
     stat = world.blobs.stat
@@ -177,7 +177,7 @@ def test_a_blob_put_again_while_the_collector_looks_stays(world: World, monkeypa
     assert world.handle().get("b1").body == large(2)
 
 
-def test_parts_of_a_kept_body_stay(world: World) -> None:
+def test_parts_of_a_retained_body_are_not_deleted(world: World) -> None:
     body = random.Random(1).randbytes(9 * 1024 * 1024)
     world.records.put("b2", iter([body]))
     world.pass_seconds()
@@ -185,14 +185,14 @@ def test_parts_of_a_kept_body_stay(world: World) -> None:
     assert world.records.get("b2").body == body
 
 
-def test_what_stood_before_a_deletion_can_be_pruned_and_is_then_gone(world: World) -> None:
+def test_undelete_of_a_pruned_version_raises_version_forgotten(world: World) -> None:
     world.records.delete("b1")
     world.records.prune("b1", retain=1)
     with pytest.raises(VersionForgotten):
         world.records.undelete("b1")
 
 
-def test_a_revived_version_keeps_its_blob_when_the_one_before_is_freed(world: World) -> None:
+def test_an_undeleted_version_retains_its_blob_after_earlier_versions_are_freed(world: World) -> None:
     world.records.delete("b1")
     world.records.undelete("b1")
     world.records.prune("b1", retain=1)
@@ -201,7 +201,7 @@ def test_a_revived_version_keeps_its_blob_when_the_one_before_is_freed(world: Wo
     assert world.records.get("b1").body == large(5)
 
 
-def test_a_revival_that_meets_a_prune_looks_again(world: World) -> None:
+def test_an_undeletion_that_races_with_a_prune_raises_version_forgotten(world: World) -> None:
     def prune_first(commit: object) -> None:
         world.handle().prune("b1", retain=1)
         assert callable(commit)
@@ -214,7 +214,7 @@ def test_a_revival_that_meets_a_prune_looks_again(world: World) -> None:
     assert world.records.stat("b1").version == 6
 
 
-def test_a_reader_overtaken_by_freeing_is_told_so(world: World) -> None:
+def test_a_read_of_a_body_whose_version_was_freed_raises_version_forgotten(world: World) -> None:
     first, latest = world.records.open("b1", 1), world.records.open("b1")
     world.records.put("b1", large(6))
     world.records.prune("b1", retain=1)
@@ -225,7 +225,7 @@ def test_a_reader_overtaken_by_freeing_is_told_so(world: World) -> None:
             b"".join(reader)
 
 
-def test_a_listing_overtaken_by_freeing_passes_on_to_what_is_kept(world: World) -> None:
+def test_a_listing_during_freeing_continues_with_the_retained_versions(world: World) -> None:
     for n in range(250):
         world.records.put("b2", b"%d" % n)
     listing = world.records.versions("b2")
@@ -239,7 +239,7 @@ def test_a_listing_overtaken_by_freeing_passes_on_to_what_is_kept(world: World) 
 
 @pytest.mark.parametrize("how", DAMAGES)
 @pytest.mark.parametrize("kept", [4, 5])
-def test_nothing_is_pruned_while_a_version_that_stays_does_not_read_back(how: str, kept: int) -> None:
+def test_a_prune_is_refused_while_the_body_of_a_retained_version_is_damaged(how: str, kept: int) -> None:
     """An older version may be the only undamaged version."""
     world = World()
     for n in range(1, 6):
@@ -256,7 +256,7 @@ def test_nothing_is_pruned_while_a_version_that_stays_does_not_read_back(how: st
     assert world.records.prune("b1", retain=2) == 4
 
 
-def test_a_prune_that_meets_another_keeps_what_both_keep(world: World) -> None:
+def test_two_concurrent_prunes_retain_only_versions_that_both_retain(world: World) -> None:
     def prune_first(commit: object) -> None:
         world.handle().prune("b1", retain=3)
         assert callable(commit)
@@ -274,7 +274,7 @@ def change_floor(world: World) -> None:
 
 
 @pytest.mark.parametrize(("call", "commits"), [("prune", 0), ("free", 0), ("free", 2)])
-def test_a_call_that_always_finds_the_floor_changed_waits_and_ends(call: str, commits: int) -> None:
+def test_a_prune_or_free_that_loses_every_race_raises_contention_error_at_its_deadline(call: str, commits: int) -> None:
     """Another process changes the floor before each commit after the first ``commits`` commits.
 
     `Records.free` makes three commits: it marks the floor, deletes versions, and marks the floor again.

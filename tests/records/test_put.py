@@ -26,7 +26,7 @@ def test_b1_b3_the_first_version_is_1(world: World) -> None:
     assert world.records.put("other", b"x").version == 1
 
 
-def test_b2_b11_another_value_where_a_version_stands_is_refused(world: World) -> None:
+def test_b2_b11_another_body_for_an_existing_version_raises_a_version_conflict(world: World) -> None:
     world.records.put("b1", b"one")
     with pytest.raises(VersionConflict) as refused:
         world.records.put("b1", b"other", expected=0)
@@ -34,7 +34,7 @@ def test_b2_b11_another_value_where_a_version_stands_is_refused(world: World) ->
     assert world.records.get("b1").body == b"one"
 
 
-def test_b4_a_put_makes_the_latest_version_and_one(world: World) -> None:
+def test_b4_each_put_increments_the_version(world: World) -> None:
     assert [world.records.put("b1", bytes([n])).version for n in range(4)] == [1, 2, 3, 4]
 
 
@@ -43,7 +43,7 @@ def test_b9_the_same_value_at_the_same_version_is_stored_once(world: World) -> N
     assert numbers(world) == [1]
 
 
-def test_b10_an_old_version_put_again_is_answered_though_a_higher_one_stands(world: World) -> None:
+def test_b10_a_repeated_put_of_an_old_version_returns_that_version(world: World) -> None:
     first = world.records.put("b1", b"one", expected=0)
     world.records.put("b1", b"two", expected=1)
     world.records.put("b1", b"three", expected=2)
@@ -59,7 +59,7 @@ def test_b13_an_older_expected_version_is_refused(world: World) -> None:
         world.records.put("b1", b"new", expected=1)
 
 
-def test_a_version_that_is_not_there_yet_cannot_be_expected(world: World) -> None:
+def test_an_expected_version_above_the_latest_is_refused(world: World) -> None:
     world.records.put("b1", b"one")
     with pytest.raises(VersionConflict):
         world.records.put("b1", b"two", expected=2)
@@ -67,7 +67,7 @@ def test_a_version_that_is_not_there_yet_cannot_be_expected(world: World) -> Non
         world.records.put("new", b"two", expected=1)
 
 
-def test_the_same_write_id_is_one_write(world: World) -> None:
+def test_two_puts_with_the_same_write_id_write_a_single_version(world: World) -> None:
     first = world.records.put("b1", b"one", write_id="job-7")
     assert world.handle().put("b1", b"one", write_id="job-7") == first
 
@@ -85,13 +85,13 @@ def test_other_metadata_or_another_source_time_is_a_change(world: World) -> None
     assert world.records.put("b1", b"one", metadata={}).version == 4
 
 
-def test_the_caller_may_say_what_counts_as_equal(world: World) -> None:
+def test_a_put_uses_the_equality_function_of_its_caller(world: World) -> None:
     first = world.records.put("b1", b"VALUE")
     assert world.records.put("b1", b"value", equal=lambda old, new: old.lower() == new.lower()) == first
     assert world.records.put("b1", b"value", equal=lambda old, new: old == new).version == 2
 
 
-def test_a_stream_cannot_be_compared_by_the_caller(world: World) -> None:
+def test_a_stream_with_an_equality_function_is_refused(world: World) -> None:
     with pytest.raises(Invalid):
         world.records.put("b1", iter([b"value"]), equal=lambda old, new: True)
 
@@ -103,7 +103,7 @@ def test_a_steady_writer_makes_one_write_and_no_read(world: World) -> None:
     assert dict(world.index.calls) == {"commit": 1, "write": 1}
 
 
-def test_the_first_put_enters_the_record_in_the_same_commit(world: World) -> None:
+def test_the_first_put_adds_the_record_to_the_directory_in_the_same_commit(world: World) -> None:
     world.records.put("b1", b"one")
     assert world.index.calls["commit"] == 1
     assert [(line.id, line.kind) for line in world.records.list()] == [("b1", "record")]
@@ -123,7 +123,7 @@ def test_the_times_of_versions_never_go_back(world: World, seconds: int) -> None
     assert world.handle().put("b1", b"two").created_ms == first.created_ms
 
 
-def test_b20_update_stores_the_function_of_the_latest(world: World) -> None:
+def test_b20_update_stores_the_result_of_its_function_on_the_latest_body(world: World) -> None:
     world.records.put("b1", b"1", metadata={"a": 1}, source_time_ms=5)
     changed = world.records.update("b1", lambda body: body + b"2")
     assert (changed.version, changed.metadata, changed.source_time_ms) == (2, {"a": 1}, 5)
@@ -137,7 +137,7 @@ def test_b21_update_of_an_unknown_record_is_not_found_and_writes_nothing(world: 
 
 
 @pytest.mark.parametrize("error", [Declined("no"), ZeroDivisionError()])
-def test_b22_b23_what_the_function_raises_comes_back_and_nothing_is_written(world: World, error: Exception) -> None:
+def test_b22_b23_update_raises_the_error_of_its_function_and_writes_nothing(world: World, error: Exception) -> None:
     def function(body: bytes) -> bytes:
         raise error
 
@@ -181,12 +181,12 @@ def test_b24_an_update_that_cannot_read_is_unavailable_and_does_not_call_its_fun
     assert world.elsewhere().stat("b1").version == 1
 
 
-def test_b25_update_with_create_stores_it_without_the_function(world: World) -> None:
+def test_b25_update_of_a_missing_record_with_create_stores_the_created_body(world: World) -> None:
     created = world.records.update("b1", lambda body: body + b"!", create=b"start")
     assert (created.version, world.records.get("b1").body) == (1, b"start")
 
 
-def test_b26_update_with_create_applies_the_function_to_what_is_there(world: World) -> None:
+def test_b26_update_of_an_existing_record_with_create_applies_the_function(world: World) -> None:
     world.records.put("b1", b"here")
     world.records.update("b1", lambda body: body + b"!", create=b"start")
     assert world.records.get("b1").body == b"here!"
@@ -197,7 +197,7 @@ def test_an_update_that_changes_nothing_makes_no_version(world: World) -> None:
     assert world.records.update("b1", lambda body: body).version == 1
 
 
-def test_b27_all_ways_of_writing_in_a_row(world: World) -> None:
+def test_b27_puts_and_updates_in_sequence_each_add_a_version(world: World) -> None:
     records = world.records
     seen: list[tuple[int, bytes]] = []
     steps = [
@@ -234,7 +234,9 @@ def test_b28_b29_the_loser_of_a_race_is_put_after_the_winner(world: World, behin
 
 
 @pytest.mark.parametrize("behind", [1, 2])
-def test_b28_b29_the_loser_that_named_a_version_is_told_the_actual_one(world: World, behind: int) -> None:
+def test_b28_b29_a_put_with_an_expected_version_that_loses_a_race_raises_the_actual_version(
+    world: World, behind: int
+) -> None:
     world.records.put("b1", b"start")
     race(world, behind)
     with pytest.raises(VersionConflict) as refused:
@@ -244,7 +246,7 @@ def test_b28_b29_the_loser_that_named_a_version_is_told_the_actual_one(world: Wo
 
 @pytest.mark.parametrize("create", [None, b"new"])
 @pytest.mark.parametrize("behind", [1, 2])
-def test_b30_to_b33_an_update_that_loses_is_applied_to_what_won(
+def test_b30_to_b33_an_update_that_loses_a_race_is_applied_to_the_body_of_the_winner(
     world: World, behind: int, create: bytes | None
 ) -> None:
     world.records.put("b1", b"start")
@@ -253,7 +255,7 @@ def test_b30_to_b33_an_update_that_loses_is_applied_to_what_won(
     assert world.records.get("b1").body == b"other %d+mine" % (behind - 1)
 
 
-def test_two_who_create_at_once_share_one_record(world: World) -> None:
+def test_two_concurrent_creations_of_a_record_become_two_versions(world: World) -> None:
     race(world, 1)
     assert world.records.put("b1", b"mine").version == 2
 
@@ -271,13 +273,13 @@ def test_an_older_or_equal_source_time_is_discarded(world: World) -> None:
     assert world.records.get("b1").body == b"eleven"
 
 
-def test_the_same_bytes_with_a_newer_time_keep_a_straggler_out(world: World) -> None:
+def test_an_unchanged_body_with_a_newer_source_time_excludes_older_bodies(world: World) -> None:
     newer(world, b"a", 10)
     newer(world, b"a", 20)
     assert newer(world, b"late", 15) is None
 
 
-def test_a_discard_is_never_said_from_what_was_remembered(world: World) -> None:
+def test_a_discard_is_never_decided_from_a_cached_source_time(world: World) -> None:
     newer(world, b"a", 10)
     world.handle().put("b1", b"reset")
     assert newer(world, b"older, but the source's time was reset", 5) == 3
@@ -301,7 +303,7 @@ def test_a_deleted_record_is_deleted_once(world: World) -> None:
         world.records.delete("b2")
 
 
-def test_a_deletion_may_name_the_version_it_follows(world: World) -> None:
+def test_a_deletion_can_require_an_expected_version(world: World) -> None:
     world.records.put("b1", b"one")
     world.records.put("b1", b"two")
     with pytest.raises(VersionConflict):
@@ -311,7 +313,7 @@ def test_a_deletion_may_name_the_version_it_follows(world: World) -> None:
 
 
 @pytest.mark.parametrize("body", [b"small", b"large" + bytes(range(256)) * 400])
-def test_undelete_brings_back_what_stood_before(world: World, body: bytes) -> None:
+def test_undelete_restores_the_body_and_metadata_before_the_deletion(world: World, body: bytes) -> None:
     world.records.put("b1", body, metadata={"a": 1})
     world.records.delete("b1")
     back = world.records.undelete("b1")
@@ -355,7 +357,7 @@ def test_b61_any_id_is_its_own_record(world: World, id: str) -> None:
     assert all(".." not in key.split("/") and "//" not in key for key in world.blob_keys())
 
 
-def test_an_organisation_is_entered_by_its_first_record_alone(world: World) -> None:
+def test_only_the_first_record_of_an_organisation_writes_its_directory_entry(world: World) -> None:
     written: list[str] = []
     original = world.backend.commit
 

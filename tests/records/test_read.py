@@ -28,7 +28,7 @@ def at(world: World, version: int) -> tuple[str, str]:
     return world.partition(), number(version)
 
 
-def test_b14_the_latest_comes_with_its_version(world: World) -> None:
+def test_b14_a_read_of_the_latest_body_returns_its_version(world: World) -> None:
     found = world.records.get("b1")
     assert (found.version.version, found.body) == (5, b"body 5")
 
@@ -62,7 +62,7 @@ def test_b47_two_handles_see_each_others_writes(world: World) -> None:
     assert other.get("b1").body == b"ours"
 
 
-def test_b55_the_latest_is_the_records_own(world: World) -> None:
+def test_b55_the_latest_version_ignores_records_whose_ids_share_a_prefix(world: World) -> None:
     world.records.put("b", b"x")
     world.records.put("b11", b"y")
     assert world.records.stat("b1").version == 5
@@ -82,7 +82,9 @@ def test_stat_opens_no_body(world: World) -> None:
     assert world.blobs.calls["get"] == 0
 
 
-def test_b19_b40_an_index_out_of_reach_is_not_not_found(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_b19_b40_a_call_to_an_unavailable_index_raises_unavailable(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def fail(*_: object, **__: object) -> None:
         raise Unavailable("the index is away")
 
@@ -93,7 +95,9 @@ def test_b19_b40_an_index_out_of_reach_is_not_not_found(world: World, monkeypatc
         world.records.update("b1", lambda body: body)
 
 
-def test_b39_blobs_out_of_reach_are_not_not_found(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_b39_a_read_from_an_unavailable_blob_store_raises_unavailable(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def fail(key: str) -> bytes:
         raise Unavailable("the blobs are away")
 
@@ -114,7 +118,7 @@ def test_b37_a_dangling_pointer_is_corrupt_for_every_read(world: World) -> None:
     assert world.records.stat("b1").version == 6
 
 
-def test_b53_a_missing_body_is_not_asked_for_again(world: World) -> None:
+def test_b53_a_read_of_a_missing_body_is_not_retried(world: World) -> None:
     world.records.put("b1", LARGE)
     world.lose_blobs()
     world.blobs.calls.clear()
@@ -140,7 +144,7 @@ def test_b41_an_inline_body_that_was_changed_is_corrupt(world: World) -> None:
         world.records.get("b1")
 
 
-def test_a_missing_version_is_corrupt_and_never_passed_over(world: World) -> None:
+def test_a_missing_version_is_corrupt_and_never_skipped(world: World) -> None:
     world.backend.commit([Delete(*at(world, 3))])
     with pytest.raises(Corrupt):
         world.records.get("b1", 3)
@@ -149,7 +153,7 @@ def test_a_missing_version_is_corrupt_and_never_passed_over(world: World) -> Non
             list(world.records.versions("b1", reverse=reverse))
 
 
-def test_b56_every_read_that_decides_is_consistent(world: World) -> None:
+def test_b56_reads_of_the_latest_version_are_consistent(world: World) -> None:
     """The index reads consistently by default, and records never ask for an inconsistent read."""
     asked: list[object] = []
     query = world.index.query
@@ -164,7 +168,7 @@ def test_b56_every_read_that_decides_is_consistent(world: World) -> None:
     assert asked == [True, True]
 
 
-def test_a_body_larger_than_is_wanted_is_not_read(world: World) -> None:
+def test_a_body_above_the_size_limit_of_a_get_is_not_downloaded(world: World) -> None:
     world.records.put("b1", LARGE)
     world.blobs.calls.clear()
     with pytest.raises(LimitExceeded):

@@ -43,7 +43,7 @@ def check(records: Records, *redacted: int) -> None:
     assert (report.findings, report.redacted) == ((), redacted)
 
 
-def test_the_body_goes_and_all_else_stays(records: Records) -> None:
+def test_redaction_erases_only_the_body(records: Records) -> None:
     before, item = records.stat("b1", 2), dict(item_of(records, 2))
     after = records.redact("b1", 2)
     assert (after.redacted, after.size, after.digest) == (True, 0, b"")
@@ -70,7 +70,9 @@ def test_redacting_again_changes_nothing_and_a_deletion_has_nothing_to_redact(re
 
 
 @pytest.mark.parametrize("body", [LARGE, PARTS], ids=["one blob", "parts"])
-def test_a_blob_goes_unless_another_version_names_it(records: Records, body: Any) -> None:
+def test_the_blob_of_a_redacted_version_is_deleted_unless_another_version_shares_the_blob(
+    records: Records, body: Any
+) -> None:
     blobs = records.environment.blobs
 
     def held() -> int:
@@ -89,7 +91,7 @@ def test_a_blob_goes_unless_another_version_names_it(records: Records, body: Any
     check(records, 4, 6)
 
 
-def test_a_version_that_is_redacted_while_it_is_read_is_no_damage(records: Records) -> None:
+def test_a_read_of_a_version_redacted_meanwhile_raises_redacted_and_not_corrupt(records: Records) -> None:
     """A reader may read the item long before the blob. The simulation of records found this case (seed 110049365)."""
     records.put("b1", Random(1).randbytes(40_000))
     name = Name("acme", "b1")
@@ -102,7 +104,7 @@ def test_a_version_that_is_redacted_while_it_is_read_is_no_damage(records: Recor
         list(stream_item(records.environment, name, item))
 
 
-def test_the_latest_version_may_be_redacted_and_the_record_goes_on(records: Records) -> None:
+def test_a_record_accepts_puts_after_the_redaction_of_its_latest_version(records: Records) -> None:
     records.redact("b1", 3)
     with pytest.raises(Redacted):
         records.get("b1")
@@ -113,7 +115,7 @@ def test_the_latest_version_may_be_redacted_and_the_record_goes_on(records: Reco
     check(records, 3)
 
 
-def test_what_stood_before_a_deletion_does_not_come_back_once_it_is_redacted(records: Records) -> None:
+def test_undelete_of_a_redacted_version_raises_redacted(records: Records) -> None:
     records.delete("b1")
     records.redact("b1", 3)
     with pytest.raises(Redacted):
@@ -122,7 +124,7 @@ def test_what_stood_before_a_deletion_does_not_come_back_once_it_is_redacted(rec
     check(records, 3)
 
 
-def test_an_undeletion_that_read_the_body_before_its_redaction_does_not_bring_it_back() -> None:
+def test_an_undeletion_that_races_with_a_redaction_raises_redacted() -> None:
     world = World()
     records = world.records
     records.put("b1", SECRET)
@@ -138,7 +140,7 @@ def test_an_undeletion_that_read_the_body_before_its_redaction_does_not_bring_it
     assert records.stat("b1").version == 2
 
 
-def test_a_retry_of_a_redacted_put_is_neither_a_success_nor_a_conflict(records: Records) -> None:
+def test_a_retry_of_a_redacted_put_raises_redacted(records: Records) -> None:
     records.redact("b1", 2)
     for body in (SECRET, b"another"):
         with pytest.raises(Redacted):
@@ -149,7 +151,7 @@ def test_a_retry_of_a_redacted_put_is_neither_a_success_nor_a_conflict(records: 
     assert isinstance(stored.error, Redacted)
 
 
-def test_pruning_goes_on_from_a_redacted_version(records: Records) -> None:
+def test_a_redacted_version_can_be_pruned(records: Records) -> None:
     records.redact("b1", 2)
     assert records.prune("b1", retain=1) == 3
     check(records)
@@ -159,7 +161,7 @@ def test_pruning_goes_on_from_a_redacted_version(records: Records) -> None:
         records.redact("b1", 9)
 
 
-def test_a_redaction_whose_answer_is_lost_is_done(records: Records, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_redaction_whose_answer_is_lost_succeeds(records: Records, monkeypatch: pytest.MonkeyPatch) -> None:
     index = records.environment.index
     commit = index.commit
 
@@ -173,7 +175,7 @@ def test_a_redaction_whose_answer_is_lost_is_done(records: Records, monkeypatch:
     check(records, 2)
 
 
-def test_a_redaction_that_keeps_losing_waits_between_its_tries() -> None:
+def test_a_redaction_that_loses_every_race_backs_off_until_its_deadline() -> None:
     world = World()
     records = world.records
     records.put("b1", SECRET)

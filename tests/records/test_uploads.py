@@ -35,14 +35,14 @@ def orphan(world: World, id: str) -> str:
     return key
 
 
-def test_the_pins_of_a_record_are_told_from_those_of_ids_that_begin_alike(world: World) -> None:
+def test_the_pins_of_a_record_exclude_pins_of_ids_with_a_common_prefix(world: World) -> None:
     for id in ("b", "b1", "b1-", "b1.x", "b10", "b1/2", "b1é"):
         begin_upload(world, id)
     found = [item.sort.partition("/")[0] for item in pins_of(world.environment, Name(world.organisation, "b1"))]
     assert found == ["b1"]
 
 
-def test_an_upload_holds_off_the_collector_of_its_own_record_alone(world: World) -> None:
+def test_an_upload_stops_the_collector_only_for_its_own_record(world: World) -> None:
     begin_upload(world, "b1")
     kept, gone = orphan(world, "b1"), orphan(world, "b10")
     world.pass_seconds()
@@ -52,7 +52,7 @@ def test_an_upload_holds_off_the_collector_of_its_own_record_alone(world: World)
     assert world.blobs.stat(gone) is None
 
 
-def test_pins_that_no_collector_met_are_swept_a_day_after_nobody_believes_in_them(world: World) -> None:
+def test_pins_are_swept_after_twice_the_time_limit_of_an_upload(world: World) -> None:
     begin_upload(world, "b1")
     world.pass_seconds(2 * RECORD_UPLOAD_SECONDS_MAX)
     begin_upload(world, "b2")
@@ -63,7 +63,7 @@ def test_pins_that_no_collector_met_are_swept_a_day_after_nobody_believes_in_the
     assert pins(world) == ["b2"]
 
 
-def test_an_upload_that_ends_well_or_is_broken_off_leaves_no_pin(world: World) -> None:
+def test_a_finished_or_failed_upload_leaves_no_pin(world: World) -> None:
     def broken() -> Iterator[bytes]:
         yield bytes(BODY_PART_BYTES + 1)
         assert pins(world) == ["b2"]
@@ -75,7 +75,7 @@ def test_an_upload_that_ends_well_or_is_broken_off_leaves_no_pin(world: World) -
     assert pins(world) == []
 
 
-def test_a_first_upload_enters_its_organisation(world: World) -> None:
+def test_a_first_upload_adds_its_organisation_to_the_directory(world: World) -> None:
     def broken() -> Iterator[bytes]:
         yield bytes(BODY_PART_BYTES + 1)
         raise ConnectionError("the source is gone")
@@ -85,12 +85,12 @@ def test_a_first_upload_enters_its_organisation(world: World) -> None:
     assert world.organisation in list_organisations(world.backend)
 
 
-def test_a_first_failure_enters_its_organisation(world: World) -> None:
+def test_a_first_failure_adds_its_organisation_to_the_directory(world: World) -> None:
     world.records.fail("b1", "bad")
     assert world.organisation in list_organisations(world.backend)
 
 
-def test_a_failure_writes_one_item_where_its_organisation_is_known(world: World) -> None:
+def test_a_failure_in_a_known_organisation_writes_a_single_item(world: World) -> None:
     written: list[int] = []
     commit = world.index.commit
 
@@ -104,7 +104,7 @@ def test_a_failure_writes_one_item_where_its_organisation_is_known(world: World)
     assert written == [2, 1, 1]
 
 
-def test_nothing_stands_beside_the_versions_but_the_floor(world: World) -> None:
+def test_the_partition_of_a_record_contains_only_versions_and_the_floor(world: World) -> None:
     world.records.fail("b1", "bad", body=b"input")
     begin_upload(world, "b1")
     assert list(world.backend.query(world.partition())) == []

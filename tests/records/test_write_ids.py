@@ -99,7 +99,7 @@ def test_a_retry_of_any_operation_is_recognised_by_another_handle(world: World, 
 
 
 @pytest.mark.parametrize("write", WRITES)
-def test_the_write_id_of_one_operation_stands_for_no_other(records: Records, write: str) -> None:
+def test_the_write_id_of_an_operation_is_refused_for_another_operation(records: Records, write: str) -> None:
     before(records, write)
     stored = WRITES[write](records)
     same = next(group for group in SAME if write in group)
@@ -118,7 +118,7 @@ def test_a_put_is_bound_to_its_body_metadata_and_source_time(records: Records, o
     assert records.stat("r") == stored
 
 
-def test_a_put_is_recognised_in_another_form(world: World) -> None:
+def test_a_retried_put_with_another_body_type_is_recognised(world: World) -> None:
     stored = put(world.elsewhere())
     world.pass_seconds(60)
     forms: list[bytes | bytearray | memoryview | list[bytes]] = [
@@ -131,21 +131,21 @@ def test_a_put_is_recognised_in_another_form(world: World) -> None:
         assert again == stored
 
 
-def test_a_body_that_is_as_good_is_the_same(records: Records) -> None:
+def test_a_retry_with_a_body_that_the_caller_calls_equal_is_recognised(records: Records) -> None:
     stored = records.put("r", b"BODY", write_id="W")
     assert records.put("r", b"body", equal=lambda a, b: a.lower() == b.lower(), write_id="W") == stored
     with pytest.raises(KeyReused):
         records.put("r", b"other", equal=lambda a, b: a.lower() == b.lower(), write_id="W")
 
 
-def test_an_update_is_recognised_although_it_computes_another_body(world: World) -> None:
+def test_a_retried_update_is_recognised_although_its_function_returns_another_body(world: World) -> None:
     world.elsewhere().put("n", b"1")
     first = world.elsewhere().update("n", lambda body: str(int(body) + 1).encode(), write_id="W")
     assert world.elsewhere().update("n", lambda body: str(int(body) + 1).encode(), write_id="W") == first
     assert world.elsewhere().get("n").body == b"2"
 
 
-def test_of_two_bodies_of_one_batch_under_one_write_id_the_first_stands(records: Records) -> None:
+def test_a_second_body_of_a_batch_with_a_used_write_id_is_refused(records: Records) -> None:
     bodies = [NewBody(id="r", body=body, write_id="W") for body in (b"a", b"b", b"a")]
     first, second, third = records.put_many(bodies)
     assert (first.new, third.version) == (True, first.version)
@@ -153,7 +153,7 @@ def test_of_two_bodies_of_one_batch_under_one_write_id_the_first_stands(records:
     assert records.get("r").body == b"a"
 
 
-def test_a_batch_composed_anew_is_recognised(world: World) -> None:
+def test_the_bodies_of_a_regrouped_batch_are_recognised(world: World) -> None:
     bodies = [NewBody(id=f"r{position}", body=b"x", write_id=f"W{position}") for position in range(5)]
     stored = [one.version for one in world.elsewhere().put_many(bodies)]
     anew = [*bodies[3:], NewBody(id="new", body=b"y", write_id="N"), *bodies[:3]]
@@ -161,7 +161,7 @@ def test_a_batch_composed_anew_is_recognised(world: World) -> None:
     assert [again[body.id] for body in bodies] == stored
 
 
-def test_a_put_in_doubt_does_not_take_anothers_for_its_own(world: World) -> None:
+def test_a_put_raises_key_reused_if_a_rival_uses_its_write_id_first(world: World) -> None:
     other = world.elsewhere()
 
     def first(commit: Callable[[], None]) -> None:

@@ -24,12 +24,12 @@ REMOVALS: tuple[Removal, ...] = (
     Removal(
         "B193",
         (Edit(PACKED, "packed = self._part.unused_data + packed\n", "packed = b''\n"),),
-        (f"{API_BODIES}::test_several_members_or_frames_are_one_body",),
+        (f"{API_BODIES}::test_a_body_of_several_gzip_members_or_zstd_frames_is_concatenated",),
     ),
     Removal(
         "B193",
         (Edit(PACKED, "if self._part is not None or not self._parts:", "if not self._parts:"),),
-        (f"{API_BODIES}::test_a_body_that_is_cut_or_goes_on_with_something_else_is_invalid",),
+        (f"{API_BODIES}::test_a_truncated_compressed_body_or_trailing_garbage_is_invalid",),
     ),
     Removal(
         "B194",
@@ -37,7 +37,7 @@ REMOVALS: tuple[Removal, ...] = (
             Edit(BODIES, "                    self._check_size(size.decoded_bytes, self._decoded_bytes_max)\n", ""),
             Edit(BODIES, "        self._check_size(size, limit)\n", ""),
         ),
-        (f"{API_BODIES}::test_a_small_packed_body_of_very_many_elements_is_refused",),
+        (f"{API_BODIES}::test_a_small_compressed_body_of_very_many_elements_is_refused",),
     ),
     Removal(
         "B194",
@@ -48,14 +48,14 @@ REMOVALS: tuple[Removal, ...] = (
         "B195",
         (Edit("src/stratalog/server/middleware.py", DEADLINE, UNPACKED + DEADLINE),),
         (
-            f"{API_BODIES}::test_who_takes_no_body_neither_reads_nor_unpacks_it",
-            f"{API_BODIES}::test_who_may_not_write_has_nothing_unpacked",
+            f"{API_BODIES}::test_a_route_that_takes_no_body_does_not_decompress_the_request_body",
+            f"{API_BODIES}::test_the_body_of_an_unauthorised_write_is_not_decompressed",
         ),
     ),
     Removal(
         "B196",
         (Edit("src/stratalog/server/temporary_files.py", "if exc.errno in NO_ROOM:", "if False:"),),
-        (f"{API_BODIES}::test_a_full_temporary_folder_is_507_and_the_next_is_served",),
+        (f"{API_BODIES}::test_a_full_temporary_folder_is_507_and_a_later_request_succeeds",),
     ),
     Removal(
         "B197",
@@ -71,7 +71,7 @@ REMOVALS: tuple[Removal, ...] = (
     Removal(
         "B197",
         (Edit("src/stratalog/server/push_parts.py", "size + added > PUSH_PART_DECODED_BYTES or ", ""),),
-        (f"{PUSH_PARTS}::test_a_part_takes_no_more_than_one_may_and_is_decoded_when_it_is_asked_for",),
+        (f"{PUSH_PARTS}::test_a_part_has_a_bounded_decoded_size_and_is_decoded_on_demand",),
     ),
     Removal(
         "B198",
@@ -83,7 +83,7 @@ REMOVALS: tuple[Removal, ...] = (
             ),
             Edit(BODIES, "        size = max(size, len(body) * REQUEST_COPIES)\n", ""),
         ),
-        (f"{PUSH_PARTS}::test_a_text_is_counted_as_often_as_it_is_held",),
+        (f"{PUSH_PARTS}::test_a_text_is_counted_for_each_copy_in_memory",),
     ),
     Removal(
         "B199",
@@ -93,7 +93,7 @@ REMOVALS: tuple[Removal, ...] = (
     Removal(
         "B200",
         (Edit(QUEUE, "        await self._wait(_Waiting(allocation, amount, refused))\n", "        raise refused\n"),),
-        (f"{BUDGET_QUEUE}::test_who_waits_is_admitted_as_soon_as_there_is_room",),
+        (f"{BUDGET_QUEUE}::test_a_waiting_call_is_admitted_as_soon_as_the_budget_has_room",),
     ),
     Removal(
         "B201",
@@ -104,9 +104,7 @@ REMOVALS: tuple[Removal, ...] = (
                 "is_shared = False",
             ),
         ),
-        (
-            "tests/server/test_web_server.py::test_sockets_of_one_address_on_which_nobody_is_known_leave_room_for_another",
-        ),
+        ("tests/server/test_web_server.py::test_unauthenticated_sockets_of_an_address_leave_room_for_another_address",),
     ),
     Removal(
         "B473",
@@ -117,7 +115,9 @@ REMOVALS: tuple[Removal, ...] = (
                 "                if self._start is None:\n",
             ),
         ),
-        ("tests/server/test_limits_reached.py::test_the_answer_to_a_write_is_not_refused",),
+        (
+            "tests/server/test_limits_reached.py::test_the_answer_to_a_push_is_not_refused_when_the_answer_budget_is_full",
+        ),
     ),
     Removal(
         "B477",
@@ -130,7 +130,7 @@ REMOVALS: tuple[Removal, ...] = (
                 "        piece = self._carried + piece\n",
             ),
         ),
-        (f"{API_BODIES}::test_an_escaped_character_in_two_pieces_is_counted_as_in_one",),
+        (f"{API_BODIES}::test_an_escape_sequence_split_between_pieces_is_counted_as_a_wide_character",),
     ),
     Removal(
         "B478",
@@ -141,7 +141,7 @@ REMOVALS: tuple[Removal, ...] = (
                 "if amount <= self._small_max or not self._waiting:",
             ),
         ),
-        (f"{BUDGET_QUEUE}::test_who_waits_for_their_own_share_makes_no_later_caller_wait",),
+        (f"{BUDGET_QUEUE}::test_a_call_that_waits_for_its_principal_s_share_delays_no_later_caller",),
     ),
     Removal(
         "B487",
@@ -157,6 +157,6 @@ REMOVALS: tuple[Removal, ...] = (
     Removal(
         "B488",
         (Edit("src/stratalog/server/sync.py", "if number and status_of(exc) < 500:", "if False:"),),
-        (f"{PUSH_PARTS}::test_a_push_whose_later_part_is_refused_does_not_appear_as_not_written",),
+        (f"{PUSH_PARTS}::test_a_push_whose_later_part_is_refused_has_an_unknown_outcome",),
     ),
 )

@@ -37,27 +37,27 @@ REMOVALS: tuple[Removal, ...] = (
         "B169",
         (Edit(CONNECTIONS, "_shares(limit, limits) if is_shared else {}", "{}"),),
         (
-            f"{OF_CONNECTIONS}::test_who_has_their_share_of_live_connections_is_refused_and_another_is_not",
-            f"{OF_CONNECTIONS}::test_half_a_body_counts_for_who_sends_it_and_for_nobody_else",
+            f"{OF_CONNECTIONS}::test_a_principal_at_its_share_of_live_connections_is_refused_and_another_is_not",
+            f"{OF_CONNECTIONS}::test_a_connection_with_an_incomplete_body_counts_only_for_its_principal",
         ),
     ),
     Removal(
         "B170",
         (Edit(PRESENCE, ", size / PRESENCE_ROOM_BYTES_PER_SECOND)", ", 0)"),),
-        (f"{OF_PRESENCE}::test_two_hundred_who_show_as_much_as_they_may_cost_no_more_than_the_bytes_of_a_second",),
+        (f"{OF_PRESENCE}::test_presence_of_two_hundred_listeners_stays_within_the_byte_rate",),
     ),
     Removal(
         "B171",
         (Edit(LIVE_RIGHT, "        if self.due_seconds() > 0:\n", "        if True:\n"),),
         (
-            f"{OF_LIVE_RIGHT}::test_a_right_that_was_withdrawn_ends_with_the_heartbeat",
+            f"{OF_LIVE_RIGHT}::test_a_revoked_right_is_noticed_at_the_next_heartbeat",
             f"{OF_LIVE_RIGHT}::test_a_websocket_is_closed_with_4403_once_its_right_is_withdrawn",
         ),
     ),
     Removal(
         "B172",
         (Edit(AUTHENTICATION, "            self.invalid_tokens.check(holder)\n", "            pass\n"),),
-        (f"{OF_AUTHENTICATION}::test_an_address_that_guesses_is_not_asked_for_until_time_has_passed",),
+        (f"{OF_AUTHENTICATION}::test_tokens_of_an_address_that_guesses_are_not_checked_until_time_has_passed",),
     ),
     Removal(
         "B173",
@@ -74,17 +74,17 @@ REMOVALS: tuple[Removal, ...] = (
     Removal(
         "B174",
         (Edit(CLIENT, "        except msgspec.ValidationError:\n            return None\n", ""),),
-        (f"{OF_CLIENT}::test_a_message_of_a_type_that_is_not_known_ends_nothing",),
+        (f"{OF_CLIENT}::test_a_message_of_an_unknown_type_is_ignored",),
     ),
     Removal(
         "B175",
         (Edit(CLIENT, "        if token != self._refused_token:\n", "        if True:\n"),),
-        (f"{OF_CLIENT}::test_a_token_that_was_refused_is_offered_once",),
+        (f"{OF_CLIENT}::test_a_refused_token_is_not_offered_again",),
     ),
     Removal(
         "B176",
         (Edit(SERVICE, '        if action == "create" and principal.id:\n', "        if False:\n"),),
-        (f"{OF_CONNECTIONS}::test_documents_are_made_no_faster_than_one_principal_may",),
+        (f"{OF_CONNECTIONS}::test_the_rate_of_document_creations_of_a_principal_is_limited",),
     ),
     Removal(
         "B177",
@@ -95,7 +95,7 @@ REMOVALS: tuple[Removal, ...] = (
                 "",
             ),
         ),
-        (f"{OF_CONNECTIONS}::test_the_process_of_a_server_has_room_for_what_its_descriptors_allow",),
+        (f"{OF_CONNECTIONS}::test_the_web_server_s_connection_limit_bounds_the_application_s_budget",),
     ),
     Removal(
         "B178",
@@ -105,8 +105,8 @@ REMOVALS: tuple[Removal, ...] = (
         ),
         (
             f"{OF_ROW_PAGES}::test_following_next_gives_the_rows_of_one_large_page",
-            f"{OF_ROW_PAGES}::test_of_a_state_no_value_is_read_that_does_not_fit",
-            f"{OF_ROW_PAGES}::test_of_other_rows_none_is_read_that_does_not_fit",
+            f"{OF_ROW_PAGES}::test_a_page_of_a_state_reads_no_value_that_does_not_fit",
+            f"{OF_ROW_PAGES}::test_a_page_of_versions_changes_or_differences_reads_no_value_that_does_not_fit",
         ),
     ),
     Removal(
@@ -117,7 +117,7 @@ REMOVALS: tuple[Removal, ...] = (
     Removal(
         "B179",
         (Edit(LOGS, "page_of(request, stored, limit, _described", "page_of(request, list(stored), limit, _described"),),
-        (f"{OF_ROW_PAGES}::test_of_snapshots_only_the_newest_are_read",),
+        (f"{OF_ROW_PAGES}::test_a_page_of_snapshots_reads_only_its_rows_and_the_next_row",),
     ),
     Removal(
         "B180",
@@ -135,20 +135,20 @@ REMOVALS: tuple[Removal, ...] = (
         "B181",
         (Edit("src/stratalog/sync/pull.py", "            if left < 0:\n", "            if False:\n"),),
         (
-            f"{OF_SPOOL}::test_of_a_patch_no_more_is_read_than_is_being_sent",
-            f"{OF_SPOOL}::test_a_large_patch_is_streamed_and_says_what_a_small_one_would",
+            f"{OF_SPOOL}::test_a_streamed_patch_reads_values_only_as_they_are_sent",
+            f"{OF_SPOOL}::test_a_streamed_patch_equals_the_patch_of_a_direct_pull",
             f"{OF_SPOOL}::test_replicaches_patch_is_streamed_too",
         ),
     ),
     Removal(
         "B182",
         (Edit(SPOOL, "            if len(given[0]) <= BODY_PIECE_BYTES:\n", "            if True:\n"),),
-        (f"{OF_SPOOL}::test_whoever_reads_at_once_is_sent_their_own_bytes",),
+        (f"{OF_SPOOL}::test_concurrent_readers_each_receive_their_own_bytes",),
     ),
     Removal(
         "B182",
         (Edit(SPOOL, "            del part  # what follows comes from the file alone\n", ""),),
-        (f"{OF_SPOOL}::test_of_a_body_that_is_being_sent_no_part_is_in_memory",),
+        (f"{OF_SPOOL}::test_no_stored_part_of_a_body_is_in_memory_while_a_piece_is_sent",),
     ),
     Removal(
         "B183",
@@ -161,9 +161,9 @@ REMOVALS: tuple[Removal, ...] = (
             ),
         ),
         (
-            f"{OF_ROW_PAGES}::test_a_page_is_refused_unread_where_the_principal_has_its_share_of_answers",
-            f"{OF_ROW_PAGES}::test_while_a_page_is_made_its_bytes_are_taken",
-            f"{OF_ROW_PAGES}::test_one_row_larger_than_a_share_is_an_error_that_names_both",
+            f"{OF_ROW_PAGES}::test_a_page_is_refused_unread_if_its_principal_s_share_of_answers_is_used_up",
+            f"{OF_ROW_PAGES}::test_the_bytes_of_a_page_are_allocated_while_its_values_are_read",
+            f"{OF_ROW_PAGES}::test_a_row_larger_than_a_share_is_an_error_with_the_size_and_the_limit",
         ),
     ),
     Removal(
@@ -180,7 +180,7 @@ REMOVALS: tuple[Removal, ...] = (
                 "versions(record, reverse=True)",
             ),
         ),
-        (f"{OF_ROW_PAGES}::test_what_lies_below_a_version_can_be_asked_for",),
+        (f"{OF_ROW_PAGES}::test_a_list_in_descending_order_continues_below_a_version",),
     ),
     Removal(
         "B202",
@@ -193,7 +193,7 @@ REMOVALS: tuple[Removal, ...] = (
                 "            continue\n        partition =",
             ),
         ),
-        ("tests/maintenance/test_inspection.py::test_an_end_marker_that_was_lost_amid_a_sweep_is_named",),
+        ("tests/maintenance/test_inspection.py::test_an_end_marker_lost_during_a_sweep_is_reported",),
     ),
     Removal(
         "B203",
@@ -209,7 +209,7 @@ REMOVALS: tuple[Removal, ...] = (
                 "    if False:\n",
             ),
         ),
-        ("tests/removals/test_removals.py::test_a_removal_that_breaks_the_code_is_told_from_a_test_that_fails",),
+        ("tests/removals/test_removals.py::test_a_removal_that_breaks_the_code_is_distinguished_from_a_failing_test",),
     ),
     Removal(
         "B345",
@@ -221,14 +221,14 @@ REMOVALS: tuple[Removal, ...] = (
             ),
         ),
         (
-            f"{OF_TURNS}::test_many_sockets_of_one_principal_leave_each_turn_to_another",
-            f"{OF_TURNS}::test_the_event_loop_serves_another_caller_between_the_sockets_of_one",
+            f"{OF_TURNS}::test_many_sockets_of_a_principal_leave_room_in_each_turn_for_another_principal",
+            f"{OF_TURNS}::test_the_event_loop_serves_another_caller_between_the_sockets_of_a_principal",
         ),
     ),
     Removal(
         "B345",
         (Edit(TURNS, "        beyond = set(self._beyond_addresses(of_addresses))\n", "        beyond = set()\n"),),
-        (f"{OF_TURNS}::test_all_addresses_together_have_a_few_sockets_and_take_turns",),
+        (f"{OF_TURNS}::test_all_addresses_share_a_limited_number_of_sockets_per_turn_and_take_turns",),
     ),
     Removal(
         "B345",
@@ -238,12 +238,12 @@ REMOVALS: tuple[Removal, ...] = (
     Removal(
         "B345",
         (Edit("src/stratalog/server/connections.py", "dropped % DROPS_PER_TURN_MAX == 0", "dropped < 0"),),
-        ("tests/server/test_connections.py::test_connections_that_are_overdue_together_are_dropped_a_few_in_a_turn",),
+        ("tests/server/test_connections.py::test_a_turn_of_the_loop_drops_a_limited_number_of_overdue_connections",),
     ),
     Removal(
         "B358",
         (Edit("src/stratalog/server/acceptor.py", "self._waiting.add(holders, ", "self._waiting.add(None, "),),
-        ("tests/server/test_acceptor.py::test_the_first_connection_of_an_address_does_not_wait_for_all_of_another",),
+        ("tests/server/test_acceptor.py::test_a_new_address_does_not_wait_for_all_connections_of_another_address",),
     ),
     Removal(
         "B362",
@@ -259,26 +259,26 @@ REMOVALS: tuple[Removal, ...] = (
     Removal(
         "B363",
         (Edit(TURNS, "lately[socket.address] + socket.earlier", "socket.earlier"),),
-        (f"{OF_TURNS}::test_an_address_that_was_served_little_comes_before_many_that_were_served_often",),
+        (f"{OF_TURNS}::test_a_new_address_is_served_before_addresses_that_were_served_recently",),
     ),
     Removal(
         "B363",
         (Edit("src/stratalog/server/acceptor.py", "            if number % 2:\n", "            if False:\n"),),
-        (f"{OF_ACCEPTOR}::test_the_connection_of_a_caller_who_sends_little_does_not_wait_for_one_of_each_address",),
+        (f"{OF_ACCEPTOR}::test_an_address_never_served_is_set_up_before_recently_served_addresses",),
     ),
     Removal(
         "B364",
         (Edit(AUTHENTICATION, "            await self._sleep(self._wait_seconds)\n", "            pass\n"),),
         (
             f"{OF_AUTHENTICATION}::test_the_refusals_of_an_address_that_guesses_are_delayed",
-            "tests/server/test_trusted_proxies.py::test_a_delayed_refusal_counts_for_the_address_of_its_caller",
+            "tests/server/test_trusted_proxies.py::test_a_connection_counts_for_its_address_while_its_refusal_is_delayed",
             f"{OF_LIVE_RIGHT}::test_the_refusal_of_a_live_connection_is_delayed_for_an_address_that_guesses",
         ),
     ),
     Removal(
         "B365",
         (Edit("src/stratalog/server/web_server.py", "= (500, 5, 400)", "= (2000, 10, 50)"),),
-        (f"{OF_WEB_SERVER}::test_a_serving_process_switches_threads_soon_and_looks_for_garbage_in_what_is_new",),
+        (f"{OF_WEB_SERVER}::test_serve_tunes_thread_switching_and_garbage_collection_and_restores_both",),
     ),
     Removal(
         "B382",
@@ -289,17 +289,17 @@ REMOVALS: tuple[Removal, ...] = (
                 "        except (OSError, ValueError, TypeError, msgspec.DecodeError, jwt.PyJWTError) as exc:\n",
             ),
         ),
-        ("tests/server/test_api_security.py::test_known_keys_stay_good_where_new_ones_cannot_be_fetched",),
+        ("tests/server/test_api_security.py::test_known_keys_stay_valid_while_the_fetch_of_new_keys_fails",),
     ),
     Removal(
         "B383",
         (Edit("src/stratalog/server/line_log.py", "        while left:\n", "        for _ in range(1):\n"),),
-        ("tests/server/test_audit.py::test_a_line_that_a_full_disk_cuts_is_counted_and_the_next_one_is_whole",),
+        ("tests/server/test_audit.py::test_a_line_cut_by_a_full_disk_is_counted_and_the_next_line_is_complete",),
     ),
     Removal(
         "B383",
         (Edit("src/stratalog/server/line_log.py", 'memoryview(b"\\n" * self._is_cut + line', "memoryview(line"),),
-        ("tests/server/test_audit.py::test_a_line_that_a_full_disk_cuts_is_counted_and_the_next_one_is_whole",),
+        ("tests/server/test_audit.py::test_a_line_cut_by_a_full_disk_is_counted_and_the_next_line_is_complete",),
     ),
     Removal(
         "B392",

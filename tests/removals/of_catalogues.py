@@ -10,8 +10,8 @@ FOLDER = f"{SOURCES}folder.py"
 RACY = f"{TESTS}test_racy_files.py"
 LIMITS = f"{TESTS}test_limits_reached.py"
 NEXT_PAGE = f"{TESTS}test_feeds.py::test_the_next_page_of_a_link_header_is_found_however_it_is_written"
-NO_HARVEST = f"{TESTS}test_feeds.py::test_an_answer_without_a_list_is_no_empty_harvest"
-HOSTILE = f"{TESTS}test_hostile.py::test_a_hostile_file_is_taken_exactly_or_named_and_what_is_beside_it_is_taken"
+NO_HARVEST = f"{TESTS}test_feeds.py::test_an_answer_without_a_list_of_records_fails_and_moves_no_checkpoint"
+HOSTILE = f"{TESTS}test_hostile.py::test_valid_records_of_a_hostile_file_are_stored_and_the_rest_become_dead_letters"
 
 __all__ = ["REMOVALS"]
 FILE_OF_A_LETTER = Edit(
@@ -50,7 +50,7 @@ REMOVALS: tuple[Removal, ...] = (
                 "except ZeroDivisionError as exc:",
             ),
         ),
-        (f"{TESTS}test_letters.py::test_a_packed_file_that_is_damaged_is_kept_whole_and_costs_only_itself",),
+        (f"{TESTS}test_letters.py::test_a_damaged_gzip_file_becomes_a_dead_letter_and_intact_files_are_ingested",),
     ),
     Removal(
         "B222",
@@ -66,7 +66,7 @@ REMOVALS: tuple[Removal, ...] = (
     Removal(
         "B223",
         (Edit(f"{SOURCES}folder.py", "replace(record, path=file.path) if is_file else record", "replace(record)"),),
-        (f"{TESTS}test_letters.py::test_a_packed_file_that_is_damaged_is_kept_whole_and_costs_only_itself",),
+        (f"{TESTS}test_letters.py::test_a_damaged_gzip_file_becomes_a_dead_letter_and_intact_files_are_ingested",),
     ),
     Removal(
         "B224",
@@ -77,7 +77,7 @@ REMOVALS: tuple[Removal, ...] = (
                 "            pass\n",
             ),
         ),
-        (f"{TESTS}test_letters.py::test_what_fails_at_one_position_twice_is_kept_twice",),
+        (f"{TESTS}test_letters.py::test_two_failures_at_the_same_position_make_two_dead_letters",),
     ),
     Removal(
         "B225",
@@ -88,7 +88,7 @@ REMOVALS: tuple[Removal, ...] = (
                 "fail(self._records, source_id(self._source.name, record.id), reason, letter, None)",
             ),
         ),
-        (f"{TESTS}test_letters.py::test_a_record_that_the_store_refuses_is_kept",),
+        (f"{TESTS}test_letters.py::test_a_record_that_the_store_refuses_becomes_a_dead_letter",),
     ),
     Removal(
         "B226",
@@ -99,12 +99,12 @@ REMOVALS: tuple[Removal, ...] = (
                 "except (StratalogError, OSError) as exc:",
             ),
         ),
-        (f"{TESTS}test_letters.py::test_what_an_adapter_raises_of_its_own_accord_stops_no_other_source",),
+        (f"{TESTS}test_letters.py::test_an_unexpected_error_of_an_adapter_does_not_stop_other_sources",),
     ),
     Removal(
         "B227",
         (Edit(f"{SOURCES}feed.py", "            yield answer, False\n            raise\n", "            raise\n"),),
-        (f"{TESTS}test_hostile_feeds.py::test_records_before_a_bad_next_page_are_taken",),
+        (f"{TESTS}test_hostile_feeds.py::test_records_before_an_invalid_next_page_are_stored",),
     ),
     Removal(
         "B228",
@@ -115,7 +115,7 @@ REMOVALS: tuple[Removal, ...] = (
                 "            following = None\n",
             ),
         ),
-        (f"{TESTS}test_hostile_feeds.py::test_a_page_that_cannot_be_read_is_kept_and_named_and_read_again",),
+        (f"{TESTS}test_hostile_feeds.py::test_an_unreadable_page_becomes_a_dead_letter_and_is_read_again",),
     ),
     Removal(
         "B229",
@@ -151,17 +151,19 @@ REMOVALS: tuple[Removal, ...] = (
     Removal(
         "B232",
         (Edit(f"{SOURCES}ingest.py", "if allow_deletions or not _is_too_much(", "if True or not _is_too_much("),),
-        (f"{TESTS}test_deletions.py::test_a_state_that_lacks_too_much_deletes_nothing_until_it_is_allowed",),
+        (
+            f"{TESTS}test_deletions.py::test_a_state_that_lacks_too_many_records_deletes_none_until_deletions_are_allowed",
+        ),
     ),
     Removal(
         "B233",
         (Edit(f"{SOURCES}folder.py", '    if source.complete and source.format == "file":', "    if False:"),),
-        (f"{TESTS}test_deletions.py::test_files_that_are_records_are_one_state_together",),
+        (f"{TESTS}test_deletions.py::test_files_that_are_records_together_form_a_single_state",),
     ),
     Removal(
         "B234",
         (Edit(f"{SOURCES}sources.py", "        if not records.stat(line.id).deleted:\n", "        if True:\n"),),
-        (f"{TESTS}test_deletions.py::test_a_source_that_is_removed_stops_nothing_and_its_records_stay",),
+        (f"{TESTS}test_deletions.py::test_a_removed_source_stops_no_poll_or_scan_and_its_records_stay",),
     ),
     Removal(
         "B235",
@@ -174,7 +176,7 @@ REMOVALS: tuple[Removal, ...] = (
             Edit(f"{SOURCES}oai.py", "    readable = readable_xml(body)\n", "    readable = body\n"),
             Edit(f"{SOURCES}oai.py", "parse_element(readable_xml(body))", "parse_element(body)"),
         ),
-        (f"{TESTS}test_hostile_feeds.py::test_a_bad_character_in_a_harvest_costs_one_record",),
+        (f"{TESTS}test_hostile_feeds.py::test_a_bad_character_in_a_harvest_fails_only_its_record",),
     ),
     Removal(
         "B237",
@@ -185,7 +187,7 @@ REMOVALS: tuple[Removal, ...] = (
                 "    return url",
             ),
         ),
-        (f"{TESTS}test_hostile_feeds.py::test_a_url_is_shown_without_what_may_be_secret",),
+        (f"{TESTS}test_hostile_feeds.py::test_a_url_is_shown_without_credentials_query_and_fragment",),
     ),
     Removal(
         "B238",
@@ -194,8 +196,8 @@ REMOVALS: tuple[Removal, ...] = (
             Edit(f"{SOURCES}polls.py", "if step.checkpoint != checkpoint:", "if False:"),
         ),
         (
-            f"{TESTS}test_hostile_feeds.py::test_a_repository_whose_address_has_a_query_is_asked_with_it",
-            f"{TESTS}test_hostile_feeds.py::test_each_page_of_a_harvest_has_tries_of_its_own",
+            f"{TESTS}test_hostile_feeds.py::test_a_repository_is_requested_with_the_query_of_its_url",
+            f"{TESTS}test_hostile_feeds.py::test_tries_are_counted_separately_for_each_page_of_a_harvest",
         ),
     ),
     Removal(
@@ -212,22 +214,22 @@ REMOVALS: tuple[Removal, ...] = (
     Removal(
         "B311",
         (Edit(FOLDER, "return file if file.time_ms > last_ms else file._replace(", "return file or file._replace("),),
-        (f"{RACY}::test_a_change_in_the_next_tick_follows_one_that_was_read_within_a_tick",),
+        (f"{RACY}::test_a_change_in_a_later_tick_is_read_after_a_change_within_a_tick",),
     ),
     Removal(
         "B311",
         (Edit(FOLDER, "    if source.complete:  # each", "    if not source:  # each"),),
-        (f"{RACY}::test_a_state_that_is_read_again_does_not_keep_out_another_file_of_its_tick",),
+        (f"{RACY}::test_a_state_that_is_read_again_does_not_hide_another_file_of_the_same_tick",),
     ),
     Removal(
         "B312",
         (Edit(FOLDER, "if gone := before.keys() - there.keys():", "if gone := set[str]():"),),
-        (f"{RACY}::test_a_mirror_deletes_the_newest_file_and_takes_it_again_when_it_comes_back",),
+        (f"{RACY}::test_a_mirror_deletes_a_removed_newest_file_and_stores_it_again_when_it_reappears",),
     ),
     Removal(
         "B312",
         (Edit(FOLDER, "if file.id in before else last_ms)", "if file.id in before else -1)"),),
-        (f"{RACY}::test_a_mirror_deletes_the_newest_file_and_takes_it_again_when_it_comes_back",),
+        (f"{RACY}::test_a_mirror_deletes_a_removed_newest_file_and_stores_it_again_when_it_reappears",),
     ),
     Removal(
         "B315",
@@ -311,7 +313,7 @@ REMOVALS: tuple[Removal, ...] = (
     Removal(
         "B350",
         (Edit(f"{SOURCES}redrive.py", "polled[source.name] or _reason_left(records, letter)", "polled[source.name]"),),
-        (f"{TESTS}test_letters.py::test_of_two_files_that_still_cannot_be_opened_a_redrive_resolves_none",),
+        (f"{TESTS}test_letters.py::test_a_redrive_resolves_no_letter_of_files_that_still_cannot_be_opened",),
     ),
     Removal(
         "B367",
@@ -327,7 +329,7 @@ REMOVALS: tuple[Removal, ...] = (
     Removal(
         "B367",
         (Edit(f"{SOURCES}ingest.py", "except msgspec.DecodeError:", "except ZeroDivisionError:"),),
-        (f"{TESTS}test_letters.py::test_a_letter_of_a_source_that_another_program_wrote_stops_nothing",),
+        (f"{TESTS}test_letters.py::test_a_foreign_letter_of_a_source_stops_no_scan_redrive_or_rename",),
     ),
     Removal(
         "B368",
@@ -354,7 +356,7 @@ REMOVALS: tuple[Removal, ...] = (
                 "        except ZeroDivisionError:\n            # Another",
             ),
         ),
-        (f"{TESTS}test_deletions.py::test_a_source_that_is_removed_during_a_poll_of_all_stops_nothing",),
+        (f"{TESTS}test_deletions.py::test_a_source_removed_during_a_poll_does_not_stop_other_sources",),
     ),
     Removal(
         "B408",
@@ -392,8 +394,8 @@ REMOVALS: tuple[Removal, ...] = (
         "B460",
         (FILE_OF_A_LETTER, Edit(f"{SOURCES}redrive.py", "except Exception as exc:", "except ValueError as exc:")),
         (
-            f"{TESTS}test_letters.py::test_a_file_that_cannot_be_read_stops_no_other_letter_of_a_redrive",
-            f"{TESTS}test_letters.py::test_an_unexpected_error_stops_no_other_letter_of_a_redrive",
+            f"{TESTS}test_letters.py::test_an_unreadable_file_does_not_stop_the_redrive_of_other_letters",
+            f"{TESTS}test_letters.py::test_an_unexpected_error_does_not_stop_the_redrive_of_other_letters",
         ),
     ),
     Removal(
@@ -408,7 +410,7 @@ REMOVALS: tuple[Removal, ...] = (
         ),
         (
             f"{TESTS}test_letters.py::test_a_redrive_whose_poll_fails_resolves_no_letter",
-            f"{TESTS}test_letters.py::test_the_letter_of_a_source_that_fails_again_stays_a_letter",
+            f"{TESTS}test_letters.py::test_a_redrive_does_not_resolve_the_letter_of_a_source_that_fails_again",
         ),
     ),
     Removal(
@@ -420,7 +422,7 @@ REMOVALS: tuple[Removal, ...] = (
                 "if not work:\n                    resolve",
             ),
         ),
-        (f"{TESTS}test_works.py::test_the_letter_of_a_work_goes_with_its_record",),
+        (f"{TESTS}test_works.py::test_the_letter_of_a_work_is_resolved_after_its_record_is_deleted",),
     ),
     Removal(
         "B463",
@@ -441,7 +443,7 @@ REMOVALS: tuple[Removal, ...] = (
     Removal(
         "B465",
         (Edit(f"{SOURCES}web/parts.js", "parsed(await answer.text())", "await answer.json()"),),
-        (f"{TESTS}test_parts.py::test_an_error_of_a_gateway_before_the_server_is_named",),
+        (f"{TESTS}test_parts.py::test_the_node_tests_of_the_page_helpers_pass",),
     ),
     Removal(
         "B481",

@@ -12,7 +12,7 @@ FILE = "src/stratalog/client/file.py"
 BROWSER_LOCAL = "src/stratalog/web/client/local.js"
 BROWSER_CYCLE = "src/stratalog/web/client/syncCycle.js"
 REFUSALS = "tests/client/test_refusals.py"
-IN_NODE = ("tests/web/test_node.py::test_the_parts_that_need_no_browser",)
+IN_NODE = ("tests/web/test_node.py::test_the_tests_of_the_browser_client_in_node_pass_and_none_is_skipped",)
 
 PULLS_FIRST = """\
         if self._must_pull_first():
@@ -35,7 +35,7 @@ REMOVALS: tuple[Removal, ...] = (
                 "leaves = local.count() == 0",
             ),
         ),
-        (f"{REFUSALS}::test_a_restarted_client_whose_group_is_anothers_leaves_it_with_what_is_pending",),
+        (f"{REFUSALS}::test_a_restarted_client_leaves_the_group_of_another_principal_with_pending_mutations",),
     ),
     Removal(
         "B419",
@@ -62,17 +62,17 @@ REMOVALS: tuple[Removal, ...] = (
                 "if not clients or state.version - since > 1:",
             ),
         ),
-        ("tests/server/test_pull.py::test_rejections_of_long_ago_are_not_looked_for",),
+        ("tests/server/test_pull.py::test_rejections_of_old_versions_are_not_reported",),
     ),
     Removal(
         "B100",
         (Edit(LOCAL, "not _is_complete(pulled) and passed <= REJECTIONS_SHOWN_VERSIONS", "not _is_complete(pulled)"),),
-        (f"{REFUSALS}::test_a_rejection_nobody_tells_any_more_is_not_taken_for_applied",),
+        (f"{REFUSALS}::test_a_mutation_whose_rejection_is_no_longer_reported_becomes_unknown",),
     ),
     Removal(
         "B101",
         (Edit(LOCAL, "            if elsewhere and self.client not in pulled.last:\n", "            if False:\n"),),
-        (f"{REFUSALS}::test_a_copy_that_does_not_know_the_client_gets_nothing_twice",),
+        (f"{REFUSALS}::test_a_copied_document_without_the_client_gets_no_mutation_twice",),
     ),
     Removal(
         "B102",
@@ -84,12 +84,12 @@ REMOVALS: tuple[Removal, ...] = (
                 "",
             ),
         ),
-        ("tests/client/test_client.py::test_a_client_that_may_only_read_still_hears_what_is_new",),
+        ("tests/client/test_client.py::test_a_client_whose_pushes_are_forbidden_still_pulls_changes",),
     ),
     Removal(
         "B103",
         (Edit("src/stratalog/client/background.py", "self._thread.join(CLOSE_SECONDS_MAX)", "self._thread.join()"),),
-        ("tests/client/test_background.py::test_a_round_that_hangs_keeps_no_client_open",),
+        ("tests/client/test_background.py::test_a_client_can_be_closed_while_a_sync_cycle_hangs",),
     ),
     Removal(
         "B104",
@@ -117,12 +117,12 @@ REMOVALS: tuple[Removal, ...] = (
     Removal(
         "B104",
         (Edit(FILE, "            fcntl.flock(self._lock_file, fcntl.LOCK_UN)\n", ""),),
-        ("tests/client/test_file.py::test_closing_unlocks_what_a_child_holds_that_has_not_run_yet",),
+        ("tests/client/test_file.py::test_closing_a_file_releases_the_lock_that_a_forked_child_has_inherited",),
     ),
     Removal(
         "B105",
         (Edit(CYCLE, "            size = min(2 * size, MUTATIONS_PER_BATCH_MAX)\n", ""),),
-        ("tests/client/test_client.py::test_a_push_that_was_too_large_is_made_smaller_and_later_ones_grow_again",),
+        ("tests/client/test_client.py::test_a_push_that_is_too_large_is_made_smaller_and_later_pushes_grow_again",),
     ),
     Removal(
         "B106",
@@ -134,7 +134,7 @@ REMOVALS: tuple[Removal, ...] = (
                 "return not self._met and (local.cookie is None or local.has_unsent())",
             ),
         ),
-        (f"{REFUSALS}::test_a_round_that_fails_before_the_first_pull_leaves_that_to_the_next",),
+        (f"{REFUSALS}::test_after_a_failed_first_pull_the_next_sync_cycle_pulls_before_it_pushes",),
     ),
     Removal(
         "B107",
@@ -195,7 +195,7 @@ REMOVALS: tuple[Removal, ...] = (
                 "\"UPDATE pending SET answer = '', sent = 0\")\n        if self._fact",
             ),
         ),
-        (f"{REFUSALS}::test_a_copy_that_does_not_know_the_client_gets_nothing_twice",),
+        (f"{REFUSALS}::test_a_copied_document_without_the_client_gets_no_mutation_twice",),
     ),
     Removal(
         "B109",
@@ -206,12 +206,12 @@ REMOVALS: tuple[Removal, ...] = (
                 '    if statuses & {"collected", "unknown-client"}:\n',
             ),
         ),
-        ("tests/branches/test_scenarios.py::test_a_client_that_began_after_the_backup_goes_on[replicache]",),
+        ("tests/branches/test_scenarios.py::test_a_client_that_began_after_the_backup_continues[replicache]",),
     ),
     Removal(
         "B110",
         (Edit(LOCAL, '        connection.execute("DELETE FROM confirmed")  #', "        #"),),
-        (f"{REFUSALS}::test_what_a_former_client_confirmed_is_forgotten",),
+        (f"{REFUSALS}::test_a_new_client_id_forgets_the_confirmed_numbers_of_the_former_id",),
     ),
     Removal(
         "B116",
@@ -227,7 +227,7 @@ REMOVALS: tuple[Removal, ...] = (
     Removal(
         "B205",
         (Edit("src/stratalog/web/client/stratalog.js", "        stays = true;\n", ""),),
-        ("tests/e2e/test_browser.py::test_in_the_browser[whatAClosedTabLeavesIsSentOnce]",),
+        ("tests/e2e/test_browser.py::test_the_story_passes_in_the_browser[whatAClosedTabLeavesIsSentOnce]",),
     ),
     Removal(
         "B340",

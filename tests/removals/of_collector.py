@@ -39,7 +39,7 @@ REMOVALS: tuple[Removal, ...] = (
             Edit(MARKS, SEGMENTS_MARKED, ""),
             Edit(MARKS, "        reached.done.append(prefix)\n", SEGMENTS_MARKED_LAST),
         ),
-        ("tests/maintenance/test_collect.py::test_a_value_that_moves_into_the_base_while_its_log_is_marked_stays",),
+        ("tests/maintenance/test_collect.py::test_a_value_that_moves_into_the_base_snapshot_during_marking_stays",),
     ),
     Removal(
         "B63",
@@ -50,9 +50,7 @@ REMOVALS: tuple[Removal, ...] = (
                 "for prefix in self._unread():\n            self._mark_log",
             ),
         ),
-        (
-            "tests/maintenance/test_collect.py::test_a_fork_made_while_the_family_is_marked_keeps_what_its_parent_lets_go",
-        ),
+        ("tests/maintenance/test_collect.py::test_a_fork_made_during_marking_retains_a_value_that_its_parent_forgets",),
     ),
     Removal(
         "B64",
@@ -65,14 +63,14 @@ REMOVALS: tuple[Removal, ...] = (
             ),
         ),
         (
-            "tests/maintenance/test_collect.py::test_blobs_of_a_newer_base_stay_though_the_base_being_read_is_deleted",
-            "tests/maintenance/test_collect.py::test_snapshots_are_asked_for_one_by_one",
+            "tests/maintenance/test_collect.py::test_blobs_of_a_newer_base_snapshot_stay_if_the_base_being_read_is_deleted",
+            "tests/maintenance/test_collect.py::test_a_collection_queries_a_single_snapshot_at_a_time",
         ),
     ),
     Removal(
         "B65",
         (Edit(SNAPSHOTS, "    except OutcomeUnknown:\n        blob_batch.renew()\n        raise\n", ""),),
-        ("tests/documents/test_snapshots.py::test_a_snapshot_that_is_never_answered_puts_its_chunks_again",),
+        ("tests/documents/test_snapshots.py::test_a_snapshot_with_an_unknown_outcome_puts_its_chunks_again",),
     ),
     Removal(
         "B65",
@@ -83,27 +81,27 @@ REMOVALS: tuple[Removal, ...] = (
                 "        except ConditionFailed:\n            raise\n        blob_batch.renew()",
             ),
         ),
-        ("tests/log/test_segments.py::test_an_archive_whose_mark_is_never_answered_is_put_again",),
+        ("tests/log/test_segments.py::test_an_archive_is_put_again_if_the_answer_to_its_commit_is_lost",),
     ),
     Removal(
         "B66",
         (Edit(SNAPSHOTS, "    blob_batch.refresh()\n", ""),),
         (
-            "tests/documents/test_snapshots.py::test_a_snapshot_whose_writer_slept_puts_its_chunks_again_before_it_is_made",
+            "tests/documents/test_snapshots.py::test_a_snapshot_whose_writer_slept_puts_its_chunks_again_before_its_commit",
         ),
     ),
     Removal(
         "B66",
         (Edit(SNAPSHOTS, "    blob_batch.renew()\n    return", "    tree_roots(state)\n    return"),),
         (
-            "tests/documents/test_snapshots.py::test_chunks_are_put_again_with_patience_and_without_those_they_were_made_from",
+            "tests/documents/test_snapshots.py::test_repeated_puts_of_chunks_are_retried_and_need_no_read_of_older_chunks",
         ),
     ),
     Removal(
         "B66",
         (Edit(BLOB_BATCH, "if not retry.wait(exc):", "if retry:"),),
         (
-            "tests/documents/test_snapshots.py::test_chunks_are_put_again_with_patience_and_without_those_they_were_made_from",
+            "tests/documents/test_snapshots.py::test_repeated_puts_of_chunks_are_retried_and_need_no_read_of_older_chunks",
         ),
     ),
     Removal(
@@ -116,16 +114,16 @@ REMOVALS: tuple[Removal, ...] = (
             ),
         ),
         (
-            "tests/log/test_upload.py::test_what_was_collected_while_its_writer_slept_is_put_again_before_anything_names_it",
-            "tests/log/test_upload.py::test_what_cannot_be_put_again_is_not_named",
+            "tests/log/test_upload.py::test_a_blob_collected_while_its_writer_slept_is_put_again_before_the_commit",
+            "tests/log/test_upload.py::test_a_writer_does_not_commit_if_its_collected_blob_cannot_be_put_again",
         ),
     ),
     Removal(
         "B66",
         (Edit(APP_SNAPSHOTS, "            blob_batch.refresh()\n", ""),),
         (
-            "tests/log/test_upload.py::test_what_was_collected_while_its_writer_slept_is_put_again_before_anything_names_it",
-            "tests/log/test_upload.py::test_what_cannot_be_put_again_is_not_named",
+            "tests/log/test_upload.py::test_a_blob_collected_while_its_writer_slept_is_put_again_before_the_commit",
+            "tests/log/test_upload.py::test_a_writer_does_not_commit_if_its_collected_blob_cannot_be_put_again",
         ),
     ),
     Removal(
@@ -143,43 +141,47 @@ REMOVALS: tuple[Removal, ...] = (
                 "        raise\n",
             ),
         ),
-        (
-            "tests/log/test_segments.py::test_a_segment_that_is_forgotten_while_its_archive_is_read_is_not_freed_and_not_damaged",
-        ),
+        ("tests/log/test_segments.py::test_freeing_skips_a_segment_that_is_forgotten_while_its_archive_is_read",),
     ),
     Removal(
         "B68",
         (Edit(RETENTION, "        blob_batch.refresh()\n", ""),),
-        ("tests/maintenance/test_collect.py::test_an_archive_whose_writer_slept_is_put_again_before_a_mark_names_it",),
+        (
+            "tests/maintenance/test_collect.py::test_a_collected_archive_is_put_again_before_its_segment_record_refers_to_it",
+        ),
     ),
     Removal(
         "B68",
         (Edit(ARCHIVE, "        if segment.freed:\n            raise\n", "        raise\n"),),
-        ("tests/maintenance/test_collect.py::test_an_archive_that_was_collected_before_its_mark_landed_is_made_anew",),
+        (
+            "tests/maintenance/test_collect.py::test_an_archive_deleted_during_the_commit_of_its_segment_record_is_rebuilt",
+        ),
     ),
     Removal(
         "B68",
         (Edit(ARCHIVE, MADE_ANEW, 'raise Corrupt("")\n    except'),),
-        ("tests/maintenance/test_collect.py::test_an_archive_that_was_collected_before_its_mark_landed_is_made_anew",),
+        (
+            "tests/maintenance/test_collect.py::test_an_archive_deleted_during_the_commit_of_its_segment_record_is_rebuilt",
+        ),
     ),
     Removal(
         "B298",
         (Edit(SNAPSHOT_RECORDS, UNFORGOTTEN, WITHOUT_FLOOR),),
         (
-            "tests/documents/test_snapshots.py::test_a_snapshot_without_a_base_does_not_land_below_a_floor_that_rose_meanwhile",
-            "tests/documents/test_snapshots.py::test_a_fork_s_snapshot_on_its_parent_s_does_not_land_below_the_fork_s_own_floor",
-            "tests/log/test_base.py::test_an_app_snapshot_does_not_land_below_a_floor_that_rose_meanwhile",
+            "tests/documents/test_snapshots.py::test_a_snapshot_without_a_base_is_not_stored_below_a_concurrently_raised_floor",
+            "tests/documents/test_snapshots.py::test_a_snapshot_of_a_fork_is_not_stored_below_a_concurrently_raised_floor",
+            "tests/log/test_base.py::test_an_app_snapshot_below_a_concurrently_raised_floor_is_refused",
         ),
     ),
     Removal(
         "B298",
         (Edit(SNAPSHOT_RECORDS, "if BASE_CHECK in exc.items:", "if exc.items:"),),
-        ("tests/documents/test_snapshots.py::test_a_snapshot_is_made_though_its_log_rolls_over_meanwhile",),
+        ("tests/documents/test_snapshots.py::test_a_snapshot_is_stored_although_its_log_rolls_over_meanwhile",),
     ),
     Removal(
         "B299",
         (Edit(SNAPSHOT_RECORDS, UNFORGOTTEN, WITHOUT_FLOOR),),
-        ("tests/documents/test_snapshots.py::test_a_snapshot_does_not_land_in_a_log_that_was_deleted_meanwhile",),
+        ("tests/documents/test_snapshots.py::test_a_snapshot_is_not_stored_in_a_log_that_was_deleted_meanwhile",),
     ),
     Removal(
         "B300",
@@ -190,12 +192,12 @@ REMOVALS: tuple[Removal, ...] = (
                 "self._commit([Put(Item(partition, sort, attributes))])",
             ),
         ),
-        ("tests/maintenance/test_repair.py::test_no_snapshot_is_made_again_below_a_floor_that_rose_meanwhile",),
+        ("tests/maintenance/test_repair.py::test_a_snapshot_is_not_rebuilt_below_a_floor_that_rose_during_the_repair",),
     ),
     Removal(
         "B397",
         (Edit(ARCHIVE, "blob_batch) != segment.archive:", "blob_batch) is None:"),),
-        ("tests/log/test_segments.py::test_entries_that_do_not_give_their_damaged_archive_again_are_not_freed",),
+        ("tests/log/test_segments.py::test_entries_that_differ_from_their_damaged_archive_are_not_freed",),
     ),
     Removal(
         "B397",
@@ -208,7 +210,7 @@ REMOVALS: tuple[Removal, ...] = (
             ),
         ),
         (
-            "tests/log/test_segments.py::test_a_segment_that_is_freed_while_its_lost_archive_is_made_anew_is_not_damaged",
+            "tests/log/test_segments.py::test_a_segment_freed_while_its_lost_archive_is_rebuilt_is_not_reported_as_damage",
         ),
         raises=("Corrupt",),
     ),

@@ -53,12 +53,14 @@ REMOVALS: tuple[Removal, ...] = (
                 "if self._run() is None:",
             ),
         ),
-        (f"{BESIDE}::test_small_commits_go_on_for_ten_minutes_while_the_blob_store_is_away_and_a_snapshot_is_due",),
+        (f"{BESIDE}::test_small_commits_continue_while_the_blob_store_is_unavailable_and_a_snapshot_is_due",),
     ),
     Removal(
         "B92",
         (Edit(DOCUMENT, COLLECTS_ON_WHAT_IT_DECIDES_ON, COLLECTS_ON_WHAT_WAS_READ_BEFORE),),
-        ("tests/documents/test_expiry.py::test_a_client_that_comes_while_it_is_collected_leaves_no_row_in_its_group",),
+        (
+            "tests/documents/test_expiry.py::test_a_client_that_arrives_during_its_collection_leaves_no_row_in_its_group",
+        ),
     ),
     Removal(
         "B93",
@@ -69,7 +71,7 @@ REMOVALS: tuple[Removal, ...] = (
                 "        start = sum(key < prefix for key in self._keys)\n",
             ),
         ),
-        (f"{BESIDE}::test_the_group_of_a_newcomer_is_found_without_a_walk_over_all_clients",),
+        (f"{BESIDE}::test_reading_the_owner_of_a_group_does_not_scan_all_clients",),
     ),
     Removal(
         "B93",
@@ -80,7 +82,7 @@ REMOVALS: tuple[Removal, ...] = (
                 "    while rest:\n",
             ),
         ),
-        (f"{BESIDE}::test_a_commit_costs_the_same_however_late_the_snapshot_is",),
+        (f"{BESIDE}::test_the_cost_of_a_commit_does_not_grow_without_snapshots",),
     ),
     Removal(
         "B94",
@@ -102,7 +104,7 @@ REMOVALS: tuple[Removal, ...] = (
                 "                return max(checkpoint, upto)\n            return self.catch_up(version_min)\n",
             ),
         ),
-        ("tests/documents/test_projections.py::test_a_follower_that_always_loses_ends_at_the_head",),
+        ("tests/documents/test_projections.py::test_a_projection_that_loses_every_race_ends_at_the_head",),
     ),
     Removal(
         "B96",
@@ -113,7 +115,9 @@ REMOVALS: tuple[Removal, ...] = (
                 '"SELECT name FROM messages GROUP BY name HAVING max(hidden_until_ms) = 0 ORDER BY min(id) LIMIT ?"',
             ),
         ),
-        ("tests/backends/test_sqlite_queue.py::test_a_poll_costs_the_same_whatever_stands_in_the_queue",),
+        (
+            "tests/backends/test_sqlite_queue.py::test_the_cost_of_a_poll_does_not_depend_on_the_number_of_messages_in_the_queue",
+        ),
     ),
     Removal(
         "B97",
@@ -128,7 +132,7 @@ REMOVALS: tuple[Removal, ...] = (
         (
             (
                 "tests/cloud/test_sqs_listing.py"
-                "::test_all_dead_letters_are_listed_though_that_takes_longer_than_they_are_hidden"
+                "::test_a_listing_that_outlasts_the_visibility_timeout_lists_all_dead_letters"
             ),
         ),
     ),
@@ -141,6 +145,6 @@ REMOVALS: tuple[Removal, ...] = (
                 "            if False:\n",
             ),
         ),
-        ("tests/test_store.py::test_only_so_many_documents_are_held_and_those_used_last_stay",),
+        ("tests/test_store.py::test_a_store_holds_a_bounded_number_of_recently_used_documents",),
     ),
 )

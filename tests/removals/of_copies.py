@@ -6,13 +6,13 @@ from tests.removals.removal import Edit, Removal
 
 __all__ = ["REMOVALS"]
 
-BACKUP = "tests/backups/test_backup.py::test_a_redacted_body_is_in_no_backup_that_is_made_after_the_collection"
+BACKUP = "tests/backups/test_backup.py::test_a_backup_after_a_collection_contains_no_redacted_body"
 COPYING = "tests/maintenance/test_copying.py"
-ERASED = f"{COPYING}::test_what_was_redacted_since_the_last_copy_leaves_the_target"
-ITSELF = f"{COPYING}::test_a_target_that_erased_something_itself_is_refused"
-NEWEST = f"{COPYING}::test_a_copy_goes_on_after_its_newest_version_was_redacted"
+ERASED = f"{COPYING}::test_versions_redacted_since_the_last_copy_are_redacted_in_the_target"
+ITSELF = f"{COPYING}::test_a_target_that_redacted_or_pruned_data_itself_is_refused"
+NEWEST = f"{COPYING}::test_a_store_is_copied_again_after_its_newest_version_was_redacted"
 REDACTIONS = "tests/records/test_redaction.py"
-UNDELETED = f"{REDACTIONS}::test_an_undeletion_that_read_the_body_before_its_redaction_does_not_bring_it_back"
+UNDELETED = f"{REDACTIONS}::test_an_undeletion_that_races_with_a_redaction_raises_redacted"
 BACKED_UP_FAMILY = "src/stratalog/backups/family.py"
 BACKED_UP_RECORDS = "src/stratalog/backups/records.py"
 COPY = "src/stratalog/maintenance/store_copy.py"
@@ -44,7 +44,7 @@ REMOVALS: tuple[Removal, ...] = (
     Removal(
         "B449",
         (Edit("src/stratalog/maintenance/copy_check.py", " or floors[0] != floors[1]:", ":"),),
-        (f"{COPYING}::test_a_record_redacted_during_the_copy_is_found_out",),
+        (f"{COPYING}::test_the_check_of_a_copy_reports_a_record_redacted_during_the_copy",),
     ),
     Removal(
         "B450",
@@ -92,11 +92,11 @@ REMOVALS: tuple[Removal, ...] = (
     Removal(
         "B524",
         (Edit("src/stratalog/maintenance/document_export.py", "        check_payload(encode(args))\n", ""),),
-        ("tests/maintenance/test_exchange.py::test_a_wrong_line_behind_the_first_batch_of_a_state_puts_nothing",),
+        ("tests/maintenance/test_exchange.py::test_an_invalid_line_after_the_first_batch_of_a_state_imports_nothing",),
     ),
     Removal(
         "B524",
         (Edit("src/stratalog/maintenance/document_export.py", '        check_key(args["key"])\n', ""),),
-        ("tests/maintenance/test_exchange.py::test_a_wrong_line_behind_the_first_batch_of_a_state_puts_nothing",),
+        ("tests/maintenance/test_exchange.py::test_an_invalid_line_after_the_first_batch_of_a_state_imports_nothing",),
     ),
 )

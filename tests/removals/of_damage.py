@@ -9,7 +9,7 @@ __all__ = ["REMOVALS"]
 BACKUP = "src/stratalog/backups/backup.py"
 BACKED_UP = "tests/backups/test_damaged_items.py"
 MAINTAINED = "tests/maintenance/test_maintain.py"
-SWEPT = f"{MAINTAINED}::test_a_damaged_deleted_log_or_upload_stops_no_other_sweep"
+SWEPT = f"{MAINTAINED}::test_a_damaged_deletion_or_upload_item_does_not_stop_other_sweeps"
 NOTED = "        except Corrupt as exc:\n            damage = damage or exc\n"
 RAISED = "        except ZeroDivisionError as exc:\n            damage = damage or exc\n"
 
@@ -36,7 +36,7 @@ REMOVALS: tuple[Removal, ...] = (
         ),
         (
             f"{BACKED_UP}::test_a_damaged_name_record_is_a_failure_and_the_rest_is_backed_up",
-            f"{BACKED_UP}::test_a_damaged_name_record_retains_the_forks_of_its_log",
+            f"{BACKED_UP}::test_a_log_with_a_damaged_name_record_stays_in_the_next_backup_with_its_fork",
         ),
     ),
     Removal(
@@ -48,7 +48,7 @@ REMOVALS: tuple[Removal, ...] = (
                 "            raise\n",
             ),
         ),
-        (f"{BACKED_UP}::test_a_directory_line_that_cannot_be_decoded_is_a_failure_and_is_written_anew",),
+        (f"{BACKED_UP}::test_an_undecodable_directory_line_is_a_failure_and_the_backup_rebuilds_the_line",),
     ),
     Removal(
         "B468",
@@ -60,8 +60,8 @@ REMOVALS: tuple[Removal, ...] = (
             ),
         ),
         (
-            f"{BACKED_UP}::test_a_damaged_directory_line_is_a_failure_and_is_written_anew",
-            f"{BACKED_UP}::test_a_damaged_failure_of_a_record_is_a_failure_of_the_backup",
+            f"{BACKED_UP}::test_a_damaged_directory_line_is_a_failure_and_the_backup_rebuilds_the_line",
+            f"{BACKED_UP}::test_a_damaged_dead_letter_of_a_record_is_a_failure_of_the_backup",
         ),
     ),
     Removal(
@@ -94,7 +94,7 @@ REMOVALS: tuple[Removal, ...] = (
                 '    except ZeroDivisionError as exc:\n        raise Corrupt("an item lacks',
             ),
         ),
-        ("tests/maintenance/test_copying.py::test_a_damaged_item_of_the_source_is_corrupt",),
+        ("tests/maintenance/test_copying.py::test_a_copy_of_a_source_with_a_damaged_item_raises_corrupt",),
     ),
     Removal(
         "B497",
@@ -126,7 +126,7 @@ REMOVALS: tuple[Removal, ...] = (
                 '    if bound and not stop():\n        del done["floors"]\n        done',
             ),
         ),
-        ("tests/maintenance/test_maintain.py::test_a_step_that_fails_leaves_the_steps_before_it_counted",),
+        ("tests/maintenance/test_maintain.py::test_the_report_counts_the_steps_that_a_log_completed_before_a_failure",),
     ),
     Removal(
         "B499",

@@ -30,7 +30,7 @@ REMOVALS: tuple[Removal, ...] = (
     Removal(
         "B39",
         (Edit("src/stratalog/newest.py", "rank >= self._bar", "rank is not None"),),
-        ("tests/documents/test_handle.py::test_what_another_thread_learns_amid_a_call_is_not_lost",),
+        ("tests/documents/test_handle.py::test_a_slow_call_does_not_discard_a_newer_state_that_another_thread_loaded",),
     ),
     Removal(
         "B40",
@@ -41,7 +41,7 @@ REMOVALS: tuple[Removal, ...] = (
                 "raise",
             ),
         ),
-        ("tests/documents/test_apply.py::test_a_commit_whose_blobs_could_not_be_put_again_is_not_called_unwritten",),
+        ("tests/documents/test_apply.py::test_a_commit_whose_blobs_cannot_be_put_again_raises_outcome_unknown",),
     ),
     Removal(
         "B41",
@@ -68,7 +68,9 @@ REMOVALS: tuple[Removal, ...] = (
                 "            raise\n",
             ),
         ),
-        ("tests/documents/test_snapshots.py::test_a_snapshot_that_fails_fails_no_commit_and_a_later_one_makes_it",),
+        (
+            "tests/documents/test_snapshots.py::test_a_failed_snapshot_does_not_fail_its_commit_and_a_later_commit_takes_the_snapshot",
+        ),
     ),
     Removal(
         "B43",
@@ -106,7 +108,9 @@ REMOVALS: tuple[Removal, ...] = (
                 "progress)\n",
             ),
         ),
-        ("tests/documents/test_base.py::test_a_chunk_that_no_forgotten_entry_changed_is_read_back_too",),
+        (
+            "tests/documents/test_base.py::test_raising_the_floor_also_reads_back_chunks_that_no_forgotten_entry_changed",
+        ),
     ),
     Removal(
         "B44",
@@ -117,12 +121,12 @@ REMOVALS: tuple[Removal, ...] = (
                 "",
             ),
         ),
-        ("tests/documents/test_base.py::test_no_floor_rises_onto_a_base_that_does_not_read_back",),
+        ("tests/documents/test_base.py::test_the_floor_does_not_rise_onto_a_damaged_base",),
     ),
     Removal(
         "B45",
         (Edit("src/stratalog/log/pins.py", LOWEST_PIN, LOWEST_PIN_BY_PAGES),),
-        ("tests/log/test_base.py::test_a_pin_that_moves_is_never_missed_whenever_it_does",),
+        ("tests/log/test_base.py::test_raising_the_floor_never_misses_a_pin_that_moves",),
     ),
     Removal(
         "B46",
@@ -149,7 +153,7 @@ REMOVALS: tuple[Removal, ...] = (
                 "first = max(log.record.floor, log.first)",
             ),
         ),
-        ("tests/documents/test_snapshots.py::test_verify_begins_at_a_raised_floor_that_no_entry_tells_yet",),
+        ("tests/documents/test_snapshots.py::test_verify_begins_at_a_raised_floor_that_no_entry_records_yet",),
     ),
     Removal(
         "B49",
@@ -160,7 +164,7 @@ REMOVALS: tuple[Removal, ...] = (
                 "mutations, patch, _bindings, _fields_bytes = event.data",
             ),
         ),
-        ("tests/maintenance/test_verification.py::test_the_blobs_of_a_merge_are_marked",),
+        ("tests/maintenance/test_verification.py::test_a_collection_after_a_merge_reports_no_failure",),
     ),
     Removal(
         "B50",
@@ -171,7 +175,7 @@ REMOVALS: tuple[Removal, ...] = (
                 "yield from (item for item in items if number(first) <= item.sort <= number(last))",
             ),
         ),
-        ("tests/maintenance/test_verification.py::test_an_archive_that_lacks_a_version_is_no_shorter_history",),
+        ("tests/maintenance/test_verification.py::test_a_version_missing_from_an_archive_is_reported",),
     ),
     Removal(
         "B51",
@@ -181,22 +185,26 @@ REMOVALS: tuple[Removal, ...] = (
     Removal(
         "B52",
         (Edit(REPLAY, "self._reports = _reports(", "self._reports = self._reports or _reports("),),
-        ("tests/documents/test_forks.py::test_the_report_of_a_merge_is_of_what_was_committed",),
+        ("tests/documents/test_forks.py::test_the_report_of_a_merge_describes_the_committed_outcomes",),
     ),
     Removal(
         "B53",
         (Edit(RUN, "            raise self._failure\n", "            self._failure = None\n"),),
-        ("tests/documents/test_apply.py::test_a_mutator_that_catches_a_port_error_commits_nothing_made_from_it",),
+        ("tests/documents/test_apply.py::test_a_mutator_that_catches_a_port_error_commits_nothing",),
     ),
     Removal(
         "B54",
         (Edit(RUN, "        if size > PATCH_BYTES_MAX:\n", "        if size < 0:\n"),),
-        ("tests/documents/test_apply.py::test_a_mutation_that_no_entry_could_hold_blocks_nobody",),
+        (
+            "tests/documents/test_apply.py::test_a_mutation_with_a_too_large_patch_is_rejected_and_the_rest_of_the_batch_is_applied",
+        ),
     ),
     Removal(
         "B423",
         (Edit(RUN, "len(key.encode()) + (", "len(key) + ("),),
-        ("tests/documents/test_apply.py::test_a_mutation_that_no_entry_could_hold_blocks_nobody",),
+        (
+            "tests/documents/test_apply.py::test_a_mutation_with_a_too_large_patch_is_rejected_and_the_rest_of_the_batch_is_applied",
+        ),
     ),
     Removal(
         "B55",
@@ -204,7 +212,7 @@ REMOVALS: tuple[Removal, ...] = (
             Edit(DOCUMENT, '        check_identity(group, "group", empty=True)\n', ""),
             Edit(DOCUMENT, '        check_identity(owner, "owner", empty=True)\n', ""),
         ),
-        ("tests/documents/test_apply.py::test_a_group_or_owner_that_no_snapshot_could_hold_is_refused",),
+        ("tests/documents/test_apply.py::test_an_invalid_group_owner_or_client_is_refused",),
     ),
     Removal(
         "B56",
@@ -215,17 +223,17 @@ REMOVALS: tuple[Removal, ...] = (
                 'check_identity(group, "group", empty=True) for group in groups',
             ),
         ),
-        ("tests/documents/test_apply.py::test_those_without_a_group_cannot_be_collected_all_at_once",),
+        ("tests/documents/test_apply.py::test_clients_without_a_group_cannot_be_collected_as_a_group",),
     ),
     Removal(
         "B57",
         (Edit(RUN, "return self._slot(key) is not None", "return self._load(key) is not None"),),
-        ("tests/documents/test_apply.py::test_a_deletion_does_not_open_the_value_so_a_damaged_one_can_go",),
+        ("tests/documents/test_apply.py::test_an_item_with_a_damaged_value_can_be_deleted",),
     ),
     Removal(
         "B58",
         (Edit("src/stratalog/maintenance/document_check.py", "            self._read_back(snapshot)\n", ""),),
-        ("tests/maintenance/test_inspection.py::test_what_cannot_be_read_is_not_verified",),
+        ("tests/maintenance/test_inspection.py::test_an_unreadable_blob_of_a_document_is_reported_as_damage",),
     ),
     Removal(
         "B58",
@@ -263,7 +271,7 @@ REMOVALS: tuple[Removal, ...] = (
     Removal(
         "B59",
         (Edit("src/stratalog/tree/nodes.py", "(msgspec.DecodeError, UnicodeDecodeError)", "msgspec.DecodeError"),),
-        ("tests/tree/test_tree.py::test_bytes_of_another_shape_are_corrupt",),
+        ("tests/tree/test_tree.py::test_a_malformed_chunk_is_corrupt",),
     ),
     Removal(
         "B59",
@@ -285,13 +293,13 @@ REMOVALS: tuple[Removal, ...] = (
                 "                floor = theirs\n            else:\n                break\n",
             ),
         ),
-        ("tests/log/test_chain.py::test_a_fork_verifies_one_of_whose_ancestors_forgot_what_an_older_one_keeps",),
+        ("tests/log/test_chain.py::test_a_fork_whose_parent_forgot_entries_verifies_from_the_floor_of_the_parent",),
     ),
     *(
         Removal(
             "B61",
             (Edit("src/stratalog/log/bodies.py", fixed, unfixed),),
-            ("tests/log/test_bodies.py::test_a_reference_that_names_another_size_is_corrupt",),
+            ("tests/log/test_bodies.py::test_a_body_whose_size_differs_from_its_reference_is_corrupt",),
         )
         for fixed, unfixed in (
             ("        if len(body) != ref.size:\n", "        if not ref.address:\n"),
@@ -313,8 +321,8 @@ REMOVALS: tuple[Removal, ...] = (
             ),
         ),
         (
-            "tests/documents/test_redaction.py::test_a_fork_that_is_made_amid_a_redaction_keeps_its_state",
-            "tests/documents/test_redaction.py::test_a_redaction_amid_a_fork_leaves_no_fork_without_a_state",
+            "tests/documents/test_redaction.py::test_a_fork_created_during_a_redaction_has_its_state",
+            "tests/documents/test_redaction.py::test_a_redaction_during_a_fork_leaves_no_fork_without_a_state",
         ),
     ),
     Removal(
@@ -326,7 +334,7 @@ REMOVALS: tuple[Removal, ...] = (
                 "    if not letter:",
             ),
         ),
-        ("tests/documents/test_faults.py::test_a_letter_that_is_not_what_was_written_runs_nothing",),
+        ("tests/documents/test_faults.py::test_an_altered_dead_letter_is_corrupt_and_runs_nothing",),
     ),
     Removal(
         "B148",
@@ -337,7 +345,9 @@ REMOVALS: tuple[Removal, ...] = (
                 "            pass",
             ),
         ),
-        ("tests/maintenance/test_maintain.py::test_the_waiting_mark_of_a_record_goes_and_a_newer_one_stays",),
+        (
+            "tests/maintenance/test_maintain.py::test_a_stale_waiting_mark_of_a_record_is_removed_and_a_newer_mark_stays",
+        ),
     ),
     Removal(
         "B150",
@@ -355,7 +365,7 @@ REMOVALS: tuple[Removal, ...] = (
             ),
             Edit(REBUILD, "raise BaseContradicted(", "raise Corrupt("),
         ),
-        ("tests/maintenance/test_inspection.py::test_a_base_whose_root_was_altered_is_named",),
+        ("tests/maintenance/test_inspection.py::test_a_base_snapshot_with_an_altered_root_is_reported",),
     ),
     Removal(
         "B160",
@@ -366,9 +376,7 @@ REMOVALS: tuple[Removal, ...] = (
                 "        if False:\n            _require",
             ),
         ),
-        (
-            "tests/records/test_dead_letters.py::test_a_lost_body_of_a_dead_letter_is_corrupt_whatever_its_record_is_called",
-        ),
+        ("tests/records/test_dead_letters.py::test_a_lost_body_of_a_dead_letter_is_corrupt_for_any_record_id",),
     ),
     Removal(
         "B161",
@@ -379,7 +387,9 @@ REMOVALS: tuple[Removal, ...] = (
                 "            return rebuild if has_state else None\n",
             ),
         ),
-        ("tests/maintenance/test_inspection.py::test_snapshots_after_a_damaged_one_are_compared_despite_a_redaction",),
+        (
+            "tests/maintenance/test_inspection.py::test_a_snapshot_after_a_damaged_snapshot_is_inspected_despite_a_redaction",
+        ),
     ),
     Removal(
         "B393",
@@ -391,14 +401,16 @@ REMOVALS: tuple[Removal, ...] = (
             ),
         ),
         (
-            "tests/log/test_redaction.py::test_snapshots_that_were_deleted_before_another_process_changed_the_log_are_returned_too",
-            "tests/documents/test_redaction.py::test_snapshots_that_were_deleted_before_another_process_changed_the_document_are_returned_too",
+            "tests/log/test_redaction.py::test_redaction_returns_every_deleted_snapshot_despite_a_concurrent_fork",
+            "tests/documents/test_redaction.py::test_redaction_returns_every_deleted_snapshot_despite_a_concurrent_fork",
         ),
     ),
     Removal(
         "B394",
         (Edit("src/stratalog/log/redaction.py", "if not retry.wait(exc):", "if exc is None:"),),
-        ("tests/log/test_redaction.py::test_a_redaction_of_a_log_that_keeps_changing_waits_and_ends",),
+        (
+            "tests/log/test_redaction.py::test_a_redaction_that_loses_every_race_raises_contention_error_and_can_be_repeated",
+        ),
     ),
     Removal(
         "B398",
@@ -413,8 +425,8 @@ REMOVALS: tuple[Removal, ...] = (
             Edit(TASKS, "[thread for thread in self._threads if thread.is_alive()]", "[]"),
         ),
         (
-            f"{BESIDE_COMMITS}::test_an_interrupt_before_a_thread_has_begun_takes_no_room",
-            f"{BESIDE_COMMITS}::test_an_interrupt_after_a_thread_has_begun_does_not_hide_the_thread",
+            f"{BESIDE_COMMITS}::test_an_offer_interrupted_before_its_thread_starts_uses_no_capacity",
+            f"{BESIDE_COMMITS}::test_close_waits_for_a_thread_whose_offer_was_interrupted",
         ),
     ),
     Removal(

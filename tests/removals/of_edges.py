@@ -33,19 +33,19 @@ REMOVALS: tuple[Removal, ...] = (
     Removal(
         "B504",
         (Edit(POLICY, 'if _UNESCAPED.search(name.partition("/")[0]):', "if False:"),),
-        (f"{MAINTAIN}::test_an_exception_with_a_percent_sign_of_its_own_is_refused",),
+        (f"{MAINTAIN}::test_an_exception_with_an_unescaped_percent_sign_in_its_organisation_is_refused",),
     ),
     Removal(
         "B505",
         (Edit(FAMILY, " or log.record.redacted or log.record.floor > 0", " or log.record.redacted"),),
-        (f"{GARBAGE}::test_what_was_forgotten_is_in_no_backup_that_is_made_after_the_collection",),
+        (f"{GARBAGE}::test_a_backup_after_a_collection_contains_no_forgotten_blob",),
     ),
     Removal(
         "B505",
         (Edit(BACKED_UP_RECORDS, " and not self._lists_garbage(owner, versions.bodies)", ""),),
         (
-            f"{GARBAGE}::test_what_was_forgotten_is_in_no_backup_that_is_made_after_the_collection",
-            f"{GARBAGE}::test_the_body_of_a_resolved_failure_is_in_no_backup_that_is_made_after_the_collection",
+            f"{GARBAGE}::test_a_backup_after_a_collection_contains_no_forgotten_blob",
+            f"{GARBAGE}::test_a_backup_after_a_collection_lacks_the_body_of_a_resolved_failure",
         ),
     ),
     Removal(
@@ -88,7 +88,7 @@ REMOVALS: tuple[Removal, ...] = (
                 "            _check_keys(table, description.Table)\n            return made\n",
             ),
         ),
-        ("tests/cloud/test_dynamodb_setup.py::test_a_new_table_that_a_read_does_not_find_yet_is_waited_for",),
+        ("tests/cloud/test_dynamodb_setup.py::test_create_table_waits_for_a_new_table_that_a_read_does_not_find_yet",),
     ),
     Removal(
         "B508",
@@ -136,7 +136,7 @@ REMOVALS: tuple[Removal, ...] = (
                 "        with suppress():  # another process",
             ),
         ),
-        (f"{RENAMED}::test_a_letter_that_is_dismissed_during_a_rename_does_not_end_it_or_come_back",),
+        (f"{RENAMED}::test_letters_dismissed_during_a_rename_neither_fail_the_rename_nor_reappear",),
     ),
     Removal(
         "B509",
@@ -160,7 +160,7 @@ REMOVALS: tuple[Removal, ...] = (
             ),
         ),
         (
-            f"{DAMAGED_KEYS}::test_a_stored_number_has_a_successor",
+            f"{DAMAGED_KEYS}::test_an_invalid_or_maximum_stored_number_raises_corrupt",
             f"{DAMAGED_KEYS}::test_an_item_with_an_impossible_key_ends_no_backup",
         ),
     ),
@@ -212,7 +212,7 @@ REMOVALS: tuple[Removal, ...] = (
             ),
             Edit("src/stratalog/cli/naming.py", "(ValueError, OverflowError)", "ValueError"),
         ),
-        (f"{TIMES}::test_a_time_whose_year_in_utc_is_0_or_10000_is_a_time",),
+        (f"{TIMES}::test_a_time_whose_year_in_utc_is_0_or_10000_is_accepted",),
     ),
     Removal(
         "B511",

@@ -22,12 +22,12 @@ REMOVALS: tuple[Removal, ...] = (
     Removal(
         "B138",
         (Edit(DISK, " if not name.endswith(SHARED_MEMORY)):\n", "):\n"),),
-        (f"{WORLD_DISK}::test_what_sqlites_processes_share_is_gone_after_a_failure",),
+        (f"{WORLD_DISK}::test_the_shared_memory_file_of_sqlite_is_gone_after_a_power_failure",),
     ),
     Removal(
         "B139",
         (Edit(DISK, "present + synced[len(present) :]\n", 'present.ljust(lengths[1], b"\\0")\n'),),
-        (f"{WORLD_DISK}::test_a_file_that_was_cut_holds_no_zeros",),
+        (f"{WORLD_DISK}::test_a_truncated_file_has_no_zeros_after_a_power_failure",),
     ),
     Removal(
         "B140",
@@ -50,7 +50,7 @@ REMOVALS: tuple[Removal, ...] = (
                 "        stack.close()\n        yield ports\n",
             ),
         ),
-        ("tests/cloud/test_emulators.py::test_a_reserved_port_is_for_the_server_that_names_it_also_after_a_restart",),
+        ("tests/cloud/test_emulators.py::test_only_a_server_can_use_a_reserved_port_even_after_a_restart",),
     ),
     Removal(
         "B141",

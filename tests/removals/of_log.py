@@ -61,17 +61,17 @@ REMOVALS: tuple[Removal, ...] = (
                 HEAD, "return current if head.seen.age_seconds() <= OBSERVATION_SECONDS_MAX else None", "return current"
             ),
         ),
-        ("tests/log/test_segments.py::test_a_frozen_writers_stray_is_found_by_nobody",),
+        ("tests/log/test_segments.py::test_an_orphaned_write_in_a_freed_segment_is_never_read",),
     ),
     Removal(
         "B16",
         (Edit(APPEND, "if (item is None or ours) and self._is_answered_at", "if ours and self._is_answered_at"),),
-        ("tests/log/test_segments.py::test_a_writer_whose_entry_was_archived_and_freed_finds_it_there",),
+        ("tests/log/test_segments.py::test_a_writer_recognises_its_entry_in_the_archive_of_a_freed_segment",),
     ),
     Removal(
         "B17",
         (Edit(APPEND, "        if name.segment == head.segment:\n            return True\n", "        return True\n"),),
-        ("tests/log/test_segments.py::test_a_writer_frozen_before_a_roll_over_does_not_lead_the_name_back",),
+        ("tests/log/test_segments.py::test_a_writer_delayed_before_a_roll_over_appends_to_the_newest_segment",),
     ),
     Removal(
         "B18",
@@ -87,7 +87,7 @@ REMOVALS: tuple[Removal, ...] = (
                 "record.incarnation)\n",
             ),
         ),
-        ("tests/log/test_lifecycle.py::test_a_deletion_frozen_before_a_roll_over_ends_the_log_where_it_is",),
+        ("tests/log/test_lifecycle.py::test_a_deletion_delayed_past_a_roll_over_still_ends_the_log",),
     ),
     Removal(
         "B19",
@@ -97,7 +97,7 @@ REMOVALS: tuple[Removal, ...] = (
     Removal(
         "B20",
         (Edit(APPEND, "        if item is None and version > head.version:\n            return False\n", ""),),
-        ("tests/log/test_append.py::test_giving_up_says_unknown_while_a_lost_write_may_still_come",),
+        ("tests/log/test_append.py::test_an_append_raises_outcome_unknown_if_a_lost_request_may_still_take_effect",),
     ),
     Removal(
         "B21",
@@ -107,7 +107,7 @@ REMOVALS: tuple[Removal, ...] = (
                 APPEND, "                self._mark_in_doubt(plan)\n                raise\n", "                raise\n"
             ),
         ),
-        ("tests/log/test_segments.py::test_a_late_entry_whose_body_can_be_put_again_only_later_is_appended_once",),
+        ("tests/log/test_segments.py::test_an_append_is_written_once_if_the_repeated_put_of_its_body_fails_at_first",),
     ),
     Removal(
         "B21",
@@ -118,12 +118,12 @@ REMOVALS: tuple[Removal, ...] = (
                 "        self.entry",
             ),
         ),
-        ("tests/log/test_segments.py::test_a_late_entrys_large_body_is_put_again",),
+        ("tests/log/test_segments.py::test_the_body_of_an_append_with_a_late_answer_is_put_again",),
     ),
     Removal(
         "B22",
         (Edit(APPEND, "if head.version < self._appender.ask_again_at:", "if over % max(1, target // 8):"),),
-        ("tests/log/test_segments.py::test_a_group_of_appends_seals_a_segment_it_steps_over",),
+        ("tests/log/test_segments.py::test_a_segment_that_a_group_of_appends_overfills_is_sealed",),
     ),
     Removal(
         "B23",
@@ -134,7 +134,9 @@ REMOVALS: tuple[Removal, ...] = (
                 'return segment_put(prefix, changed, Equals("c", segment.created_ms))',
             ),
         ),
-        ("tests/log/test_segments.py::test_an_archiver_leaves_the_base_where_a_raised_floor_has_named_it",),
+        (
+            "tests/log/test_segments.py::test_archiving_does_not_overwrite_a_base_that_a_concurrently_raised_floor_recorded",
+        ),
     ),
     Removal(
         "B24",
@@ -150,7 +152,7 @@ REMOVALS: tuple[Removal, ...] = (
     Removal(
         "B24",
         (Edit("src/stratalog/log/sweep.py", "        forget_segment(environment, prefix, segment)\n", ""),),
-        ("tests/log/test_lifecycle.py::test_a_reader_amid_a_sweep_is_told_that_the_log_is_gone",),
+        ("tests/log/test_lifecycle.py::test_a_read_during_a_sweep_is_complete_or_raises_not_found",),
     ),
     Removal(
         "B25",
@@ -159,12 +161,12 @@ REMOVALS: tuple[Removal, ...] = (
                 RETENTION, "                    _forget_below(self._log.environment, record.prefix, record.floor)\n", ""
             ),
         ),
-        ("tests/log/test_retention.py::test_what_a_crash_left_unforgotten_is_forgotten_the_next_time",),
+        ("tests/log/test_retention.py::test_raising_the_floor_again_completes_a_run_that_crashed",),
     ),
     Removal(
         "B26",
         (Edit(LIFECYCLE, "max(environment.clock.wall_ms(), created_ms_min)", "environment.clock.wall_ms()"),),
-        ("tests/log/test_lifecycle.py::test_a_forks_time_begins_no_earlier_than_its_parents_end",),
+        ("tests/log/test_lifecycle.py::test_entries_of_a_fork_are_never_dated_before_the_entries_of_its_parent",),
     ),
     Removal(
         "B27",
@@ -180,7 +182,9 @@ REMOVALS: tuple[Removal, ...] = (
                 'stored.attributes.get("c") == seal.attributes["c"]',
             ),
         ),
-        ("tests/log/test_lifecycle.py::test_of_two_who_delete_in_one_millisecond_without_an_answer_one_is_told",),
+        (
+            "tests/log/test_lifecycle.py::test_a_lost_deletion_raises_not_found_if_a_rival_deleted_in_the_same_millisecond",
+        ),
     ),
     Removal(
         "B29",
@@ -207,12 +211,12 @@ REMOVALS: tuple[Removal, ...] = (
                 "return pending.is_leader is not False and self._leadership.setdefault(LEADER, pending) is pending\n",
             ),
         ),
-        ("tests/test_group_commit.py::test_one_who_waits_is_handed_the_turn",),
+        ("tests/test_group_commit.py::test_a_leader_passes_the_leadership_to_a_waiter",),
     ),
     Removal(
         "B31",
         (Edit(APPEND, "head = self.heads.offer(read)", "head = self.heads.value = read"),),
-        ("tests/log/test_handle.py::test_a_slow_look_at_the_head_does_not_replace_a_newer_one",),
+        ("tests/log/test_handle.py::test_a_slow_read_of_the_head_does_not_replace_a_newer_head",),
     ),
     Removal(
         "B32",
@@ -227,7 +231,7 @@ REMOVALS: tuple[Removal, ...] = (
             ),
             Edit(APPEND, "        except BaseException:\n", "        except BaseException as exc:\n"),
         ),
-        ("tests/log/test_interrupts.py::test_the_others_of_an_interrupted_leader_are_written_once",),
+        ("tests/log/test_interrupts.py::test_appends_queued_behind_an_interrupted_leader_are_written_once",),
     ),
     Removal(
         "B33",
@@ -241,14 +245,14 @@ REMOVALS: tuple[Removal, ...] = (
         (
             (
                 "tests/backends/test_sqlite.py::"
-                "test_an_interrupt_anywhere_in_the_leaders_work_answers_nobody_for_a_write_that_is_not_there"
+                "test_an_interrupt_of_the_leader_acknowledges_no_commit_that_was_not_written"
             ),
         ),
     ),
     Removal(
         "B34",
         (Edit(APPEND, "pending.fail(exc.copy())", "pending.fail(exc)"),),
-        ("tests/log/test_interrupts.py::test_those_who_share_a_failed_commit_raise_errors_of_their_own",),
+        ("tests/log/test_interrupts.py::test_each_append_of_a_failed_shared_commit_raises_its_own_error_object",),
     ),
     Removal(
         "B35",
@@ -274,12 +278,12 @@ REMOVALS: tuple[Removal, ...] = (
                 "return escape(log)",
             ),
         ),
-        ("tests/server/test_api_names.py::test_a_name_of_another_organisation_is_free_and_tells_nothing",),
+        ("tests/server/test_api_names.py::test_two_organisations_can_create_documents_and_logs_of_the_same_name",),
     ),
     Removal(
         "B37",
         (Edit(POOLS, "key=(organisation, name, False)", 'key=f"{organisation}/{name}"'),),
-        ("tests/server/test_api_names.py::test_pushes_do_not_queue_behind_another_organisation_s",),
+        ("tests/server/test_api_names.py::test_pushes_do_not_wait_for_a_push_of_another_organisation",),
     ),
     Removal(
         "B37",
@@ -287,7 +291,7 @@ REMOVALS: tuple[Removal, ...] = (
         (
             (
                 "tests/maintenance/test_maintain.py::"
-                "test_an_exception_of_a_document_is_none_of_an_organisation_that_is_called_alike"
+                "test_an_exception_of_a_document_does_not_apply_to_an_organisation_of_the_same_name"
             ),
         ),
     ),
@@ -298,8 +302,8 @@ REMOVALS: tuple[Removal, ...] = (
             Edit(DIRECTORY, "sort, consistent=False) is None:", "sort, consistent=False) or True:"),
         ),
         (
-            "tests/log/test_lifecycle.py::test_an_organisation_is_entered_by_the_first_that_it_creates_and_by_no_other",
-            "tests/records/test_put.py::test_an_organisation_is_entered_by_its_first_record_alone",
+            "tests/log/test_lifecycle.py::test_only_the_first_log_of_an_organisation_writes_its_directory_entry",
+            "tests/records/test_put.py::test_only_the_first_record_of_an_organisation_writes_its_directory_entry",
         ),
     ),
     Removal(
@@ -311,12 +315,14 @@ REMOVALS: tuple[Removal, ...] = (
                 "exc",
             ),
         ),
-        ("tests/log/test_retention.py::test_what_a_crash_left_unforgotten_is_forgotten_the_next_time",),
+        ("tests/log/test_retention.py::test_raising_the_floor_again_completes_a_run_that_crashed",),
     ),
     Removal(
         "B145",
         (Edit(BASE, "if newest is None or newest.version < floor:", "if newest is None:"),),
-        ("tests/log/test_base.py::test_a_snapshot_of_a_forgotten_version_keeps_a_log_without_states_from_nothing",),
+        (
+            "tests/log/test_base.py::test_a_snapshot_below_the_floor_of_a_plain_log_does_not_stop_segments_from_being_freed",
+        ),
     ),
     Removal(
         "B151",
@@ -328,24 +334,24 @@ REMOVALS: tuple[Removal, ...] = (
             ),
         ),
         (
-            "tests/log/test_lifecycle.py::test_a_creation_whose_log_is_deleted_before_its_answer_came_is_not_called_refused",
-            "tests/log/test_lifecycle.py::test_a_creation_whose_log_may_have_been_swept_is_unknown",
+            "tests/log/test_lifecycle.py::test_a_creation_whose_log_is_deleted_before_its_answer_arrives_succeeds",
+            "tests/log/test_lifecycle.py::test_a_creation_whose_log_may_have_been_swept_raises_outcome_unknown",
         ),
     ),
     Removal(
         "B285",
         (Edit(BASE, "if self._newest(version) == snapshot:", "if True:"),),
-        ("tests/log/test_base.py::test_a_state_that_goes_while_it_is_read_is_no_damage",),
+        ("tests/log/test_base.py::test_an_app_snapshot_deleted_during_a_read_is_not_reported_as_damage",),
     ),
     Removal(
         "B304",
         (Edit(RETENTION, " and plan.floor > record.floor:", ":"),),
-        ("tests/log/test_base.py::test_a_base_that_another_process_has_passed_meanwhile_does_not_lower_the_floor",),
+        ("tests/log/test_base.py::test_a_base_below_a_concurrently_raised_floor_does_not_lower_the_floor",),
     ),
     Removal(
         "B372",
         (Edit(RETENTION, "return self._log.learn_floor(record)", "return record.floor"),),
-        ("tests/log/test_retention.py::test_a_handle_knows_the_floor_that_another_raised_and_it_reports",),
+        ("tests/log/test_retention.py::test_a_handle_refuses_versions_below_a_floor_that_another_handle_raised",),
     ),
     Removal(
         "B407",
@@ -379,9 +385,9 @@ REMOVALS: tuple[Removal, ...] = (
             ),
         ),
         (
-            "tests/log/test_lost_races.py::test_a_call_that_keeps_losing_backs_off_until_its_time_is_over",
-            "tests/documents/test_redaction.py::test_a_redaction_that_keeps_losing_waits_between_its_tries",
-            "tests/records/test_redaction.py::test_a_redaction_that_keeps_losing_waits_between_its_tries",
+            "tests/log/test_lost_races.py::test_a_call_that_loses_every_race_raises_contention_error_at_its_deadline",
+            "tests/documents/test_redaction.py::test_a_redaction_that_loses_every_race_backs_off_and_raises_contention_error",
+            "tests/records/test_redaction.py::test_a_redaction_that_loses_every_race_backs_off_until_its_deadline",
         ),
     ),
     Removal(
@@ -394,8 +400,8 @@ REMOVALS: tuple[Removal, ...] = (
             ),
         ),
         (
-            "tests/log/test_contention.py::test_an_append_that_follows_a_head_just_read_reads_no_head_again",
-            "tests/backends/test_hosted_turns.py::test_a_mutation_a_second_gets_its_turn_beside_busy_writers",
+            "tests/log/test_contention.py::test_an_append_at_a_head_that_its_caller_just_read_does_not_read_the_head_again",
+            "tests/backends/test_hosted_turns.py::test_a_writer_of_a_mutation_per_second_waits_few_round_trips_among_busy_writers",
         ),
     ),
     Removal(

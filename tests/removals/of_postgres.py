@@ -13,7 +13,7 @@ READ_ONLY = "tests/postgres/test_failover.py::test_sessions_of_a_primary_that_tu
 HUB_WORLD = "tests/server/test_hub_world.py"
 TEST_ANNOUNCEMENTS = "tests/postgres/test_announcements.py"
 
-MET = "tests/postgres/test_store.py::test_a_call_that_meets_the_closing_ends_without_an_error"
+MET = "tests/postgres/test_store.py::test_a_call_concurrent_with_close_raises_no_error"
 
 REMOVALS: tuple[Removal, ...] = (
     Removal(
@@ -25,7 +25,7 @@ REMOVALS: tuple[Removal, ...] = (
                 "",
             ),
         ),
-        ("tests/postgres/test_store.py::test_a_first_read_that_meets_the_closing_opens_no_pool",),
+        ("tests/postgres/test_store.py::test_a_first_read_concurrent_with_close_opens_no_pool",),
     ),
     Removal(
         "B447",
@@ -65,7 +65,7 @@ REMOVALS: tuple[Removal, ...] = (
     Removal(
         "B402",
         (Edit(CONNECTIONS, '    "keepalives_idle": "10",\n', ""),),
-        ("tests/postgres/test_store.py::test_the_kernel_notices_a_host_that_vanishes_within_half_a_minute",),
+        ("tests/postgres/test_store.py::test_tcp_keepalive_detects_a_vanished_host_within_30_seconds",),
     ),
     Removal(
         "B403",
@@ -85,13 +85,13 @@ REMOVALS: tuple[Removal, ...] = (
     Removal(
         "B406",
         (Edit("src/stratalog/maintenance/copy_check.py", "    except Redacted:\n        return Redacted\n", ""),),
-        ("tests/documents/test_redaction.py::test_a_copy_is_checked_at_versions_that_were_redacted",),
+        ("tests/documents/test_redaction.py::test_a_copy_succeeds_although_its_check_selects_redacted_versions",),
         raises=("Redacted",),
     ),
     Removal(
         "B405",
         (Edit("tests/selection.py", '{"aws", "dynamodb", "postgres"}', '{"aws", "dynamodb"}'),),
-        ("tests/test_selection.py::test_a_quick_run_takes_what_needs_one_process_and_little_time",),
+        ("tests/test_selection.py::test_a_quick_run_selects_only_fast_tests_of_a_single_process",),
     ),
     Removal(
         "B440",
@@ -104,6 +104,6 @@ REMOVALS: tuple[Removal, ...] = (
 """,
             ),
         ),
-        ("tests/postgres/test_store.py::test_commits_go_on_after_a_rollback",),
+        ("tests/postgres/test_store.py::test_commits_succeed_after_a_rollback",),
     ),
 )

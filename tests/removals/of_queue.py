@@ -45,12 +45,12 @@ REMOVALS: tuple[Removal, ...] = (
                 "",
             ),
         ),
-        (f"{SQS_TESTS}::test_a_binary_attribute_of_somebody_else_is_ignored_in_a_lambda_event",),
+        (f"{SQS_TESTS}::test_a_binary_attribute_of_another_program_is_ignored_in_a_lambda_event",),
     ),
     Removal(
         "B443",
         (Edit(SQS, '"Id": hashlib.sha256(id.encode()).hexdigest()', '"Id": id'),),
-        (f"{SQS_TESTS}::test_a_message_of_somebody_else_is_moved_aside_whatever_its_id",),
+        (f"{SQS_TESTS}::test_a_message_of_another_program_becomes_a_dead_letter_whatever_its_id",),
     ),
     Removal(
         "B444",
@@ -61,7 +61,7 @@ REMOVALS: tuple[Removal, ...] = (
                 "        receives = int(receives or self._receives_max)\n",
             ),
         ),
-        (f"{SQS_TESTS}::test_a_letter_of_somebody_else_is_listed_whatever_its_attributes",),
+        (f"{SQS_TESTS}::test_a_dead_letter_of_another_program_is_listed_whatever_its_attributes",),
     ),
     Removal(
         "B445",
@@ -71,7 +71,7 @@ REMOVALS: tuple[Removal, ...] = (
     Removal(
         "B445",
         (Edit("src/stratalog/backends/postgres_queue.py", "last = last_number(after)", "last = int(after or 0)"),),
-        ("tests/postgres/test_store.py::test_dead_letters_are_listed_after_a_text_that_is_no_number",),
+        ("tests/postgres/test_store.py::test_a_listing_of_dead_letters_accepts_a_start_that_is_not_a_number",),
     ),
     Removal(
         "B428",
@@ -105,7 +105,7 @@ REMOVALS: tuple[Removal, ...] = (
                 "        if carried.refused:\n",
             ),
         ),
-        (f"{QUEUE}::test_a_mutation_behind_a_gap_does_not_hide_the_one_that_ends_the_process",),
+        (f"{QUEUE}::test_a_gap_in_a_message_does_not_hide_a_mutation_that_ends_the_process",),
     ),
     Removal(
         "B113",
@@ -116,7 +116,7 @@ REMOVALS: tuple[Removal, ...] = (
                 "_final(document, state, request, owner, OPEN)",
             ),
         ),
-        (f"{QUEUE}::test_who_sends_all_that_is_unconfirmed_is_told_at_once_what_cannot_be_mended",),
+        (f"{QUEUE}::test_without_an_origin_a_push_that_is_a_gap_is_refused_at_once_and_not_queued",),
     ),
     Removal(
         "B113",
@@ -127,7 +127,9 @@ REMOVALS: tuple[Removal, ...] = (
                 "    if False:\n",
             ),
         ),
-        ("tests/e2e/test_replicache_queue.py::test_the_real_client[aDocumentMadeAnewReplacesTheState]",),
+        (
+            "tests/e2e/test_replicache_queue.py::test_the_story_passes_with_the_real_client_over_the_queue[aDocumentMadeAnewReplacesTheState]",
+        ),
     ),
     Removal(
         "B114",
@@ -140,7 +142,7 @@ REMOVALS: tuple[Removal, ...] = (
                 "            raise\n",
             ),
         ),
-        (f"{QUEUE}::test_a_claim_that_another_worker_removes_meanwhile_is_settled",),
+        (f"{QUEUE}::test_a_message_whose_claim_check_another_worker_removes_is_settled",),
     ),
     Removal(
         "B115",
@@ -150,7 +152,7 @@ REMOVALS: tuple[Removal, ...] = (
     Removal(
         "B115",
         (Edit(WORKER, RECEIVES_IN_TURN, "        if hand is None and self._receive():\n"),),
-        (f"{QUEUE}::test_what_is_new_does_not_stop_a_document_that_is_tried_again",),
+        (f"{QUEUE}::test_new_messages_do_not_starve_the_retry_of_a_document",),
     ),
     Removal(
         "B117",
@@ -161,17 +163,12 @@ REMOVALS: tuple[Removal, ...] = (
                 "        if message\n",
             ),
         ),
-        (
-            (
-                "tests/aws/test_processor.py"
-                "::test_a_message_that_nobody_can_read_becomes_a_dead_letter_and_its_group_goes_on"
-            ),
-        ),
+        (("tests/aws/test_processor.py::test_an_unreadable_message_becomes_a_dead_letter_and_its_group_continues"),),
     ),
     Removal(
         "B126",
         (Edit(LISTENERS, HANGS_UP_AS_FAR_AS_IT_GOES, HANGS_UP),),
-        (f"{SOCKETS}::test_one_that_cannot_be_hung_up_on_keeps_nobody_from_being_told",),
+        (f"{SOCKETS}::test_a_failed_close_of_an_expired_listener_does_not_prevent_other_pokes",),
     ),
     Removal(
         "B127",
@@ -183,7 +180,7 @@ REMOVALS: tuple[Removal, ...] = (
                 "        item = next((one for one in found if one.sort == escape(id)), None)\n",
             ),
         ),
-        (f"{SOCKETS}::test_what_is_shown_at_once_is_taken_though_reads_at_half_price_lag",),
+        (f"{SOCKETS}::test_presence_right_after_the_hello_works_although_eventual_reads_lag",),
     ),
     Removal(
         "B127",
@@ -194,12 +191,12 @@ REMOVALS: tuple[Removal, ...] = (
                 "self._notify(name, None, Observation(self._clock), consistent=False)",
             ),
         ),
-        (f"{SOCKETS}::test_what_is_shown_at_once_is_taken_though_reads_at_half_price_lag",),
+        (f"{SOCKETS}::test_presence_right_after_the_hello_works_although_eventual_reads_lag",),
     ),
     Removal(
         "B128",
         (Edit("src/stratalog/retry.py", "        if isinstance(cause, Conflict):\n", "        if True:\n"),),
-        ("tests/log/test_contention.py::test_a_store_in_trouble_is_not_asked_more_often_towards_the_end",),
+        ("tests/log/test_contention.py::test_a_failing_store_is_retried_less_often_than_a_lost_race",),
     ),
     Removal(
         "B388",
@@ -226,12 +223,12 @@ REMOVALS: tuple[Removal, ...] = (
                 "        self._end_expired(name, listeners, Observation(self._clock))\n",
             ),
         ),
-        (f"{SOCKETS}::test_all_that_follows_a_message_shares_its_time",),
+        (f"{SOCKETS}::test_the_pokes_closes_and_presence_of_an_announcement_share_a_time_limit",),
     ),
     Removal(
         "B389",
         (Edit("src/stratalog/aws/container.py", "Poke(version), begun)", "Poke(version))"),),
-        (f"{SOCKETS}::test_the_listeners_of_several_documents_share_the_time_of_one",),
+        (f"{SOCKETS}::test_announcements_of_several_documents_share_a_time_limit",),
     ),
     Removal(
         "B390",
@@ -243,14 +240,14 @@ REMOVALS: tuple[Removal, ...] = (
             ),
         ),
         (
-            "tests/server/test_queue.py::test_an_acknowledgement_that_fails_aside_is_made_up_for",
-            "tests/server/test_queue.py::test_an_acknowledgement_that_fails_aside_for_another_reason_is_reported",
+            "tests/server/test_queue.py::test_a_failed_background_acknowledgement_is_repeated_after_redelivery",
+            "tests/server/test_queue.py::test_an_unexpected_error_of_a_background_acknowledgement_is_reported",
         ),
     ),
     Removal(
         "B391",
         (Edit("src/stratalog/cli/naming.py", "        if not math.isfinite(number):\n", "        if False:\n"),),
-        ("tests/cli/test_option_values.py::test_a_number_is_finite",),
+        ("tests/cli/test_option_values.py::test_a_number_that_is_not_finite_is_a_usage_error",),
     ),
     Removal(
         "B433",

@@ -36,7 +36,7 @@ REMOVALS: tuple[Removal, ...] = (
                 "        self._doubts.add(plan.version)\n",
             ),
         ),
-        (f"{BODIES}::test_a_body_whose_writer_gave_up_is_there_when_the_commit_lands_late",),
+        (f"{BODIES}::test_the_body_of_a_commit_that_takes_effect_late_still_exists",),
     ),
     Removal(
         "B72",
@@ -47,7 +47,9 @@ REMOVALS: tuple[Removal, ...] = (
                 " or self._sends[version] > 1:",
             ),
         ),
-        ("tests/records/test_lost_answers.py::test_a_version_freed_while_its_writer_looks_is_an_unknown_outcome",),
+        (
+            "tests/records/test_lost_answers.py::test_a_put_whose_version_is_freed_during_the_check_raises_outcome_unknown",
+        ),
     ),
     Removal(
         "B73",
@@ -58,7 +60,7 @@ REMOVALS: tuple[Removal, ...] = (
                 "    if False:\n",
             ),
         ),
-        ("tests/records/test_missing.py::test_b46_a_name_that_no_bucket_can_have_is_invalid",),
+        ("tests/records/test_missing.py::test_b46_an_invalid_bucket_name_is_refused",),
     ),
     Removal(
         "B74",
@@ -68,7 +70,7 @@ REMOVALS: tuple[Removal, ...] = (
                 DEFECTS, "    assert world.blob_keys() != []\n    world.pass_seconds()\n", "    world.pass_seconds()\n"
             ),
         ),
-        (f"{PLANTED}::test_a_planted_defect_is_noticed_by_the_test_that_stands_for_it",),
+        (f"{PLANTED}::test_a_planted_defect_makes_its_test_fail",),
     ),
     Removal(
         "B74",
@@ -76,7 +78,7 @@ REMOVALS: tuple[Removal, ...] = (
             Edit(DEFECTS, "        if followed:\n", "        if False:\n"),
             Edit(DEFECTS, 'body == (b"1+-" if followed else b"1+")', 'body == b"1+"'),
         ),
-        (f"{PLANTED}::test_a_planted_defect_is_noticed_by_the_test_that_stands_for_it",),
+        (f"{PLANTED}::test_a_planted_defect_makes_its_test_fail",),
     ),
     Removal(
         "B75",
@@ -97,12 +99,12 @@ REMOVALS: tuple[Removal, ...] = (
     Removal(
         "B394",
         (Edit(RETENTION, "    if not retry.wait(lost):", "    if lost is None:"),),
-        (f"{PRUNE}::test_a_call_that_always_finds_the_floor_changed_waits_and_ends",),
+        (f"{PRUNE}::test_a_prune_or_free_that_loses_every_race_raises_contention_error_at_its_deadline",),
     ),
     Removal(
         "B394",
         (Edit(FAILURES, 'conflict")\n            if not retry.wait(exc):', 'conflict")\n            if exc is None:'),),
-        (f"{DEAD_LETTERS}::test_a_resolution_that_always_meets_new_failures_waits_and_ends",),
+        (f"{DEAD_LETTERS}::test_a_resolution_that_loses_every_race_raises_contention_error_at_its_deadline",),
     ),
     Removal(
         "B395",
@@ -136,7 +138,7 @@ REMOVALS: tuple[Removal, ...] = (
     Removal(
         "B396",
         (Edit(FAILURES, 'int(before["d"] or count', "int(count"),),
-        (f"{DEAD_LETTERS}::test_a_dead_letter_stays_one_where_another_process_allows_more_failures",),
+        (f"{DEAD_LETTERS}::test_a_dead_letter_remains_dead_in_a_process_with_a_higher_failure_limit",),
     ),
     Removal(
         "B432",

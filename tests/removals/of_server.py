@@ -43,7 +43,7 @@ REMOVALS: tuple[Removal, ...] = (
     Removal(
         "B76",
         (Edit(PUSH, '    if request.origin not in ("", document.origin):\n', "    if False:\n"),),
-        ("tests/server/test_push.py::test_what_was_meant_for_a_deleted_document_does_not_touch_its_heir",),
+        ("tests/server/test_push.py::test_a_push_for_a_deleted_document_does_not_change_the_recreated_document",),
     ),
     Removal(
         "B77",
@@ -60,8 +60,8 @@ REMOVALS: tuple[Removal, ...] = (
             Edit(PUSH, REFUSED, OWNER_LOOKED_AT_BEFORE + REFUSED),
         ),
         (
-            "tests/documents/test_apply.py::test_nobody_joins_a_group_of_another_owner",
-            "tests/server/test_push.py::test_of_two_who_found_a_group_at_once_it_is_the_first_ones",
+            "tests/documents/test_apply.py::test_a_client_cannot_join_a_group_of_another_owner",
+            "tests/server/test_push.py::test_a_group_belongs_to_the_first_of_two_concurrent_pushes",
         ),
     ),
     Removal(
@@ -74,9 +74,7 @@ REMOVALS: tuple[Removal, ...] = (
                 "        first = next((one for one in clients if (self.binding(one) or [None])[0] == group), None)\n",
             ),
         ),
-        (
-            "tests/documents/test_beside_commits.py::test_the_group_of_a_newcomer_is_found_without_a_walk_over_all_clients",
-        ),
+        ("tests/documents/test_beside_commits.py::test_reading_the_owner_of_a_group_does_not_scan_all_clients",),
     ),
     Removal(
         "B79",
@@ -87,7 +85,7 @@ REMOVALS: tuple[Removal, ...] = (
                 "self.name or self.id",
             ),
         ),
-        (f"{API_SECURITY}::test_a_long_name_is_cut_where_the_history_ends",),
+        (f"{API_SECURITY}::test_a_long_author_name_is_truncated_in_the_history",),
     ),
     Removal(
         "B80",
@@ -99,17 +97,17 @@ REMOVALS: tuple[Removal, ...] = (
                 "        with self._lock:\n            if self._is_due(id):\n                self._refresh()\n",
             ),
         ),
-        (f"{API_SECURITY}::test_a_token_whose_key_is_known_waits_for_no_fetch",),
+        (f"{API_SECURITY}::test_a_token_with_a_known_key_does_not_wait_for_a_fetch_of_keys",),
     ),
     Removal(
         "B80",
         (Edit(TOKENS, "id in self._keys else TOKEN_KEYS_REFETCH_SECONDS_MIN\n", "id in self._keys else 0\n"),),
-        (f"{API_SECURITY}::test_unknown_keys_are_fetched_once_a_minute_at_most",),
+        (f"{API_SECURITY}::test_unknown_keys_cause_no_more_than_a_single_fetch_per_minute",),
     ),
     Removal(
         "B81",
         (Edit(MIDDLEWARE, 'return scheme in ("http", "https") and', 'return scheme == self._scope["scheme"] and'),),
-        (f"{API_EDGE}::test_behind_a_proxy_with_tls_the_pages_of_the_server_are_its_own",),
+        (f"{API_EDGE}::test_the_server_s_own_pages_may_call_it_behind_a_tls_proxy",),
     ),
     Removal(
         "B82",
@@ -120,12 +118,12 @@ REMOVALS: tuple[Removal, ...] = (
                 "(max(0.0, left - 1), now_ms)",
             ),
         ),
-        (f"{API_EDGE}::test_who_goes_on_asking_too_fast_is_served_at_the_rate",),
+        (f"{API_EDGE}::test_a_caller_constantly_above_the_request_rate_is_served_at_the_rate",),
     ),
     Removal(
         "B83",
         (Edit(SERVE, "        listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)\n", ""),),
-        (f"{API_SERVE}::test_an_answer_in_two_writes_waits_for_no_acknowledgement",),
+        (f"{API_SERVE}::test_accepted_connections_have_tcp_nodelay",),
     ),
     Removal(
         "B84",
@@ -136,7 +134,7 @@ REMOVALS: tuple[Removal, ...] = (
                 "return function()",
             ),
         ),
-        (f"{API_EDGE}::test_what_is_large_is_neither_read_nor_written_on_the_event_loop",),
+        (f"{API_EDGE}::test_large_bodies_are_decoded_and_encoded_off_the_event_loop",),
     ),
     Removal(
         "B84",
@@ -152,7 +150,7 @@ REMOVALS: tuple[Removal, ...] = (
                 "partial(encode_body, kind=kind))\n\n    return Encoded(await service.run(run))\n",
             ),
         ),
-        (f"{API_EDGE}::test_what_is_large_is_neither_read_nor_written_on_the_event_loop",),
+        (f"{API_EDGE}::test_large_bodies_are_decoded_and_encoded_off_the_event_loop",),
     ),
     Removal(
         "B85",
@@ -168,7 +166,7 @@ REMOVALS: tuple[Removal, ...] = (
                 "        if False:\n",
             ),
         ),
-        (f"{API_EDGE}::test_a_caller_who_goes_away_in_the_middle_is_no_fault_of_the_server",),
+        (f"{API_EDGE}::test_a_disconnect_during_a_request_body_is_not_logged_as_an_error",),
     ),
     Removal(
         "B86",
@@ -189,30 +187,30 @@ REMOVALS: tuple[Removal, ...] = (
                 "            if room is not None:\n",
             ),
         ),
-        (f"{API_LIVE}::test_a_document_made_again_between_two_looks_ends_the_listeners_of_the_old_one",),
+        (f"{API_LIVE}::test_a_recreation_between_two_polls_ends_the_listeners_of_the_old_document",),
     ),
     Removal(
         "B88",
         (Edit(HUB, "            except Exception:  # noqa", "            except StratalogError:  # noqa"),),
-        (f"{API_LIVE}::test_a_look_that_fails_is_not_the_last",),
+        (f"{API_LIVE}::test_polling_continues_after_a_failed_read_of_the_head",),
     ),
     Removal(
         "B89",
         (Edit("src/stratalog/server/live.py", "        await anyio.sleep(PRESENCE_SECONDS_MIN)\n", ""),),
-        (f"{API_LIVE}::test_what_a_listener_shows_is_taken_no_faster_than_the_others_are_told",),
+        (f"{API_LIVE}::test_the_server_pauses_after_each_presence_message_of_a_listener",),
     ),
     Removal(
         "B99",
         (Edit("src/stratalog/cli/session.py", "self.url = STORE_DEFAULT", "self.url: str = None"),),
-        (f"{API_SERVE}::test_the_default_store_is_found_without_any_option",),
+        (f"{API_SERVE}::test_init_without_options_creates_the_store_in_the_folder_data",),
     ),
     Removal(
         "B153",
         (Edit(CONNECTIONS, '            return "head"\n', "            pass\n"),),
         (
-            f"{OF_CONNECTIONS}::test_who_sends_no_head_is_dropped",
-            f"{OF_CONNECTIONS}::test_a_head_that_drips_does_not_last_longer",
-            f"{OF_WEB_SERVER}::test_half_heads_hold_their_connections_for_a_moment_only",
+            f"{OF_CONNECTIONS}::test_a_caller_that_sends_no_complete_head_is_dropped",
+            f"{OF_CONNECTIONS}::test_a_slowly_sent_head_does_not_extend_its_deadline",
+            f"{OF_WEB_SERVER}::test_connections_with_an_incomplete_head_are_dropped_after_the_deadline",
         ),
     ),
     Removal(
@@ -224,7 +222,7 @@ REMOVALS: tuple[Removal, ...] = (
                 "                await asyncio.sleep(0.1)\n",
             ),
         ),
-        (f"{OF_WEB_SERVER}::test_where_descriptors_run_out_the_server_waits_and_says_so_once_a_second",),
+        (f"{OF_WEB_SERVER}::test_without_free_descriptors_the_server_retries_accept_once_a_second",),
     ),
     Removal(
         "B154",
@@ -232,14 +230,12 @@ REMOVALS: tuple[Removal, ...] = (
             Edit("src/stratalog/server/descriptors.py", "(hard, hard)", "(soft, hard)"),
             Edit("src/stratalog/server/descriptors.py", "    _, hard = ", "    soft, hard = "),
         ),
-        (
-            f"{OF_WEB_SERVER}::test_a_process_with_few_descriptors_raises_its_limit_and_survives_more_callers_than_it_has",
-        ),
+        (f"{OF_WEB_SERVER}::test_a_process_with_few_descriptors_raises_its_limit_and_survives_more_callers",),
     ),
     Removal(
         "B154",
         (Edit(THROTTLE, "                return False\n", "                return True\n"),),
-        ("tests/server/test_log_throttle.py::test_of_one_kind_a_line_a_second_is_written_and_the_others_are_counted",),
+        ("tests/server/test_log_throttle.py::test_each_kind_of_line_is_written_once_a_second_and_the_rest_is_counted",),
     ),
     Removal(
         "B155",
@@ -250,12 +246,12 @@ REMOVALS: tuple[Removal, ...] = (
                 "answer_silence_seconds_max:\n            return False\n",
             ),
         ),
-        (f"{OF_CONNECTIONS}::test_who_does_not_read_is_dropped",),
+        (f"{OF_CONNECTIONS}::test_a_caller_that_does_not_read_its_answer_is_dropped",),
     ),
     Removal(
         "B155",
         (Edit(CONNECTIONS, 'len(message["body"]) <= ANSWER_PIECE_BYTES:', "ANSWER_PIECE_BYTES:"),),
-        (f"{OF_CONNECTIONS}::test_an_answer_waits_in_pieces_for_who_does_not_read",),
+        (f"{OF_CONNECTIONS}::test_no_more_than_two_pieces_of_an_answer_wait_for_a_slow_reader",),
     ),
     Removal(
         "B155",
@@ -269,27 +265,27 @@ REMOVALS: tuple[Removal, ...] = (
     Removal(
         "B156",
         (Edit(DEADLINES, "        waited_seconds += loop.time() - began\n", ""),),
-        ("tests/server/test_deadlines.py::test_a_body_that_drips_is_refused_as_soon_as_its_time_is_over",),
+        ("tests/server/test_deadlines.py::test_a_body_that_arrives_too_slowly_is_refused_with_408",),
     ),
     Removal(
         "B157",
         (Edit(MIDDLEWARE, "            passing.check_framing()\n", ""),),
-        (f"{OF_WEB_SERVER}::test_a_request_of_two_lengths_is_refused_and_what_follows_is_not_read",),
+        (f"{OF_WEB_SERVER}::test_a_request_with_two_framings_is_refused_and_the_next_request_is_not_read",),
     ),
     Removal(
         "B158",
         (Edit(CONNECTIONS, "            self.transport.pause_reading()\n", "            pass\n"),),
-        (f"{OF_CONNECTIONS}::test_a_websocket_that_pings_and_does_not_read_is_heard_no_more",),
+        (f"{OF_CONNECTIONS}::test_the_server_stops_reading_a_websocket_that_pings_and_does_not_read",),
     ),
     Removal(
         "B158",
         (Edit(CONNECTIONS, "if self.flow.write_paused and not self.transport.is_closing():", "if False:"),),
-        (f"{OF_CONNECTIONS}::test_of_pipelined_requests_the_next_runs_once_the_answer_before_it_is_read",),
+        (f"{OF_CONNECTIONS}::test_a_pipelined_request_runs_after_the_previous_answer_has_been_read",),
     ),
     Removal(
         "B159",
         (Edit("src/stratalog/cli/program.py", "os.umask(0o077)", "os.umask(0o022)"),),
-        ("tests/cli/test_program_files.py::test_a_store_that_a_command_makes_is_its_user_s_alone",),
+        ("tests/cli/test_program_files.py::test_only_the_user_can_access_a_store_that_a_command_creates",),
     ),
     Removal(
         "B162",
@@ -299,22 +295,22 @@ REMOVALS: tuple[Removal, ...] = (
     Removal(
         "B163",
         (Edit("src/stratalog/server/health_check.py", "look.done() or is_recent", "look.done()"),),
-        (f"{TEST_STALLS}::test_a_slow_store_is_well_as_long_as_the_last_look_is_young",),
+        (f"{TEST_STALLS}::test_a_slow_store_is_healthy_while_its_last_result_is_recent",),
     ),
     Removal(
         "B164",
         (Edit("src/stratalog/server/rotation.py", "self._groups.move_to_end(group)", "pass"),),
-        (f"{TEST_POOLS}::test_callers_take_turns_at_a_document_however_many_calls_one_has",),
+        (f"{TEST_POOLS}::test_callers_of_a_document_take_turns_regardless_of_their_numbers_of_calls",),
     ),
     Removal(
         "B164",
         (Edit(POOLS, "calls_of_caller_max=max(1, pushes_waiting_max // 2), ", ""),),
-        (f"{TEST_POOLS}::test_one_principal_cannot_fill_the_room_of_a_document",),
+        (f"{TEST_POOLS}::test_a_single_principal_cannot_fill_the_queue_of_a_document",),
     ),
     Removal(
         "B165",
         (Edit("src/stratalog/worker/queued_pushes.py", "if owner and sum(", "if False and sum("),),
-        ("tests/server/test_queue.py::test_one_principal_fills_half_of_a_documents_queue",),
+        ("tests/server/test_queue.py::test_a_single_principal_fills_no_more_than_half_of_a_document_s_queue",),
     ),
     Removal(
         "B166",
@@ -325,12 +321,12 @@ REMOVALS: tuple[Removal, ...] = (
                 "OWN_CONNECTIONS = \"connect-src 'self' ws: wss:\"",
             ),
         ),
-        ("tests/server/test_pages.py::test_a_page_may_load_nothing_from_elsewhere",),
+        ("tests/server/test_pages.py::test_the_content_security_policy_of_a_page_forbids_other_hosts",),
     ),
     Removal(
         "B167",
         (Edit(MIDDLEWARE, "            self._check_site()\n", ""),),
-        (f"{TEST_HOME}::test_no_page_of_another_site_uses_the_local_server",),
+        (f"{TEST_HOME}::test_the_local_server_refuses_requests_from_pages_of_other_sites",),
     ),
     Removal(
         "B167",
@@ -357,7 +353,7 @@ REMOVALS: tuple[Removal, ...] = (
                 "None",
             ),
         ),
-        ("tests/server/test_api_documents.py::test_a_push_to_a_document_that_is_held_reads_nothing",),
+        ("tests/server/test_api_documents.py::test_a_push_to_a_cached_document_reads_nothing_from_the_index",),
     ),
     Removal(
         "B287",
@@ -372,7 +368,7 @@ REMOVALS: tuple[Removal, ...] = (
     Removal(
         "B352",
         (Edit(MIDDLEWARE, '            return "framing-refused"\n', "            return None\n"),),
-        ("tests/server/test_audit.py::test_a_request_of_two_lengths_and_a_preflight_are_in_the_logs_and_the_metrics",),
+        ("tests/server/test_audit.py::test_a_request_with_ambiguous_framing_and_a_preflight_are_logged_and_counted",),
     ),
     Removal(
         "B398",
@@ -384,7 +380,7 @@ REMOVALS: tuple[Removal, ...] = (
                 "            self._threads.append(thread)\n            thread.start()\n",
             ),
         ),
-        (f"{TEST_POOLS}::test_a_thread_that_cannot_be_started_takes_no_place",),
+        (f"{TEST_POOLS}::test_a_thread_that_cannot_start_does_not_count_as_busy",),
         raises=("RuntimeError",),
     ),
     Removal(
@@ -396,7 +392,9 @@ REMOVALS: tuple[Removal, ...] = (
                 "                self._threads.append(thread)\n                thread.start()\n",
             ),
         ),
-        ("tests/postgres/test_announcements.py::test_an_announcement_without_a_thread_is_sent_with_the_next",),
+        (
+            "tests/postgres/test_announcements.py::test_an_announcement_whose_thread_cannot_start_is_sent_with_the_next_announcement",
+        ),
         raises=("RuntimeError",),
     ),
     Removal(
@@ -408,7 +406,7 @@ REMOVALS: tuple[Removal, ...] = (
                 "except RuntimeError:  # the process",
             ),
         ),
-        ("tests/backends/test_hosted_turns.py::test_a_commit_does_not_fail_where_there_are_no_more_threads",),
+        ("tests/backends/test_hosted_turns.py::test_a_commit_succeeds_although_no_thread_can_be_started",),
         raises=("MemoryError",),
     ),
     Removal(
@@ -468,7 +466,7 @@ REMOVALS: tuple[Removal, ...] = (
                 "            pass\n",
             ),
         ),
-        ("tests/log/test_admission.py::test_the_ratio_includes_the_clients_of_the_document_with_the_most",),
+        ("tests/log/test_admission.py::test_the_usage_ratio_includes_the_largest_number_of_clients_of_a_document",),
     ),
     Removal(
         "B472",
@@ -479,6 +477,6 @@ REMOVALS: tuple[Removal, ...] = (
                 "self._error = exc if exc else",
             ),
         ),
-        ("tests/server/test_stalls.py::test_a_store_that_cannot_be_read_is_answered_503",),
+        ("tests/server/test_stalls.py::test_the_health_of_an_unreadable_store_is_answered_503",),
     ),
 )

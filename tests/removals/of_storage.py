@@ -15,7 +15,10 @@ TURNSTILE_TESTS = "tests/backends/test_turnstile.py"
 WORLD_DISK = "tests/simulation/test_world_disk.py"
 SQLITE = "tests/backends/test_sqlite.py"
 BACKUP = "tests/backups/test_backup.py"
-CONTENDED = "tests/backups/test_contended.py::test_a_record_that_keeps_changing_stays_as_the_backup_before_has_it"
+CONTENDED = (
+    "tests/backups/test_contended.py"
+    "::test_a_new_backup_has_the_previous_version_of_a_record_that_changes_in_each_attempt"
+)
 FILE_FOLDERS = "tests/backends/test_file_folders.py"
 ASIDE = Edit(
     FILES,
@@ -86,7 +89,9 @@ REMOVALS: tuple[Removal, ...] = (
     Removal(
         "B2",
         (Edit("src/stratalog/backends/sqlite_file.py", '    connection.pragma("wal_checkpoint")\n', ""),),
-        ("tests/simulation/test_world_disk.py::test_what_is_found_in_the_log_is_durable_before_it_is_shown",),
+        (
+            "tests/simulation/test_world_disk.py::test_a_reopened_database_makes_a_commit_with_a_failed_sync_durable_before_a_read",
+        ),
     ),
     Removal(
         "B3",
@@ -115,24 +120,22 @@ REMOVALS: tuple[Removal, ...] = (
     Removal(
         "B6",
         (Edit(FILES, "if _is_at(path, file) and _stamp(", "if _stamp("),),
-        (f"{FILE_FOLDERS}::test_a_delete_takes_no_generation_but_the_one_that_it_was_given",),
+        (f"{FILE_FOLDERS}::test_a_delete_removes_only_the_generation_of_the_given_stamp",),
     ),
     Removal(
         "B6",
         (Edit(FILES, "_is_at(path, file) and _stamp(os.fstat(file.fileno())) == stamp", "_is_at(path, file)"),),
-        (f"{FILE_FOLDERS}::test_a_delete_takes_no_generation_but_the_one_that_it_was_given",),
+        (f"{FILE_FOLDERS}::test_a_delete_removes_only_the_generation_of_the_given_stamp",),
     ),
     Removal(
         "B7",
         (Edit(FILES, "            self._remove_unfinished()\n", ""),),
-        (
-            "tests/backends/test_file_folders.py::test_what_killed_processes_began_to_write_goes_when_the_folder_is_opened",
-        ),
+        ("tests/backends/test_file_folders.py::test_opening_the_folder_removes_temporary_files_of_killed_processes",),
     ),
     Removal(
         "B7",
         (Edit(FILES, "            remove_empty(os.path.dirname(path), self._folder)\n", ""),),
-        ("tests/backends/test_file_folders.py::test_folders_go_with_their_last_blob",),
+        ("tests/backends/test_file_folders.py::test_deleting_the_last_blob_removes_its_folders",),
     ),
     Removal(
         "B7",
@@ -140,7 +143,7 @@ REMOVALS: tuple[Removal, ...] = (
             Edit(FOLDERS, "        self._root = root\n", "        self._root = root\n        self._seen = {''}\n"),
             Edit(FOLDERS, "if _is_marked(descriptor):", "if folder in self._seen or self._seen.add(folder):"),
         ),
-        (f"{FILE_FOLDERS}::test_a_folder_that_others_removed_and_made_again_is_made_durable_again",),
+        (f"{FILE_FOLDERS}::test_a_put_syncs_a_folder_that_another_process_has_recreated",),
     ),
     Removal(
         "B8",
@@ -151,17 +154,17 @@ REMOVALS: tuple[Removal, ...] = (
                 "            if file:\n                os.utime",
             ),
         ),
-        ("tests/backends/test_files.py::test_a_put_that_was_frozen_makes_no_blob_older_than_a_later_put_did",),
+        ("tests/backends/test_files.py::test_a_put_that_froze_does_not_replace_the_newer_time_of_a_later_put",),
     ),
     Removal(
         "B8",
         (Edit(FILES, "            if not _is_at(path, file):\n                return False\n", ""),),
-        (f"{FILE_FOLDERS}::test_a_put_stores_a_blob_that_others_delete_before_it_is_renewed",),
+        (f"{FILE_FOLDERS}::test_a_put_stores_a_blob_that_another_process_deletes_during_the_put",),
     ),
     Removal(
         "B9",
         (Edit("src/stratalog/log/append.py", "(before if hash == head.hash else head.version)", "head.version"),),
-        ("tests/log/test_contention.py::test_own_readers_do_not_make_a_writer_think_that_others_write",),
+        ("tests/log/test_contention.py::test_a_read_of_the_own_unacknowledged_entry_does_not_count_as_contention",),
     ),
     Removal(
         "B10",
@@ -172,7 +175,9 @@ REMOVALS: tuple[Removal, ...] = (
                 "",
             ),
         ),
-        ("tests/backends/test_hosted_turns.py::test_a_commit_a_second_gets_its_turn_beside_busy_writers",),
+        (
+            "tests/backends/test_hosted_turns.py::test_a_writer_of_a_commit_per_second_waits_few_round_trips_among_busy_writers",
+        ),
     ),
     Removal(
         "B12",
@@ -183,7 +188,7 @@ REMOVALS: tuple[Removal, ...] = (
                 "with no_turn() as has_turn:",
             ),
         ),
-        ("tests/log/test_turns.py::test_a_writer_beside_a_busy_one_commits_at_its_second_try",),
+        ("tests/log/test_turns.py::test_a_writer_with_a_busy_rival_commits_at_its_second_try",),
     ),
     Removal(
         "B13",
@@ -222,8 +227,8 @@ REMOVALS: tuple[Removal, ...] = (
             ),
         ),
         (
-            "tests/backends/test_turnstile.py::test_who_waits_for_a_turn_while_the_file_is_closed_has_none",
-            "tests/backends/test_turnstile.py::test_a_turn_outlives_the_closing_of_its_file_and_frees_the_room",
+            "tests/backends/test_turnstile.py::test_closing_the_file_ends_a_wait_for_a_turn_without_the_turn",
+            "tests/backends/test_turnstile.py::test_a_turn_that_is_running_holds_its_descriptor_open_until_the_turn_ends",
         ),
     ),
     Removal(
@@ -235,18 +240,20 @@ REMOVALS: tuple[Removal, ...] = (
                 "                os.makedirs(os.path.dirname(path), exist_ok=True)",
             ),
         ),
-        ("tests/backends/test_file_folders.py::test_a_folder_that_others_remove_while_it_is_made_is_made_again",),
+        (
+            "tests/backends/test_file_folders.py::test_a_put_recreates_a_folder_that_another_process_removes_during_its_creation",
+        ),
     ),
-    Removal("B294", (ASIDE,), (f"{FILE_FOLDERS}::test_a_delete_that_comes_too_late_never_hides_the_blob",)),
+    Removal("B294", (ASIDE,), (f"{FILE_FOLDERS}::test_a_delete_with_an_outdated_stamp_never_hides_the_blob",)),
     Removal(
         "B295",
         (Edit(FOLDERS, "            _mark(descriptor)\n", "            Path(folder, DURABLE).touch()\n"),),
-        (f"{FILE_FOLDERS}::test_a_folder_that_others_make_again_during_a_put_is_not_taken_for_a_durable_one",),
+        (f"{FILE_FOLDERS}::test_a_folder_recreated_during_a_put_does_not_count_as_durable",),
     ),
     Removal(
         "B296",
         (Edit("src/stratalog/backups/family.py", " and not _is_searched(log, first):", ":"),),
-        (f"{BACKUP}::test_a_log_that_rolls_over_between_its_name_and_its_head_is_restored_to_its_head",),
+        (f"{BACKUP}::test_a_log_that_rolls_over_during_a_backup_is_restored_to_its_head",),
     ),
     Removal(
         "B297",
@@ -268,7 +275,7 @@ REMOVALS: tuple[Removal, ...] = (
                 "",
             ),
         ),
-        ("tests/client/test_file.py::test_what_an_unfinished_creation_left_is_no_hindrance",),
+        ("tests/client/test_file.py::test_a_file_can_be_opened_despite_the_remains_of_an_unfinished_creation",),
     ),
     Removal(
         "B313",
@@ -279,7 +286,7 @@ REMOVALS: tuple[Removal, ...] = (
                 "                failed",
             ),
         ),
-        (f"{SQLITE}::test_a_commit_on_a_damaged_item_fails_alone_and_later_ones_are_on_the_disk",),
+        (f"{SQLITE}::test_a_commit_on_a_damaged_item_fails_without_effect_on_other_commits",),
     ),
     Removal(
         "B313",
@@ -290,7 +297,7 @@ REMOVALS: tuple[Removal, ...] = (
                 "        if not group:\n            # A",
             ),
         ),
-        (f"{SQLITE}::test_a_transaction_that_could_not_be_rolled_back_is_joined_by_no_commit",),
+        (f"{SQLITE}::test_a_commit_does_not_join_a_transaction_that_was_left_open",),
     ),
     Removal(
         "B339",
@@ -302,8 +309,8 @@ REMOVALS: tuple[Removal, ...] = (
             ),
         ),
         (
-            f"{BACKUP}::test_the_histories_of_a_backup_are_compared_with_its_manifest[older-log]",
-            f"{BACKUP}::test_the_histories_of_a_backup_are_compared_with_its_manifest[older-record]",
+            f"{BACKUP}::test_verification_reports_a_manifest_row_that_contradicts_its_history[older-log]",
+            f"{BACKUP}::test_verification_reports_a_manifest_row_that_contradicts_its_history[older-record]",
         ),
     ),
     Removal(
@@ -340,7 +347,7 @@ REMOVALS: tuple[Removal, ...] = (
                 "        self.failures[str(len(self.failures))] = ",
             ),
         ),
-        ("tests/backups/test_contended.py::test_a_damaged_body_that_is_read_in_each_attempt_is_one_failure",),
+        ("tests/backups/test_contended.py::test_a_damaged_body_is_reported_once_although_each_attempt_reads_the_body",),
     ),
     Removal(
         "B429",
@@ -356,12 +363,12 @@ REMOVALS: tuple[Removal, ...] = (
             Edit(RESTORED_LOG, "        self._put(line)\n", ""),
             Edit(RESTORED_LOG, "            listed,\n", ""),
         ),
-        ("tests/backups/test_restored_log.py::test_a_restoration_that_was_killed_at_any_write_leaves_nothing",),
+        ("tests/backups/test_restored_log.py::test_maintenance_removes_a_restoration_that_was_killed_at_any_write",),
     ),
     Removal(
         "B456",
         (Edit("src/stratalog/maintenance/collection.py", "is_gone = not is_listed and ", "is_gone = "),),
-        ("tests/backups/test_restored_log.py::test_maintenance_during_a_slow_restoration_deletes_nothing_of_it",),
+        ("tests/backups/test_restored_log.py::test_maintenance_during_a_slow_restoration_deletes_no_restored_data",),
     ),
     Removal(
         "B457",
@@ -370,7 +377,9 @@ REMOVALS: tuple[Removal, ...] = (
                 "src/stratalog/maintenance/store_check.py", "if UNNAMED in gone.attributes:", "if not gone.attributes:"
             ),
         ),
-        ("tests/backups/test_restored_log.py::test_the_ancestors_of_a_restored_fork_are_no_damage_and_go_with_it",),
+        (
+            "tests/backups/test_restored_log.py::test_the_ancestors_of_a_restored_fork_are_no_damage_and_are_deleted_with_the_fork",
+        ),
     ),
     Removal(
         "B458",

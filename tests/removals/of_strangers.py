@@ -15,7 +15,7 @@ REMOVALS: tuple[Removal, ...] = (
     Removal(
         "B427",
         (Edit("scripts/check_javascript.py", "sys.exit(any(codes))", "sys.exit(max(codes))"),),
-        ("tests/test_check_javascript.py::test_a_check_that_a_signal_ends_fails",),
+        ("tests/test_check_javascript.py::test_the_script_fails_if_a_check_fails_or_is_killed_by_a_signal",),
     ),
     Removal(
         "B425",
@@ -37,7 +37,7 @@ REMOVALS: tuple[Removal, ...] = (
                 "",
             ),
         ),
-        ("apps/catalogue/tests/test_xml.py::test_a_document_type_that_declares_is_refused_by_name",),
+        ("apps/catalogue/tests/test_xml.py::test_a_document_type_with_declarations_is_refused_with_its_name",),
     ),
     Removal(
         "B186",
@@ -48,7 +48,7 @@ REMOVALS: tuple[Removal, ...] = (
                 "0, XML_TOKEN_BYTES_MAX)",
             ),
         ),
-        ("apps/catalogue/tests/test_xml.py::test_a_token_without_an_end_is_refused_long_before_it_would_have_one",),
+        ("apps/catalogue/tests/test_xml.py::test_a_token_without_an_end_is_refused_at_the_token_limit",),
     ),
     Removal(
         "B187",
@@ -59,23 +59,23 @@ REMOVALS: tuple[Removal, ...] = (
                 '@reading("/works", opt={"action": "read"}',
             ),
         ),
-        ("apps/catalogue/tests/test_http.py::test_bodies_ask_for_the_action_that_the_server_asks_of_them",),
+        ("apps/catalogue/tests/test_http.py::test_record_bodies_require_the_action_read_record",),
     ),
     Removal(
         "B188",
         (Edit("src/stratalog/server/pages.py", "if path.resolve().is_relative_to(inside):", "if True:"),),
-        ("tests/server/test_pages.py::test_a_link_that_leads_out_of_the_folder_is_not_served_and_named",),
+        ("tests/server/test_pages.py::test_a_symbolic_link_out_of_the_folder_is_not_served_and_is_logged",),
     ),
     Removal(
         "B189",
         (Edit("src/stratalog/server/metrics.py", "str(given or scope.get", "str(scope.get"),),
-        ("tests/server/test_metrics.py::test_each_of_many_files_is_of_one_path",),
+        ("tests/server/test_metrics.py::test_all_page_files_share_a_path_in_the_metrics",),
     ),
     Removal(
         "B190",
         (Edit("src/stratalog/server/middleware.py", "self._proxies.restore_caller(scope)", "pass"),),
         (
-            "tests/server/test_trusted_proxies.py::test_callers_behind_a_trusted_proxy_have_shares_and_invalid_tokens_of_their_own",
+            "tests/server/test_trusted_proxies.py::test_invalid_tokens_behind_a_trusted_proxy_count_for_each_caller_s_own_address",
         ),
     ),
     Removal(
@@ -87,19 +87,17 @@ REMOVALS: tuple[Removal, ...] = (
                 "GATEWAY_CONNECTION_SECONDS_MAX = 2 * 3600 + 300",
             ),
         ),
-        (
-            "tests/aws/test_sockets.py::test_a_connection_hears_nothing_a_quarter_of_an_hour_after_its_hello_and_is_ended",
-        ),
+        ("tests/aws/test_sockets.py::test_a_connection_is_closed_15_minutes_after_its_hello_and_gets_no_more_pokes",),
     ),
     Removal(
         "B192",
         (Edit("src/stratalog/maintenance/checkpoint.py", "and is_decimal(rest[0])", "and rest[0].isdecimal()"),),
-        ("tests/maintenance/test_checkpoint.py::test_a_store_counts_its_histories_in_ascii_digits",),
+        ("tests/maintenance/test_checkpoint.py::test_the_history_count_of_a_store_checkpoint_must_be_ascii_digits",),
     ),
     Removal(
         "B384",
         (Edit("src/stratalog/cli/records.py", "with output_file(output) as out", 'with open(output, "wb") as out'),),
-        ("tests/cli/test_user_files.py::test_a_record_that_cannot_be_read_leaves_an_existing_file",),
+        ("tests/cli/test_user_files.py::test_a_record_that_cannot_be_read_leaves_an_existing_file_unchanged",),
     ),
     Removal(
         "B384",
@@ -133,7 +131,7 @@ REMOVALS: tuple[Removal, ...] = (
                 '    except ZeroDivisionError as exc:\n        raise click.UsageError(f"{file}',
             ),
         ),
-        ("tests/cli/test_user_files.py::test_the_signing_key_of_an_existing_file_is_not_overwritten",),
+        ("tests/cli/test_user_files.py::test_checkpoint_key_does_not_overwrite_an_existing_file",),
     ),
     Removal(
         "B385",
@@ -155,7 +153,7 @@ REMOVALS: tuple[Removal, ...] = (
                 "    except ZeroDivisionError as exc:\n",
             ),
         ),
-        ("tests/cli/test_user_files.py::test_a_file_that_is_no_text_is_refused",),
+        ("tests/cli/test_user_files.py::test_a_file_that_is_not_utf_8_text_is_refused",),
     ),
     Removal(
         "B386",
@@ -167,7 +165,7 @@ REMOVALS: tuple[Removal, ...] = (
             ),
         ),
         (
-            "tests/cli/test_user_files.py::test_an_export_leaves_a_file_named_partial",
+            "tests/cli/test_user_files.py::test_an_export_leaves_a_file_with_the_suffix_partial_unchanged",
             "tests/cli/test_user_files.py::test_two_commands_that_write_one_file_do_not_mix",
         ),
         ("FileNotFoundError",),
@@ -192,7 +190,7 @@ REMOVALS: tuple[Removal, ...] = (
                 "    if False:\n",
             ),
         ),
-        ("tests/cli/test_user_files.py::test_a_file_of_something_else_is_not_cut_by_verify",),
+        ("tests/cli/test_user_files.py::test_verify_does_not_truncate_a_resume_file_of_another_format",),
     ),
     Removal(
         "B387",
@@ -203,7 +201,7 @@ REMOVALS: tuple[Removal, ...] = (
                 '    *lines, cut = content.split(b"\\n")\n    os.truncate(file, len(content) - len(cut))\n',
             ),
         ),
-        ("tests/cli/test_user_files.py::test_a_file_of_something_else_is_not_cut_by_verify",),
+        ("tests/cli/test_user_files.py::test_verify_does_not_truncate_a_resume_file_of_another_format",),
     ),
     Removal(
         "B412",
@@ -222,7 +220,7 @@ REMOVALS: tuple[Removal, ...] = (
         ),
         (
             "tests/cli/test_user_files.py::test_the_standard_output_is_written_directly",
-            "tests/cli/test_user_files.py::test_an_existing_file_that_cannot_be_replaced_is_an_error_that_says_so",
+            "tests/cli/test_user_files.py::test_an_existing_file_that_cannot_be_replaced_stays_unchanged_with_an_error",
         ),
     ),
 )

@@ -106,7 +106,7 @@ REMOVALS: tuple[Removal, ...] = (
     Removal(
         "B124",
         (Edit("src/stratalog/ports/commit_blobs.py", "    if len(bodies) < TOGETHER_MIN:\n", "    if True:\n"),),
-        ("tests/tree/test_together.py::test_the_chunks_of_a_tree_wait_for_the_disk_beside_each_other",),
+        ("tests/tree/test_together.py::test_the_chunks_of_a_tree_are_stored_concurrently",),
     ),
     Removal(
         "B125",
@@ -117,7 +117,7 @@ REMOVALS: tuple[Removal, ...] = (
                 "return next(self._keys(key), None) == key",
             ),
         ),
-        ("tests/documents/test_scans.py::test_a_draft_tells_what_was_there_without_opening_it",),
+        ("tests/documents/test_scans.py::test_a_draft_checks_the_existence_of_a_key_without_reading_its_value",),
     ),
     Removal(
         "B206",
@@ -266,7 +266,7 @@ REMOVALS: tuple[Removal, ...] = (
             ),
         ),
         (
-            "tests/server/test_queue.py::test_a_worker_without_the_application_leaves_a_push_to_one_that_has_it",
+            "tests/server/test_queue.py::test_a_worker_without_a_mutator_leaves_the_push_to_a_worker_with_the_mutator",
             f"{TESTS}/test_committing.py::test_a_worker_without_tables_leaves_transactions_to_one_that_has_them",
         ),
     ),

@@ -13,7 +13,7 @@ SNAPSHOTS = "src/stratalog/documents/snapshots.py"
 UPTO = (
     "tests/maintenance/test_inspection.py::test_an_inspection_up_to_a_version_before_its_fork_point_or_floor_is_refused"
 )
-DELETED = "tests/cli/test_deleted_meanwhile.py::test_a_log_that_is_deleted_meanwhile_ends_no_command_over_the_store"
+DELETED = "tests/cli/test_deleted_meanwhile.py::test_a_command_over_the_store_skips_a_log_that_is_deleted_meanwhile"
 
 REMOVALS: tuple[Removal, ...] = (
     Removal(
@@ -25,25 +25,25 @@ REMOVALS: tuple[Removal, ...] = (
                 "rebuilt = Chunks(log.environment.blobs, log.record.owner)",
             ),
         ),
-        (f"{READ_ONLY}::test_each_lost_chunk_is_named_and_stays_lost", f"{READ_ONLY}::test_a_read_writes_nothing"),
+        (f"{READ_ONLY}::test_each_lost_chunk_is_reported_and_not_rebuilt", f"{READ_ONLY}::test_a_read_writes_nothing"),
     ),
     Removal(
         "B303",
         (Edit(REBUILD, "        _require_stored(log, rebuilt, verified, named)\n", ""),),
         (
-            f"{READ_ONLY}::test_each_lost_chunk_is_named_and_stays_lost",
-            f"{READ_ONLY}::test_a_lost_chunk_of_a_base_is_named_where_no_later_version_touches_it",
+            f"{READ_ONLY}::test_each_lost_chunk_is_reported_and_not_rebuilt",
+            f"{READ_ONLY}::test_quick_verification_reports_a_lost_chunk_exactly_if_the_base_snapshot_needs_it",
         ),
     ),
     Removal(
         "B303",
         (Edit(REBUILD, "verify_tree(self._stored, root)", "verify_tree(self._chunks, root)"),),
-        (f"{READ_ONLY}::test_the_snapshot_behind_a_redacted_version_is_read_from_the_store",),
+        (f"{READ_ONLY}::test_the_snapshot_after_a_redacted_version_is_read_from_the_store",),
     ),
     Removal(
         "B303",
         (Edit(REBUILD, "if names_chunk(rebuilt, roots, address):", "if True:"),),
-        (f"{READ_ONLY}::test_chunks_that_another_process_gives_up_meanwhile_are_no_damage",),
+        (f"{READ_ONLY}::test_chunks_that_another_process_deletes_during_verification_are_not_damage",),
     ),
     Removal(
         "B303",
@@ -96,17 +96,17 @@ REMOVALS: tuple[Removal, ...] = (
     Removal(
         "B359",
         (Edit("examples/verify_export.py", "    except (LookupError, TypeError, ValueError):", "    except OSError:"),),
-        ("tests/test_verify_export.py::test_it_refuses_an_export_that_is_cut_short",),
+        ("tests/test_verify_export.py::test_the_example_refuses_a_truncated_export",),
     ),
     Removal(
         "B359",
         (Edit("examples/verify_export.py", "        except InvalidSignature:\n", "        except OSError:\n"),),
-        ("tests/test_verify_export.py::test_it_refuses_a_note_of_another_history_and_another_signature",),
+        ("tests/test_verify_export.py::test_the_example_refuses_a_note_of_another_history_or_with_a_wrong_signature",),
     ),
     Removal(
         "B359",
         (Edit("examples/verify_export.py", "    except Exception as error:", "    except OSError as error:"),),
-        ("tests/test_verify_export.py::test_it_refuses_a_line_without_a_field",),
+        ("tests/test_verify_export.py::test_the_example_refuses_a_line_without_a_field",),
     ),
     Removal(
         "B438",
@@ -117,7 +117,7 @@ REMOVALS: tuple[Removal, ...] = (
                 "yield from (_gap(each, each) for each in range(after + 1, version))",
             ),
         ),
-        (f"{VERIFICATION}::test_a_huge_gap_is_one_step",),
+        (f"{VERIFICATION}::test_a_huge_gap_is_verified_in_few_steps",),
     ),
     Removal(
         "B438",
@@ -127,7 +127,7 @@ REMOVALS: tuple[Removal, ...] = (
             ),
         ),
         (
-            f"{VERIFICATION}::test_a_huge_gap_is_one_step",
+            f"{VERIFICATION}::test_a_huge_gap_is_verified_in_few_steps",
             f"{VERIFICATION}::test_a_name_record_with_a_huge_segment_is_verified_in_few_steps",
         ),
     ),
@@ -140,7 +140,7 @@ REMOVALS: tuple[Removal, ...] = (
                 "range(first, last + 1)",
             ),
         ),
-        (f"{VERIFICATION}::test_a_huge_gap_is_one_step",),
+        (f"{VERIFICATION}::test_a_huge_gap_is_verified_in_few_steps",),
     ),
     Removal(
         "B438",
@@ -163,7 +163,7 @@ REMOVALS: tuple[Removal, ...] = (
                 "            return\n",
             ),
         ),
-        ("tests/maintenance/test_inspection.py::test_a_query_with_a_limit_returns_later_items_for_damaged_ones",),
+        ("tests/maintenance/test_inspection.py::test_damaged_items_do_not_count_towards_the_limit_of_a_query",),
     ),
     Removal(
         "B476",

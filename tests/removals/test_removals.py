@@ -33,13 +33,13 @@ def test_a_removal_fits_the_checkout(removal: Removal, tmp_path: Path) -> None:
 
 
 @each_removal
-def test_a_removal_names_what_its_row_names(removal: Removal) -> None:
+def test_a_removal_names_only_tests_and_worlds_of_its_row(removal: Removal) -> None:
     row = ROWS[removal.bug]
     assert set(removal.fails) <= {*row.tests, *(f"world {name}" for name in row.worlds)}
 
 
 @each_bug
-def test_all_that_keeps_a_bug_out_has_a_removal(bug: Bug) -> None:
+def test_each_test_that_guards_against_a_bug_has_a_removal(bug: Bug) -> None:
     judged = {judge for removal in REMOVALS if removal.bug == bug.name for judge in removal.fails}
     assert set(bug.tests) <= judged
     worlds = judged & {f"world {name}" for name in bug.worlds}
@@ -50,7 +50,7 @@ def test_the_bugs_are_numbered_without_a_gap() -> None:
     assert [*ROWS] == [f"B{number}" for number in range(1, len(ROWS) + 1)]
 
 
-def test_a_row_is_read_whole() -> None:
+def test_a_row_is_parsed_completely() -> None:
     (bug,) = bugs("| B7 | a `x` bug | world `log`, seed 1 | mutants `a: b`, `c`; world `log`; `tests/a.py::test_b` |\n")
     assert bug == Bug("B7", "a `x` bug", ("tests/a.py::test_b",), ("a: b", "c"), ("log",), False)
 
@@ -68,18 +68,20 @@ def test_a_parameter_of_a_test_runs_alone(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("status", "expected"), [(0, False), (1, True), (2, False), (4, False), (None, True), (-11, True)]
 )
-def test_what_fails_hangs_or_crashes_has_noticed(status: int | None, expected: bool) -> None:
+def test_a_test_that_fails_hangs_or_crashes_has_noticed_the_removal(status: int | None, expected: bool) -> None:
     assert trials.is_noticed(status) is expected
 
 
-def test_a_text_that_is_not_there_once_is_an_error(tmp_path: Path) -> None:
+def test_an_edit_whose_text_is_missing_or_repeated_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "a.py").write_text("x = 1\nx = 1\n")
     for text in ("y", "x = 1"):
         with pytest.raises(RemovalError):
             Edit("a.py", text, "").apply(tmp_path)
 
 
-def test_a_test_that_would_not_notice_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_trial_reports_a_test_that_does_not_notice_the_removal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "fix.txt").write_text("fixed")
     command = [sys.executable, "-c", "import sys; sys.exit(open('fix.txt').read() != 'fixed')"]
     blind = [sys.executable, "-c", ""]
@@ -99,7 +101,7 @@ def test_a_test_that_would_not_notice_is_named(tmp_path: Path, monkeypatch: pyte
         ("import gone.from_here", (), False),
     ],
 )
-def test_a_removal_that_breaks_the_code_is_told_from_a_test_that_fails(
+def test_a_removal_that_breaks_the_code_is_distinguished_from_a_failing_test(
     body: str, raises: tuple[str, ...], noticed: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # The trials start pytest eight times. Without its installed plugins pytest starts three times as fast.

@@ -18,13 +18,13 @@ def test_honest_retries_are_recognised_and_hostile_uses_are_conflicts() -> None:
 
 @pytest.mark.parametrize("module", [append, decisions])
 @pytest.mark.parametrize("same", [True, False])
-def test_a_comparison_that_says_always_the_same_is_seen(
+def test_the_campaign_detects_a_comparison_with_a_constant_result(
     module: object, same: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "same_request", lambda stored, asked: same)
     assert [where for where in run(100, seed=7).wrong if where.startswith("hostile" if same else "honest")]
 
 
-def test_the_command_tells_what_it_ran(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_prints_the_number_of_retries(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--retries", "20", "--seed", "3"]) == 0
     assert "20 honest retries" in capsys.readouterr().out

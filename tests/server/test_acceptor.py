@@ -100,7 +100,7 @@ def many() -> Iterator[Listening]:
         yield listening
 
 
-def test_the_loop_is_given_back_after_so_many_accepted_connections(many: Listening) -> None:
+def test_a_turn_of_the_loop_accepts_a_limited_number_of_connections(many: Listening) -> None:
     async def story() -> None:
         async with Setups(many).accepting():
             await asyncio.sleep(0)
@@ -110,7 +110,7 @@ def test_the_loop_is_given_back_after_so_many_accepted_connections(many: Listeni
     asyncio.run(story())
 
 
-def test_the_loop_is_given_back_after_so_many_setups(many: Listening) -> None:
+def test_a_turn_of_the_loop_sets_up_a_limited_number_of_connections(many: Listening) -> None:
     async def story() -> None:
         setups = Setups(many)
         async with setups.accepting():
@@ -120,7 +120,7 @@ def test_the_loop_is_given_back_after_so_many_setups(many: Listening) -> None:
     asyncio.run(story())
 
 
-def test_the_first_connection_of_an_address_does_not_wait_for_all_of_another(many: Listening) -> None:
+def test_a_new_address_does_not_wait_for_all_connections_of_another_address(many: Listening) -> None:
     async def story() -> None:
         setups = Setups(many)
         async with setups.accepting():
@@ -133,7 +133,7 @@ def test_the_first_connection_of_an_address_does_not_wait_for_all_of_another(man
     asyncio.run(story())
 
 
-def test_the_connection_of_a_caller_who_sends_little_does_not_wait_for_one_of_each_address() -> None:
+def test_an_address_never_served_is_set_up_before_recently_served_addresses() -> None:
     others = [f"10.0.0.{number}" for number in range(50)]
     listening = Listening(*others, "10.0.1.1")
 
@@ -172,7 +172,7 @@ def test_the_end_of_the_loop_closes_the_connections_that_wait_for_their_setup(ma
     asyncio.run(story())
 
 
-def test_a_turn_refuses_as_many_connections_as_it_would_set_up(many: Listening) -> None:
+def test_a_turn_of_the_loop_refuses_a_limited_number_of_connections(many: Listening) -> None:
     async def story() -> None:
         async with Setups(many, connections_max=4).accepting():
             await asyncio.sleep(0)
@@ -183,7 +183,7 @@ def test_a_turn_refuses_as_many_connections_as_it_would_set_up(many: Listening) 
     asyncio.run(story())
 
 
-def test_an_error_of_accept_does_not_hold_up_the_connections_that_wait(many: Listening) -> None:
+def test_an_error_of_accept_does_not_delay_connections_already_accepted(many: Listening) -> None:
     """The process has no free descriptor after ten connections. The loop sets up all ten before it pauses."""
 
     async def story() -> None:

@@ -43,16 +43,16 @@ PACKS = [("gzip", gzip.compress), ("zstd", zstd), ("zstd", zstd_without_size)]
 
 
 @pytest.mark.parametrize(("encoding", "pack"), PACKS)
-def test_several_members_or_frames_are_one_body(client: Client, encoding: str, pack: Pack) -> None:
+def test_a_body_of_several_gzip_members_or_zstd_frames_is_concatenated(
+    client: Client, encoding: str, pack: Pack
+) -> None:
     packed = b"".join(map(pack, BODIES))
     assert client.put(RECORD, content=packed, headers={"Content-Encoding": encoding}).status_code == 200
     assert client.get(RECORD).content == b"".join(BODIES)
 
 
 @pytest.mark.parametrize(("encoding", "pack"), PACKS)
-def test_a_body_that_is_cut_or_goes_on_with_something_else_is_invalid(
-    client: Client, encoding: str, pack: Pack
-) -> None:
+def test_a_truncated_compressed_body_or_trailing_garbage_is_invalid(client: Client, encoding: str, pack: Pack) -> None:
     first, second = map(pack, BODIES)
     for packed in (first[:-1], first[:9000], first + second[:-1], first + b"garbage", b""):
         answer = client.put(RECORD, content=packed, headers={"Content-Encoding": encoding})
@@ -60,14 +60,16 @@ def test_a_body_that_is_cut_or_goes_on_with_something_else_is_invalid(
     assert client.get(RECORD).status_code == 404
 
 
-def test_a_body_that_is_packed_twice_is_refused(client: Client) -> None:
+def test_a_body_with_two_content_encodings_is_refused(client: Client) -> None:
     answer = client.put(RECORD, content=gzip.compress(b"x"), headers={"Content-Encoding": "gzip, gzip"})
     assert problem(answer) == (415, "unsupported-media-type")
 
 
 @pytest.mark.parametrize(("encoding", "pack"), PACKS)
 @pytest.mark.parametrize("arrived_bytes", [1, 1000, 10**9])
-def test_a_body_is_unpacked_the_same_however_it_arrives(encoding: str, pack: Pack, arrived_bytes: int) -> None:
+def test_decompression_does_not_depend_on_the_sizes_of_the_received_pieces(
+    encoding: str, pack: Pack, arrived_bytes: int
+) -> None:
     packed, body = b"".join(map(pack, BODIES)), PackedBody(encoding)
     arrived = (packed[start : start + arrived_bytes] for start in range(0, len(packed), arrived_bytes))
     assert b"".join(piece for part in arrived for piece in body.unpack(part)) == b"".join(BODIES)
@@ -75,18 +77,18 @@ def test_a_body_is_unpacked_the_same_however_it_arrives(encoding: str, pack: Pac
 
 
 @pytest.mark.parametrize(("encoding", "pack"), PACKS)
-def test_no_piece_of_a_bomb_is_large(encoding: str, pack: Pack) -> None:
+def test_a_decompression_bomb_yields_pieces_of_bounded_size(encoding: str, pack: Pack) -> None:
     pieces = PackedBody(encoding).unpack(pack(b"\0" * 50_000_000))
     assert max(map(len, pieces)) <= 5 * 1024 * 1024
 
 
 @pytest.mark.parametrize(("encoding", "pack"), PACKS)
-def test_a_body_of_very_many_members_is_refused(encoding: str, pack: Pack) -> None:
+def test_a_body_of_too_many_gzip_members_or_zstd_frames_is_refused(encoding: str, pack: Pack) -> None:
     with pytest.raises(LimitExceeded, match="too many members"):
         list(PackedBody(encoding).unpack(pack(b"") * 1001))
 
 
-def test_a_frame_that_refers_too_far_back_is_refused(client: Client) -> None:
+def test_a_zstd_frame_with_too_large_a_window_is_refused(client: Client) -> None:
     client.put(BUDGET)
     far = zstandard.ZstdCompressionParameters(window_log=24, write_content_size=False)
     packed = zstandard.ZstdCompressor(compression_params=far).compressobj()
@@ -96,7 +98,7 @@ def test_a_frame_that_refers_too_far_back_is_refused(client: Client) -> None:
 
 
 @pytest.mark.parametrize(("method", "path"), [("GET", "/health"), ("GET", "/web/client/stratalog.js"), ("GET", "/x")])
-def test_who_takes_no_body_neither_reads_nor_unpacks_it(
+def test_a_route_that_takes_no_body_does_not_decompress_the_request_body(
     client: Client, method: str, path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     expected = client.request(method, path).status_code
@@ -105,7 +107,7 @@ def test_who_takes_no_body_neither_reads_nor_unpacks_it(
     assert answer.status_code == expected
 
 
-def test_who_may_not_write_has_nothing_unpacked(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_body_of_an_unauthorised_write_is_not_decompressed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(PackedBody, "unpack", None)
     tokens = StaticTokens({"reader": Principal(id="r", read_only=True)})
     with serving(Application(authenticate=tokens)) as client:
@@ -123,7 +125,7 @@ def put(client: Client, size: int, token: str = "ada") -> Any:
     return client.put(RECORD, content=b"x" * size, headers={"Authorization": f"Bearer {token}"})
 
 
-def test_bodies_are_bounded_by_principal_and_process_and_released() -> None:
+def test_the_body_bytes_of_a_principal_are_bounded_and_released_after_each_request() -> None:
     document = {"Authorization": "Bearer ada"}
     with serving(in_flight(body_bytes_in_flight_max=3000, body_bytes_of_principal_max=1000)) as client:
         client.put(BUDGET, headers=document)
@@ -139,7 +141,9 @@ def test_temporary_files_are_bounded_by_principal() -> None:
         assert [put(client, size).status_code for size in (1000, 1000, 1001)] == [200, 200, 429]
 
 
-def test_a_full_temporary_folder_is_507_and_the_next_is_served(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_temporary_folder_is_507_and_a_later_request_succeeds(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def fail(*_: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
@@ -182,14 +186,14 @@ def test_no_body_takes_more_memory_than_was_counted(element: str) -> None:
 
 
 @pytest.mark.parametrize("piece_bytes", [1, 2, 3, 7])
-def test_a_body_is_counted_the_same_however_it_arrives(piece_bytes: int) -> None:
+def test_the_counted_size_of_a_json_body_hardly_depends_on_the_piece_size(piece_bytes: int) -> None:
     text = b'{"a\\\\": [1, "\\"[{", {"b": "\\\\\\\\\\"]"}], "c": [[[]]]}'
     whole, pieces = json_size(text), json_size(text, piece_bytes)
     assert abs(whole.decoded_bytes - pieces.decoded_bytes) <= 44 * len(text) / piece_bytes / 2
 
 
 @pytest.mark.parametrize("piece_bytes", [1, 2, 3, 5, 7])
-def test_an_escaped_character_in_two_pieces_is_counted_as_in_one(piece_bytes: int) -> None:
+def test_an_escape_sequence_split_between_pieces_is_counted_as_a_wide_character(piece_bytes: int) -> None:
     text = b'"' + b"x" * 10_000 + b'\\ud83d\\ude00"'
     assert json_size(text, piece_bytes).decoded_bytes >= 4 * len(text)
 
@@ -204,7 +208,7 @@ def test_depth_is_counted_outside_of_strings(piece_bytes: int, depth: int, is_to
 @given(
     st.lists(st.tuples(st.sampled_from(["{", "}", "[", "]", "{}", "[{", "}]", "1,"]), st.integers(1, 80)), max_size=12)
 )
-def test_depth_is_what_a_count_of_each_bracket_finds(runs: list[tuple[str, int]]) -> None:
+def test_the_computed_depth_equals_the_depth_counted_per_character(runs: list[tuple[str, int]]) -> None:
     text, level, is_too_deep = "".join(part * times for part, times in runs), 0, False
     for character in text:
         level += {"{": 1, "[": 1, "}": -1, "]": -1}.get(character, 0)
@@ -213,7 +217,7 @@ def test_depth_is_what_a_count_of_each_bracket_finds(runs: list[tuple[str, int]]
     assert (size.is_too_deep, size._level) == (is_too_deep, level)
 
 
-def test_a_small_packed_body_of_very_many_elements_is_refused(client: Client) -> None:
+def test_a_small_compressed_body_of_very_many_elements_is_refused(client: Client) -> None:
     client.put(BUDGET)
     body = b'{"group":"g","cookie":[' + b"{}," * 2_000_000 + b"{}]}"
     headers = {"Content-Type": "application/json", "Content-Encoding": "gzip"}
@@ -223,11 +227,11 @@ def test_a_small_packed_body_of_very_many_elements_is_refused(client: Client) ->
 
 
 @pytest.mark.parametrize("body", [b"\xdd\xff\xff\xff\xff", b"\xdf\x00\xff\xff\xff", b"\xdd\x00\x0f\xff\xff" * 60])
-def test_a_header_that_claims_more_elements_than_there_are_is_invalid(body: bytes) -> None:
+def test_a_messagepack_header_that_announces_missing_elements_is_invalid(body: bytes) -> None:
     with pytest.raises(Invalid):
         msgpack_size(body, 10**9)
 
 
-def test_bytes_in_json_are_found_wherever_a_struct_holds_them() -> None:
+def test_bytes_in_json_are_decoded_at_any_depth_and_with_escaped_keys() -> None:
     body = b'{"a": [{"$bytes": "aGk="}], "b": {"$$bytes": 1}, "c": {"\\u0024bytes": "aGk="}}'
     assert decode_body(body, "application/json") == {"a": [b"hi"], "b": {"$bytes": 1}, "c": b"hi"}

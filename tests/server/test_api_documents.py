@@ -22,7 +22,7 @@ from tests.server.api import BUDGET, HOST, Client, mutation, problem, push, serv
 MSGPACK = "application/msgpack"
 
 
-def test_put_makes_a_document_and_asking_again_finds_it(client: Client) -> None:
+def test_a_first_put_creates_a_document_and_a_second_put_returns_it(client: Client) -> None:
     made = client.put(BUDGET)
     again = client.put(BUDGET)
     assert (made.status_code, again.status_code) == (201, 200)
@@ -52,7 +52,7 @@ def test_a_list_comes_by_pages(client: Client) -> None:
     assert [item["id"] for page in (first, rest) for item in page["items"]] == ["a", "b", "c"]
 
 
-def test_a_push_tells_what_became_of_each_mutation(client: Client) -> None:
+def test_a_push_returns_the_outcome_of_each_mutation(client: Client) -> None:
     client.put(BUDGET)
     outcomes = push(client, mutation("ada", 1, key="a", value=1), mutation("ada", 2, "inc", key="b", by="x"))
     assert [outcome["status"] for outcome in outcomes] == ["applied", "rejected"]
@@ -60,7 +60,7 @@ def test_a_push_tells_what_became_of_each_mutation(client: Client) -> None:
     assert [(outcome["status"], outcome["expected"]) for outcome in again] == [("seen", None), ("gap", 3)]
 
 
-def test_a_push_to_a_document_that_is_held_reads_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_push_to_a_cached_document_reads_nothing_from_the_index(monkeypatch: pytest.MonkeyPatch) -> None:
     store, read = open_store("memory:"), list[object]()
     with serving(store=store) as client:
         client.put(BUDGET)
@@ -75,7 +75,7 @@ def test_a_push_to_a_document_that_is_held_reads_nothing(monkeypatch: pytest.Mon
 @pytest.mark.parametrize(
     "mutations", [[mutation("ada", 2, key="a", value=2)], [mutation("ada", 1, key="a", value=1)], []]
 )
-def test_a_push_to_a_held_document_that_another_process_deleted_is_not_found(
+def test_a_push_to_a_cached_document_deleted_by_another_process_is_not_found(
     tmp_path: Path, mutations: list[dict[str, Any]]
 ) -> None:
     with open_store(tmp_path) as other, open_store(tmp_path) as store, serving(store=store) as client:
@@ -87,7 +87,7 @@ def test_a_push_to_a_held_document_that_another_process_deleted_is_not_found(
 
 
 @pytest.mark.parametrize(("meant_for", "status"), [("old", "unknown-client"), ("new", "applied"), ("any", "applied")])
-def test_a_push_to_a_held_document_that_has_an_heir_goes_to_the_heir(
+def test_a_push_to_a_document_recreated_by_another_process_goes_to_the_new_document(
     tmp_path: Path, meant_for: str, status: str
 ) -> None:
     with open_store(tmp_path) as other, open_store(tmp_path) as store, serving(store=store) as client:
@@ -109,7 +109,7 @@ def _noted(calls: list[object], call: Callable[..., Any], *arguments: Any, **opt
     return call(*arguments, **options)
 
 
-def test_a_push_that_is_queued_is_answered_202_and_replicache_200() -> None:
+def test_a_queued_push_is_answered_202_or_200_for_replicache() -> None:
     def queue(document: Document, request: Push, owner: str, author: str) -> Pushed:
         return Pushed([], queued=True)
 
@@ -122,7 +122,7 @@ def test_a_push_that_is_queued_is_answered_202_and_replicache_200() -> None:
         assert client.post(f"{BUDGET}/replicache/push", json=body).status_code == 200
 
 
-def test_a_pull_brings_what_is_new_since_its_cookie(budget: Client) -> None:
+def test_a_pull_returns_the_changes_since_its_cookie(budget: Client) -> None:
     first = budget.post(f"{BUDGET}/pull", json={"group": "g"}).json()
     assert first["patch"][0] == {"op": "clear"}
     assert first["last"] == {"ada": 2, "bob": 2}
@@ -144,14 +144,14 @@ def test_messagepack_carries_bytes_as_they_are(client: Client) -> None:
     assert client.get(f"{BUDGET}/item?key=raw").json()["value"] == {"$bytes": "AP8="}
 
 
-def test_json_writes_bytes_and_what_looks_like_them(client: Client) -> None:
+def test_bytes_and_objects_that_look_like_encoded_bytes_survive_json(client: Client) -> None:
     client.put(BUDGET)
     values = [{"$bytes": "AP8="}, {"$$bytes": "AP8="}, {"$$x": 1}]
     push(client, mutation("ada", 1, key="values", value=values))
     assert client.get(f"{BUDGET}/item?key=values").json()["value"] == values
 
 
-def test_query_1_the_whole_state_at_any_version_by_pages(budget: Client) -> None:
+def test_query_1_returns_the_state_at_any_version_in_pages(budget: Client) -> None:
     assert budget.get(f"{BUDGET}/state").json()["content"] == {"cells/C2": 105, "title": "Budget"}
     assert budget.get(f"{BUDGET}/state?at=1").json()["content"] == {"cells/C2": 100}
     first = budget.get(f"{BUDGET}/state?limit=1").json()
@@ -160,7 +160,7 @@ def test_query_1_the_whole_state_at_any_version_by_pages(budget: Client) -> None
     assert (rest["content"], rest["next"]) == ({"title": "Budget"}, None)
 
 
-def test_query_2_items_without_their_bodies(budget: Client) -> None:
+def test_query_2_lists_items_without_their_bodies(budget: Client) -> None:
     push(budget, mutation("ada", 3, key="pages/1", value={"id": 7, "name": "Intro", "text": "x" * 5000}))
     small, large = budget.get(f"{BUDGET}/items").json()["items"][:2]
     assert (small["key"], small["version"], small["blob"]) == ("cells/C2", 2, None)
@@ -169,14 +169,14 @@ def test_query_2_items_without_their_bodies(budget: Client) -> None:
     assert budget.get(f"{BUDGET}/items?limit=1").json()["next"] == "cells/C2"
 
 
-def test_query_3_one_item_at_any_version(budget: Client) -> None:
+def test_query_3_returns_an_item_at_any_version(budget: Client) -> None:
     assert budget.get(f"{BUDGET}/item?key=cells/C2").json() == {"version": 3, "key": "cells/C2", "value": 105}
     assert budget.get(f"{BUDGET}/item?key=cells/C2&at=1").json()["value"] == 100
     assert problem(budget.get(f"{BUDGET}/item?key=cells/C2&at=0")) == (404, "not-found")
     assert problem(budget.get(f"{BUDGET}/item?key=cells/C2&at=9")) == (404, "not-found")
 
 
-def test_query_4_versions_with_their_mutations_and_states(budget: Client) -> None:
+def test_query_4_lists_versions_with_their_mutations_and_states(budget: Client) -> None:
     page = budget.get(f"{BUDGET}/versions?states=true").json()
     assert [one["version"]["version"] for one in page["versions"]] == [1, 2, 3]
     assert [one["state"].get("cells/C2") for one in page["versions"]] == [100, 105, 105]
@@ -186,12 +186,12 @@ def test_query_4_versions_with_their_mutations_and_states(budget: Client) -> Non
     assert [one["version"]["version"] for one in budget.get(f"{BUDGET}/versions?after=2").json()["versions"]] == [3]
 
 
-def test_query_5_whether_and_where_a_mutation_was_applied(budget: Client) -> None:
+def test_query_5_returns_the_version_that_applied_a_mutation(budget: Client) -> None:
     assert budget.get(f"{BUDGET}/mutation?client=bob&id=1").json()["version"] == 2
     assert budget.get(f"{BUDGET}/mutation?client=bob&id=9").json()["version"] is None
 
 
-def test_query_6_a_clients_latest_mutation(budget: Client) -> None:
+def test_query_6_returns_the_number_of_a_client_s_latest_mutation(budget: Client) -> None:
     assert budget.get(f"{BUDGET}/client?client=ada").json() == {"client": "ada", "last": 2}
     assert budget.get(f"{BUDGET}/client?client=nobody").json()["last"] == 0
 
@@ -238,7 +238,7 @@ def test_a_deleted_document_is_gone_and_its_name_free(budget: Client) -> None:
     assert budget.put(BUDGET).json()["incarnation"] != before
 
 
-def test_replicaches_client_is_answered_in_its_own_words(client: Client) -> None:
+def test_the_replicache_endpoints_answer_in_the_format_of_replicache(client: Client) -> None:
     client.put(BUDGET)
     value = {"$bytes": "not base64"}
     sent = {"clientID": "c", "id": 1, "name": "put", "args": {"key": "k", "value": value}, "timestamp": 1.5}

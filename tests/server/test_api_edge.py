@@ -31,7 +31,7 @@ PAGE = "https://app.example"
 Pack = Callable[[bytes], bytes]
 
 
-def test_a_host_it_does_not_go_by_is_refused(client: Client) -> None:
+def test_a_request_for_an_unknown_host_is_refused(client: Client) -> None:
     assert problem(client.get("/health", headers={"Host": "evil.example"})) == (403, "forbidden")
     for name in ("localhost:8420", "127.0.0.1", "[::1]:80"):
         assert client.get("/health", headers={"Host": name}).status_code == 200
@@ -73,7 +73,7 @@ def test_a_page_of_an_allowed_origin_may_call_and_read_the_answer() -> None:
 
 
 @pytest.mark.parametrize(("encoding", "pack"), [("gzip", gzip.compress), ("zstd", zstandard.compress)])
-def test_a_packed_body_is_unpacked(client: Client, encoding: str, pack: Pack) -> None:
+def test_a_compressed_body_is_decompressed(client: Client, encoding: str, pack: Pack) -> None:
     client.put(BUDGET)
     body = b'{"group": "g", "mutations": [{"client": "a", "id": 1, "name": "put", "args": {"key": "k", "value": 1}}]}'
     sent = client.post(f"{BUDGET}/push", content=pack(body), headers={**JSON, "Content-Encoding": encoding})
@@ -81,7 +81,7 @@ def test_a_packed_body_is_unpacked(client: Client, encoding: str, pack: Pack) ->
 
 
 @pytest.mark.parametrize(("encoding", "pack"), [("gzip", gzip.compress), ("zstd", zstandard.compress)])
-def test_a_bomb_is_not_unpacked(client: Client, encoding: str, pack: Pack) -> None:
+def test_a_decompression_bomb_is_refused_with_the_limit(client: Client, encoding: str, pack: Pack) -> None:
     bomb = pack(b" " * 100_000_000)
     assert len(bomb) < 200_000
     answer = client.post(f"{BUDGET}/push", content=bomb, headers={**JSON, "Content-Encoding": encoding})
@@ -89,7 +89,7 @@ def test_a_bomb_is_not_unpacked(client: Client, encoding: str, pack: Pack) -> No
     assert answer.json()["limit"] == 16 * 1024 * 1024
 
 
-def test_a_body_that_does_not_unpack_is_invalid(client: Client) -> None:
+def test_a_corrupt_compressed_body_is_invalid_and_an_unknown_encoding_is_unsupported(client: Client) -> None:
     for encoding, body in (("gzip", b"plain"), ("gzip", gzip.compress(b"{}")[:-9]), ("zstd", b"plain")):
         answer = client.post(f"{BUDGET}/push", content=body, headers={**JSON, "Content-Encoding": encoding})
         assert problem(answer) == (400, "invalid")
@@ -126,12 +126,12 @@ def test_a_body_nested_too_deeply_is_refused(client: Client) -> None:
         b'{"group": "g", "mutations": [{"id": "1"}]}',
     ],
 )
-def test_a_body_of_another_shape_is_invalid(client: Client, body: bytes) -> None:
+def test_a_body_that_does_not_match_the_schema_is_invalid(client: Client, body: bytes) -> None:
     client.put(BUDGET)
     assert problem(client.post(f"{BUDGET}/push", content=body, headers=JSON)) == (400, "invalid")
 
 
-def test_a_body_that_a_page_could_send_unasked_is_refused(client: Client) -> None:
+def test_a_body_with_a_content_type_that_needs_no_preflight_is_refused(client: Client) -> None:
     for kind in ("text/plain", "application/x-www-form-urlencoded", ""):
         answer = client.post(f"{BUDGET}/push", content=b"{}", headers={"Content-Type": kind})
         assert problem(answer) == (415, "unsupported-media-type")
@@ -153,7 +153,7 @@ def test_a_push_of_too_many_mutations_is_refused(client: Client) -> None:
     assert client.get(BUDGET).json()["version"] == 0
 
 
-def test_who_asks_too_fast_waits() -> None:
+def test_a_caller_above_the_request_rate_is_answered_429() -> None:
     with serving(Application(limits=ServerLimits(rate_requests_per_second=0.001, rate_requests_burst=2))) as client:
         answers = [client.get("/health") for _ in range(3)]
     assert [answer.status_code for answer in answers[:2]] == [200, 200]
@@ -161,7 +161,7 @@ def test_who_asks_too_fast_waits() -> None:
     assert int(answers[2].headers["retry-after"]) >= 1
 
 
-def test_who_goes_on_asking_too_fast_is_served_at_the_rate() -> None:
+def test_a_caller_constantly_above_the_request_rate_is_served_at_the_rate() -> None:
     clock = ManualClock()
     rates = Rates(clock, 10, 5)
     served = 0
@@ -173,7 +173,7 @@ def test_who_goes_on_asking_too_fast_is_served_at_the_rate() -> None:
     assert 100 <= served <= 106
 
 
-def test_one_who_asks_too_fast_slows_down_nobody_else() -> None:
+def test_a_principal_above_the_request_rate_does_not_limit_another_principal() -> None:
     rates = Rates(ManualClock(), 10, 1)
     rates.take(("principal", "ada"))
     with pytest.raises(Refused) as refused:
@@ -190,7 +190,7 @@ def test_too_many_connections_are_turned_away() -> None:
 
 @pytest.mark.parametrize("encoding", ["", "gzip"])
 @pytest.mark.parametrize("path", ["documents/budget/push", "records/report"])
-def test_a_caller_who_goes_away_in_the_middle_is_no_fault_of_the_server(
+def test_a_disconnect_during_a_request_body_is_not_logged_as_an_error(
     encoding: str, path: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     store = open_store("memory:")
@@ -215,7 +215,7 @@ def test_a_caller_who_goes_away_in_the_middle_is_no_fault_of_the_server(
     assert (statuses, caplog.records) == ([400], [])
 
 
-def test_an_unknown_path_and_method_have_the_shape_of_an_error(client: Client) -> None:
+def test_unknown_paths_and_methods_are_answered_in_the_error_format(client: Client) -> None:
     assert problem(client.get("/v1/nothing")) == (404, "not-found")
     assert problem(client.patch(BUDGET)) == (405, "method-not-allowed")
     assert problem(client.get(f"{BUDGET}/state?at=x")) == (400, "invalid")
@@ -230,7 +230,7 @@ def test_an_unknown_path_and_method_have_the_shape_of_an_error(client: Client) -
         (RuntimeError("secret /etc/path"), 500),
     ],
 )
-def test_what_fails_below_says_so_without_a_traceback(
+def test_a_store_error_is_answered_with_its_status_and_without_a_traceback(
     error: Exception, status: int, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def fail(*_: object, **__: object) -> None:
@@ -245,20 +245,20 @@ def test_what_fails_below_says_so_without_a_traceback(
     assert caplog.records
 
 
-def test_an_answer_is_kept_nowhere_and_taken_for_nothing_else(client: Client) -> None:
+def test_every_answer_forbids_caching_and_content_type_sniffing(client: Client) -> None:
     for answer in (client.get("/health"), client.get(BUDGET), client.get("/nothing", headers={"Host": "evil.example"})):
         assert answer.headers["cache-control"] == "no-store"
         assert answer.headers["x-content-type-options"] == "nosniff"
 
 
-def test_metrics_tell_what_aws_would_bill_where_there_is_a_meter() -> None:
+def test_the_metrics_of_a_metered_store_include_billed_aws_units() -> None:
     with serving(store=open_store("memory:", meter=Meter())) as client:
         client.put(BUDGET)
         push(client, mutation("ada", 1, key="k", value=1))
         assert 'stratalog_billed_total{operation="PutItem",unit="write_units"} 1.0' in client.get("/metrics").text
 
 
-def test_what_an_operator_must_hear_of_is_counted_from_0_on(client: Client) -> None:
+def test_the_metrics_include_the_counters_of_alarms_before_their_first_event(client: Client) -> None:
     """If a counter first appears with its first event, an alarm on its increase misses that event."""
     text = client.get("/metrics").text
     for what in (
@@ -271,7 +271,7 @@ def test_what_an_operator_must_hear_of_is_counted_from_0_on(client: Client) -> N
         assert f'stratalog_core_total{{what="{what}"}} 0.0' in text
 
 
-def test_metrics_count_without_naming_anybody(client: Client) -> None:
+def test_the_metrics_contain_no_names_from_requests(client: Client) -> None:
     client.put(BUDGET)
     push(client, mutation("ada", 1, key="k", value=1))
     client.request("BREW", "/coffee/acme")
@@ -282,14 +282,14 @@ def test_metrics_count_without_naming_anybody(client: Client) -> None:
         assert name not in text
 
 
-def test_behind_a_proxy_with_tls_the_pages_of_the_server_are_its_own(client: Client) -> None:
+def test_the_server_s_own_pages_may_call_it_behind_a_tls_proxy(client: Client) -> None:
     """The proxy sends plain HTTP to the server, but the origin of a page in the browser has `https`."""
     for origin in (f"https://{HOST}", f"http://{HOST}"):
         assert client.get("/health", headers={"Host": HOST, "Origin": origin}).status_code == 200
     assert problem(client.get("/health", headers={"Host": HOST, "Origin": PAGE})) == (403, "forbidden")
 
 
-def test_what_is_large_is_neither_read_nor_written_on_the_event_loop(
+def test_large_bodies_are_decoded_and_encoded_off_the_event_loop(
     client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     is_on_loop: dict[str, list[bool]] = {"decode_body": [], "encode_body": []}

@@ -42,7 +42,7 @@ Story = Callable[[Hub, Store], Awaitable[None]]
 QUICK = ServerLimits(live_poll_seconds=0.001, live_heartbeat_seconds=60)
 
 
-def test_a_push_pokes_those_who_listen(budget: Client) -> None:
+def test_a_push_pokes_the_listeners(budget: Client) -> None:
     with budget.websocket_connect(f"{BUDGET}/live") as socket:
         ready = socket.receive_json()
         assert (ready["type"], ready["version"]) == ("ready", 3)
@@ -58,7 +58,7 @@ def test_a_push_that_commits_nothing_pokes_nobody(budget: Client) -> None:
         assert socket.receive_json() == {"type": "poke", "version": 4}
 
 
-def test_a_log_is_listened_to_as_well(client: Client) -> None:
+def test_an_append_to_a_log_pokes_its_listeners(client: Client) -> None:
     client.put("/v1/organisations/acme/logs/sheet")
     with client.websocket_connect("/v1/organisations/acme/logs/sheet/live") as socket:
         socket.receive_json()
@@ -66,7 +66,7 @@ def test_a_log_is_listened_to_as_well(client: Client) -> None:
         assert socket.receive_json() == {"type": "poke", "version": 1}
 
 
-def test_who_is_here_is_seen_by_all_and_forgotten_when_they_leave(budget: Client) -> None:
+def test_presence_is_sent_to_other_listeners_and_removed_on_disconnect(budget: Client) -> None:
     with budget.websocket_connect(f"{BUDGET}/live") as ours:
         ours.receive_json()
         with budget.websocket_connect(f"{BUDGET}/live") as theirs:
@@ -87,7 +87,7 @@ def test_who_is_here_is_seen_by_all_and_forgotten_when_they_leave(budget: Client
         ('{"type": "presence", "state": "' + "x" * 5000 + '"}', 4413),
     ],
 )
-def test_a_message_that_breaks_a_rule_ends_the_connection(budget: Client, message: str, code: int) -> None:
+def test_an_invalid_message_closes_the_connection_with_its_code(budget: Client, message: str, code: int) -> None:
     with budget.websocket_connect(f"{BUDGET}/live") as socket:
         socket.receive_json()
         socket.send_text(message)
@@ -96,7 +96,7 @@ def test_a_message_that_breaks_a_rule_ends_the_connection(budget: Client, messag
     assert closed.value.code == code
 
 
-def test_a_document_that_is_not_there_cannot_be_listened_to(client: Client) -> None:
+def test_a_live_connection_to_an_unknown_document_is_closed_with_4404(client: Client) -> None:
     with client.websocket_connect(f"{BUDGET}/live") as socket, pytest.raises(WebSocketDisconnect) as closed:
         socket.receive_json()
     assert closed.value.code == 4404
@@ -121,7 +121,7 @@ def test_too_many_listeners_are_turned_away() -> None:
                 assert closed.value.code == 4503
 
 
-def test_a_deleted_document_says_so_and_closes(budget: Client) -> None:
+def test_listeners_of_a_deleted_document_get_gone_and_are_closed_with_4410(budget: Client) -> None:
     with budget.websocket_connect(f"{BUDGET}/live") as socket:
         socket.receive_json()
         budget.delete(BUDGET)
@@ -152,7 +152,7 @@ def on_a_hub(story: Story, limits: ServerLimits = QUICK) -> None:
     asyncio.run(run())
 
 
-def test_a_commit_of_another_process_is_noticed() -> None:
+def test_a_commit_of_another_process_pokes_the_listener() -> None:
     async def story(hub: Hub, store: Store) -> None:
         listener = await hub.join("acme", "budget")
         assert await messages_of(listener) == [Ready(listener.id, 0)]
@@ -162,7 +162,7 @@ def test_a_commit_of_another_process_is_noticed() -> None:
     on_a_hub(story)
 
 
-def test_a_slow_listener_gets_the_newest_hint_alone() -> None:
+def test_a_slow_listener_gets_only_the_newest_poke_and_presence() -> None:
     async def story(hub: Hub, store: Store) -> None:
         listener = await hub.join("acme", "budget")
         for version in range(1, 1000):
@@ -173,7 +173,7 @@ def test_a_slow_listener_gets_the_newest_hint_alone() -> None:
     on_a_hub(story)
 
 
-def test_an_older_hint_is_none() -> None:
+def test_a_poke_with_an_older_version_is_not_sent() -> None:
     async def story(hub: Hub, store: Store) -> None:
         listener = await hub.join("acme", "budget")
         await listener.next()
@@ -184,7 +184,7 @@ def test_an_older_hint_is_none() -> None:
     on_a_hub(story)
 
 
-def test_a_silent_connection_is_given_a_sign_of_life() -> None:
+def test_a_silent_connection_gets_heartbeats() -> None:
     async def story(hub: Hub, store: Store) -> None:
         listener = await hub.join("acme", "budget")
         await listener.next()
@@ -193,7 +193,7 @@ def test_a_silent_connection_is_given_a_sign_of_life() -> None:
     on_a_hub(story, ServerLimits(live_poll_seconds=60, live_heartbeat_seconds=0.001))
 
 
-def test_listeners_of_a_deleted_document_are_told_and_those_of_its_successor_are_not() -> None:
+def test_only_listeners_of_the_old_document_get_gone_after_a_recreation() -> None:
     async def story(hub: Hub, store: Store) -> None:
         listener = await hub.join("acme", "budget")
         await listener.next()
@@ -208,7 +208,7 @@ def test_listeners_of_a_deleted_document_are_told_and_those_of_its_successor_are
     on_a_hub(story)
 
 
-def test_a_document_made_again_between_two_looks_ends_the_listeners_of_the_old_one() -> None:
+def test_a_recreation_between_two_polls_ends_the_listeners_of_the_old_document() -> None:
     async def story(hub: Hub, store: Store) -> None:
         listener = await hub.join("acme", "budget")
         await listener.next()
@@ -220,7 +220,7 @@ def test_a_document_made_again_between_two_looks_ends_the_listeners_of_the_old_o
     on_a_hub(story, ServerLimits(live_poll_seconds=60))
 
 
-def test_a_caller_who_looked_before_a_document_was_made_again_ends_nobody_s_connection(
+def test_a_join_that_read_the_old_document_ends_no_listener_of_the_new_document(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The first caller reads the old document and pauses. Meanwhile a second caller joins the new document."""
@@ -251,7 +251,7 @@ def test_a_caller_who_looked_before_a_document_was_made_again_ends_nobody_s_conn
     on_a_hub(story, ServerLimits(live_poll_seconds=60))
 
 
-def test_a_version_of_the_document_before_hides_no_commit_of_the_one_that_has_its_name() -> None:
+def test_a_poke_with_too_high_a_version_does_not_hide_a_later_commit() -> None:
     async def story(hub: Hub, store: Store) -> None:
         listener = await hub.join("acme", "budget")
         hub.poke("acme", "budget", 100)
@@ -263,7 +263,7 @@ def test_a_version_of_the_document_before_hides_no_commit_of_the_one_that_has_it
     on_a_hub(story)
 
 
-def test_a_head_that_was_read_of_the_document_before_is_not_announced() -> None:
+def test_a_late_read_of_the_old_document_s_head_is_not_announced() -> None:
     async def story(hub: Hub, store: Store) -> None:
         await hub.join("acme", "budget")
         old = hub._rooms["acme", "budget"]
@@ -277,7 +277,7 @@ def test_a_head_that_was_read_of_the_document_before_is_not_announced() -> None:
     on_a_hub(story, ServerLimits(live_poll_seconds=60))
 
 
-def test_a_look_that_fails_is_not_the_last(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_polling_continues_after_a_failed_read_of_the_head(monkeypatch: pytest.MonkeyPatch) -> None:
     async def story(hub: Hub, store: Store) -> None:
         listener = await hub.join("acme", "budget")
         await listener.next()
@@ -297,7 +297,7 @@ def test_a_look_that_fails_is_not_the_last(monkeypatch: pytest.MonkeyPatch) -> N
     on_a_hub(story)
 
 
-def test_presence_is_bounded() -> None:
+def test_a_presence_state_above_the_size_limit_is_refused() -> None:
     async def story(hub: Hub, store: Store) -> None:
         listener = await hub.join("acme", "budget")
         listener.show("x" * 1000)
@@ -307,7 +307,7 @@ def test_presence_is_bounded() -> None:
     on_a_hub(story)
 
 
-def test_a_document_that_cannot_be_joined_leaves_no_trace() -> None:
+def test_a_failed_join_leaves_no_room_in_the_hub() -> None:
     async def story(hub: Hub, store: Store) -> None:
         for _ in range(3):
             with pytest.raises(Exception, match="log not found"):
@@ -320,7 +320,7 @@ def test_a_document_that_cannot_be_joined_leaves_no_trace() -> None:
     on_a_hub(story)
 
 
-def test_a_connection_that_cannot_join_gives_back_what_it_held() -> None:
+def test_a_failed_live_connection_does_not_count_against_the_limit() -> None:
     with serving(Application(limits=ServerLimits(live_connections_max=1))) as bounded:
         for _ in range(3):
             with bounded.websocket_connect(f"{BUDGET}/live") as socket, pytest.raises(WebSocketDisconnect) as closed:
@@ -341,7 +341,7 @@ def test_a_server_that_stops_ends_its_live_connections(budget: Client) -> None:
     assert closed.value.code == 1012
 
 
-def test_a_live_connection_ends_with_its_token() -> None:
+def test_a_live_connection_is_closed_when_its_token_expires() -> None:
     expired = Principal(id="u-ada", expires_ms=1)
     with serving(Application(authenticate=StaticTokens({"token": expired}))) as client:
         client.put(BUDGET, headers={"Authorization": "Bearer token"})
@@ -362,7 +362,7 @@ def test_the_golden_messages_are_still_read_and_written() -> None:
         assert [msgspec.json.decode(msgspec.json.encode(message)) for message in messages] == golden[side]
 
 
-def test_server_sent_events_carry_the_same_hints() -> None:
+def test_server_sent_events_carry_ready_and_poke() -> None:
     store = open_store("memory:")
     store.create("acme", "budget")
     messages = asyncio.run(_first_events(store))
@@ -416,7 +416,7 @@ async def _first_events(store: Store) -> list[bytes]:
     return bodies
 
 
-def test_what_a_listener_shows_is_taken_no_faster_than_the_others_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_server_pauses_after_each_presence_message_of_a_listener(monkeypatch: pytest.MonkeyPatch) -> None:
     done: list[object] = []
     messages = ['{"type": "presence", "state": 1}'] * 2
 

@@ -30,19 +30,19 @@ def test_events_that_are_appended_together_are_one_entry(sheet: Client) -> None:
     assert [entry["version"] for entry in sheet.get(f"{SHEET}/entries?after=1").json()["entries"]] == [2]
 
 
-def test_an_append_stands_only_after_the_version_it_expects(sheet: Client) -> None:
+def test_an_append_with_a_stale_expected_version_is_refused(sheet: Client) -> None:
     append(sheet, "set", expected=0)
     assert problem(append(sheet, "set", expected=0)) == (409, "version-conflict")
     assert sheet.get(SHEET).json()["version"] == 1
 
 
-def test_an_append_with_a_write_id_is_found_when_it_is_repeated(sheet: Client) -> None:
+def test_a_repeated_append_with_a_write_id_returns_the_first_entry(sheet: Client) -> None:
     first = append(sheet, "set", expected=0, write_id="mine")
     assert append(sheet, "set", expected=0, write_id="mine").json() == first.json()
     assert sheet.get(SHEET).json()["version"] == 1
 
 
-def test_a_state_is_kept_beside_the_log(sheet: Client) -> None:
+def test_an_application_stores_and_reads_snapshots_of_a_log(sheet: Client) -> None:
     append(sheet, "set")
     append(sheet, "set")
     assert problem(sheet.get(f"{SHEET}/snapshot")) == (404, "not-found")
@@ -63,12 +63,12 @@ def test_a_log_is_forked_and_deleted(sheet: Client) -> None:
     assert len(sheet.get("/v1/organisations/acme/logs/copy/entries").json()["entries"]) == 1
 
 
-def test_a_document_is_not_touched_as_a_log(client: Client) -> None:
+def test_the_endpoints_of_logs_refuse_a_document(client: Client) -> None:
     client.put("/v1/organisations/acme/documents/budget")
     budget = "/v1/organisations/acme/logs/budget"
     assert problem(client.post(f"{budget}/append", json={"events": [{"type": "set"}]})) == (400, "invalid")
     assert problem(client.delete(budget)) == (400, "invalid")
 
 
-def test_making_a_log_again_finds_it(sheet: Client) -> None:
+def test_a_second_put_of_a_log_is_answered_200(sheet: Client) -> None:
     assert sheet.put(SHEET).status_code == 200

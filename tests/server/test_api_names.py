@@ -39,7 +39,7 @@ def state(client: Client, path: str) -> Any:
     return client.get(f"{path}/state").json()["content"]
 
 
-def test_a_name_of_another_organisation_is_free_and_tells_nothing(client: Client) -> None:
+def test_two_organisations_can_create_documents_and_logs_of_the_same_name(client: Client) -> None:
     assert client.put(BUDGET).status_code == 201
     assert problem(client.get(GLOBEX)) == (404, "not-found")
     assert client.put(GLOBEX).status_code == 201
@@ -48,7 +48,7 @@ def test_a_name_of_another_organisation_is_free_and_tells_nothing(client: Client
     assert [client.put(path).status_code for path in logs + logs] == [201, 201, 200, 200]
 
 
-def test_a_deleted_name_is_created_anew_beside_another_s(client: Client) -> None:
+def test_recreating_a_document_does_not_change_the_other_organisation_s_document(client: Client) -> None:
     for path in (BUDGET, GLOBEX):
         client.put(path)
         push(client, mutation("c", 1, key="k", value=path), path=path)
@@ -59,7 +59,7 @@ def test_a_deleted_name_is_created_anew_beside_another_s(client: Client) -> None
     assert (state(client, GLOBEX), state(client, BUDGET)) == ({}, {"k": BUDGET})
 
 
-def test_a_client_of_one_name_is_known_to_one_organisation(client: Client) -> None:
+def test_a_client_has_separate_mutation_numbers_in_each_organisation(client: Client) -> None:
     for path in (BUDGET, GLOBEX):
         client.put(path)
     push(client, mutation("c", 1, key="k", value=1), mutation("c", 2, key="l", value=2))
@@ -68,7 +68,7 @@ def test_a_client_of_one_name_is_known_to_one_organisation(client: Client) -> No
     assert [client.get(path).json()["version"] for path in (BUDGET, GLOBEX)] == [1, 1]
 
 
-def test_listeners_are_told_of_their_own_organisation_s_commits(client: Client) -> None:
+def test_a_listener_gets_only_the_pokes_of_its_own_organisation(client: Client) -> None:
     for path in (BUDGET, GLOBEX):
         client.put(path)
     with client.websocket_connect(f"{BUDGET}/live") as ours, client.websocket_connect(f"{GLOBEX}/live") as theirs:
@@ -83,7 +83,7 @@ def test_listeners_are_told_of_their_own_organisation_s_commits(client: Client) 
 
 # In the second case, the organisation and the name, joined by a slash, are `a/b/c` for both documents.
 @pytest.mark.parametrize("other", ["/v1/organisations/globex/documents/budget", "/v1/organisations/a/documents/b%2Fc"])
-def test_pushes_do_not_queue_behind_another_organisation_s(other: str) -> None:
+def test_pushes_do_not_wait_for_a_push_of_another_organisation(other: str) -> None:
     mine = "/v1/organisations/a%2Fb/documents/c" if "%2F" in other else BUDGET
     began, held = threading.Event(), threading.Event()
 
@@ -112,7 +112,7 @@ def test_pushes_do_not_queue_behind_another_organisation_s(other: str) -> None:
         assert [outcome["status"] for outcome in pushed] == ["applied"]
 
 
-def test_who_has_a_name_is_told_as_far_as_the_caller_may_read_it() -> None:
+def test_the_holders_of_a_name_are_listed_if_the_caller_may_read_them() -> None:
     with serving(Application(authenticate=TOKENS, authorize=own_only)) as client:
         for name in ("acme", "globex"):
             for document in ("budget", f"plan-{name}"):
@@ -134,13 +134,13 @@ def test_who_has_a_name_is_told_as_far_as_the_caller_may_read_it() -> None:
         assert client.get("/v1/names/budget").status_code == 401
 
 
-def test_who_may_not_ask_is_refused() -> None:
+def test_a_caller_that_may_not_list_the_holders_of_a_name_is_forbidden() -> None:
     rules = Application(authenticate=TOKENS, authorize=lambda principal, action, organisation, name: organisation != "")
     with serving(rules) as client:
         assert problem(client.get("/v1/names/budget", headers=headers("acme"))) == (403, "forbidden")
 
 
-def test_of_a_name_that_very_many_have_not_all_are_looked_at() -> None:
+def test_the_list_of_the_holders_of_a_name_is_bounded_and_marked_incomplete() -> None:
     store = open_store("memory:")
     holders = [f"o{number:05d}" for number in range(NAME_HOLDERS_MAX + 1)]
     for holder in holders:

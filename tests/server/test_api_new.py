@@ -22,7 +22,7 @@ def new(name: str, code: int = 0) -> str:
 
 
 @pytest.mark.slow
-def test_the_application_it_writes_passes_its_test_and_serves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_new_application_passes_its_own_test_and_is_served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     assert new("tasks").startswith("wrote tasks/tasks.py, tasks/test_tasks.py\n")
     folder = tmp_path / "tasks"
@@ -36,7 +36,7 @@ def test_the_application_it_writes_passes_its_test_and_serves(tmp_path: Path, mo
         assert httpx.delete(url + BUDGET).status_code == 403
 
 
-def test_it_writes_over_nothing_and_asks_for_a_name_that_python_takes(
+def test_an_existing_folder_and_an_invalid_module_name_are_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)

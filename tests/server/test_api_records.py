@@ -14,7 +14,7 @@ REPORT = "/v1/organisations/acme/records/report"
 LARGE = Random(7).randbytes(9_000_000)
 
 
-def test_a_body_put_is_a_version_and_the_same_bytes_are_none(client: Client) -> None:
+def test_a_put_of_a_new_body_makes_a_version_and_an_equal_body_makes_none(client: Client) -> None:
     first = client.put(REPORT, content=b"one", headers={"Stratalog-Metadata": '{"kind": "draft"}'}).json()
     again = client.put(REPORT, content=b"one").json()
     second = client.put(REPORT, content=b"two").json()
@@ -24,19 +24,19 @@ def test_a_body_put_is_a_version_and_the_same_bytes_are_none(client: Client) -> 
     assert client.get(f"{REPORT}?version=1").content == b"one"
 
 
-def test_a_put_stands_only_after_the_version_it_expects(client: Client) -> None:
+def test_a_put_with_a_stale_expected_version_is_refused(client: Client) -> None:
     client.put(f"{REPORT}?expected=0", content=b"one")
     assert problem(client.put(f"{REPORT}?expected=0", content=b"two")) == (409, "version-conflict")
 
 
-def test_an_older_value_of_the_source_is_discarded(client: Client) -> None:
+def test_a_put_if_newer_with_an_older_source_time_is_discarded(client: Client) -> None:
     client.put(f"{REPORT}?if_newer=true&source_time_ms=20", content=b"new")
     late = client.put(f"{REPORT}?if_newer=true&source_time_ms=10", content=b"old").json()
     assert (late["version"], client.get(REPORT).content) == (1, b"new")
     assert problem(client.put(f"{REPORT}?if_newer=true", content=b"x")) == (400, "invalid")
 
 
-def test_a_large_body_goes_and_comes_in_pieces_and_ranges(client: Client) -> None:
+def test_a_large_body_is_read_back_in_full_and_in_ranges(client: Client) -> None:
     assert client.put(REPORT, content=LARGE).json()["size"] == len(LARGE)
     assert client.get(REPORT).content == LARGE
     ranges = {"bytes=8388600-8388615": (8_388_600, 8_388_616), "bytes=-5": (8_999_995, 9_000_000)}
@@ -49,7 +49,7 @@ def test_a_large_body_goes_and_comes_in_pieces_and_ranges(client: Client) -> Non
         assert client.get(REPORT, headers={"Range": whole}).status_code == 200
 
 
-def test_only_a_named_version_may_be_kept_for_ever(client: Client) -> None:
+def test_only_the_response_for_a_given_version_is_immutable(client: Client) -> None:
     client.put(REPORT, content=b"one")
     latest, named = client.get(REPORT), client.get(f"{REPORT}?version=1")
     assert "immutable" not in latest.headers["cache-control"]
@@ -59,7 +59,7 @@ def test_only_a_named_version_may_be_kept_for_ever(client: Client) -> None:
     assert client.get(REPORT, headers={"If-None-Match": '"other"'}).status_code == 200
 
 
-def test_a_record_is_deleted_and_brought_back(client: Client) -> None:
+def test_a_record_is_deleted_and_undeleted(client: Client) -> None:
     client.put(REPORT, content=b"one")
     assert client.delete(REPORT).status_code == 204
     assert problem(client.get(REPORT)) == (404, "not-found")
@@ -82,7 +82,7 @@ def test_metadata_must_be_an_object(client: Client) -> None:
         assert problem(client.put(REPORT, content=b"x", headers={"Stratalog-Metadata": said})) == (400, "invalid")
 
 
-def test_a_large_value_is_got_under_its_hash_and_kept_for_ever(client: Client) -> None:
+def test_a_large_value_is_served_under_its_hash_as_immutable(client: Client) -> None:
     client.put(BUDGET)
     push(client, mutation("ada", 1, key="pages/1", value="x" * 5000))
     digest = client.get(f"{BUDGET}/items").json()["items"][0]["blob"]
@@ -93,15 +93,13 @@ def test_a_large_value_is_got_under_its_hash_and_kept_for_ever(client: Client) -
     assert problem(client.get(f"{BUDGET}/blobs/{digest}?collection=other")) == (404, "not-found")
 
 
-def test_a_records_body_is_got_under_its_hash(client: Client) -> None:
+def test_a_record_s_body_is_served_under_its_hash(client: Client) -> None:
     digest = client.put(REPORT, content=LARGE[:200_000]).json()["digest"]
     assert client.get(f"{REPORT}/blobs/{digest}").content == LARGE[:200_000]
 
 
 @pytest.mark.parametrize("path", ["", "/blobs/{digest}"])
-def test_a_records_body_is_served_as_octets_whatever_it_holds_and_however_it_is_stored(
-    client: Client, path: str
-) -> None:
+def test_a_record_s_json_body_is_served_as_an_unencoded_octet_stream(client: Client, path: str) -> None:
     body = json.dumps([*range(30_000)]).encode()
     digest = client.put(REPORT, content=body).json()["digest"]
     answer = client.get(f"{REPORT}{path}".format(digest=digest))
@@ -110,7 +108,7 @@ def test_a_records_body_is_served_as_octets_whatever_it_holds_and_however_it_is_
     assert "content-encoding" not in answer.headers
 
 
-def test_a_blobs_name_cannot_lead_out_of_its_owner(client: Client) -> None:
+def test_a_path_of_a_blob_cannot_reach_outside_its_document(client: Client) -> None:
     client.put(BUDGET)
     digest = "0" * 64
     for path in (

@@ -45,7 +45,7 @@ def guarded() -> Iterator[Client]:
         yield client
 
 
-def test_without_a_good_token_nothing_is_told(guarded: Client) -> None:
+def test_a_request_without_a_valid_token_is_unauthenticated(guarded: Client) -> None:
     for headers in ({}, {"Authorization": "Bearer wrong"}, {"Authorization": "Basic YTpi"}, {"Authorization": ""}):
         answer = guarded.get(BUDGET, headers=headers)
         assert problem(answer) == (401, "unauthenticated")
@@ -60,13 +60,13 @@ def test_health_needs_no_token(guarded: Client) -> None:
     assert guarded.get("/schema/openapi.json").status_code == 200
 
 
-def test_the_principal_is_the_author(guarded: Client) -> None:
+def test_the_author_of_a_version_is_the_name_of_the_principal(guarded: Client) -> None:
     push(guarded, mutation("c1", 1, key="k", value=1), **ADA)
     version = guarded.get(f"{BUDGET}/versions", headers=ADA).json()["versions"][0]["version"]
     assert version["author"] == "Ada"
 
 
-def test_a_read_only_token_reads_and_changes_nothing(guarded: Client) -> None:
+def test_a_read_only_token_can_read_and_cannot_write(guarded: Client) -> None:
     assert guarded.get(f"{BUDGET}/state", headers=READER).status_code == 200
     assert guarded.post(f"{BUDGET}/pull", json={"group": "g"}, headers=READER).status_code == 200
     body = {"group": "g", "mutations": [mutation("c", 1, key="k", value=1)]}
@@ -92,7 +92,7 @@ def test_a_client_is_bound_to_the_principal_that_used_it_first(guarded: Client) 
     assert problem(guarded.post(f"{BUDGET}/pull", json={"group": "g1"}, headers=BOB)) == (403, "forbidden")
 
 
-def test_an_applications_rules_are_asked_for_everything() -> None:
+def test_the_application_s_rules_get_the_action_and_name_of_each_request() -> None:
     asked: list[tuple[str, Action, str, str]] = []
 
     def authorize(principal: Principal, action: Action, organisation: str, name: str) -> bool:
@@ -116,7 +116,7 @@ def test_an_applications_rules_are_asked_for_everything() -> None:
     ]
 
 
-def test_every_path_of_the_api_asks_the_rules_for_something(client: Client) -> None:
+def test_every_handler_of_the_api_declares_an_action(client: Client) -> None:
     handlers = [
         (route.path, handler)
         for route in client.app.routes
@@ -127,7 +127,7 @@ def test_every_path_of_the_api_asks_the_rules_for_something(client: Client) -> N
     assert [path for path, handler in handlers if handler.opt.get("action") not in get_args(Action)] == []
 
 
-def test_a_long_name_is_cut_where_the_history_ends(client: Client) -> None:
+def test_a_long_author_name_is_truncated_in_the_history(client: Client) -> None:
     long = StaticTokens({"t": Principal(id="u-1", name="Ä" * 100)})
     headers = {"Authorization": "Bearer t"}
     with serving(Application(authenticate=long)) as guarded:
@@ -151,7 +151,7 @@ def test_the_rules_may_be_asynchronous() -> None:
         assert problem(client.get(BUDGET, headers={"Authorization": "Bearer x"})) == (401, "unauthenticated")
 
 
-def test_a_live_connection_takes_its_token_first_or_as_a_subprotocol(guarded: Client) -> None:
+def test_a_live_connection_accepts_its_token_in_the_hello_or_as_a_subprotocol(guarded: Client) -> None:
     with guarded.websocket_connect(f"{BUDGET}/live") as socket:
         socket.send_json({"type": "hello", "token": "reader-token"})
         assert socket.receive_json()["type"] == "ready"
@@ -162,7 +162,7 @@ def test_a_live_connection_takes_its_token_first_or_as_a_subprotocol(guarded: Cl
 
 
 @pytest.mark.parametrize("first", [{"type": "hello", "token": "wrong"}, {"type": "hello"}, {"type": "presence"}])
-def test_a_live_connection_without_a_good_token_is_closed(guarded: Client, first: dict[str, str]) -> None:
+def test_a_live_connection_without_a_valid_token_is_closed(guarded: Client, first: dict[str, str]) -> None:
     with guarded.websocket_connect(f"{BUDGET}/live?token=ada-token") as socket:
         socket.send_json(first)
         with pytest.raises(WebSocketDisconnect) as closed:
@@ -170,14 +170,16 @@ def test_a_live_connection_without_a_good_token_is_closed(guarded: Client, first
     assert closed.value.code == 4401
 
 
-def test_a_live_connection_that_says_no_hello_is_closed(guarded: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_live_connection_that_sends_no_hello_in_time_is_closed(
+    guarded: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(live, "LIVE_HELLO_SECONDS_MAX", 0.01)
     with guarded.websocket_connect(f"{BUDGET}/live") as silent, pytest.raises(WebSocketDisconnect) as closed:
         silent.receive_json()
     assert closed.value.code == 4401
 
 
-def test_two_principals_of_one_name_are_told_apart_in_the_history() -> None:
+def test_the_history_distinguishes_two_principals_of_the_same_name() -> None:
     tokens = {f"{name}-token": Principal(id=name, name="Ada Lovelace") for name in ("ada", "mallory")}
     with serving(Application(authenticate=StaticTokens(tokens))) as client:
         client.put(BUDGET, headers=ADA)
@@ -221,7 +223,7 @@ def web_tokens(**options: Any) -> WebTokens:
     return WebTokens(given.pop("keys", key_set), **given)
 
 
-def test_a_good_web_token_is_its_subjects() -> None:
+def test_a_valid_web_token_authenticates_its_subject() -> None:
     found = web_tokens()(token(read_only=True))
     assert found is not None
     assert (found.id, found.name, found.read_only) == ("u-ada", "Ada", True)
@@ -260,23 +262,23 @@ def test_a_principal_expires_when_its_token_is_no_longer_accepted() -> None:
         "a.b.c",
     ],
 )
-def test_a_web_token_that_is_not_good_is_nobodys(bad: str) -> None:
+def test_an_invalid_web_token_authenticates_nobody(bad: str) -> None:
     assert web_tokens()(bad) is None
 
 
-def test_an_algorithm_is_pinned_by_name() -> None:
+def test_web_tokens_accept_only_named_asymmetric_algorithms() -> None:
     assert web_tokens(algorithms=["ES256"])(token(CURVE, "ES256", "k2")) is not None
     for algorithms in ([], ["HS256"], ["none"], ["RS256", "HS256"]):
         with pytest.raises(Invalid):
             web_tokens(algorithms=algorithms)
 
 
-def test_keys_are_fetched_over_https_or_from_this_machine() -> None:
+def test_a_plain_http_address_for_keys_on_another_machine_is_refused() -> None:
     with pytest.raises(Invalid):
         web_tokens(keys="http://id.example/jwks.json")
 
 
-def test_a_token_whose_key_is_known_waits_for_no_fetch() -> None:
+def test_a_token_with_a_known_key_does_not_wait_for_a_fetch_of_keys() -> None:
     found: list[Principal | None] = []
     in_time: list[int] = []
 
@@ -311,7 +313,7 @@ class Issuer(BaseHTTPRequestHandler):
         """Log nothing."""
 
 
-def test_keys_come_straight_from_their_address_and_by_no_detour() -> None:
+def test_a_redirect_of_the_address_for_keys_is_not_followed() -> None:
     with HTTPServer(("127.0.0.1", 0), Issuer) as issuer:
         Thread(target=issuer.serve_forever, daemon=True).start()
         address = f"http://127.0.0.1:{issuer.server_port}"
@@ -321,7 +323,7 @@ def test_keys_come_straight_from_their_address_and_by_no_detour() -> None:
         issuer.shutdown()
 
 
-def test_keys_of_too_many_bytes_are_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_key_set_above_the_size_limit_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tokens_module, "TOKEN_KEYS_BYTES_MAX", 100)
     with HTTPServer(("127.0.0.1", 0), Issuer) as issuer:
         Thread(target=issuer.serve_forever, daemon=True).start()
@@ -331,7 +333,7 @@ def test_keys_of_too_many_bytes_are_not_used(monkeypatch: pytest.MonkeyPatch) ->
         issuer.shutdown()
 
 
-def test_an_issuer_that_does_not_answer_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_fetch_of_keys_from_a_silent_issuer_times_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tokens_module, "TOKEN_KEYS_FETCH_SECONDS_MAX", 0.01)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         tokens = web_tokens(keys=f"http://127.0.0.1:{silent.getsockname()[1]}/keys")
@@ -339,7 +341,7 @@ def test_an_issuer_that_does_not_answer_is_not_waited_for(monkeypatch: pytest.Mo
             tokens(token())
 
 
-def test_unknown_keys_are_fetched_once_a_minute_at_most() -> None:
+def test_unknown_keys_cause_no_more_than_a_single_fetch_per_minute() -> None:
     fetched: list[int] = []
     clock = ManualClock()
 
@@ -370,7 +372,7 @@ def fails(error: Exception) -> Mapping[str, Any]:
         lambda: {"keys": [{**key_set()["keys"][0], "kid": []}, {**key_set()["keys"][0], "kid": ["k1"]}]},
     ],
 )
-def test_known_keys_stay_good_where_new_ones_cannot_be_fetched(fetch: Callable[[], Mapping[str, Any]]) -> None:
+def test_known_keys_stay_valid_while_the_fetch_of_new_keys_fails(fetch: Callable[[], Mapping[str, Any]]) -> None:
     clock = ManualClock()
     fetches: list[Callable[[], Mapping[str, Any]]] = [key_set]
     fetched: list[int] = []

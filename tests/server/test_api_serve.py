@@ -57,7 +57,7 @@ def run(*arguments: str, code: int) -> str:
     return result.stderr
 
 
-def test_two_servers_of_one_store_tell_each_others_listeners(tmp_path: Path) -> None:
+def test_a_commit_on_a_server_pokes_the_listeners_of_another_server_of_the_store(tmp_path: Path) -> None:
     with served(tmp_path) as (first, _), served(tmp_path) as (second, _):
         assert httpx.put(first + BUDGET).status_code == 201
         with connect(second.replace("http", "ws") + f"{BUDGET}/live") as listening:
@@ -68,7 +68,7 @@ def test_two_servers_of_one_store_tell_each_others_listeners(tmp_path: Path) -> 
         assert httpx.get(f"{second}{BUDGET}/item?key=k").json()["value"] == 1
 
 
-def test_an_application_brings_mutators_and_tokens(tmp_path: Path) -> None:
+def test_a_server_uses_the_mutators_and_tokens_of_its_application(tmp_path: Path) -> None:
     (tmp_path / "myapp.py").write_text(APPLICATION)
     with served(tmp_path, "myapp:app") as (url, _), httpx.Client(base_url=url) as client:
         assert client.put(BUDGET).status_code == 401
@@ -86,7 +86,7 @@ def test_an_application_brings_mutators_and_tokens(tmp_path: Path) -> None:
         assert client.get(f"{BUDGET}/item?key=shout").json()["value"] == "HEY"
 
 
-def test_a_server_killed_between_pushes_has_lost_none(tmp_path: Path) -> None:
+def test_an_acknowledged_push_survives_a_kill_of_the_server(tmp_path: Path) -> None:
     with served(tmp_path) as (url, process):
         httpx.put(url + BUDGET)
         body = {"group": "g", "mutations": [mutation("ada", 1, key="k", value=1)]}
@@ -97,7 +97,7 @@ def test_a_server_killed_between_pushes_has_lost_none(tmp_path: Path) -> None:
         assert again[0]["status"] == "seen"
 
 
-def test_a_server_told_to_queue_applies_nothing_itself(tmp_path: Path) -> None:
+def test_a_server_with_the_queued_option_applies_no_push_itself(tmp_path: Path) -> None:
     with served(tmp_path, "--queued") as (url, _):
         httpx.put(url + BUDGET)
         body = {"group": "g", "mutations": [mutation("ada", 1, key="k", value=1)]}
@@ -106,26 +106,26 @@ def test_a_server_told_to_queue_applies_nothing_itself(tmp_path: Path) -> None:
         assert httpx.get(url + BUDGET).json()["version"] == 0
 
 
-def test_a_port_that_is_taken_is_said_in_one_line() -> None:
+def test_a_port_in_use_is_reported_in_a_single_line() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
         said = run("--port", port, code=2)
     assert said == f"error: cannot listen on 127.0.0.1 port {port}: {os.strerror(98)}; --port 0 takes any free port\n"
 
 
-def test_an_answer_in_two_writes_waits_for_no_acknowledgement() -> None:
+def test_accepted_connections_have_tcp_nodelay() -> None:
     with listening_at("127.0.0.1", 0) as listening, socket.create_connection(listening.getsockname()):
         accepted, _ = listening.accept()
         with accepted:
             assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY) != 0
 
 
-def test_others_are_not_served_without_authentication() -> None:
+def test_a_non_local_host_requires_an_application_with_authentication() -> None:
     for host in ("0.0.0.0", "192.0.2.1", "::"):
         assert "needs an application with authentication" in run("--host", host, "--port", "0", code=2)
 
 
-def test_what_is_no_application_is_said(tmp_path: Path, monkeypatch: Any) -> None:
+def test_an_invalid_application_argument_is_reported_with_the_reason(tmp_path: Path, monkeypatch: Any) -> None:
     (tmp_path / "another_app.py").write_text(APPLICATION)
     monkeypatch.chdir(tmp_path)
     for text, said in {
@@ -136,19 +136,19 @@ def test_what_is_no_application_is_said(tmp_path: Path, monkeypatch: Any) -> Non
         assert said in run(text, code=2)
 
 
-def test_without_the_servers_libraries_it_says_what_to_install(monkeypatch: Any) -> None:
+def test_without_the_server_s_libraries_serve_names_the_extra_to_install(monkeypatch: Any) -> None:
     monkeypatch.delitem(sys.modules, "stratalog.server.web_server", raising=False)
     monkeypatch.setitem(sys.modules, "uvicorn", None)
     assert 'pip install "stratalog[server]"' in run(code=2)
 
 
-def test_the_command_line_itself_needs_none_of_them() -> None:
+def test_the_command_line_imports_none_of_the_server_s_libraries() -> None:
     extras = "{'litestar', 'uvicorn', 'anyio', 'jwt', 'httpx', 'prometheus_client', 'websockets'}"
     code = f"import sys, stratalog, stratalog.cli; print({extras} & set(sys.modules))"
     assert run_process([sys.executable, "-c", code]).stdout == "set()\n"
 
 
-def test_the_default_store_is_found_without_any_option(tmp_path: Path, monkeypatch: Any) -> None:
+def test_init_without_options_creates_the_store_in_the_folder_data(tmp_path: Path, monkeypatch: Any) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("STRATALOG_STORE", raising=False)
     assert CliRunner().invoke(main, ["init"]).output == "made folder data\nstore ready at ./data\n"

@@ -70,7 +70,7 @@ def test_each_answer_is_a_line_of_the_access_log(tmp_path: Path) -> None:
     assert {line["event"] for line in lines} == {"request"}
 
 
-def test_a_request_of_two_lengths_and_a_preflight_are_in_the_logs_and_the_metrics(tmp_path: Path) -> None:
+def test_a_request_with_ambiguous_framing_and_a_preflight_are_logged_and_counted(tmp_path: Path) -> None:
     page = {"Origin": "https://app.example", "Access-Control-Request-Method": "PUT"}
     with audited(tmp_path, origins=("https://app.example",)) as client:
         client.put(BUDGET, content=b"{}", headers={"Transfer-Encoding": "chunked", "Content-Length": "2", **ADA})
@@ -83,7 +83,7 @@ def test_a_request_of_two_lengths_and_a_preflight_are_in_the_logs_and_the_metric
     assert 'method="PUT",path="other",status="400"} 1.0' in text
 
 
-def test_the_security_log_tells_sign_ins_and_refusals(tmp_path: Path) -> None:
+def test_the_security_log_records_sign_ins_and_refusals(tmp_path: Path) -> None:
     limits = ServerLimits(creations_per_second=0.001, creations_burst=1)
     with audited(tmp_path, limits=limits) as client:
         client.put(BUDGET, headers=ADA)
@@ -108,7 +108,7 @@ def test_the_security_log_tells_sign_ins_and_refusals(tmp_path: Path) -> None:
     ]
 
 
-def test_a_live_connection_whose_right_was_withdrawn_is_noted(tmp_path: Path) -> None:
+def test_a_live_connection_closed_for_a_revoked_right_is_in_the_security_log(tmp_path: Path) -> None:
     may_read = [True]
     limits = ServerLimits(live_heartbeat_seconds=0.01)
     store = open_store("memory:")
@@ -146,7 +146,7 @@ def line(number: int) -> SecurityEvent:
     return SecurityEvent("forbidden", number, "10.0.0.1", "")
 
 
-def test_who_makes_many_lines_fills_no_disk_and_hides_nobody(tmp_path: Path) -> None:
+def test_a_caller_s_log_lines_are_limited_and_displace_no_line_of_another_caller(tmp_path: Path) -> None:
     log = LineLog(str(tmp_path / "log"), ManualClock(), 100)
     for number in range(5000):
         log.write(EVE, line(number))
@@ -158,7 +158,7 @@ def test_who_makes_many_lines_fills_no_disk_and_hides_nobody(tmp_path: Path) -> 
     assert sum(one["count"] for one in lines if one["event"] == "omitted") == log.omitted == 4900
 
 
-def test_many_who_make_lines_fill_no_disk_either(tmp_path: Path) -> None:
+def test_the_log_lines_of_all_callers_together_are_limited(tmp_path: Path) -> None:
     log = LineLog(str(tmp_path / "log"), ManualClock(), 10)
     for number in range(5000):
         log.write(("address", f"10.0.{number // 250}.{number % 250}"), line(number))
@@ -166,7 +166,7 @@ def test_many_who_make_lines_fill_no_disk_either(tmp_path: Path) -> None:
     assert len([one for one in read(tmp_path / "log") if one["event"] == "forbidden"]) == 100
 
 
-def test_a_log_is_added_to_and_follows_its_name(tmp_path: Path) -> None:
+def test_a_log_is_appended_to_and_is_created_again_after_a_rename(tmp_path: Path) -> None:
     path = tmp_path / "log"
     for number in range(2):
         log = LineLog(str(path), ManualClock(), 100)
@@ -182,7 +182,7 @@ def test_a_log_is_added_to_and_follows_its_name(tmp_path: Path) -> None:
     assert path.stat().st_mode & 0o077 == 0
 
 
-def test_a_folder_that_went_away_and_came_back_has_the_log_again(tmp_path: Path) -> None:
+def test_a_log_is_written_again_after_its_folder_was_moved_and_recreated(tmp_path: Path) -> None:
     folder = tmp_path / "logs"
     folder.mkdir()
     log = LineLog(str(folder / "log"), ManualClock(), 100)
@@ -195,7 +195,7 @@ def test_a_folder_that_went_away_and_came_back_has_the_log_again(tmp_path: Path)
     assert [one["event"] for one in read(folder / "log")] == ["omitted", "forbidden"]
 
 
-def test_a_full_disk_stops_nobody_and_is_counted() -> None:
+def test_a_line_that_a_full_disk_refuses_is_counted() -> None:
     log = LineLog("/dev/full", ManualClock(), 100)
     log.write(EVE, line(0))
     log.close()
@@ -240,7 +240,7 @@ class AlmostFull(io.FileIO):
         return super().write(data[:10] if self.calls == 2 else data)
 
 
-def test_a_line_that_a_full_disk_cuts_is_counted_and_the_next_one_is_whole(
+def test_a_line_cut_by_a_full_disk_is_counted_and_the_next_line_is_complete(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("stratalog.server.line_log.io.FileIO", AlmostFull)

@@ -66,7 +66,7 @@ class Door:
         return 200
 
 
-def test_an_address_that_guesses_is_not_asked_for_until_time_has_passed() -> None:
+def test_tokens_of_an_address_that_guesses_are_not_checked_until_time_has_passed() -> None:
     door = Door()
     assert [door.status(f"guess {number}") for number in range(5)] == [401, 401, 401, 429, 429]
     assert len(door.issuer.asked) == 3
@@ -74,7 +74,7 @@ def test_an_address_that_guesses_is_not_asked_for_until_time_has_passed() -> Non
     assert [door.status(f"later {number}") for number in range(2)] == [401, 429]
 
 
-def test_a_token_that_was_valid_lately_is_asked_for_beside_a_guesser() -> None:
+def test_a_recently_valid_token_is_checked_at_an_address_that_guesses() -> None:
     door = Door()
     assert door.status("ada") == 200
     for number in range(5):
@@ -84,14 +84,14 @@ def test_a_token_that_was_valid_lately_is_asked_for_beside_a_guesser() -> None:
     assert door.status("bob", OTHER) == 200
 
 
-def test_a_token_that_was_withdrawn_is_a_guess_from_then_on() -> None:
+def test_a_revoked_token_counts_as_a_guess() -> None:
     door = Door()
     assert door.status("ada") == 200
     del door.issuer.valid["ada"]
     assert [door.status("ada") for _ in range(4)] == [401, 401, 401, 429]
 
 
-def test_an_issuer_that_is_away_makes_nobody_a_guesser() -> None:
+def test_a_request_during_an_outage_of_the_issuer_does_not_count_as_a_guess() -> None:
     door = Door()
     door.issuer.is_away = True
     assert {door.status("ada") for _ in range(10)} == {503}
@@ -99,14 +99,14 @@ def test_an_issuer_that_is_away_makes_nobody_a_guesser() -> None:
     assert door.status("ada") == 200
 
 
-def test_who_signs_in_is_told_of_once() -> None:
+def test_each_principal_s_sign_in_is_reported_once() -> None:
     door = Door()
     for token in ("ada", "guess", "ada", "bob"):
         door.status(token)
     assert door.signed_in == [("u-ada", HOME), ("u-bob", HOME)]
 
 
-def test_no_token_is_remembered() -> None:
+def test_no_token_is_stored_in_memory_in_plain_text() -> None:
     door = Door()
     # The test does not use the token "ada", because an object's address may contain "ada", as 0x7f8ef03adad0 does.
     for token in ("bob", "guess"):

@@ -87,7 +87,7 @@ def asking(spool: BodySpool) -> Iterator[Any]:
 
 @pytest.mark.usefixtures("small")
 @given(st.lists(st.lists(st.integers(0, 12_500), max_size=4), max_size=4), st.randoms(use_true_random=False))
-def test_whoever_reads_at_once_is_sent_their_own_bytes(sizes: list[list[int]], random: Any) -> None:
+def test_concurrent_readers_each_receive_their_own_bytes(sizes: list[list[int]], random: Any) -> None:
     with closing(BodySpool()) as spool:
         bodies = [[bytes([65 + size % 26]) * size for size in of_reader] for of_reader in sizes]
         readers = {reader: spool.pieces(iter(parts), request_bytes()) for reader, parts in enumerate(bodies)}
@@ -106,7 +106,7 @@ def test_whoever_reads_at_once_is_sent_their_own_bytes(sizes: list[list[int]], r
 
 
 @pytest.mark.usefixtures("small")
-def test_the_file_is_empty_once_nobody_is_sent_anything(spool: BodySpool) -> None:
+def test_the_file_is_empty_after_its_last_reader_has_closed(spool: BodySpool) -> None:
     readers = [spool.pieces(iter([b"x" * 12_000]), request_bytes()) for _ in range(3)]
     for reader in readers:
         next(reader)
@@ -117,7 +117,7 @@ def test_the_file_is_empty_once_nobody_is_sent_anything(spool: BodySpool) -> Non
     assert (spool.slots_used, os.fstat(spool._file.fileno()).st_size) == (0, 0)
 
 
-def test_a_part_in_the_file_and_a_piece_in_memory_are_counted(spool: BodySpool) -> None:
+def test_the_bytes_in_the_file_and_the_piece_in_memory_count_against_the_budgets(spool: BodySpool) -> None:
     with request_bytes() as taken:
         taken.cover_answer(10**6)
         pieces = spool.pieces(iter([b"x" * 400_000, b"y" * 300_000]), taken)
@@ -146,7 +146,7 @@ LARGE = bytes(range(256)) * 36_000
 """A body of two parts, together 9,216,000 bytes."""
 
 
-def test_of_a_body_that_is_being_sent_no_part_is_in_memory(spool: BodySpool) -> None:
+def test_no_stored_part_of_a_body_is_in_memory_while_a_piece_is_sent(spool: BodySpool) -> None:
     with open_store("memory:") as store:
         records = store.records("acme")
         records.put("report", LARGE)
@@ -163,7 +163,7 @@ def test_of_a_body_that_is_being_sent_no_part_is_in_memory(spool: BodySpool) -> 
     assert received == LARGE
 
 
-def test_a_blob_comes_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_blob_sent_in_pieces_is_complete_and_frees_the_spool(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(body_spool, "BODY_PIECE_BYTES", PIECE_BYTES)
     with serving() as client:
         client.put("/v1/organisations/acme/records/report", content=LARGE[:200_000])
@@ -219,7 +219,7 @@ def pulled(client: Client, kind: str, body: dict[str, Any]) -> Pulled:
 
 
 @pytest.mark.parametrize("kind", ["application/json", MESSAGE_PACK])
-def test_a_large_patch_is_streamed_and_says_what_a_small_one_would(kind: str) -> None:
+def test_a_streamed_patch_equals_the_patch_of_a_direct_pull(kind: str) -> None:
     with filled_store() as store, serving(store=store) as client:
         document = store.document("acme", "budget")
         start = pull(document, Pull("g"))
@@ -243,7 +243,7 @@ def test_replicaches_patch_is_streamed_too() -> None:
         assert answer.content == msgspec.json.encode(expected.body)
 
 
-def test_of_a_patch_no_more_is_read_than_is_being_sent(spool: BodySpool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_streamed_patch_reads_values_only_as_they_are_sent(spool: BodySpool, monkeypatch: pytest.MonkeyPatch) -> None:
     loads: list[bytes] = []
     load = Values.load
 
@@ -268,7 +268,7 @@ def test_of_a_patch_no_more_is_read_than_is_being_sent(spool: BodySpool, monkeyp
 
 
 @pytest.mark.parametrize("error", [Unavailable("simulated"), Corrupt("simulated", key="k")], ids=lambda one: one.code)
-def test_a_patch_is_cut_short_where_the_store_fails_under_way(error: StratalogError) -> None:
+def test_a_store_error_truncates_a_streamed_patch_and_releases_its_budgets(error: StratalogError) -> None:
     """The server has sent the first piece, so the response cannot have the error's status.
 
     The server releases all budgets.
@@ -294,7 +294,7 @@ def test_a_patch_is_cut_short_where_the_store_fails_under_way(error: StratalogEr
         assert len(pulled(client, "application/json", {"group": "h"}).patch) == 40
 
 
-def test_a_patch_is_cut_short_where_its_principals_share_runs_out_under_way() -> None:
+def test_a_streamed_patch_is_truncated_when_its_principal_s_share_is_used_up() -> None:
     tokens = StaticTokens({"ada": Principal(id="ada")})
     limits = ServerLimits(answer_bytes_of_principal_max=PULL_START_BYTES_MAX + 50_000)
     with filled_store() as store, serving(Application(authenticate=tokens, limits=limits), store) as client:

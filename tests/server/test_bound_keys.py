@@ -35,7 +35,7 @@ def test_a_reserved_client_is_refused_before_anything_is_applied(client: str) ->
     assert document.version == 0
 
 
-def test_a_name_that_only_looks_reserved_is_anybodys() -> None:
+def test_a_client_name_that_resembles_a_reserved_name_is_allowed() -> None:
     document = World().create()
     names = ["replay", "Replay/x", "my/replay/x", "redriver/x", " replay/x"]
     pushed = push(document, Push("g", [inc(client=name, id=1) for name in names]))
@@ -72,7 +72,7 @@ def test_a_message_that_names_a_reserved_client_never_takes_effect(large: bool) 
         redrive(path.store, letter.id)
 
 
-def test_the_name_of_what_was_not_storable_is_no_payload() -> None:
+def test_a_repetition_of_an_unstorable_mutation_is_seen_with_any_payload() -> None:
     document = World().create()
     with pytest.raises(ReservedName):
         push(document, Push("g", [Mutation(client="ada", id=1, name=UNSTORABLE)]))
@@ -83,7 +83,7 @@ def test_the_name_of_what_was_not_storable_is_no_payload() -> None:
         assert statuses(push(document, Push("g", [again])).outcomes) == ["seen"]
 
 
-def test_a_number_that_was_stored_is_not_taken_for_one_that_could_not_be() -> None:
+def test_a_rejection_as_unstorable_does_not_replace_a_stored_mutation() -> None:
     document = World().create()
     push(document, Push("g", [put("k", 1, client="ada", id=1)]))
     unstorable = Mutation(client="ada", id=1, name=UNSTORABLE)
@@ -91,7 +91,7 @@ def test_a_number_that_was_stored_is_not_taken_for_one_that_could_not_be() -> No
     assert statuses(push(document, Push("g", [put("k", 2, client="ada", id=1)])).outcomes) == ["mismatch"]
 
 
-def test_an_earlier_number_of_the_same_batch_is_compared_and_an_older_one_is_seen() -> None:
+def test_a_reused_number_is_a_mismatch_in_its_own_batch_and_seen_in_a_later_batch() -> None:
     document = World().create()
     first = [put("k", number, client="ada", id=number) for number in (1, 2)]
     assert statuses(push(document, Push("g", [*first, put("k", "else", client="ada", id=1)])).outcomes) == [
@@ -134,7 +134,7 @@ def test_other_bytes_under_a_used_write_id_are_answered_409(client: Client) -> N
     assert client.get(RECORD).content == b"ada's bytes"
 
 
-def test_nobody_takes_the_numbers_of_a_merge(budget: Client) -> None:
+def test_a_push_cannot_use_the_client_of_a_merge(budget: Client) -> None:
     made = budget.post(f"{BUDGET}/fork", json={"name": "copy"}).json()
     push_over_http(budget, *(mutation("k", id, key=f"n/{id}", value=id) for id in range(1, 4)), path=COPY)
     for client in (f"replay/{made['incarnation']}", f"replay/{made['incarnation']}/{made['first']}"):
@@ -145,7 +145,7 @@ def test_nobody_takes_the_numbers_of_a_merge(budget: Client) -> None:
     assert budget.get(f"{BUDGET}/item?key=n/3").json()["value"] == 3
 
 
-def test_a_merge_that_does_not_come_out_is_answered_409_and_writes_nothing(budget: Client) -> None:
+def test_a_conflicting_merge_is_answered_409_and_writes_nothing(budget: Client) -> None:
     budget.post(f"{BUDGET}/fork", json={"name": "copy", "at": 2})
     push_over_http(budget, mutation("k", 1, "inc", key="n"), path=COPY)
     push_over_http(budget, mutation("zoe", 1, key="n", value="no number"))

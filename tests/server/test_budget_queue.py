@@ -40,7 +40,7 @@ class Room:
         await asyncio.sleep(0)
 
 
-def test_who_waits_is_admitted_as_soon_as_there_is_room() -> None:
+def test_a_waiting_call_is_admitted_as_soon_as_the_budget_has_room() -> None:
     async def story() -> tuple[list[str], float]:
         room = Room()
         held = room.taken(60, ADA)
@@ -54,7 +54,7 @@ def test_who_waits_is_admitted_as_soon_as_there_is_room() -> None:
     assert run_jumping(story()) == (["bob"], 3)
 
 
-def test_who_waits_too_long_is_refused_and_leaves_no_trace() -> None:
+def test_a_call_that_waits_too_long_is_refused_and_takes_nothing() -> None:
     async def story() -> None:
         room = Room()
         room.taken(60, ADA)
@@ -70,7 +70,7 @@ def test_who_waits_too_long_is_refused_and_leaves_no_trace() -> None:
     run_jumping(story())
 
 
-def test_who_is_admitted_in_the_turn_in_which_the_time_ends_is_not_refused() -> None:
+def test_a_call_admitted_in_the_same_loop_turn_as_its_timeout_is_not_refused() -> None:
     async def story() -> tuple[list[str], int]:
         room = Room()
         held = room.taken(60, ADA)
@@ -88,7 +88,7 @@ def test_who_is_admitted_in_the_turn_in_which_the_time_ends_is_not_refused() -> 
     assert run_jumping(story()) == (["bob"], 60)
 
 
-def test_smaller_ones_do_not_overtake_but_the_smallest_never_wait() -> None:
+def test_a_smaller_call_does_not_overtake_but_a_very_small_call_never_waits() -> None:
     async def story() -> list[str]:
         room = Room()
         held = room.taken(60, ADA)
@@ -103,7 +103,7 @@ def test_smaller_ones_do_not_overtake_but_the_smallest_never_wait() -> None:
     assert run_jumping(story()) == ["small", "large", "middle"]
 
 
-def test_who_waits_for_their_own_share_lets_others_pass() -> None:
+def test_a_call_that_waits_for_its_principal_s_share_lets_a_waiting_call_pass() -> None:
     async def story() -> list[str]:
         room = Room()
         held = room.taken(60, ADA)
@@ -119,7 +119,7 @@ def test_who_waits_for_their_own_share_lets_others_pass() -> None:
     assert run_jumping(story()) == ["bob", "ada"]
 
 
-def test_who_waits_for_their_own_share_makes_no_later_caller_wait() -> None:
+def test_a_call_that_waits_for_its_principal_s_share_delays_no_later_caller() -> None:
     async def story() -> tuple[list[str], float]:
         room = Room()
         room.taken(60, ADA)
@@ -134,7 +134,7 @@ def test_who_waits_for_their_own_share_makes_no_later_caller_wait() -> None:
     assert run_jumping(story()) == (["bob"], 1)
 
 
-def test_few_of_one_holder_wait_so_that_callers_take_turns() -> None:
+def test_the_number_of_waiting_calls_of_a_principal_is_limited() -> None:
     async def story() -> list[str]:
         room = Room()
         held = room.taken(60, ADA)
@@ -148,7 +148,7 @@ def test_few_of_one_holder_wait_so_that_callers_take_turns() -> None:
     assert run_jumping(story()) == ["ada 0", "bob"]
 
 
-def test_one_that_goes_away_does_not_keep_those_behind_it() -> None:
+def test_a_cancelled_call_does_not_block_the_calls_behind_it() -> None:
     async def story() -> list[str]:
         room = Room()
         room.taken(60, ADA)

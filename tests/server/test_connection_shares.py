@@ -50,7 +50,7 @@ def listen(client: Client, stack: ExitStack, token: str) -> Any:
     return socket
 
 
-def test_who_has_their_share_of_live_connections_is_refused_and_another_is_not(shared: Client) -> None:
+def test_a_principal_at_its_share_of_live_connections_is_refused_and_another_is_not(shared: Client) -> None:
     with ExitStack() as stack:
         for _ in range(2):
             assert listen(shared, stack, "ada").receive_json()["type"] == "ready"
@@ -63,7 +63,7 @@ def test_who_has_their_share_of_live_connections_is_refused_and_another_is_not(s
         assert listen(shared, stack, "ada").receive_json()["type"] == "ready"
 
 
-def test_half_a_body_counts_for_who_sends_it_and_for_nobody_else() -> None:
+def test_a_connection_with_an_incomplete_body_counts_only_for_its_principal() -> None:
     application = Application(authenticate=TOKENS, limits=LIMITS)
     store = open_store("memory:")
     store.create("acme", "budget")
@@ -119,7 +119,7 @@ def test_half_a_body_counts_for_who_sends_it_and_for_nobody_else() -> None:
     run_in_time(run())
 
 
-def test_an_organisation_counts_only_those_who_were_let_in() -> None:
+def test_a_full_organisation_refuses_a_connection_that_may_then_enter_another() -> None:
     budgets = ConnectionBudgets(LIMITS, is_shared=True)
     with ExitStack() as stack:
         for number in range(10):
@@ -135,7 +135,7 @@ def test_an_organisation_counts_only_those_who_were_let_in() -> None:
     assert budgets.connections.used == 0
 
 
-def test_who_is_recognised_counts_for_the_address_no_more() -> None:
+def test_an_authenticated_connection_no_longer_counts_for_its_address() -> None:
     budgets = ConnectionBudgets(LIMITS, is_shared=True)
     with ExitStack() as stack:
         for number in range(5):
@@ -150,7 +150,7 @@ def test_who_is_recognised_counts_for_the_address_no_more() -> None:
         stack.enter_context(budgets.open(scope("10.0.0.2"))).count_for_address()
 
 
-def test_a_connection_that_a_share_refuses_stays_its_address_s() -> None:
+def test_a_connection_refused_by_a_principal_s_share_still_counts_for_its_address() -> None:
     budgets = ConnectionBudgets(LIMITS, is_shared=True)
     with ExitStack() as stack:
         for _ in range(4):
@@ -163,7 +163,7 @@ def test_a_connection_that_a_share_refuses_stays_its_address_s() -> None:
         assert fifth.holders == (("address", "10.0.0.1"),)
 
 
-def test_live_connections_leave_some_to_requests() -> None:
+def test_live_connections_cannot_use_all_connections() -> None:
     budgets = ConnectionBudgets(ServerLimits(connections_max=8, live_connections_max=100), is_shared=False)
     with ExitStack() as stack:
         for _ in range(6):
@@ -174,7 +174,7 @@ def test_live_connections_leave_some_to_requests() -> None:
         assert (refused.value.status, refused.value.details["limit"]) == (503, 6)
 
 
-def test_shares_are_parts_of_what_the_process_has_room_for() -> None:
+def test_shares_are_fractions_of_the_process_s_connection_limit() -> None:
     budgets = ConnectionBudgets(ServerLimits(connections_max=10_000), is_shared=True)
     budgets.bound(40)
     with ExitStack() as stack:
@@ -185,7 +185,7 @@ def test_shares_are_parts_of_what_the_process_has_room_for() -> None:
             fifth.count_for_principal("u-ada")
 
 
-def test_the_process_of_a_server_has_room_for_what_its_descriptors_allow() -> None:
+def test_the_web_server_s_connection_limit_bounds_the_application_s_budget() -> None:
     app = create_app(open_store("memory:"), Application(authenticate=TOKENS))
     with socket.create_server(("127.0.0.1", 0)) as listening:
         WebServer(app, listening, 40)
@@ -209,11 +209,11 @@ def test_without_authentication_nobody_has_a_share() -> None:
         ("testclient", "testclient"),
     ],
 )
-def test_an_address_is_one_callers_network(text: str, address: str) -> None:
+def test_addresses_are_normalised_to_the_caller_s_network(text: str, address: str) -> None:
     assert address_of(scope(text)) == address
 
 
-def test_one_network_has_one_share_of_the_bytes() -> None:
+def test_the_addresses_of_a_network_share_a_byte_budget() -> None:
     limits = msgspec.structs.replace(LIMITS, body_bytes_in_flight_max=100, body_bytes_of_principal_max=10)
     connections, budgets = (
         ConnectionBudgets(limits, is_shared=True),
@@ -230,7 +230,7 @@ def test_one_network_has_one_share_of_the_bytes() -> None:
     assert refused.value.details["scope"] == "address"
 
 
-def test_nobody_takes_the_bytes_of_an_organisation_that_is_closed_to_them() -> None:
+def test_callers_outside_an_organisation_use_none_of_its_body_bytes() -> None:
     limits = msgspec.structs.replace(LIMITS, body_bytes_in_flight_max=12, body_bytes_of_principal_max=3)
     connections, budgets = (
         ConnectionBudgets(limits, is_shared=True),
@@ -248,7 +248,7 @@ def test_nobody_takes_the_bytes_of_an_organisation_that_is_closed_to_them() -> N
     assert budgets.bodies.used_by(("organisation", "acme")) == 3
 
 
-def test_documents_are_made_no_faster_than_one_principal_may() -> None:
+def test_the_rate_of_document_creations_of_a_principal_is_limited() -> None:
     limits = ServerLimits(creations_per_second=0.001, creations_burst=2)
     with serving(Application(authenticate=TOKENS, limits=limits)) as client:
         made = [client.put(f"/v1/organisations/acme/documents/d{number}", headers=ADA) for number in range(3)]
@@ -258,7 +258,7 @@ def test_documents_are_made_no_faster_than_one_principal_may() -> None:
         assert client.get("/v1/organisations/acme/documents/d0", headers=ADA).status_code == 200
 
 
-def test_all_principals_of_an_organisation_ask_no_faster_than_it_may() -> None:
+def test_the_request_rate_of_an_organisation_limits_all_its_principals_together() -> None:
     limits = ServerLimits(rate_organisation_requests_per_second=0.001, rate_organisation_requests_burst=3)
     with serving(Application(authenticate=TOKENS, authorize=in_own_organisation, limits=limits)) as client:
         client.put(BUDGET, headers=ADA)
@@ -273,14 +273,14 @@ def test_all_principals_of_an_organisation_ask_no_faster_than_it_may() -> None:
     assert 'stratalog_rate_refusals_total{rate="requests",scope="organisation"} 2.0' in text
 
 
-def test_who_may_not_enter_an_organisation_takes_nothing_of_its_rate() -> None:
+def test_forbidden_requests_do_not_use_the_organisation_s_request_rate() -> None:
     limits = ServerLimits(rate_organisation_requests_per_second=0.001, rate_organisation_requests_burst=2)
     with serving(Application(authenticate=TOKENS, authorize=in_own_organisation, limits=limits)) as client:
         assert {client.get(BUDGET, headers=BOB).status_code for _ in range(5)} == {403}
         assert client.put(BUDGET, headers=ADA).status_code == 201
 
 
-def test_a_live_connection_is_a_request_of_its_principal_and_organisation() -> None:
+def test_a_live_connection_counts_against_the_request_rates() -> None:
     for limits in (
         ServerLimits(rate_requests_per_second=0.001, rate_requests_burst=3),
         ServerLimits(rate_organisation_requests_per_second=0.001, rate_organisation_requests_burst=3),
@@ -302,7 +302,7 @@ def test_without_authentication_an_organisation_has_no_rate() -> None:
         assert {client.get(BUDGET).status_code for _ in range(3)} == {200}
 
 
-def test_what_connections_are_in_progress_is_a_metric(shared: Client) -> None:
+def test_the_connections_in_use_are_a_metric(shared: Client) -> None:
     with ExitStack() as stack:
         listen(shared, stack, "ada").receive_json()
         text = shared.get("/metrics", headers=BOB).text

@@ -147,7 +147,7 @@ def answering(body: bytes, asked: list[str] | None = None) -> Any:
 
 
 @pytest.mark.parametrize("sent", [b"", b"GET /health HTTP/1.1\r\nHost: a\r\nX-a: "])
-def test_who_sends_no_head_is_dropped(sent: bytes) -> None:
+def test_a_caller_that_sends_no_complete_head_is_dropped(sent: bytes) -> None:
     async def story(caller: Caller) -> None:
         caller.send(sent)
         await caller.wait(9)
@@ -167,7 +167,7 @@ async def drip(caller: Caller, byte: bytes) -> None:
 
 
 @pytest.mark.parametrize("before", [b"", REQUEST])
-def test_a_head_that_drips_does_not_last_longer(before: bytes) -> None:
+def test_a_slowly_sent_head_does_not_extend_its_deadline(before: bytes) -> None:
     async def story(caller: Caller) -> None:
         caller.send(before)
         await caller.wait(3)
@@ -177,7 +177,7 @@ def test_a_head_that_drips_does_not_last_longer(before: bytes) -> None:
     tell(story)
 
 
-def test_who_asks_again_in_time_stays_connected() -> None:
+def test_a_caller_that_sends_its_next_request_in_time_stays_connected() -> None:
     async def story(caller: Caller) -> None:
         for number in range(1, 20):
             caller.send(REQUEST)
@@ -189,7 +189,7 @@ def test_who_asks_again_in_time_stays_connected() -> None:
     tell(story)
 
 
-def test_a_handler_may_take_longer_than_a_head() -> None:
+def test_the_deadline_of_the_head_does_not_limit_the_handler() -> None:
     async def slow(scope: Any, receive: Any, send: Any) -> None:
         await asyncio.sleep(100)
         await answering(b"answer")(scope, receive, send)
@@ -202,7 +202,7 @@ def test_a_handler_may_take_longer_than_a_head() -> None:
     tell(story, slow)
 
 
-def test_the_rest_of_a_request_that_was_answered_early_must_come_soon() -> None:
+def test_a_body_that_arrives_slowly_after_the_answer_drops_the_connection() -> None:
     async def story(caller: Caller) -> None:
         caller.send(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1000\r\n\r\n")
         await caller.wait(2)
@@ -212,7 +212,7 @@ def test_the_rest_of_a_request_that_was_answered_early_must_come_soon() -> None:
     tell(story)
 
 
-def test_an_answer_waits_in_pieces_for_who_does_not_read() -> None:
+def test_no_more_than_two_pieces_of_an_answer_wait_for_a_slow_reader() -> None:
     body = bytes(range(256)) * 40_000
 
     async def story(caller: Caller) -> None:
@@ -227,7 +227,7 @@ def test_an_answer_waits_in_pieces_for_who_does_not_read() -> None:
     tell(story, answering(body), room_bytes=0)
 
 
-def test_who_does_not_read_is_dropped() -> None:
+def test_a_caller_that_does_not_read_its_answer_is_dropped() -> None:
     async def story(caller: Caller) -> None:
         caller.send(REQUEST)
         await caller.wait(20)
@@ -238,7 +238,7 @@ def test_who_does_not_read_is_dropped() -> None:
     tell(story, answering(b"x" * 1_000_000), room_bytes=1000)
 
 
-def test_who_does_not_read_the_last_bytes_is_dropped_though_the_answer_is_complete() -> None:
+def test_a_caller_that_does_not_read_the_last_bytes_of_an_answer_is_dropped() -> None:
     async def story(caller: Caller) -> None:
         caller.send(b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
         await caller.wait(22)
@@ -247,7 +247,7 @@ def test_who_does_not_read_the_last_bytes_is_dropped_though_the_answer_is_comple
     tell(story, answering(b"x" * 1000), room_bytes=10)
 
 
-def test_a_stream_of_events_ends_where_nobody_reads_it() -> None:
+def test_an_event_stream_that_its_caller_does_not_read_is_dropped() -> None:
     async def events(scope: Any, receive: Any, send: Any) -> None:
         await send({"type": "http.response.start", "status": 200, "headers": []})
         while True:
@@ -262,7 +262,7 @@ def test_a_stream_of_events_ends_where_nobody_reads_it() -> None:
     tell(story, events, room_bytes=10)
 
 
-def test_of_pipelined_requests_the_next_runs_once_the_answer_before_it_is_read() -> None:
+def test_a_pipelined_request_runs_after_the_previous_answer_has_been_read() -> None:
     asked: list[str] = []
 
     async def story(caller: Caller) -> None:
@@ -301,7 +301,7 @@ async def closing(scope: Any, receive: Any, send: Any) -> None:
     await send({"type": "websocket.close", "code": 4401})
 
 
-def test_a_websocket_is_one_connection_from_its_beginning_to_its_end() -> None:
+def test_a_websocket_counts_as_a_connection_until_it_ends() -> None:
     async def story(caller: Caller) -> None:
         caller.send(UPGRADE)
         await caller.wait(15)
@@ -313,7 +313,7 @@ def test_a_websocket_is_one_connection_from_its_beginning_to_its_end() -> None:
     tell(story, listening)
 
 
-def test_half_a_handshake_is_dropped() -> None:
+def test_an_incomplete_websocket_handshake_is_dropped() -> None:
     async def story(caller: Caller) -> None:
         caller.send(UPGRADE[:-2])
         await caller.wait(11)
@@ -322,7 +322,7 @@ def test_half_a_handshake_is_dropped() -> None:
     tell(story, listening)
 
 
-def test_a_websocket_that_does_not_read_is_sent_no_more_and_dropped() -> None:
+def test_a_websocket_that_does_not_read_has_bounded_waiting_bytes_and_is_dropped() -> None:
     async def story(caller: Caller) -> None:
         caller.send(UPGRADE)
         await caller.wait(10)
@@ -333,7 +333,7 @@ def test_a_websocket_that_does_not_read_is_sent_no_more_and_dropped() -> None:
     tell(story, telling, room_bytes=1000)
 
 
-def test_a_websocket_that_pings_and_does_not_read_is_heard_no_more() -> None:
+def test_the_server_stops_reading_a_websocket_that_pings_and_does_not_read() -> None:
     async def story(caller: Caller) -> None:
         caller.send(UPGRADE)
         await caller.wait(1)
@@ -360,7 +360,7 @@ def test_a_websocket_that_does_not_answer_a_close_is_closed() -> None:
     tell(story, closing)
 
 
-def test_connections_that_are_overdue_together_are_dropped_a_few_in_a_turn() -> None:
+def test_a_turn_of_the_loop_drops_a_limited_number_of_overdue_connections() -> None:
     async def story() -> tuple[list[int], int]:
         metrics = Metrics(open_store("memory:").environment)
         connections = OpenConnections(LIMITS, 3 * DROPS_PER_TURN_MAX, metrics, SystemClock())

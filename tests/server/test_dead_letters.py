@@ -93,7 +93,7 @@ def test_a_rejected_mutation_is_not_redriven_without_its_application() -> None:
     assert [outcome.status for outcome in redrive(path.store, letter.id)] == ["applied"]
 
 
-def test_a_mutation_that_was_rejected_after_its_last_attempt_is_a_letter_with_its_reason() -> None:
+def test_a_mutation_rejected_after_its_last_attempt_is_a_letter_with_its_reason() -> None:
     (letter,) = letters(rejected_path())
     assert (letter.organisation, letter.document, letter.client, letter.mutation) == ("acme", "plan", "ada", 2)
     assert (letter.reason, letter.redriven_ms) == (
@@ -142,7 +142,7 @@ def test_a_message_that_failed_for_the_last_time_is_counted_and_logged_once(capl
     ]
 
 
-def test_a_fault_on_the_queue_path_is_a_letter_at_once_and_runs_again() -> None:
+def test_an_unexpected_exception_on_the_queue_path_is_a_letter_and_is_redriven() -> None:
     failing = [ZeroDivisionError("once")]
 
     def faulty(draft: Draft, args: object) -> None:
@@ -160,7 +160,7 @@ def test_a_fault_on_the_queue_path_is_a_letter_at_once_and_runs_again() -> None:
     assert (path.document.get("done"), path.document.get("k")) == (1, 1)
 
 
-def test_a_worker_that_is_short_of_memory_for_a_while_rejects_nothing() -> None:
+def test_temporary_memory_errors_reject_no_mutation() -> None:
     short = [MemoryError(), MemoryError(), MemoryError()]
 
     def greedy(draft: Draft, args: object) -> None:
@@ -174,7 +174,7 @@ def test_a_worker_that_is_short_of_memory_for_a_while_rejects_nothing() -> None:
     assert (path.document.get("done"), letters(path)) == (1, [])
 
 
-def test_it_runs_again_under_an_operators_client_that_names_its_origin() -> None:
+def test_a_redriven_mutation_has_a_redrive_client_and_names_its_origin() -> None:
     path = repaired(rejected_path())
     (letter,) = letters(path)
     (outcome,) = redrive(path.store, letter.id)
@@ -184,7 +184,7 @@ def test_it_runs_again_under_an_operators_client_that_names_its_origin() -> None
     assert version.mutations[0].origin == ("ada", 2)
 
 
-def test_redriving_it_again_changes_nothing() -> None:
+def test_a_second_redrive_of_a_letter_changes_nothing() -> None:
     path = repaired(rejected_path())
     (letter,) = letters(path)
     assert [redrive(path.store, letter.id)[0].status for _ in range(3)] == ["applied", "seen", "seen"]
@@ -192,7 +192,7 @@ def test_redriving_it_again_changes_nothing() -> None:
     assert letters(path)[0].redriven_ms > 0
 
 
-def test_what_is_left_when_too_many_end_the_process_is_moved_aside_whole() -> None:
+def test_a_message_is_moved_aside_after_too_many_of_its_mutations_end_the_process() -> None:
     path = rejected_path(poisons=5)
     moved, *gave_up = letters(path)
     assert [letter.mutation for letter in gave_up] == [2, 3, 4]
@@ -201,7 +201,7 @@ def test_what_is_left_when_too_many_end_the_process_is_moved_aside_whole() -> No
     assert path.document.last_mutation("ada") == 4
 
 
-def test_its_client_sends_the_rest_again_and_goes_on() -> None:
+def test_a_client_pushes_the_rest_again_after_its_message_was_moved_aside() -> None:
     path = rejected_path(poisons=5)
     path.push(*[named("ada", id, "kill") for id in (5, 6)], put("ada", 7))
     path.work_through(3000)
@@ -209,7 +209,7 @@ def test_its_client_sends_the_rest_again_and_goes_on() -> None:
     assert path.document.get("k") == 1
 
 
-def test_a_message_moved_aside_is_pushed_again_under_its_own_numbers() -> None:
+def test_a_redrive_of_a_message_uses_its_original_mutation_numbers() -> None:
     path = broken()
     (letter,) = letters(path)
     assert [(one.client, one.status) for one in redrive(path.store, letter.id)] == [("ada", "applied")] * 2
@@ -218,7 +218,7 @@ def test_a_message_moved_aside_is_pushed_again_under_its_own_numbers() -> None:
 
 
 @pytest.mark.parametrize("first", ["client", "operator"])
-def test_a_client_that_sends_it_again_and_an_operator_who_redrives_it_apply_it_once(first: str) -> None:
+def test_a_repeated_push_and_a_redrive_of_the_same_message_apply_it_once(first: str) -> None:
     path = broken()
     (letter,) = letters(path)
     for who in sorted(("client", "operator"), key=lambda who: who != first):
@@ -229,7 +229,7 @@ def test_a_client_that_sends_it_again_and_an_operator_who_redrives_it_apply_it_o
     assert path.document.get("n") == 2
 
 
-def test_a_letter_of_a_document_that_is_gone_does_not_touch_its_heir() -> None:
+def test_a_redrive_for_a_deleted_document_does_not_change_the_recreated_document() -> None:
     for path in (broken(), repaired(rejected_path())):
         (letter,) = letters(path)
         delete_log(path.document.log)
@@ -246,7 +246,7 @@ def test_letters_are_listed_in_order_after_an_id() -> None:
     assert [letter.id for letter in list_letters(path.store, after=ids[1])] == ids[2:]
 
 
-def test_there_is_no_letter_of_another_id() -> None:
+def test_a_redrive_of_an_unknown_letter_is_not_found() -> None:
     path = QueuePath()
     for id in ("0000000000000001", "0000000000000001/1"):
         with pytest.raises(NotFound):
@@ -267,7 +267,7 @@ def with_arguments() -> QueuePath:
     return path
 
 
-def test_edited_arguments_are_a_letter_of_their_own() -> None:
+def test_edited_arguments_make_a_separate_letter() -> None:
     path = with_arguments()
     (letter,) = letters(path)
     edited = edit_letter(path.store, letter.id, {"by": 10.0})
@@ -339,7 +339,7 @@ def test_a_redrive_of_all_letters_lists_the_queue_and_the_rejections_once(monkey
     assert sorted(listed) == ["queue", "rejections"]
 
 
-def test_the_same_edit_is_the_same_letter_and_no_edit_is_none() -> None:
+def test_equal_edits_share_a_letter_and_undoing_an_edit_returns_the_original_letter() -> None:
     path = with_arguments()
     (letter,) = letters(path)
     edited = edit_letter(path.store, letter.id, {"by": 10})
@@ -350,7 +350,7 @@ def test_the_same_edit_is_the_same_letter_and_no_edit_is_none() -> None:
     assert [one.redriven_ms > 0 for one in letters(path)] == [False, True]
 
 
-def test_a_whole_message_has_no_arguments_to_edit() -> None:
+def test_the_arguments_of_a_message_moved_aside_cannot_be_edited() -> None:
     path = broken()
     (letter,) = letters(path)
     with pytest.raises(Invalid):

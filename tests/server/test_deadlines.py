@@ -44,7 +44,7 @@ def receive_body(
     return run_jumping(story())
 
 
-def test_a_body_that_drips_is_refused_as_soon_as_its_time_is_over() -> None:
+def test_a_body_that_arrives_too_slowly_is_refused_with_408() -> None:
     with pytest.raises(Refused) as refused:
         receive_body(bytes_each=1, pause_seconds=1, pieces=10_000)
     assert (refused.value.status, refused.value.details["limit"]) == (408, 60)
@@ -56,12 +56,12 @@ def test_a_body_that_stops_is_refused() -> None:
     assert refused.value.status == 408
 
 
-def test_a_large_body_that_comes_fast_enough_is_read_however_long_it_takes() -> None:
+def test_a_large_body_that_arrives_fast_enough_has_no_total_deadline() -> None:
     size, seconds = receive_body(bytes_each=1000, pause_seconds=1, pieces=5000)
     assert (size, round(seconds)) == (5_000_000, 5000)
 
 
-def test_the_time_in_which_nobody_reads_a_body_is_not_its_caller_s() -> None:
+def test_time_in_which_the_server_does_not_read_a_body_does_not_count() -> None:
     size, seconds = receive_body(bytes_each=1, pause_seconds=0.01, pieces=100, handled_seconds=10)
     assert (size, round(seconds)) == (100, 1001)
 
@@ -75,23 +75,23 @@ def overdue_at(read_bytes_per_second: float, waiting_bytes: int = 1000, seconds:
     return None
 
 
-def test_who_reads_nothing_is_overdue_after_the_silence() -> None:
+def test_a_caller_that_reads_nothing_is_overdue_after_the_silence_limit() -> None:
     assert overdue_at(0) == 20
 
 
-def test_who_reads_too_slowly_is_overdue_after_a_minute() -> None:
+def test_a_caller_that_reads_too_slowly_is_overdue_after_a_minute() -> None:
     assert overdue_at(99) == 60
 
 
-def test_who_reads_fast_enough_is_never_overdue() -> None:
+def test_a_caller_that_reads_fast_enough_is_never_overdue() -> None:
     assert overdue_at(101) is None
 
 
-def test_who_is_sent_nothing_is_never_overdue() -> None:
+def test_a_caller_without_waiting_bytes_is_never_overdue() -> None:
     assert overdue_at(0, waiting_bytes=0) is None
 
 
-def test_the_silence_begins_anew_once_everything_was_read() -> None:
+def test_the_silence_limit_restarts_after_everything_was_read() -> None:
     progress = AnswerProgress(LIMITS)
     assert [progress.is_overdue(now, 0, 0 if now == 15 else 1000) for now in range(35)] == [False] * 35
     assert progress.is_overdue(36, 0, 1000)

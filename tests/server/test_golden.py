@@ -57,7 +57,7 @@ def answered(document: Document, exchange: dict[str, Any]) -> Any:
         return {"error": exc.code}
 
 
-def test_the_golden_exchange_is_still_answered_as_it_was() -> None:
+def test_the_server_still_gives_the_golden_answers() -> None:
     document = World().create("p_4567")
     assert document.log.record.origin == GOLDEN["origin"]
     for exchange in GOLDEN["exchange"]:
@@ -65,14 +65,14 @@ def test_the_golden_exchange_is_still_answered_as_it_was() -> None:
 
 
 @pytest.mark.parametrize(("to", "shape"), [("push", Pushed), ("pull", Pulled)])
-def test_a_golden_answer_still_reads(to: str, shape: type[Any]) -> None:
+def test_a_golden_answer_is_still_decoded(to: str, shape: type[Any]) -> None:
     answers = [one["answer"] for one in GOLDEN["exchange"] if one["to"] == to and "error" not in one["answer"]]
     assert answers
     for answer in answers:
         assert plain(msgspec.convert(from_plain(answer), shape)) == answer
 
 
-def test_the_golden_exchange_has_one_of_everything() -> None:
+def test_the_golden_exchange_contains_each_status_and_patch_operation() -> None:
     text = json.dumps(GOLDEN)
     told = ["applied", "rejected", "seen", "gap", "mismatch", "unknown-client", "wrong-group", "collected"]
     said = ["put", "del", "clear", "ClientStateNotFound", "VersionNotSupported", "forbidden", "$bytes", "$$x"]

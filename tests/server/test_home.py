@@ -21,7 +21,7 @@ PAGE = "https://app.example"
 
 
 @pytest.mark.parametrize("path", ["/", "/web/", "/schema"])
-def test_what_a_page_of_the_server_names_is_there(client: Client, path: str) -> None:
+def test_every_file_that_a_server_page_links_to_exists(client: Client, path: str) -> None:
     answer = client.get(path)
     assert (answer.status_code, answer.headers["content-type"]) == (200, "text/html; charset=utf-8")
     assert "default-src 'none'" in answer.headers["content-security-policy"]
@@ -47,7 +47,7 @@ def test_the_page_of_the_api_names_each_call(client: Client) -> None:
     ElementTree.fromstring(text.replace("<!doctype html>", ""))
 
 
-def test_the_document_of_the_api_is_encoded_once(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_openapi_document_is_encoded_once(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     first = client.get("/schema/openapi.json")
     monkeypatch.setattr(OpenAPIRenderPlugin, "render_json", lambda *_: pytest.fail("encoded again"))
     assert client.get("/schema/openapi.json").content == first.content
@@ -63,7 +63,9 @@ def test_the_icon_has_the_name_that_browsers_ask_for(client: Client) -> None:
 
 @pytest.mark.parametrize("headers", [EMBEDDED, FRAMED, OTHER_PORT])
 @pytest.mark.parametrize("path", ["/", BUDGET, "/web/client/stratalog.js", "/health"])
-def test_no_page_of_another_site_uses_the_local_server(client: Client, path: str, headers: dict[str, str]) -> None:
+def test_the_local_server_refuses_requests_from_pages_of_other_sites(
+    client: Client, path: str, headers: dict[str, str]
+) -> None:
     assert problem(client.get(path, headers=headers)) == (403, "forbidden")
 
 
@@ -80,7 +82,7 @@ def test_the_local_server_s_own_pages_and_allowed_origins_may_call_it() -> None:
             assert client.get("/health", headers=headers).status_code == 200
 
 
-def test_a_server_with_tokens_does_not_ask_whose_page_it_is() -> None:
+def test_a_server_with_authentication_accepts_requests_from_pages_of_other_sites() -> None:
     with serving(Application(authenticate=StaticTokens({}))) as client:
         assert client.get("/health", headers=EMBEDDED).status_code == 200
 

@@ -41,7 +41,7 @@ def test_a_record_that_announces_too_large_a_body_is_refused_unread(client: Clie
     assert answer.json()["limit"] == REQUEST_RECORD_BYTES_MAX
 
 
-def test_a_snapshot_of_a_log_is_bounded(client: Client) -> None:
+def test_a_snapshot_of_a_log_above_the_size_limit_is_refused(client: Client) -> None:
     client.put(LOG)
     client.post(f"{LOG}/append", json={"events": [{"type": "t"}]})
     answer = client.put(f"{LOG}/snapshot?version=1", json={"body": "x" * SNAPSHOT_BODY_BYTES_MAX})
@@ -55,7 +55,7 @@ def test_a_page_has_a_bounded_number_of_items(client: Client, limit: int, status
     assert client.get(f"{BUDGET}/items?limit={limit}").status_code == status
 
 
-def test_a_token_is_bounded_and_a_longer_one_is_asked_of_nobody() -> None:
+def test_a_token_above_the_size_limit_is_not_passed_to_the_application() -> None:
     asked: list[str] = []
 
     def authenticate(token: str) -> Principal | None:
@@ -68,7 +68,7 @@ def test_a_token_is_bounded_and_a_longer_one_is_asked_of_nobody() -> None:
     assert [len(token) for token in asked] == [TOKEN_BYTES_MAX]
 
 
-def test_so_many_callers_have_a_bucket_and_the_one_heard_of_longest_ago_goes() -> None:
+def test_above_the_limit_of_rate_buckets_the_oldest_bucket_is_dropped() -> None:
     rates = Rates(ManualClock(), 0.001, 1)
     rates.take(("principal", "first"))
     with pytest.raises(Refused):
@@ -78,7 +78,7 @@ def test_so_many_callers_have_a_bucket_and_the_one_heard_of_longest_ago_goes() -
     rates.check(("principal", "first"))
 
 
-def test_so_many_tokens_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_limited_number_of_valid_tokens_is_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(authentication, "TOKENS_REMEMBERED_MAX", 2)
     tokens = StaticTokens({f"token {number}": Principal(id=f"{number}") for number in range(4)})
     signed_in: list[str] = []
@@ -100,7 +100,9 @@ def test_a_long_path_is_cut_in_the_logs(tmp_path: Path) -> None:
     assert len(line["path"]) == AUDITED_PATH_BYTES_MAX
 
 
-def test_lines_that_wait_are_bounded_and_the_others_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_log_lines_above_the_limit_of_waiting_lines_are_counted_as_omitted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(line_log, "LOG_LINES_WAITING_MAX", 3)
     monkeypatch.setattr(LineLog, "_run", lambda self: None)
     log = LineLog(str(tmp_path / "log"), ManualClock(), 1000)
@@ -110,7 +112,7 @@ def test_lines_that_wait_are_bounded_and_the_others_counted(tmp_path: Path, monk
     log._file.close()
 
 
-def test_a_page_of_states_has_a_bounded_number_of_them(client: Client) -> None:
+def test_a_page_of_versions_has_a_bounded_number_of_states(client: Client) -> None:
     client.put(BUDGET)
     for number in range(1, PAGE_STATES_MAX + 2):
         push(client, mutation("c", number, key="k", value=number))
@@ -119,7 +121,7 @@ def test_a_page_of_states_has_a_bounded_number_of_them(client: Client) -> None:
     assert [len(page["versions"]) for page in (first, rest)] == [PAGE_STATES_MAX, 1]
 
 
-def test_a_page_ends_where_it_is_large(client: Client) -> None:
+def test_a_page_of_a_state_ends_at_the_byte_limit(client: Client) -> None:
     client.put(BUDGET)
     value = "x" * (PAGE_BYTES_MAX // 2)
     for number in range(1, 4):
@@ -130,7 +132,7 @@ def test_a_page_ends_where_it_is_large(client: Client) -> None:
     assert [*first["content"], *rest["content"]][:2] == ["k/1", "k/2"]
 
 
-def test_a_small_answer_is_not_counted() -> None:
+def test_a_small_answer_does_not_count_against_the_answer_budget() -> None:
     limits = ServerLimits(answer_bytes_of_principal_max=100_000)
     headers = {"Authorization": "Bearer t"}
     tokens = StaticTokens({"t": Principal(id="ada")})
@@ -142,7 +144,7 @@ def test_a_small_answer_is_not_counted() -> None:
 
 
 @pytest.mark.parametrize("is_full", [False, True])
-def test_the_answer_to_a_write_is_not_refused(is_full: bool) -> None:
+def test_the_answer_to_a_push_is_not_refused_when_the_answer_budget_is_full(is_full: bool) -> None:
     limits = ServerLimits(answer_bytes_of_principal_max=100_000, answer_bytes_in_flight_max=150_000)
     application = Application(authenticate=StaticTokens({"t": Principal(id="ada")}), limits=limits)
     with serving(application) as client:
@@ -166,7 +168,7 @@ def test_the_answer_to_a_replay_is_refused_since_a_replay_writes_nothing() -> No
             assert client.post(f"{copy}/replay", json={"document": "budget"}).status_code == 429
 
 
-def test_all_presence_of_a_process_waits_for_its_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_presence_of_all_documents_of_a_process_shares_a_byte_rate(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hub, "PRESENCE_BYTES_PER_SECOND", 10)
 
     async def story() -> list[float | None]:

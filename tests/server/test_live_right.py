@@ -78,7 +78,7 @@ def test_the_refusal_of_a_live_connection_is_delayed_for_an_address_that_guesses
 
 
 @pytest.mark.parametrize(("change", "code"), [("may_read", "forbidden"), ("principals", "unauthenticated")])
-def test_a_right_that_was_withdrawn_ends_with_the_heartbeat(change: str, code: str) -> None:
+def test_a_revoked_right_is_noticed_at_the_next_heartbeat(change: str, code: str) -> None:
     rules, clock = Rules(), ManualClock()
     right, _ = asked(rules, clock)
     setattr(rules, change, type(getattr(rules, change))())
@@ -120,7 +120,7 @@ def test_connections_that_begin_together_are_checked_at_different_times() -> Non
         assert right.due_seconds() == 20
 
 
-def test_a_token_that_is_anothers_now_ends_the_connection() -> None:
+def test_a_token_that_now_belongs_to_another_principal_ends_the_connection() -> None:
     rules, clock = Rules(), ManualClock()
     right, _ = asked(rules, clock)
     rules.principals["ada"] = Principal(id="u-eve")
@@ -128,7 +128,7 @@ def test_a_token_that_is_anothers_now_ends_the_connection() -> None:
     assert again(right) is not None
 
 
-def test_while_nobody_can_be_asked_it_goes_on_until_the_next_heartbeat() -> None:
+def test_a_live_connection_stays_open_while_its_right_cannot_be_checked() -> None:
     rules, clock = Rules(), ManualClock()
     right, _ = asked(rules, clock)
     rules.is_away, rules.may_read = True, False
@@ -158,7 +158,7 @@ def test_a_websocket_is_closed_with_4403_once_its_right_is_withdrawn() -> None:
     assert closed.value.code == 4403
 
 
-def test_an_invalid_token_is_named_when_the_connection_closes() -> None:
+def test_a_websocket_closed_for_an_invalid_token_states_the_reason() -> None:
     with serving(Rules().application(20)) as client, client.websocket_connect(f"{BUDGET}/live") as socket:
         socket.send_json({"type": "hello", "token": "wrong"})
         with pytest.raises(WebSocketDisconnect) as closed:

@@ -16,7 +16,7 @@ def refuse(number: int) -> None:
     LOG.warning("refused %d", number)
 
 
-def test_of_one_kind_a_line_a_second_is_written_and_the_others_are_counted(caplog: pytest.LogCaptureFixture) -> None:
+def test_each_kind_of_line_is_written_once_a_second_and_the_rest_is_counted(caplog: pytest.LogCaptureFixture) -> None:
     clock = ManualClock()
     with LogThrottle(clock).applied():
         for number in range(2001):
@@ -25,7 +25,7 @@ def test_of_one_kind_a_line_a_second_is_written_and_the_others_are_counted(caplo
     assert caplog.messages == ["refused 0", "refused 1000 (999 more omitted)", "refused 2000 (999 more omitted)"]
 
 
-def test_what_was_left_out_is_told_after_the_flood_too(caplog: pytest.LogCaptureFixture) -> None:
+def test_lines_omitted_at_the_end_of_a_flood_are_reported(caplog: pytest.LogCaptureFixture) -> None:
     clock = ManualClock()
     throttle = LogThrottle(clock)
     with throttle.applied():
@@ -39,7 +39,7 @@ def test_what_was_left_out_is_told_after_the_flood_too(caplog: pytest.LogCapture
     assert caplog.messages == ["refused 0", "4 more omitted: refused %d"]
 
 
-def test_another_kind_of_line_is_written_at_once(caplog: pytest.LogCaptureFixture) -> None:
+def test_lines_of_different_kinds_do_not_throttle_each_other(caplog: pytest.LogCaptureFixture) -> None:
     with LogThrottle(ManualClock()).applied():
         for error in (ValueError("a"), KeyError("b"), ValueError("c")):
             LOG.error("it failed", exc_info=error)
@@ -47,7 +47,7 @@ def test_another_kind_of_line_is_written_at_once(caplog: pytest.LogCaptureFixtur
     assert caplog.messages == ["it failed", "it failed", "refused 1"]
 
 
-def test_after_the_server_s_end_every_line_is_written(caplog: pytest.LogCaptureFixture) -> None:
+def test_after_the_end_of_the_throttle_every_line_is_written(caplog: pytest.LogCaptureFixture) -> None:
     with LogThrottle(ManualClock()).applied():
         refuse(1)
     refuse(2)

@@ -47,7 +47,7 @@ def is_whole(pulled: Pulled) -> bool:
     return Clear() in pulled.patch
 
 
-def test_a_client_goes_on_where_it_was_told_to_be() -> None:
+def test_after_a_restore_a_pull_reports_the_lost_numbers_and_the_client_continues() -> None:
     world = World()
     document, follower = world.create(), Follower()
     change(document, follower, 1, 2)
@@ -68,7 +68,7 @@ def test_a_client_goes_on_where_it_was_told_to_be() -> None:
     assert after.cookie.order == answer.cookie.order + 1
 
 
-def test_the_same_version_with_another_hash_is_another_state() -> None:
+def test_a_cookie_with_the_same_version_and_another_hash_gets_the_full_state() -> None:
     world = World()
     document, follower, other = world.create(), Follower(), Follower("other")
     older = backup(world)
@@ -83,7 +83,7 @@ def test_the_same_version_with_another_hash_is_another_state() -> None:
     assert other.pull(document).last == {"bob": 1}
 
 
-def test_a_branch_with_equal_entries_is_no_other_branch() -> None:
+def test_a_restore_without_lost_entries_gives_an_empty_patch() -> None:
     world = World()
     document, follower = world.create(), Follower()
     change(document, follower, 1)
@@ -94,7 +94,7 @@ def test_a_branch_with_equal_entries_is_no_other_branch() -> None:
     assert document.version == version
 
 
-def test_a_client_that_the_backup_never_knew_is_bound_again() -> None:
+def test_a_pull_binds_a_client_that_the_backup_does_not_contain() -> None:
     world = World()
     document, follower = world.create(), Follower()
     older = backup(world)
@@ -107,7 +107,7 @@ def test_a_client_that_the_backup_never_knew_is_bound_again() -> None:
     assert push(document, Push("g", [put("x", 1, id=4)]), "mallory").outcomes[0].status == "wrong-group"
 
 
-def test_a_late_repetition_of_an_old_pull_hides_nothing_that_is_lost() -> None:
+def test_a_late_repetition_of_an_old_pull_hides_no_lost_mutation() -> None:
     world = World()
     document, follower = world.create(), Follower()
     older = backup(world)
@@ -120,7 +120,7 @@ def test_a_late_repetition_of_an_old_pull_hides_nothing_that_is_lost() -> None:
     assert follower.pull(document).lost == {"ada": [(0, 3)]}
 
 
-def test_what_was_committed_between_two_losses_is_not_named() -> None:
+def test_mutations_committed_between_two_losses_are_not_reported_as_lost() -> None:
     world = World()
     document, follower = world.create(), Follower()
     older = backup(world)
@@ -135,7 +135,7 @@ def test_what_was_committed_between_two_losses_is_not_named() -> None:
     assert world.open().state().lost("ada") == ((0, 1), (2, 3))
 
 
-def test_a_second_restore_is_told_apart_too() -> None:
+def test_orders_grow_with_each_restore_of_the_same_backup() -> None:
     world = World()
     document, follower = world.create(), Follower()
     older = backup(world)
@@ -149,7 +149,7 @@ def test_a_second_restore_is_told_apart_too() -> None:
     assert change(document, follower, 4) == ["applied"]
 
 
-def test_tabs_that_share_a_state_are_never_given_an_order_of_the_lost_branch() -> None:
+def test_after_a_restore_each_tab_gets_an_order_above_the_lost_branch() -> None:
     world = World()
     document, near, far = world.create(), Follower(), Follower()
     older = backup(world)
@@ -165,7 +165,7 @@ def test_tabs_that_share_a_state_are_never_given_an_order_of_the_lost_branch() -
     assert document.version == version + 1, "the pull did not commit the higher numbers of this tab"
 
 
-def test_no_order_is_given_on_two_branches_after_two_restores() -> None:
+def test_after_two_restores_a_pull_gets_an_order_above_both_lost_branches() -> None:
     world = World()
     document, near, far = world.create(), Follower(), Follower()
     older = backup(world)
@@ -183,7 +183,7 @@ def test_no_order_is_given_on_two_branches_after_two_restores() -> None:
     assert near.pull(document).cookie.order > highest, "the second branch already had this order"
 
 
-def test_the_bookkeeping_outlives_a_snapshot_and_a_collection() -> None:
+def test_lost_numbers_survive_snapshots_and_are_removed_with_their_client() -> None:
     world = World(snapshot_entries_interval=1)
     document, follower = world.create(), Follower()
     older = backup(world)
@@ -199,7 +199,7 @@ def test_the_bookkeeping_outlives_a_snapshot_and_a_collection() -> None:
     assert again.state().lost("ada") == ()
 
 
-def test_a_floor_that_the_state_does_not_show_yet_hides_no_lost_branch() -> None:
+def test_a_floor_above_the_floor_of_the_state_hides_no_lost_branch() -> None:
     """The simulation `branches`, seed 70003188, found this fault: the server raised no numbers and reported no loss."""
     world = World(segment_entries_target=1, snapshot_entries_interval=1)
     document, follower = world.create(), Follower()
@@ -216,7 +216,7 @@ def test_a_floor_that_the_state_does_not_show_yet_hides_no_lost_branch() -> None
     assert (answer.last, answer.lost) == ({"ada": 2}, {"ada": [(0, 2)]})
 
 
-def test_a_group_that_is_collected_while_its_numbers_are_compared_is_told_so() -> None:
+def test_a_pull_raises_collected_if_its_group_is_collected_meanwhile() -> None:
     """The simulation `sync`, seed 202058382, found this fault: the answer omitted the group's clients."""
     world = World()
     document, follower = world.create(), Follower()
@@ -232,7 +232,7 @@ def test_a_group_that_is_collected_while_its_numbers_are_compared_is_told_so() -
         pull(document, Pull("g", lost), may_write=collect)
 
 
-def test_who_may_not_write_is_answered_and_raises_nothing() -> None:
+def test_a_pull_without_the_right_to_write_commits_no_numbers() -> None:
     world = World()
     document, follower = world.create(), Follower()
     older = backup(world)
@@ -245,7 +245,7 @@ def test_who_may_not_write_is_answered_and_raises_nothing() -> None:
     assert answer.cookie.last == {"ada": 1}, "the cookie lost the number, so no later pull can commit it"
 
 
-def test_clients_of_others_are_not_raised() -> None:
+def test_a_forged_cookie_raises_no_number_of_another_principal_s_client() -> None:
     world = World()
     document, follower = world.create(), Follower()
     change(document, follower, 1)
@@ -258,7 +258,7 @@ def test_clients_of_others_are_not_raised() -> None:
     assert document.last_mutation("ada") == 1
 
 
-def test_a_cookie_that_claims_to_be_very_far_ahead_moves_nobody_elses_orders() -> None:
+def test_a_cookie_with_a_very_high_order_changes_no_order_of_another_group() -> None:
     document = World().create()
     far = 2**52
     cookie = Cookie(far, document.origin, 5, "00", "g")
@@ -266,7 +266,7 @@ def test_a_cookie_that_claims_to_be_very_far_ahead_moves_nobody_elses_orders() -
     assert pull(document, Pull("other")).cookie.order == 0
 
 
-def test_a_document_restored_from_an_export_goes_on_with_its_clients() -> None:
+def test_clients_continue_with_a_document_restored_from_an_export() -> None:
     world = World()
     document, follower = world.create("plan"), Follower()
     change(document, follower, 1, 2)
@@ -282,7 +282,7 @@ def test_a_document_restored_from_an_export_goes_on_with_its_clients() -> None:
     assert push(restored, Push("g", [put("k4", 4, id=4)], cookie.origin)).outcomes[0].status == "applied"
 
 
-def test_a_fork_in_the_documents_place_begins_without_its_clients() -> None:
+def test_a_fork_takes_no_client_numbers_from_a_cookie_of_its_source() -> None:
     """A fork has the effects of its source's clients, but no record of these clients. So the pull raises no numbers."""
     world = World()
     document, follower = world.create("plan"), Follower()
@@ -294,7 +294,7 @@ def test_a_fork_in_the_documents_place_begins_without_its_clients() -> None:
     assert answer.cookie.origin != cookie.origin
 
 
-def test_replicache_is_told_no_lower_number_and_not_to_begin_again() -> None:
+def test_after_a_restore_replicache_gets_its_old_numbers_and_no_reset() -> None:
     world = World()
     document = world.create()
     older = backup(world)
@@ -309,7 +309,7 @@ def test_replicache_is_told_no_lower_number_and_not_to_begin_again() -> None:
     assert answer.body["cookie"].order > cookie.order
 
 
-def test_a_python_client_names_what_is_lost_and_its_pending_mutations_arrive_once() -> None:
+def test_a_python_client_reports_lost_mutations_and_applies_pending_mutations_once() -> None:
     world = World()
     document = world.create()
     transport = InProcess(document)
@@ -330,7 +330,7 @@ def test_a_python_client_names_what_is_lost_and_its_pending_mutations_arrive_onc
         assert len(client.failures()) == 1
 
 
-def test_a_client_moves_between_two_copies_and_back() -> None:
+def test_a_client_that_moves_between_two_copies_agrees_with_each_copy() -> None:
     world, other = World(), World()
     document = world.create()
     transport = InProcess(document)
@@ -349,7 +349,7 @@ def test_a_client_moves_between_two_copies_and_back() -> None:
         assert {failure.status for failure in client.failures()} == {"lost"}
 
 
-def test_a_mutation_is_at_most_a_thousand_numbers_in_the_past(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_client_reports_only_the_loss_of_its_last_confirmed_mutations(monkeypatch: pytest.MonkeyPatch) -> None:
     """The client remembers its last `CONFIRMED_MAX` numbers and does not report the loss of earlier mutations."""
     monkeypatch.setattr("stratalog.client.local.CONFIRMED_MAX", 2)
     world = World()
@@ -365,7 +365,7 @@ def test_a_mutation_is_at_most_a_thousand_numbers_in_the_past(monkeypatch: pytes
         assert [failure.args["key"] for failure in client.failures()] == ["k2", "k3"]
 
 
-def test_a_second_group_of_one_lost_branch_moves_no_orders() -> None:
+def test_a_second_group_from_the_same_lost_branch_changes_no_orders() -> None:
     world = World()
     document, first, second = world.create(), Follower("first"), Follower("second")
     older = backup(world)

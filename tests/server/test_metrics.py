@@ -14,7 +14,7 @@ FILES = 30
 REQUESTS = 1_000
 
 
-def test_each_of_many_files_is_of_one_path(tmp_path: Path) -> None:
+def test_all_page_files_share_a_path_in_the_metrics(tmp_path: Path) -> None:
     for position in range(FILES):
         (tmp_path / f"page-{position}.html").write_text("page")
     with serving(Application(pages={"many": tmp_path})) as client:
@@ -25,7 +25,7 @@ def test_each_of_many_files_is_of_one_path(tmp_path: Path) -> None:
     assert paths_of(made) == {"/web/{file}"}
 
 
-def test_what_callers_send_makes_no_series(client: Client) -> None:
+def test_values_from_requests_make_no_metric_series(client: Client) -> None:
     client.get("/none")
     before = series(client)
     asyncio.run(ask_strangely(client.app))
@@ -82,7 +82,7 @@ def routes_of(shown: set[str]) -> set[tuple[str, str]]:
     return {(one["method"], one["path"]) for one in labels}
 
 
-def test_each_handler_of_files_has_one_path(client: Client) -> None:
+def test_each_handler_with_many_paths_has_a_metric_path(client: Client) -> None:
     app = client.app
     handlers = {handler for route in app.routes for handler in getattr(route, "route_handlers", ())}
     many = [handler for handler in handlers if len(handler.paths) > 2]

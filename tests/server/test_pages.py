@@ -30,7 +30,7 @@ def shop(tmp_path: Path) -> Iterator[Client]:
         yield running
 
 
-def test_the_browser_client_needs_nothing_but_its_own_files(client: Client) -> None:
+def test_the_browser_client_imports_only_its_own_files(client: Client) -> None:
     waiting, seen = ["stratalog.js"], set()
     while waiting:
         name = waiting.pop()
@@ -44,7 +44,7 @@ def test_the_browser_client_needs_nothing_but_its_own_files(client: Client) -> N
     assert seen == {path.name for path in CLIENT.glob("*.js")}
 
 
-def test_every_server_gives_out_the_theme_of_our_pages(client: Client) -> None:
+def test_every_server_serves_the_files_of_the_theme(client: Client) -> None:
     kinds = {name: client.get(f"{WEB}theme/{name}").headers["content-type"] for name in ("base.css", "theme.js")}
     assert kinds == {"base.css": "text/css; charset=utf-8", "theme.js": "text/javascript; charset=utf-8"}
 
@@ -55,7 +55,7 @@ def test_a_file_that_a_browser_has_is_not_sent_again(client: Client) -> None:
     assert (again.status_code, again.content) == (304, b"")
 
 
-def test_a_link_that_leads_out_of_the_folder_is_not_served_and_named(
+def test_a_symbolic_link_out_of_the_folder_is_not_served_and_is_logged(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     folder, other = tmp_path / "pages", tmp_path / "other"
@@ -76,14 +76,14 @@ def test_a_link_that_leads_out_of_the_folder_is_not_served_and_named(
     assert files_in("/web/p/", tmp_path / "linked").keys() == paths.keys()
 
 
-def test_pages_are_open_where_documents_ask_for_a_token(shop: Client) -> None:
+def test_pages_need_no_token_although_documents_do(shop: Client) -> None:
     assert shop.get(WEB + "shop/").text == "the shop"
     assert shop.get(WEB + "shop/more/shop.css").headers["content-type"].startswith("text/css")
     assert shop.get(FRONT).status_code == 200
     assert shop.get("/v1/organisations/acme/").status_code == 401
 
 
-def test_a_page_may_load_nothing_from_elsewhere(shop: Client) -> None:
+def test_the_content_security_policy_of_a_page_forbids_other_hosts(shop: Client) -> None:
     policy = shop.get(WEB + "shop/").headers["content-security-policy"]
     assert "default-src 'none'" in policy
     assert "unsafe" not in policy
@@ -91,7 +91,7 @@ def test_a_page_may_load_nothing_from_elsewhere(shop: Client) -> None:
 
 
 @pytest.mark.parametrize("path", ["shop/no.html", "shop/keys.pem", "shop/../secret.html", "client/package.json"])
-def test_there_are_no_other_files(shop: Client, path: str) -> None:
+def test_files_that_are_not_pages_are_not_found(shop: Client, path: str) -> None:
     assert shop.get(WEB + path.replace("..", "%2E%2E")).status_code == 404
 
 
@@ -110,7 +110,7 @@ def test_a_large_file_is_read_in_pieces_and_hashed_once(tmp_path: Path, monkeypa
     assert (known.status_code, known.content) == (304, b"")
 
 
-def test_a_file_that_changes_has_another_tag(tmp_path: Path) -> None:
+def test_a_changed_file_has_another_etag(tmp_path: Path) -> None:
     (tmp_path / "a.js").write_text("first")
     with serving(Application(pages={"shop": tmp_path})) as client:
         first = client.get(WEB + "shop/a.js")
@@ -120,7 +120,7 @@ def test_a_file_that_changes_has_another_tag(tmp_path: Path) -> None:
     assert first.headers["etag"] != second.headers["etag"]
 
 
-def test_a_file_that_changes_while_it_is_read_is_given_out_no_further(tmp_path: Path) -> None:
+def test_no_more_pieces_of_a_file_are_sent_after_the_file_changed(tmp_path: Path) -> None:
     path = tmp_path / "large.js"
     path.write_bytes(b"a" * 200_000)
     file = PageFile(path)

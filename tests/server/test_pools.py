@@ -91,7 +91,7 @@ def test_calls_of_one_key_run_one_at_a_time_in_order() -> None:
     tell(story, threads_of_key_max=1)
 
 
-def test_callers_take_turns_at_a_document_however_many_calls_one_has() -> None:
+def test_callers_of_a_document_take_turns_regardless_of_their_numbers_of_calls() -> None:
     async def story(pool: Pool) -> None:
         gate = Gate()
         tasks = [start(pool, gate, "ada", key=BUSY, caller=ADA) for _ in range(20)]
@@ -118,7 +118,7 @@ def test_callers_take_turns_at_the_threads_over_all_documents() -> None:
     tell(story)
 
 
-def test_documents_take_turns_where_nobody_is_known() -> None:
+def test_calls_without_a_caller_take_turns_by_document() -> None:
     async def story(pool: Pool) -> None:
         gate = Gate()
         tasks = [start(pool, gate, "busy", key=BUSY) for _ in range(20)]
@@ -134,7 +134,7 @@ def test_documents_take_turns_where_nobody_is_known() -> None:
 # Threads
 
 
-def test_many_who_want_one_document_leave_threads_to_another() -> None:
+def test_many_calls_to_a_document_leave_threads_to_another_document() -> None:
     async def story(pool: Pool) -> None:
         gate = Gate()
         waiting = [start(pool, gate, "busy", key=BUSY) for _ in range(8)]
@@ -146,7 +146,7 @@ def test_many_who_want_one_document_leave_threads_to_another() -> None:
     tell(story)
 
 
-def test_one_caller_leaves_a_thread_to_others() -> None:
+def test_the_calls_of_a_single_caller_leave_a_thread_to_another_caller() -> None:
     async def story(pool: Pool) -> None:
         gate = Gate()
         waiting = [start(pool, gate, "ada", key=("acme", str(number)), caller=ADA) for number in range(8)]
@@ -159,7 +159,7 @@ def test_one_caller_leaves_a_thread_to_others() -> None:
 
 
 @pytest.mark.parametrize(("recent_seconds", "threads"), [(LONG_SECONDS, 2), (-1, 6)])
-def test_beside_another_caller_one_has_a_quarter_of_the_threads(
+def test_with_another_recent_caller_a_caller_has_a_quarter_of_the_threads(
     recent_seconds: float, threads: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(paces, "RECENT_SECONDS", recent_seconds)
@@ -182,7 +182,7 @@ def busy() -> Paces:
     return Paces(process_seconds=itertools.count(0, 1e6).__next__)
 
 
-def test_beside_another_in_a_busy_process_a_caller_has_one_thread() -> None:
+def test_with_another_caller_in_a_busy_process_a_caller_has_a_single_thread() -> None:
     async def story() -> None:
         pool, gate = Pool("work", PoolSettings(threads=8, calls_max=100), paces=busy()), Gate()
         assert await pool.run(lambda: "done", caller=BOB) == "done"
@@ -203,7 +203,7 @@ def ten_seconds_more() -> Callable[[], float]:
 
 
 @pytest.mark.parametrize(("others", "waiting"), [([], 0), ([BOB], 1)])
-def test_who_computed_too_long_pauses_beside_others(
+def test_a_caller_that_computed_too_long_pauses_only_if_others_are_active(
     others: list[Holder], waiting: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(paces, "DEBT_SECONDS_MAX", LONG_SECONDS)  # the pause outlasts the test
@@ -263,7 +263,7 @@ def note_all(pace: Paces, now: float) -> None:
 
 
 @given(st.lists(st.tuples(st.floats(0, 3), st.floats(0, CALLER_PAUSE_SECONDS_MAX * CALLER_COMPUTED_SHARE_MIN))))
-def test_beside_others_a_principal_computes_its_share_of_the_time(calls: list[tuple[float, float]]) -> None:
+def test_a_principal_s_computing_time_stays_within_its_share(calls: list[tuple[float, float]]) -> None:
     pace, now, computed, last = busy(), 1.0, 0.0, 0.0
     for idle, last in calls:
         now += idle
@@ -280,7 +280,7 @@ def test_beside_others_a_principal_computes_its_share_of_the_time(calls: list[tu
     assert computed <= CALLER_COMPUTED_BURST_SECONDS + CALLER_COMPUTED_SHARE_MIN * now + last + 1e-6
 
 
-def test_an_address_has_no_pace() -> None:
+def test_an_address_is_never_paused() -> None:
     pace, address = busy(), ("address", "10.0.0.1")
     for caller in (address, BOB):
         pace.note(caller, 0)
@@ -291,7 +291,7 @@ def test_an_address_has_no_pace() -> None:
 @pytest.mark.parametrize(
     ("others", "load", "pause"), [(0, 0.9, 0), (1, 0.9, 1), (3, 0.9, 2), (9, 0.9, 4), (9, 0.25, 2), (9, 0, 1)]
 )
-def test_a_pause_is_for_many_others_and_a_busy_process(others: int, load: float, pause: float) -> None:
+def test_a_pause_grows_with_the_number_of_callers_and_the_load(others: int, load: float, pause: float) -> None:
     seconds = iter([0.0, 100 * load])
     pace = Paces(process_seconds=lambda: next(seconds))
     for caller in (ADA, *((("principal", f"u{number}")) for number in range(others))):
@@ -300,7 +300,7 @@ def test_a_pause_is_for_many_others_and_a_busy_process(others: int, load: float,
     assert pace.may_begin_at(ADA, 100) == 100 + pause
 
 
-def test_what_a_principal_computed_itself_does_not_make_its_share_smaller() -> None:
+def test_a_principal_s_own_computing_time_does_not_reduce_its_share() -> None:
     seconds = iter([0.0, 0.0, 0.75])
     pace = Paces(process_seconds=lambda: next(seconds))
     pace.is_loaded(10)
@@ -340,7 +340,7 @@ def test_calls_that_begin_together_are_charged_before_they_end() -> None:
     assert pace.may_begin_at(ADA, now) == now
 
 
-def test_it_has_no_more_threads_than_it_may() -> None:
+def test_a_pool_runs_no_more_threads_than_its_limit() -> None:
     async def story(pool: Pool) -> None:
         gate = Gate()
         waiting = [start(pool, gate, str(number)) for number in range(8)]
@@ -354,7 +354,7 @@ def test_it_has_no_more_threads_than_it_may() -> None:
     tell(story, threads=3)
 
 
-def test_a_thread_that_cannot_be_started_takes_no_place(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_thread_that_cannot_start_does_not_count_as_busy(monkeypatch: pytest.MonkeyPatch) -> None:
     """If a thread cannot start, a running thread takes the call. If no thread runs, the pool refuses the call.
 
     Later calls start threads again.
@@ -415,7 +415,7 @@ def test_too_many_calls_are_refused(given: dict[str, Any], status: int, scope: s
     tell(story, calls_max=8)
 
 
-def test_one_principal_cannot_fill_the_room_of_a_document() -> None:
+def test_a_single_principal_cannot_fill_the_queue_of_a_document() -> None:
     async def story() -> None:
         pools, gate = Pools(2, pushes_waiting_max=4), Gate()
 
@@ -456,7 +456,7 @@ def test_a_call_that_waits_too_long_is_refused_and_never_runs() -> None:
 # Ends
 
 
-def test_one_who_goes_away_stops_nothing_and_frees_the_turn() -> None:
+def test_cancelling_a_caller_does_not_stop_its_running_call_and_frees_the_turn() -> None:
     async def story(pool: Pool) -> None:
         held, done = threading.Event(), []
 
@@ -475,7 +475,7 @@ def test_one_who_goes_away_stops_nothing_and_frees_the_turn() -> None:
     tell(story, threads_of_key_max=1)
 
 
-def test_one_who_goes_away_while_it_waits_is_never_called() -> None:
+def test_a_call_cancelled_while_it_waits_never_runs() -> None:
     async def story(pool: Pool) -> None:
         gate = Gate()
         first = start(pool, gate, "first", key=BUSY)
@@ -531,7 +531,9 @@ def test_a_call_that_ended_after_its_loop_leaves_its_thread_to_the_next_loop() -
 
 
 @pytest.mark.parametrize(("error", "raised"), [(ValueError("no"), ValueError), (StopIteration(), RuntimeError)])
-def test_what_a_function_raises_comes_back_and_frees_the_turn(error: Exception, raised: type[Exception]) -> None:
+def test_an_exception_of_a_call_reaches_its_caller_and_frees_the_turn(
+    error: Exception, raised: type[Exception]
+) -> None:
     async def story(pool: Pool) -> None:
         def fail() -> None:
             raise error
@@ -543,7 +545,7 @@ def test_what_a_function_raises_comes_back_and_frees_the_turn(error: Exception, 
     tell(story, threads_of_key_max=1)
 
 
-def test_what_litestar_runs_on_the_loop_s_threads_goes_to_the_pool_of_its_request() -> None:
+def test_the_default_executor_of_the_loop_uses_the_pool_of_the_request() -> None:
     async def story() -> None:
         pools = Pools(2)
         loop = asyncio.get_running_loop()
@@ -564,7 +566,7 @@ def test_what_litestar_runs_on_the_loop_s_threads_goes_to_the_pool_of_its_reques
 # Priority
 
 
-def test_a_pools_thread_gives_way_to_the_event_loop() -> None:
+def test_a_pool_thread_has_a_lower_priority_than_the_event_loop() -> None:
     """On Linux each thread has its own priority. On other systems the priority of the process stays the same."""
 
     async def story(pool: Pool) -> None:

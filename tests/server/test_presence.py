@@ -38,7 +38,7 @@ class Listening:
         return frame and frame.message
 
 
-def test_who_knows_the_rest_is_told_what_changed_and_others_the_whole() -> None:
+def test_an_up_to_date_listener_gets_the_changes_and_other_listeners_get_all_states() -> None:
     presence, new, old, known = PresenceBoard(), Listening(needs_all=True), Listening(takes_changes=False), Listening()
     presence.show("a", ADA, 1)
     presence.broadcast([known], 0)
@@ -56,7 +56,7 @@ def test_who_knows_the_rest_is_told_what_changed_and_others_the_whole() -> None:
     )
 
 
-def test_who_is_slow_has_one_message_waiting_and_then_gets_the_whole() -> None:
+def test_a_slow_listener_has_a_single_waiting_message_and_then_gets_all_states() -> None:
     presence, slow = PresenceBoard(), Listening()
     for number in range(100):
         presence.show(f"c{number}", ANONYMOUS, number)
@@ -68,14 +68,14 @@ def test_who_is_slow_has_one_message_waiting_and_then_gets_the_whole() -> None:
     assert not slow.needs_all
 
 
-def test_listeners_share_one_text() -> None:
+def test_listeners_share_the_encoded_message() -> None:
     presence, listeners = PresenceBoard(), [Listening() for _ in range(200)]
     presence.show("a", ADA, "x" * 1000)
     presence.broadcast(listeners, 0)
     assert len({id(listener.frame.json) for listener in listeners if listener.frame}) == 1
 
 
-def test_two_hundred_who_show_as_much_as_they_may_cost_no_more_than_the_bytes_of_a_second() -> None:
+def test_presence_of_two_hundred_listeners_stays_within_the_byte_rate() -> None:
     presence, listeners = PresenceBoard(), [Listening() for _ in range(200)]
     now_ms, sent, broadcasts = 0.0, 0, 0
     while now_ms < 600_000:
@@ -101,7 +101,7 @@ def test_the_pause_grows_with_the_listeners(listeners: int, seconds: float) -> N
     assert presence.due_ms == pytest.approx(seconds * 1000)
 
 
-def test_one_principal_is_shown_so_often_and_leaves_room_for_others() -> None:
+def test_the_number_of_shown_connections_of_a_principal_is_limited() -> None:
     presence, listener = PresenceBoard(), Listening(needs_all=True)
     shown = [presence.show(f"a{number}", ADA, 1) for number in range(PRESENCE_CONNECTIONS_MAX)]
     assert shown == [True] * PRESENCE_PER_PRINCIPAL_MAX + [False] * (len(shown) - PRESENCE_PER_PRINCIPAL_MAX)

@@ -118,7 +118,7 @@ def test_a_commit_in_one_process_pokes_the_listeners_of_the_other_at_once(tmp_pa
                 assert json.loads(live.recv(SECONDS_MAX)) == {"type": "poke", "version": version}
 
 
-def test_connections_to_different_processes_see_each_other(tmp_path: Path) -> None:
+def test_connections_to_different_processes_share_their_presence(tmp_path: Path) -> None:
     with served(tmp_path) as server:
         first = server.listen(0)
         show(first, "ada")
@@ -134,7 +134,7 @@ def test_connections_to_different_processes_see_each_other(tmp_path: Path) -> No
             assert states == ["ada", "bob"]
 
 
-def test_a_killed_process_starts_again_and_its_connections_are_gone(tmp_path: Path) -> None:
+def test_a_killed_process_restarts_and_its_presence_is_removed(tmp_path: Path) -> None:
     with served(tmp_path) as server:
         first, second = server.listen(0), server.listen(1)
         show(first, "ada")

@@ -150,7 +150,9 @@ def check_order(before: Cookie | None, after: Cookie) -> None:
 
 @settings(max_examples=200, deadline=None)
 @given(steps, st.sampled_from([1, 2, 5, 50]), st.sampled_from([0, 3, 200]))
-def test_who_pulls_holds_the_document(taken: list[Any], interval: int, read_max: int) -> None:
+def test_after_any_steps_a_pull_gives_the_content_of_the_document(
+    taken: list[Any], interval: int, read_max: int
+) -> None:
     usual = changes_module.ENTRIES_READ_MAX
     changes_module.ENTRIES_READ_MAX = read_max
     try:

@@ -46,12 +46,12 @@ def test_the_first_pull_brings_everything() -> None:
     )
 
 
-def test_an_empty_document_is_a_state_like_any_other() -> None:
+def test_the_first_pull_of_an_empty_document_returns_only_a_clear() -> None:
     document = World().create()
     assert pulled(document) == Pulled(cookie_of(document, 0, 0), {}, [Clear()])
 
 
-def test_nothing_new_is_the_same_cookie_and_no_patch() -> None:
+def test_a_pull_without_new_versions_returns_the_same_cookie_and_no_patch() -> None:
     document = World().create()
     push_one(document, inc(id=1))
     cookie = pulled(document).cookie
@@ -68,7 +68,7 @@ def test_a_patch_holds_the_values_at_the_head() -> None:
     assert pulled(document, cookie).patch == [PutKey("a", 3), DeleteKey("b"), DeleteKey("c")]
 
 
-def test_a_rejection_moves_the_cookie_and_is_told_to_its_group() -> None:
+def test_a_rejection_moves_the_cookie_and_is_reported_only_to_its_group() -> None:
     document = World().create()
     cookie = pulled(document).cookie
     push_one(document, inc(by="x", id=1))  # type: ignore[arg-type]
@@ -79,7 +79,7 @@ def test_a_rejection_moves_the_cookie_and_is_told_to_its_group() -> None:
     assert pulled(document, cookie, group="other").rejected == []
 
 
-def test_rejections_of_long_ago_are_not_looked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rejections_of_old_versions_are_not_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pull_module, "REJECTIONS_SHOWN_VERSIONS", 3)
     document = World().create()
     start = pulled(document).cookie
@@ -99,7 +99,7 @@ def test_an_entry_without_mutations_moves_the_cookie_too() -> None:
     assert pulled(document, cookie) == Pulled(cookie_of(document, 2, 2), {}, [])
 
 
-def test_only_clients_of_the_group_that_moved_are_told() -> None:
+def test_a_pull_returns_only_clients_of_the_group_with_new_numbers() -> None:
     document = World().create()
     push_one(document, inc(client="tab-1", id=1), inc(client="tab-2", id=1))
     push_one(document, inc(client="phone", id=1), group="other")
@@ -111,7 +111,7 @@ def test_only_clients_of_the_group_that_moved_are_told() -> None:
     assert pulled(document, cookie, group="other").last == {"phone": 2}
 
 
-def test_a_group_that_was_given_the_cookie_of_another_is_told_of_its_own_clients() -> None:
+def test_a_group_with_the_cookie_of_another_group_gets_its_own_clients() -> None:
     document = World().create()
     push_one(document, inc(client="tab-1", id=1))
     inherited = pulled(document).cookie
@@ -121,7 +121,7 @@ def test_a_group_that_was_given_the_cookie_of_another_is_told_of_its_own_clients
     assert answer.cookie.order > inherited.order
 
 
-def test_a_local_client_belongs_to_no_group_that_can_ask() -> None:
+def test_a_local_client_belongs_to_no_group_that_can_pull() -> None:
     document = World().create()
     document.mutate("put", {"key": "a", "value": 1})
     assert pulled(document).last == {}
@@ -129,7 +129,7 @@ def test_a_local_client_belongs_to_no_group_that_can_ask() -> None:
         pulled(document, group="")
 
 
-def test_the_orders_of_one_document_grow_by_the_versions_passed() -> None:
+def test_the_order_grows_by_the_number_of_versions_since_the_cookie() -> None:
     document = World().create()
     push_one(document, inc(id=1))
     push_one(document, inc(id=2))
@@ -151,7 +151,7 @@ def test_a_cookie_of_another_document_is_answered_with_everything_under_a_higher
     assert pulled(second, answer.cookie).cookie == cookie_of(second, 4, 2, bob=2)
 
 
-def test_a_higher_version_is_no_lower_order() -> None:
+def test_the_order_of_a_cookie_is_never_below_its_version() -> None:
     document = World().create()
     for id in range(1, 6):
         push_one(document, inc(id=id))
@@ -181,7 +181,7 @@ def test_a_version_forgotten_while_it_is_compared_is_answered_with_everything(mo
     assert pulled(document, cookie_of(document, 0, 0)).patch == [Clear(), PutKey("a", 1)]
 
 
-def test_a_fork_begins_without_its_parents_clients_and_cookies() -> None:
+def test_a_pull_from_a_fork_with_its_source_s_cookie_gets_everything_and_no_clients() -> None:
     document = World().create()
     push_one(document, put("a", 1, id=1))
     cookie = pulled(document).cookie
@@ -192,7 +192,7 @@ def test_a_fork_begins_without_its_parents_clients_and_cookies() -> None:
     assert pulled(fork, cookie_of(fork, 3, 0)).patch[0] == Clear()
 
 
-def test_a_collected_group_is_told_to_begin_again_whatever_its_cookie() -> None:
+def test_a_pull_of_a_collected_group_raises_collected_for_any_cookie() -> None:
     document = World().create()
     push_one(document, inc(id=1))
     cookie = pulled(document).cookie
@@ -229,12 +229,12 @@ def test_a_group_of_another_owner_is_refused() -> None:
         Cookie(INTEGER_MAX, "i", 1),
     ],
 )
-def test_a_cookie_that_cannot_be_is_refused(cookie: Cookie) -> None:
+def test_an_invalid_cookie_is_refused(cookie: Cookie) -> None:
     with pytest.raises((Invalid, LimitExceeded)):
         pulled(World().create(), cookie)
 
 
-def test_reserved_keys_never_show() -> None:
+def test_reserved_keys_are_never_in_a_patch() -> None:
     document = World(snapshot_entries_interval=1).create()
     start = pulled(document).cookie
     push_one(document, put("c/a", 1, id=1), put("b", 1, id=2))
@@ -252,7 +252,7 @@ def test_a_deleted_document_is_not_found() -> None:
         pulled(document)
 
 
-def test_a_pull_behind_a_push_reads_the_head_and_its_rejections_alone() -> None:
+def test_a_pull_just_after_a_push_makes_a_single_call_to_the_store() -> None:
     world = World()
     document = world.create()
     push_one(document, inc(id=1))
@@ -263,7 +263,7 @@ def test_a_pull_behind_a_push_reads_the_head_and_its_rejections_alone() -> None:
     assert len(calls) == 1
 
 
-def test_a_chunk_of_the_clients_that_was_collected_is_a_reason_to_try_again() -> None:
+def test_a_collected_chunk_of_the_clients_makes_a_pull_unavailable() -> None:
     world = World()
     document = world.create()
     for position in range(600):
@@ -287,7 +287,9 @@ def grown(world: World, versions: int) -> Document:
 
 
 @pytest.mark.parametrize("read_max", [0, 200], ids=["by trees", "by entries"])
-def test_both_ways_to_compare_find_the_same(read_max: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_comparing_trees_and_reading_entries_find_the_same_changes(
+    read_max: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(changes_module, "ENTRIES_READ_MAX", read_max)
     document = grown(World(snapshot_entries_interval=10), 35)
     for version in range(35):

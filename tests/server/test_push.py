@@ -55,20 +55,20 @@ def test_an_empty_push_changes_nothing() -> None:
     assert document.version == 0
 
 
-def test_the_author_is_kept_with_the_entry() -> None:
+def test_the_entry_stores_the_author() -> None:
     document = World().create()
     push(document, Push("g", incs(1, 1)), "eve", author="Eve Example")
     assert [version.author for version in document.versions()] == ["Eve Example"]
 
 
-def test_what_is_pushed_again_is_seen() -> None:
+def test_a_repeated_mutation_is_seen() -> None:
     document = World().create()
     pushed(document, *incs(1, 3))
     assert statuses(pushed(document, *incs(2, 4)).outcomes) == ["seen", "seen", "applied"]
     assert document.get("n") == 4
 
 
-def test_a_gap_stops_its_client_and_no_other() -> None:
+def test_a_gap_stops_only_the_mutations_of_its_client() -> None:
     document = World().create()
     answer = pushed(document, inc(id=1), inc(id=3), inc(id=4), inc(client="bob", id=1))
     assert [(one.status, one.expected) for one in answer.outcomes] == [
@@ -88,12 +88,12 @@ def test_a_mutation_without_a_number_is_refused_before_anything_is_applied() -> 
 
 
 @pytest.mark.parametrize("id", [-1, True, INTEGER_MAX + 1, 1.0])
-def test_a_number_no_client_can_have_is_refused(id: Any) -> None:
+def test_an_invalid_mutation_number_is_refused(id: Any) -> None:
     with pytest.raises(Invalid, match="must be at least 1"):
         pushed(World().create(), inc(id=id))
 
 
-def test_a_client_that_cannot_be_is_refused_before_anything_is_applied() -> None:
+def test_an_invalid_client_or_group_is_refused_before_anything_is_applied() -> None:
     document = World().create()
     with pytest.raises(LimitExceeded):
         pushed(document, inc(id=1), inc(client="c" * (CLIENT_ID_BYTES_MAX + 1), id=1))
@@ -102,7 +102,7 @@ def test_a_client_that_cannot_be_is_refused_before_anything_is_applied() -> None
     assert document.version == 0
 
 
-def test_an_origin_is_not_believed() -> None:
+def test_the_origin_in_a_pushed_mutation_is_ignored() -> None:
     document = World().create()
     pushed(document, msgspec.structs.replace(inc(id=1), origin=("eve", 7)))
     (version,) = document.versions()
@@ -163,7 +163,7 @@ def test_a_mutation_that_keeps_failing_is_committed_as_rejected_under_its_own_na
     assert [one.name for version in document.versions() for one in version.mutations if one.reason] == ["inc"]
 
 
-def test_a_mutation_whose_turn_it_is_not_is_not_rejected() -> None:
+def test_reject_commits_nothing_for_a_seen_mutation_or_a_gap() -> None:
     document = World().create()
     pushed(document, inc(id=1))
     statuses_told = [reject(document, inc(id=id), "why", group="g", owner="eve").status for id in (1, 3)]
@@ -171,7 +171,7 @@ def test_a_mutation_whose_turn_it_is_not_is_not_rejected() -> None:
     assert document.version == 1
 
 
-def test_mutations_that_no_single_entry_holds_go_into_several() -> None:
+def test_a_push_too_large_for_a_single_entry_is_committed_as_several_entries() -> None:
     def fill(draft: Draft, args: Any) -> None:
         for position in range(7000):
             draft.put(f"{args}/{position}", "x" * 1000)
@@ -196,7 +196,7 @@ def test_a_client_of_another_group_is_refused() -> None:
     assert statuses(pushed(document, inc(id=2), group="other").outcomes) == ["wrong-group"]
 
 
-def test_nobody_joins_the_group_of_another() -> None:
+def test_a_principal_cannot_add_a_client_to_another_principal_s_group() -> None:
     document = World().create()
     pushed(document, inc(id=1))
     answer = pushed(document, inc(client="guest", id=1), owner="mallory")
@@ -204,7 +204,7 @@ def test_nobody_joins_the_group_of_another() -> None:
     assert document.last_mutation("guest") == 0
 
 
-def test_a_collected_group_is_told_so() -> None:
+def test_a_push_of_a_collected_group_has_the_outcome_collected() -> None:
     document = World().create()
     pushed(document, inc(id=1))
     document.collect_clients(["ada"], ["g"])
@@ -212,7 +212,7 @@ def test_a_collected_group_is_told_so() -> None:
     assert document.get("n") == 1
 
 
-def test_what_was_meant_for_a_deleted_document_does_not_touch_its_heir() -> None:
+def test_a_push_for_a_deleted_document_does_not_change_the_recreated_document() -> None:
     world = World()
     document = world.create()
     request = Push("g", incs(1, 2), document.origin)
@@ -223,7 +223,7 @@ def test_what_was_meant_for_a_deleted_document_does_not_touch_its_heir() -> None
     assert heir.version == 0
 
 
-def test_a_steady_push_costs_no_read() -> None:
+def test_a_second_push_reads_nothing_from_the_store() -> None:
     world = World()
     document = world.create()
     pushed(document, inc(id=1))
@@ -232,7 +232,7 @@ def test_a_steady_push_costs_no_read() -> None:
     assert [name for name, _ in calls] == ["commit"]
 
 
-def test_of_two_who_found_a_group_at_once_it_is_the_first_ones() -> None:
+def test_a_group_belongs_to_the_first_of_two_concurrent_pushes() -> None:
     world = World()
     document = world.create()
 

@@ -51,7 +51,7 @@ def test_a_large_push_is_applied_in_parts_and_answered_as_one(client: Client, pa
 
 
 @pytest.mark.usefixtures("small_parts")
-def test_a_large_push_of_replicache_keeps_its_numbers(client: Client) -> None:
+def test_a_large_push_of_replicache_stores_large_integers_as_floats(client: Client) -> None:
     client.put(BUDGET)
     mutations = [
         {"clientID": "c", "id": id, "name": "put", "args": {"key": f"k/{id}", "value": [2**60, *value]}, "timestamp": 1}
@@ -73,14 +73,14 @@ def test_a_large_push_of_replicache_keeps_its_numbers(client: Client) -> None:
         {"client": "c", "id": 41},
     ],
 )
-def test_nothing_of_a_large_push_is_applied_where_its_last_mutation_cannot_be(client: Client, last: Any) -> None:
+def test_an_invalid_last_mutation_refuses_a_large_push_before_anything_is_applied(client: Client, last: Any) -> None:
     mutations = [mutation("c", id, key=f"k/{id}", value=value) for id, value in enumerate(LISTS, 1)]
     assert pushed(client, [*mutations, last]).status_code == 400
     assert client.get(f"{BUDGET}/state").json()["content"] == {}
 
 
 @pytest.mark.usefixtures("small_parts")
-def test_a_push_whose_later_part_is_refused_does_not_appear_as_not_written() -> None:
+def test_a_push_whose_later_part_is_refused_has_an_unknown_outcome() -> None:
     limits = ServerLimits(client_creations_per_second=0.001, client_creations_burst=1)
     application = Application(authenticate=StaticTokens({"t": Principal(id="ada")}), limits=limits)
     with serving(application) as client:
@@ -93,7 +93,7 @@ def test_a_push_whose_later_part_is_refused_does_not_appear_as_not_written() -> 
 
 
 @pytest.mark.usefixtures("small_parts")
-def test_a_mutation_that_takes_too_much_is_refused_with_the_limit() -> None:
+def test_a_mutation_above_the_limit_of_decoded_bytes_is_refused() -> None:
     limits = ServerLimits(request_decoded_bytes_max=100_000)
     with serving(Application(limits=limits)) as client:
         mutations = [mutation("c", id, key=f"k/{id}", value=value) for id, value in enumerate(LISTS, 1)]
@@ -111,7 +111,7 @@ def test_a_large_push_of_too_many_mutations_is_refused(client: Client) -> None:
     assert answer.json()["limit"] == 20_000
 
 
-def test_a_part_takes_no_more_than_one_may_and_is_decoded_when_it_is_asked_for() -> None:
+def test_a_part_has_a_bounded_decoded_size_and_is_decoded_on_demand() -> None:
     decoded: list[bytes] = []
 
     def decode(raw: msgspec.Raw) -> None:
@@ -124,13 +124,13 @@ def test_a_part_takes_no_more_than_one_may_and_is_decoded_when_it_is_asked_for()
     assert counts == [(2, 2), (2, 4), (1, 5)]
 
 
-def test_a_part_is_a_batch_at_most() -> None:
+def test_a_part_has_no_more_mutations_than_a_batch() -> None:
     mutations = [Mutation(client="c", name="n", id=id) for id in range(1, 2501)]
     mutations[0] = msgspec.structs.replace(mutations[0], args=RawArguments(msgspec.Raw(b"1"), 1, bytes))
     assert [len(part.mutations) for part in parts_of(Push("g", mutations))] == [1000, 1000, 500]
 
 
-def test_a_text_is_counted_as_often_as_it_is_held() -> None:
+def test_a_text_is_counted_for_each_copy_in_memory() -> None:
     with serving(Application(limits=ServerLimits(decoded_bytes_in_flight_max=60_000))) as client:
         answers = [pushed(client, [mutation("c", 1, key="k", value="x" * size)]) for size in (12_000, 9_000)]
     assert problem(answers[0]) == (422, "limit-exceeded")
@@ -138,5 +138,5 @@ def test_a_text_is_counted_as_often_as_it_is_held() -> None:
     assert answers[1].status_code == 200
 
 
-def test_the_largest_body_has_room_while_small_ones_have_too() -> None:
+def test_the_budget_of_decoded_bytes_has_room_for_the_largest_body_and_others() -> None:
     assert REQUEST_COPIES * REQUEST_BYTES_MAX <= REQUEST_DECODED_BYTES_MAX < DECODED_BYTES_IN_FLIGHT_MAX

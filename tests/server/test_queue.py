@@ -56,7 +56,7 @@ def test_pushes_of_a_document_are_applied_in_order() -> None:
     assert path.worker.counts["applied"] == 29
 
 
-def test_both_paths_leave_the_same_document() -> None:
+def test_the_queue_path_and_a_direct_push_give_the_same_document() -> None:
     queued, direct = QueuePath(), QueuePath()
     mutations = [put("ada", 1), named("ada", 2, "unknown"), put("ada", 3, "k", {"a": [1.5]}), put("bob", 2)]
     queued.push(*mutations)
@@ -74,7 +74,7 @@ def test_both_paths_leave_the_same_document() -> None:
     assert queued.document.at().content_digest() == direct.document.at().content_digest()
 
 
-def test_what_no_entry_can_hold_is_rejected_alike_on_both_paths() -> None:
+def test_an_unstorable_mutation_is_rejected_on_the_queue_path_and_on_the_direct_path() -> None:
     queued, direct = QueuePath(), QueuePath()
     mutations = [put("ada", 1, "k", "\ud800"), put("ada", 2), put("ada", 3, "k", 10**30)]
     assert queued.push(*mutations).queued
@@ -86,7 +86,7 @@ def test_what_no_entry_can_hold_is_rejected_alike_on_both_paths() -> None:
     assert statuses(push(queued.document, Push("g", mutations)).outcomes) == ["seen", "seen", "seen"]
 
 
-def test_a_rejection_is_told_by_the_next_pull() -> None:
+def test_the_next_pull_reports_a_rejection() -> None:
     path, follower = QueuePath(), Follower()
     path.push(put("ada", 1))
     path.work()
@@ -96,7 +96,7 @@ def test_a_rejection_is_told_by_the_next_pull() -> None:
     assert [one.reason for one in follower.pull(path.document).rejected] == ["no such mutator: nonsense"]
 
 
-def test_what_was_applied_before_is_answered_without_the_queue() -> None:
+def test_a_push_that_was_applied_before_is_seen_and_not_queued() -> None:
     path = QueuePath()
     path.push(put("ada", 1))
     path.work()
@@ -104,7 +104,7 @@ def test_what_was_applied_before_is_answered_without_the_queue() -> None:
     assert path.waiting() == []
 
 
-def test_who_is_refused_is_told_so_at_once() -> None:
+def test_a_push_with_a_final_refusal_is_answered_at_once_and_not_queued() -> None:
     path = QueuePath()
     path.push(put("ada", 1), owner="u-ada")
     path.work()
@@ -117,7 +117,7 @@ def test_who_is_refused_is_told_so_at_once() -> None:
     assert path.waiting() == []
 
 
-def test_who_sends_all_that_is_unconfirmed_is_told_at_once_what_cannot_be_mended() -> None:
+def test_without_an_origin_a_push_that_is_a_gap_is_refused_at_once_and_not_queued() -> None:
     path = QueuePath()
     path.push(put("ada", 1))
     path.work()
@@ -129,7 +129,7 @@ def test_who_sends_all_that_is_unconfirmed_is_told_at_once_what_cannot_be_mended
     assert path.backlog.push(path.document, Push("g", [put("ada", 2), put("bob", 2)])).queued
 
 
-def test_who_does_not_say_the_document_and_sends_the_next_alone_is_queued_behind_the_first() -> None:
+def test_without_an_origin_a_later_push_is_queued_behind_a_waiting_push_of_its_client() -> None:
     path = QueuePath()
     for id in (1, 2, 3):
         assert path.backlog.push(path.document, Push("g", [put("ada", id)])).queued
@@ -137,14 +137,14 @@ def test_who_does_not_say_the_document_and_sends_the_next_alone_is_queued_behind
     assert path.document.last_mutation("ada") == 3
 
 
-def test_a_push_that_cannot_be_is_refused_and_not_queued() -> None:
+def test_an_invalid_push_is_refused_and_not_queued() -> None:
     path = QueuePath()
     with pytest.raises(Invalid):
         path.push(put("ada", 0))
     assert path.waiting() == []
 
 
-def test_a_push_that_another_queued_in_the_name_of_a_group_has_no_effect() -> None:
+def test_a_queued_push_of_another_principal_s_group_has_no_effect() -> None:
     path = QueuePath()
     path.push(put("ada", 1), owner="u-ada")
     path.push(put("mallory", 1, "k", "mine"), owner="u-mallory")
@@ -153,7 +153,7 @@ def test_a_push_that_another_queued_in_the_name_of_a_group_has_no_effect() -> No
     assert path.document.last_mutation("mallory") == 0
 
 
-def test_a_message_behind_a_gap_is_dropped_and_the_next_push_brings_all() -> None:
+def test_a_message_with_a_gap_is_dropped_and_a_later_push_applies_its_mutation() -> None:
     path = QueuePath()
     path.push(put("ada", 2, "b"), put("bob", 1, "c"))
     path.work()
@@ -165,7 +165,7 @@ def test_a_message_behind_a_gap_is_dropped_and_the_next_push_brings_all() -> Non
     assert path.document.last_mutation("ada") == 2
 
 
-def test_a_queue_that_lost_all_is_made_up_for_by_the_next_push() -> None:
+def test_the_next_push_repeats_mutations_that_the_queue_lost() -> None:
     path = QueuePath()
     path.push(put("ada", 1))
     for message in path.waiting():
@@ -175,7 +175,7 @@ def test_a_queue_that_lost_all_is_made_up_for_by_the_next_push() -> None:
     assert path.document.last_mutation("ada") == 2
 
 
-def test_a_message_for_a_deleted_document_does_not_touch_its_heir() -> None:
+def test_a_message_for_a_deleted_document_is_settled_as_of_another_incarnation() -> None:
     path = QueuePath()
     path.push(put("ada", 1))
     delete_log(path.document.log)
@@ -193,7 +193,7 @@ def test_a_message_for_an_older_incarnation_is_dropped() -> None:
     assert (heir.version, path.waiting()) == (0, [])
 
 
-def test_a_push_too_large_for_a_message_goes_by_way_of_blobs_that_are_removed() -> None:
+def test_a_push_too_large_for_a_message_is_stored_in_blobs_that_are_removed_later() -> None:
     path = QueuePath()
     path.push(*[put("ada", id, f"k{id}", path.clock.random_bytes(3 * 2**20)) for id in range(1, 5)])
     assert len(list(path.store.environment.blobs.list("acme/queue/plan@"))) == 3
@@ -202,7 +202,7 @@ def test_a_push_too_large_for_a_message_goes_by_way_of_blobs_that_are_removed() 
     assert list(path.store.environment.blobs.list("acme/queue/")) == []
 
 
-def test_the_largest_message_is_one_that_a_queue_takes() -> None:
+def test_a_message_never_exceeds_the_size_limit_of_a_queue() -> None:
     path, sizes = QueuePath(), []
     for size in range(MESSAGE_BYTES_MAX - 2048, MESSAGE_BYTES_MAX + 2048, 512):
         path.push(put("ada", 1, "k", path.clock.random_bytes(size)))
@@ -213,7 +213,7 @@ def test_the_largest_message_is_one_that_a_queue_takes() -> None:
     assert min(sizes) < 1024
 
 
-def test_a_message_whose_claim_was_removed_is_settled() -> None:
+def test_a_message_whose_claim_check_was_removed_before_its_acknowledgement_is_settled() -> None:
     path = QueuePath()
     path.push(put("ada", 1, "k", path.clock.random_bytes(2**21)))
     acknowledge = path.store.queue.acknowledge
@@ -240,7 +240,7 @@ def test_too_many_pushes_of_one_document_are_refused_until_some_are_applied() ->
     assert path.push(put("ada", 4)).queued
 
 
-def test_one_principal_fills_half_of_a_documents_queue() -> None:
+def test_a_single_principal_fills_no_more_than_half_of_a_document_s_queue() -> None:
     path = QueuePath()
     path.backlog = QueuedPushes(path.store, pushes_max=6)
     for id in (1, 2, 3):
@@ -256,7 +256,7 @@ def test_one_principal_fills_half_of_a_documents_queue() -> None:
     assert path.push(put("ada", 4), owner="ada").queued
 
 
-def test_pushes_that_were_dropped_do_not_fill_the_queue_for_ever() -> None:
+def test_dropped_pushes_do_not_fill_the_queue_for_ever() -> None:
     path = QueuePath()
     path.backlog = QueuedPushes(path.store, pushes_max=2)
     path.push(put("bob", 7))
@@ -277,7 +277,7 @@ def raises(error: Exception) -> Any:
     raise error
 
 
-def test_a_lost_answer_to_a_commit_is_tried_again_without_counting() -> None:
+def test_a_commit_with_a_lost_answer_is_retried_and_does_not_count_as_a_failure() -> None:
     path = QueuePath()
     path.push(put("ada", 1))
     (message,) = path.waiting()
@@ -298,7 +298,7 @@ def test_a_lost_answer_to_a_commit_is_tried_again_without_counting() -> None:
     assert list(path.store.queue.dead_letters()) == []
 
 
-def test_a_store_that_cannot_be_reached_for_an_hour_costs_no_message() -> None:
+def test_an_outage_of_the_store_for_an_hour_loses_no_message() -> None:
     path = QueuePath()
     path.push(put("ada", 1))
     commit = path.store.environment.index.commit
@@ -310,7 +310,7 @@ def test_a_store_that_cannot_be_reached_for_an_hour_costs_no_message() -> None:
     assert list(path.store.queue.dead_letters()) == []
 
 
-def test_a_queue_out_of_reach_is_asked_again() -> None:
+def test_a_worker_polls_an_unavailable_queue_again() -> None:
     path = QueuePath()
     path.push(put("ada", 1))
     path.store.queue.receive = lambda *arguments, **options: raises(Unavailable("simulated"))  # type: ignore[method-assign]
@@ -320,7 +320,7 @@ def test_a_queue_out_of_reach_is_asked_again() -> None:
     assert (path.document.version, path.worker.counts["port errors"] > 0) == (1, True)
 
 
-def test_a_worker_with_its_hands_full_takes_no_more() -> None:
+def test_a_worker_at_its_limit_of_messages_receives_no_more_messages() -> None:
     path = QueuePath()
     others = [path.store.create("acme", f"other-{number}") for number in range(3)]
     worker = Worker(path.store, WorkerSettings(messages_max=2))
@@ -332,7 +332,7 @@ def test_a_worker_with_its_hands_full_takes_no_more() -> None:
     assert len(path.waiting()) == 1
 
 
-def test_an_error_of_a_port_while_a_suspect_runs_does_not_count_against_it() -> None:
+def test_a_port_error_does_not_count_against_a_mutation_suspected_of_ending_the_process() -> None:
     path = QueuePath()
     path.push(put("ada", 1))
     for _ in range(SUSPECT_RECEIVES - 1):
@@ -363,7 +363,7 @@ def test_a_document_deleted_amid_a_message_is_no_failure() -> None:
     assert (path.failures, path.waiting()) == ([], [])
 
 
-def test_a_damaged_claim_is_kept_with_the_reason() -> None:
+def test_a_message_with_a_damaged_claim_check_becomes_a_dead_letter() -> None:
     path = QueuePath()
     path.push(put("ada", 1, "k", path.clock.random_bytes(2**21)))
     path.store.environment.blobs.get = lambda key: raises(Corrupt("a hash differs"))  # type: ignore[method-assign]
@@ -372,7 +372,7 @@ def test_a_damaged_claim_is_kept_with_the_reason() -> None:
     assert letter.reason == "Corrupt: a hash differs"
 
 
-def test_a_message_that_nobody_can_read_is_kept_and_stops_no_other() -> None:
+def test_an_unreadable_message_becomes_a_dead_letter_and_stops_no_other_message() -> None:
     path = QueuePath()
     path.store.queue.send("acme/plan", [b"\x02of a newer format"])
     path.push(put("ada", 1))
@@ -382,7 +382,7 @@ def test_a_message_that_nobody_can_read_is_kept_and_stops_no_other() -> None:
     assert path.document.version == 1
 
 
-def test_an_acknowledgement_that_fails_aside_is_made_up_for() -> None:
+def test_a_failed_background_acknowledgement_is_repeated_after_redelivery() -> None:
     path = QueuePath()
     path.push(put("ada", 1))
     acknowledge, left = path.store.queue.acknowledge, [1]
@@ -400,7 +400,7 @@ def test_an_acknowledgement_that_fails_aside_is_made_up_for() -> None:
     assert path.waiting() == []
 
 
-def test_an_acknowledgement_that_fails_aside_for_another_reason_is_reported() -> None:
+def test_an_unexpected_error_of_a_background_acknowledgement_is_reported() -> None:
     path = QueuePath()
     path.push(put("ada", 1))
     path.store.queue.acknowledge = lambda message: raises(Corrupt("simulated"))  # type: ignore[method-assign]
@@ -411,7 +411,7 @@ def test_an_acknowledgement_that_fails_aside_for_another_reason_is_reported() ->
     assert (worker.counts["applied"], worker.counts["failures"]) == (1, 1)
 
 
-def test_a_worker_ends_once_it_is_told_to_though_there_is_more() -> None:
+def test_a_stopped_worker_ends_although_messages_wait() -> None:
     path = QueuePath()
     path.push(put("ada", 1))
 
@@ -443,7 +443,7 @@ def test_documents_out_of_reach_do_not_stop_another() -> None:
     assert [document.version for document in lost] == [1] * len(lost)
 
 
-def test_what_is_new_does_not_stop_a_document_that_is_tried_again() -> None:
+def test_new_messages_do_not_starve_the_retry_of_a_document() -> None:
     path = QueuePath()
     path.push(put("ada", 1))
     path.document.apply = lambda *arguments, **options: raises(Unavailable("simulated"))  # type: ignore[method-assign]
@@ -458,7 +458,7 @@ def test_what_is_new_does_not_stop_a_document_that_is_tried_again() -> None:
     assert path.document.version == 1
 
 
-def test_a_broken_document_does_not_stop_another_and_its_messages_are_kept_with_the_reason() -> None:
+def test_a_broken_document_blocks_no_other_and_its_message_becomes_a_dead_letter() -> None:
     path = QueuePath()
     path.push(put("ada", 1))
     other = path.store.create("acme", "other")
@@ -472,7 +472,7 @@ def test_a_broken_document_does_not_stop_another_and_its_messages_are_kept_with_
     assert letter.reason.startswith("Corrupt: ")
 
 
-def test_messages_behind_one_that_failed_wait_for_it() -> None:
+def test_messages_behind_a_failed_message_wait_for_its_retry() -> None:
     path = QueuePath()
     for id in range(1, 6):
         path.push(put("ada", id))
@@ -487,7 +487,7 @@ def test_messages_behind_one_that_failed_wait_for_it() -> None:
     assert path.worker.counts["gap"] == 0
 
 
-def test_a_mutation_that_ends_the_process_is_rejected_and_its_client_goes_on() -> None:
+def test_a_mutation_that_ends_the_process_is_rejected_and_later_mutations_are_applied() -> None:
     path = QueuePath(kill=kill)
     path.push(put("ada", 1, "a"), named("ada", 2, "kill"), put("ada", 3, "b"))
     path.push(put("ada", 4, "c"))
@@ -500,7 +500,7 @@ def test_a_mutation_that_ends_the_process_is_rejected_and_its_client_goes_on() -
     assert list(path.store.queue.dead_letters()) == []
 
 
-def test_a_mutation_behind_a_gap_does_not_hide_the_one_that_ends_the_process() -> None:
+def test_a_gap_in_a_message_does_not_hide_a_mutation_that_ends_the_process() -> None:
     path = QueuePath(kill=kill)
     path.push(put("bob", 7), named("ada", 1, "kill"))
     path.work_through(1000)
@@ -508,7 +508,7 @@ def test_a_mutation_behind_a_gap_does_not_hide_the_one_that_ends_the_process() -
     assert list(path.store.queue.dead_letters()) == []
 
 
-def test_a_claim_that_another_worker_removes_meanwhile_is_settled() -> None:
+def test_a_message_whose_claim_check_another_worker_removes_is_settled() -> None:
     path = QueuePath()
     path.push(put("ada", 1, "k", path.clock.random_bytes(2**21)))
     blobs = path.store.environment.blobs
@@ -524,7 +524,7 @@ def test_a_claim_that_another_worker_removes_meanwhile_is_settled() -> None:
     assert (path.waiting(), path.failures) == ([], [])
 
 
-def test_several_that_end_the_process_in_one_message_are_all_rejected() -> None:
+def test_several_mutations_of_a_message_that_end_the_process_are_all_rejected() -> None:
     path = QueuePath(kill=kill)
     path.push(*[named("ada", id, "kill") for id in range(1, 4)])
     path.work_through(2000)
@@ -532,7 +532,7 @@ def test_several_that_end_the_process_in_one_message_are_all_rejected() -> None:
     assert list(path.store.queue.dead_letters()) == []
 
 
-def test_a_mutation_that_ends_the_process_takes_no_other_document_along() -> None:
+def test_a_mutation_that_ends_the_process_does_not_delay_other_documents() -> None:
     path = QueuePath(kill=kill)
     path.push(named("ada", 1, "kill"))
     others = [path.store.create("acme", f"other-{number}") for number in range(5)]
@@ -544,7 +544,7 @@ def test_a_mutation_that_ends_the_process_takes_no_other_document_along() -> Non
     assert path.document.last_mutation("ada") == 1
 
 
-def test_a_mutation_that_meets_a_fault_of_ours_each_time_is_rejected_with_it() -> None:
+def test_a_mutation_whose_execution_always_raises_is_rejected_with_the_exception() -> None:
     path = QueuePath()
     path.push(put("ada", 1, "fine"), put("ada", 2, "cursed"), put("ada", 3, "after"))
     apply = path.document.apply
@@ -562,7 +562,7 @@ def test_a_mutation_that_meets_a_fault_of_ours_each_time_is_rejected_with_it() -
     assert (reasons[0], reasons[2]) == (None, None)
 
 
-def test_two_workers_that_have_the_same_message_apply_it_once() -> None:
+def test_two_workers_with_the_same_message_apply_the_message_once() -> None:
     path = QueuePath()
     path.push(put("ada", 1), Mutation(client="ada", id=2, name="inc", args={"key": "n"}))
     first, second = path.worker, Worker(path.store)
@@ -575,13 +575,13 @@ def test_two_workers_that_have_the_same_message_apply_it_once() -> None:
 
 
 @pytest.mark.parametrize("backend", [MemoryQueue, SqliteDatabase])
-def test_a_worker_knows_how_often_a_queue_gives_a_message_out(backend: type[Any]) -> None:
+def test_a_worker_s_limit_of_receives_equals_the_limit_of_its_queue(backend: type[Any]) -> None:
     parameters = inspect.signature(backend).parameters
     assert parameters["receives_max"].default == QUEUE_RECEIVES_MAX == WorkerSettings().receives_max
     assert SUSPECT_RECEIVES + MUTATION_TRIES_MAX < QUEUE_RECEIVES_MAX
 
 
-def test_a_worker_that_lives_keeps_its_message() -> None:
+def test_a_worker_s_heartbeat_extends_the_visibility_timeout_of_its_message() -> None:
     path = QueuePath()
     path.push(put("ada", 1))
     path.worker.step()
@@ -613,7 +613,7 @@ def test_a_heartbeat_hides_no_message_that_the_worker_released_meanwhile() -> No
     assert len(path.waiting()) == 1
 
 
-def test_a_worker_that_stops_gives_back_what_it_did_not_finish() -> None:
+def test_a_stopped_worker_releases_its_unfinished_messages() -> None:
     path = QueuePath()
     for id in range(1, 6):
         path.push(put("ada", id))
@@ -624,7 +624,7 @@ def test_a_worker_that_stops_gives_back_what_it_did_not_finish() -> None:
     assert [read_message(message.body).document for message in path.waiting()] == ["plan"] * 4
 
 
-def test_a_mutator_sees_what_the_one_before_it_wrote() -> None:
+def test_a_mutator_sees_the_writes_of_the_previous_message() -> None:
     def copy(draft: Draft, args: Any) -> None:
         draft.put("copy", draft.get("k"))
 
@@ -635,7 +635,7 @@ def test_a_mutator_sees_what_the_one_before_it_wrote() -> None:
     assert path.document.get("copy") == 1
 
 
-def test_a_worker_without_the_application_leaves_a_push_to_one_that_has_it() -> None:
+def test_a_worker_without_a_mutator_leaves_the_push_to_a_worker_with_the_mutator() -> None:
     def add(draft: Draft, args: Any) -> None:
         draft.put("added", args)
 
@@ -659,7 +659,7 @@ def test_a_worker_without_the_application_leaves_a_push_to_one_that_has_it() -> 
     assert path.document.get("added") == 2
 
 
-def test_what_nobody_knows_is_a_rejection() -> None:
+def test_a_mutation_with_an_unknown_mutator_is_rejected() -> None:
     path = QueuePath()
     path.push(named("ada", 1, "nonsense"), put("ada", 2))
     path.work()

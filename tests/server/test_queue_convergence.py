@@ -71,7 +71,7 @@ class OverQueue(InProcess):
 
 
 @pytest.mark.parametrize("seed", range(30))
-def test_a_session_over_the_queue_ends_in_agreement(seed: int, tmp_path: Path) -> None:
+def test_clients_over_the_queue_path_converge(seed: int, tmp_path: Path) -> None:
     workshop, chance = Workshop(seed), random.Random(seed)
     transports = [OverQueue(workshop) for _ in range(chance.randint(3, 6))]
     session = Session(tmp_path, transports, lambda: workshop.document, seed)

@@ -44,7 +44,7 @@ def golden_place() -> tuple[Store, Document]:
 
 
 @pytest.mark.parametrize("message", MESSAGES)
-def test_a_golden_message_still_says_what_it_said(message: bytes) -> None:
+def test_a_golden_message_is_still_decoded_to_the_same_push(message: bytes) -> None:
     store, document = golden_place()
     for key, body in GOLDEN["blobs"].items():
         store.environment.blobs.put(key, b64decode(body))
@@ -54,7 +54,7 @@ def test_a_golden_message_still_says_what_it_said(message: bytes) -> None:
     assert messages.open_push(store.environment.blobs, envelope) == PUSH
 
 
-def test_the_same_push_still_makes_the_same_messages() -> None:
+def test_the_golden_push_is_still_encoded_as_the_golden_messages() -> None:
     store, document = golden_place()
     assert messages.group_of(document.log.record) == GOLDEN["group"]
     inline = messages.write_message(store.environment, document.log.record, SENT, "u-ada", "Ada")
@@ -66,7 +66,7 @@ def test_the_same_push_still_makes_the_same_messages() -> None:
     }
 
 
-def test_a_message_names_the_mutators_that_its_sender_has_behind_all_that_an_older_worker_reads() -> None:
+def test_the_sender_s_mutators_follow_the_fields_that_an_older_worker_reads() -> None:
     store, document = golden_place()
     record = document.log.record
     plain, named = (
@@ -85,7 +85,7 @@ def opened(message: bytes) -> tuple[messages.Envelope, bytes]:
     return msgspec.structs.replace(envelope, inline=b""), push
 
 
-def test_a_golden_attempt_record_still_reads_and_is_written_alike() -> None:
+def test_a_golden_attempt_record_is_still_decoded_and_encoded_unchanged() -> None:
     store, _ = golden_place()
     kept = Item(**GOLDEN["attempt record"])
     store.environment.index.commit([Put(kept)])
@@ -95,7 +95,7 @@ def test_a_golden_attempt_record_still_reads_and_is_written_alike() -> None:
     assert store.environment.index.get(kept.partition, kept.sort) == kept
 
 
-def test_a_newer_format_is_unsupported_and_no_message_is_corrupt() -> None:
+def test_a_message_of_a_newer_format_is_unsupported_and_a_malformed_message_is_corrupt() -> None:
     with pytest.raises(Unsupported):
         messages.read_message(b"\x02" + MESSAGES[0][1:])
     for broken in (b"", b"\x01", b"\x01\x90", MESSAGES[0][:-1]):

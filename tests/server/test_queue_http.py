@@ -37,14 +37,14 @@ def test_a_push_that_is_queued_is_answered_202_and_applied_by_a_worker() -> None
         assert (again.status_code, again.json()["outcomes"][0]["status"]) == (200, "seen")
 
 
-def test_a_document_that_is_not_queued_is_pushed_to_directly() -> None:
+def test_a_push_to_a_document_without_queueing_is_applied_directly() -> None:
     with serving(QUEUED) as client:
         client.put(OTHER)
         answer = client.post(f"{OTHER}/push", json=body(mutation("ada", 1, key="k", value=1)))
         assert (answer.status_code, answer.json()["outcomes"][0]["status"]) == (200, "applied")
 
 
-def test_a_full_queue_is_answered_429_and_when_to_come_again() -> None:
+def test_a_full_queue_is_answered_429_with_retry_after() -> None:
     application = msgspec.structs.replace(QUEUED, limits=ServerLimits(queued_pushes_max=1))
     with serving(application) as client:
         client.put(BUDGET)
@@ -55,7 +55,7 @@ def test_a_full_queue_is_answered_429_and_when_to_come_again() -> None:
         assert int(refused.headers["retry-after"]) > 0
 
 
-def test_replicache_is_answered_200_once_its_push_is_queued() -> None:
+def test_a_queued_push_of_replicache_is_answered_200() -> None:
     store = open_store("memory:")
     with serving(QUEUED, store) as client:
         client.put(BUDGET)
@@ -68,7 +68,7 @@ def test_replicache_is_answered_200_once_its_push_is_queued() -> None:
         assert client.post(f"{BUDGET}/replicache/pull", json=pulled).json()["lastMutationIDChanges"] == {"ada": 1}
 
 
-def test_listeners_are_poked_once_it_was_applied() -> None:
+def test_listeners_are_poked_when_the_worker_has_applied_a_push() -> None:
     store = open_store("memory:")
     with serving(QUEUED, store) as client:
         client.put(BUDGET)

@@ -39,7 +39,7 @@ def told(one: Settlement) -> list[tuple[str, int, str]]:
     return [(outcome.client, outcome.id, outcome.status) for outcome in one.outcomes]
 
 
-def test_what_waits_together_is_one_entry_and_each_message_has_its_own_outcomes() -> None:
+def test_waiting_messages_are_joined_in_an_entry_and_each_has_its_own_outcomes() -> None:
     path = QueuePath()
     path.push(put("ada", 1), named("ada", 2, "nonsense"))
     path.push(put("ada", 3))
@@ -54,7 +54,7 @@ def test_what_waits_together_is_one_entry_and_each_message_has_its_own_outcomes(
     assert path.document.version == 1
 
 
-def test_a_worker_writes_fewer_entries_than_it_is_given_messages() -> None:
+def test_a_worker_doubles_the_number_of_joined_messages_after_each_success() -> None:
     path = QueuePath()
     for id in range(1, 101):
         path.push(put("ada", id, "k", id))
@@ -103,7 +103,7 @@ def test_messages_of_different_principals_are_not_joined() -> None:
     assert path.document.state().binding("bob") == ("h", "u-bob")
 
 
-def test_a_message_that_was_given_out_before_goes_alone() -> None:
+def test_a_redelivered_message_is_applied_alone() -> None:
     path = QueuePath()
     for id in (1, 2, 3):
         path.push(put("ada", id))
@@ -167,7 +167,7 @@ def test_the_next_worker_applies_the_messages_before_a_message_that_ends_the_pro
     assert [id for version in versions(path.document) for _, id, _ in version] == [1, 2, 3, 4]
 
 
-def test_if_the_store_is_out_of_reach_for_joined_messages_the_settler_tries_no_message_alone(
+def test_an_unavailable_store_does_not_make_the_settler_try_each_joined_message_alone(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """If the settler tried each message alone, each attempt would wait for the store again.
@@ -210,7 +210,7 @@ def test_a_message_that_meets_an_unreachable_store_does_not_delay_the_messages_b
 
 
 @pytest.mark.parametrize("takes_place", [True, False])
-def test_a_lost_answer_to_a_joined_commit_changes_nothing_twice(takes_place: bool) -> None:
+def test_joined_messages_are_applied_once_if_the_answer_to_their_commit_is_lost(takes_place: bool) -> None:
     path = QueuePath()
     path.worker._size = BATCH
     for id in range(1, 5):

@@ -112,7 +112,7 @@ def run(folder: Path, *arguments: str, code: int = 0) -> list[Any]:
     return [json.loads(line) for line in result.stdout.splitlines()]
 
 
-def test_a_worker_applies_what_is_queued_and_says_so(folder: Path) -> None:
+def test_a_worker_applies_the_queued_pushes_and_prints_its_counts(folder: Path) -> None:
     queue(folder, put("ada", 1), named("ada", 2, "nonsense"))
     said = run(folder, "work", "--drain")
     assert said[-1] == {"applied": 1, "messages": 1, "rejected": 1}
@@ -129,7 +129,7 @@ def test_a_worker_leaves_no_message_behind(folder: Path) -> None:
     assert len(content(folder)) == 40
 
 
-def test_a_signal_lets_the_message_under_way_be_finished(folder: Path) -> None:
+def test_a_worker_finishes_its_current_message_after_sigterm(folder: Path) -> None:
     (folder / "hold").touch()
     queue(folder, named("ada", 1, "slow"))
     queue(folder, put("ada", 2))
@@ -144,13 +144,13 @@ def test_a_signal_lets_the_message_under_way_be_finished(folder: Path) -> None:
     assert content(folder) == {"slow": 1, "k": 1}
 
 
-def test_a_worker_serves_what_it_counts(folder: Path) -> None:
+def test_a_worker_serves_its_counters_as_metrics(folder: Path) -> None:
     with announced_worker(folder, "--metrics-port", "0") as (_, started):
         text = httpx.get(f"http://127.0.0.1:{started['metrics_port']}/metrics").text
     assert 'stratalog_core_total{what="mutation_rejected_after_the_last_attempt"} 0.0' in text
 
 
-def test_a_worker_killed_amid_a_message_leaves_it_to_another(folder: Path) -> None:
+def test_the_message_of_a_killed_worker_is_applied_by_another_worker(folder: Path) -> None:
     (folder / "hold").touch()
     queue(folder, put("ada", 1), named("ada", 2, "slow"))
     queue(folder, put("ada", 3, "after"))
@@ -164,7 +164,7 @@ def test_a_worker_killed_amid_a_message_leaves_it_to_another(folder: Path) -> No
     assert content(folder) == {"k": 1, "slow": 1, "after": 1}
 
 
-def test_a_mutation_that_kills_every_worker_is_rejected_and_redriven_once_it_is_mended(folder: Path) -> None:
+def test_a_mutation_that_kills_every_worker_is_rejected_and_redriven_after_its_repair(folder: Path) -> None:
     (folder / "poisonous").touch()
     queue(folder, put("ada", 1), named("ada", 2, "poison"), put("ada", 3, "after"))
     kills = 0
@@ -192,7 +192,7 @@ def test_a_mutation_that_kills_every_worker_is_rejected_and_redriven_once_it_is_
     assert content(folder)["poison"] == "harmless"
 
 
-def test_what_cannot_be_redriven_is_said(folder: Path) -> None:
+def test_a_redrive_of_an_unknown_letter_or_with_invalid_options_reports_an_error(folder: Path) -> None:
     assert run(folder, "dead-letters", "list") == []
     (said,) = run(folder, "dead-letters", "redrive", "0000000000000007", code=1)
     assert said["letter"] == "0000000000000007"

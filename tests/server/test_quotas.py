@@ -85,7 +85,7 @@ def test_documents_logs_and_forks_have_one_quota() -> None:
         assert served.client.put("/v1/organisations/zeta/documents/plan").status_code == 201
 
 
-def test_what_is_deleted_gives_room_once_it_was_measured() -> None:
+def test_a_deletion_frees_quota_after_the_next_measurement() -> None:
     with held(Quotas(documents_max=2)) as served:
         for name in ("budget", "plan"):
             served.create(name)
@@ -96,7 +96,7 @@ def test_what_is_deleted_gives_room_once_it_was_measured() -> None:
         assert served.create("newer").status_code == 507
 
 
-def test_new_records_have_a_quota_and_other_versions_have_none() -> None:
+def test_the_quota_of_records_limits_new_records_and_not_new_versions() -> None:
     with held(Quotas(records_max=2)) as served:
         assert [served.put("a").status_code, served.put("b").status_code] == [200, 200]
         assert refused(served.put("c"), "records_max", 2, 3)
@@ -107,7 +107,7 @@ def test_new_records_have_a_quota_and_other_versions_have_none() -> None:
         assert [isinstance(one.error, QuotaExceeded) for one in stored] == [False, False, True]
 
 
-def test_a_record_that_somebody_else_made_meanwhile_is_no_new_one() -> None:
+def test_a_put_to_a_record_created_by_another_process_needs_no_quota() -> None:
     with held(Quotas(records_max=1)) as served:
         assert served.put("a").status_code == 200
         with pytest.raises(QuotaExceeded):
@@ -163,14 +163,14 @@ def test_a_body_of_unknown_length_is_refused_as_it_comes() -> None:
         assert served.put("a", b"y" * 10_000).status_code == 200
 
 
-def test_what_was_refused_for_another_reason_does_not_count() -> None:
+def test_a_put_refused_for_another_reason_does_not_count_against_the_quota() -> None:
     with held(Quotas(stored_bytes_max=10_000)) as served:
         for _ in range(5):
             assert served.client.put(f"{ACME}/records/a?expected=7", content=b"y" * 5000).status_code == 409
         assert served.put("a", b"y" * 5000).status_code == 200
 
 
-def test_a_full_organisation_reads_deletes_and_asks_for_what_is_there() -> None:
+def test_an_organisation_above_its_quota_can_read_delete_and_repeat_a_create() -> None:
     with held(Quotas(stored_bytes_max=3000)) as served:
         served.create("budget")
         served.create("plan")
@@ -182,7 +182,7 @@ def test_a_full_organisation_reads_deletes_and_asks_for_what_is_there() -> None:
         assert served.client.delete(BUDGET).status_code == 204
 
 
-def test_a_queued_push_is_refused_at_the_door_and_one_that_was_acknowledged_is_applied() -> None:
+def test_a_quota_refuses_a_push_before_it_is_queued_and_never_a_queued_push() -> None:
     path = QueuePath()
     quotas = Quotas(clients_max=2)
     environment = path.store.environment
@@ -207,7 +207,7 @@ def test_an_organisation_may_have_quotas_of_its_own() -> None:
         assert made == [[201, 507], [201, 201], [507, 507]]
 
 
-def test_usage_is_what_was_measured_and_admitted_since() -> None:
+def test_usage_is_the_measured_amount_plus_the_amount_admitted_since() -> None:
     with held(Quotas(documents_max=5)) as served:
         served.create("budget")
         served.push("ada")
@@ -222,7 +222,7 @@ def test_usage_is_what_was_measured_and_admitted_since() -> None:
         assert usage["quotas"]["records_max"] is None
 
 
-def test_usage_is_an_action_that_rules_may_refuse() -> None:
+def test_the_application_s_rules_may_refuse_the_action_usage() -> None:
     asked: list[str] = []
 
     def authorize(principal: Principal, action: str, organisation: str, name: str) -> bool:
@@ -255,7 +255,7 @@ def test_without_quotas_no_organisation_is_named_in_the_metrics() -> None:
         assert "organisation=" not in served.client.get("/metrics").text
 
 
-def test_records_are_made_no_faster_than_one_principal_may() -> None:
+def test_the_rate_of_record_creations_of_a_principal_is_limited() -> None:
     limits = ServerLimits(record_creations_per_second=0.001, record_creations_burst=2)
     with held(Quotas(), authenticate=TOKENS, limits=limits) as served:
         made = [
@@ -279,7 +279,7 @@ def test_a_put_of_many_records_counts_each_new_one() -> None:
     assert [isinstance(one.error, Refused) for one in stored] == [False, False, False, True, True]
 
 
-def test_clients_are_made_no_faster_than_one_principal_may() -> None:
+def test_the_rate_of_client_creations_of_a_principal_is_limited() -> None:
     limits = ServerLimits(client_creations_per_second=0.001, client_creations_burst=2)
     with held(Quotas(), authenticate=TOKENS, limits=limits) as served:
         bob = {"Authorization": "Bearer bob"}
@@ -302,7 +302,7 @@ def test_clients_are_made_no_faster_than_one_principal_may() -> None:
     assert 'stratalog_rate_refusals_total{rate="client_creations",scope="principal"} 1.0' in text
 
 
-def test_many_clients_of_one_push_are_counted_together_and_once() -> None:
+def test_the_new_clients_of_a_push_count_together_and_once_against_the_rate() -> None:
     limits = ServerLimits(client_creations_per_second=1, client_creations_burst=10)
     clock = ManualClock()
     store = open_store("memory:", clock=clock)
@@ -331,7 +331,7 @@ def test_many_clients_of_one_push_are_counted_together_and_once() -> None:
     pushed(40, 1)
 
 
-def test_a_queued_push_counts_its_new_clients_at_the_door() -> None:
+def test_the_new_clients_of_a_queued_push_count_once_when_it_is_queued() -> None:
     path = QueuePath()
     counted: list[tuple[str, int]] = []
     environment = path.store.environment

@@ -58,7 +58,7 @@ def test_a_push_that_was_applied_is_answered_200() -> None:
     assert document.get("n") == 2
 
 
-def test_a_rejected_or_unknown_mutation_is_answered_200_and_counts() -> None:
+def test_a_rejected_or_unknown_mutation_is_answered_200_and_advances_its_client() -> None:
     document = World().create()
     body = push_body(mutation(1, "no such"), mutation(2, args={"key": "n", "by": "x"}), mutation(3))
     assert push_replicache(document, body) == ReplicacheAnswer(200, {})
@@ -66,7 +66,7 @@ def test_a_rejected_or_unknown_mutation_is_answered_200_and_counts() -> None:
     assert document.get("n") == 1
 
 
-def test_a_push_that_stops_at_a_gap_commits_its_beginning_and_is_not_answered_200() -> None:
+def test_a_push_with_a_gap_commits_the_mutations_before_it_and_is_answered_409() -> None:
     document = World().create()
     answer = push_replicache(document, push_body(mutation(1), mutation(3)))
     assert answer.status == 409
@@ -74,7 +74,7 @@ def test_a_push_that_stops_at_a_gap_commits_its_beginning_and_is_not_answered_20
     assert document.get("n") == 1
 
 
-def test_what_is_pushed_again_is_answered_200() -> None:
+def test_a_repeated_push_is_answered_200() -> None:
     document = World().create()
     body = push_body(mutation(1), mutation(2))
     assert [push_replicache(document, body).status for _ in range(3)] == [200] * 3
@@ -87,13 +87,13 @@ def test_another_payload_under_a_committed_number_is_a_conflict() -> None:
     assert push_replicache(document, push_body(mutation(1, args={"key": "other"}))).status == 409
 
 
-def test_an_unknown_client_with_a_history_is_not_told_to_begin_again_by_a_push() -> None:
+def test_a_push_of_an_unknown_client_above_number_1_is_answered_409() -> None:
     answer = push_replicache(World().create(), push_body(mutation(5)))
     assert answer.status == 409
     assert "a pull comes first" in answer.body["message"]
 
 
-def test_a_client_of_a_deleted_document_is_told_to_begin_again_by_a_pull() -> None:
+def test_a_pull_by_a_client_of_a_deleted_document_is_answered_client_state_not_found() -> None:
     world = World()
     document = world.create()
     push_replicache(document, push_body(mutation(1)))
@@ -104,7 +104,7 @@ def test_a_client_of_a_deleted_document_is_told_to_begin_again_by_a_pull() -> No
     assert pulled(heir, cookie, group="next")["patch"] == [{"op": "clear"}]
 
 
-def test_who_only_looked_at_a_deleted_document_is_sent_its_heir() -> None:
+def test_a_client_that_only_pulled_a_deleted_document_gets_the_recreated_document() -> None:
     world = World()
     document = world.create()
     cookie = pulled(document)["cookie"]
@@ -112,7 +112,7 @@ def test_who_only_looked_at_a_deleted_document_is_sent_its_heir() -> None:
     assert pulled(world.create(), cookie)["patch"] == [{"op": "clear"}]
 
 
-def test_a_collected_group_is_told_to_begin_again_on_push_and_pull() -> None:
+def test_a_collected_group_is_answered_client_state_not_found_on_push_and_pull() -> None:
     document = World().create()
     push_replicache(document, push_body(mutation(1)))
     cookie = pulled(document)["cookie"]
@@ -122,7 +122,7 @@ def test_a_collected_group_is_told_to_begin_again_on_push_and_pull() -> None:
     assert pull_replicache(document, pull_body(None)) == NOT_FOUND
 
 
-def test_a_new_group_with_the_cookie_of_a_collected_one_goes_on() -> None:
+def test_a_new_group_can_pull_with_the_cookie_of_a_collected_group() -> None:
     document = World().create()
     push_replicache(document, push_body(mutation(1)))
     cookie = pulled(document)["cookie"]
@@ -132,7 +132,7 @@ def test_a_new_group_with_the_cookie_of_a_collected_one_goes_on() -> None:
     assert answer["cookie"]["order"] > cookie["order"]
 
 
-def test_the_client_of_another_is_refused() -> None:
+def test_a_client_of_another_principal_or_group_is_forbidden() -> None:
     document = World().create()
     push_replicache(document, push_body(mutation(1)), owner="eve")
     assert push_replicache(document, push_body(mutation(2)), owner="mallory").status == 403
@@ -158,7 +158,7 @@ def test_a_queued_push_is_answered_200() -> None:
         (["gap", "collected"], 200),
     ],
 )
-def test_the_worst_outcome_decides(statuses: list[Any], status: int) -> None:
+def test_the_worst_outcome_of_a_push_determines_the_status(statuses: list[Any], status: int) -> None:
     outcomes = [Outcome(client="c", id=id, status=one) for id, one in enumerate(statuses, 1)]
     assert answer_push(Pushed(outcomes)).status == status
 
@@ -180,7 +180,7 @@ def test_the_first_pull_clears_and_puts_under_a_numeric_order() -> None:
     }
 
 
-def test_a_pull_says_what_was_deleted() -> None:
+def test_a_pull_returns_deleted_keys() -> None:
     document = World().create()
     push_replicache(document, push_body(mutation(1)))
     cookie = pulled(document)["cookie"]
@@ -188,14 +188,14 @@ def test_a_pull_says_what_was_deleted() -> None:
     assert pulled(document, cookie)["patch"] == [{"op": "del", "key": "n"}]
 
 
-def test_nothing_new_is_the_cookie_that_came() -> None:
+def test_a_pull_without_changes_returns_the_cookie_of_the_request() -> None:
     document = World().create()
     push_replicache(document, push_body(mutation(1)))
     cookie = pulled(document)["cookie"]
     assert pulled(document, cookie) == {"cookie": cookie, "lastMutationIDChanges": {}, "patch": []}
 
 
-def test_an_effect_without_a_patch_still_moves_the_cookie() -> None:
+def test_a_rejected_mutation_moves_the_cookie_although_the_patch_is_empty() -> None:
     document = World().create()
     cookie = pulled(document)["cookie"]
     push_replicache(document, push_body(mutation(1, "no such")))
@@ -205,7 +205,7 @@ def test_an_effect_without_a_patch_still_moves_the_cookie() -> None:
 
 
 @pytest.mark.parametrize("cookie", [7, 7.9, {"order": 7, "epoch": "x"}, {"order": 7.2}, -3, 0])
-def test_the_cookie_of_another_backend_is_exceeded(cookie: Any) -> None:
+def test_the_order_exceeds_the_cookie_of_another_backend(cookie: Any) -> None:
     document = World().create()
     answer = pulled(document, cookie)
     assert answer["cookie"]["order"] > (cookie["order"] if isinstance(cookie, dict) else cookie)
@@ -213,13 +213,13 @@ def test_the_cookie_of_another_backend_is_exceeded(cookie: Any) -> None:
 
 
 @pytest.mark.parametrize("cookie", ["7", {"order": "7"}, {}, [], True, 1e300, 2**53])
-def test_a_cookie_that_no_number_exceeds_is_refused(cookie: Any) -> None:
+def test_a_cookie_without_a_numeric_order_that_can_be_exceeded_is_refused(cookie: Any) -> None:
     with pytest.raises(Invalid):
         pull_replicache(World().create(), pull_body(cookie))
 
 
 @pytest.mark.parametrize("version", [0, 2, None, "1"])
-def test_a_version_unknown_here_is_said(version: Any) -> None:
+def test_an_unsupported_protocol_version_is_answered_version_not_supported(version: Any) -> None:
     document = World().create()
     push_answer = push_replicache(document, push_body(version=version))
     assert push_answer == ReplicacheAnswer(200, {"error": "VersionNotSupported", "versionType": "push"})
@@ -238,12 +238,12 @@ def test_a_version_unknown_here_is_said(version: Any) -> None:
         {"pushVersion": 1, "clientGroupID": "g", "mutations": {}},
     ],
 )
-def test_a_body_of_another_shape_is_refused(body: Any) -> None:
+def test_a_push_body_that_does_not_match_the_schema_is_refused(body: Any) -> None:
     with pytest.raises(Invalid):
         push_replicache(World().create(), body)
 
 
-def test_what_the_protocol_says_of_a_request_is_all_that_is_read() -> None:
+def test_push_and_pull_bodies_are_read_into_requests() -> None:
     assert read_push(push_body(mutation(1))) == Push("g", [Mutation(client="c1", id=1, name="inc", args={"key": "n"})])
     assert read_pull(pull_body({"order": 3, "origin": "i", "version": 2})) == Pull("g", Cookie(3, "i", 2))
 
@@ -253,7 +253,7 @@ def test_arguments_that_were_left_out_are_null() -> None:
     assert read_push(body) == Push("g", [Mutation(client="c1", id=1, name="inc")])
 
 
-def test_a_number_past_what_javascript_counts_stays_the_double_it_was() -> None:
+def test_an_integer_beyond_the_safe_integers_of_javascript_is_stored_as_a_double() -> None:
     """JavaScript writes 2 ** 60 with all its digits. The store accepts no integer of this size."""
     document = World().create()
     body = json.loads(json.dumps(push_body(mutation(1, "put", {"key": "n", "value": [2**60, {"x": -(2**70)}]}))))
@@ -271,7 +271,7 @@ def test_a_mutation_that_cannot_be_stored_blocks_nobody() -> None:
     assert pulled(document)["lastMutationIDChanges"] == {"c1": 2}
 
 
-def test_bytes_are_text_to_a_client_that_has_none() -> None:
+def test_bytes_are_sent_as_base64_text() -> None:
     document = World().create()
     document.mutate("put", {"key": "b", "value": b"\x00\xff"})
     assert pulled(document)["patch"][1] == {"op": "put", "key": "b", "value": "AP8="}

@@ -44,7 +44,7 @@ def test_a_route_of_an_application_reads_and_writes_the_store() -> None:
         assert client.get(f"{NOTES}/length", headers=bearer("look")).json() == 1
 
 
-def test_a_route_of_an_application_asks_for_the_token_and_the_right_that_it_names() -> None:
+def test_a_route_of_an_application_requires_its_token_and_its_action() -> None:
     with serving(APPLICATION) as client:
         client.put(NOTES, headers=bearer("full"))
         assert problem(client.get(f"{NOTES}/length")) == (401, "unauthenticated")

@@ -138,7 +138,7 @@ def notes() -> Iterator[Client]:
         yield client
 
 
-def test_of_a_state_no_value_is_read_that_does_not_fit(notes: Client, loads: list[bytes]) -> None:
+def test_a_page_of_a_state_reads_no_value_that_does_not_fit(notes: Client, loads: list[bytes]) -> None:
     page = notes.get(f"{BUDGET}/state").json()
     assert (list(page["content"]), page["next"]) == (["notes/00", "notes/01", "notes/02"], "notes/02")
     assert len(loads) == 3
@@ -152,7 +152,7 @@ def test_of_a_state_no_value_is_read_that_does_not_fit(notes: Client, loads: lis
         ("diff?source=0&target=12", "differences", 1),
     ],
 )
-def test_of_other_rows_none_is_read_that_does_not_fit(
+def test_a_page_of_versions_changes_or_differences_reads_no_value_that_does_not_fit(
     notes: Client, loads: list[bytes], path: str, rows_name: str, values_of_row: int
 ) -> None:
     for number in range(12, 20):
@@ -173,7 +173,7 @@ def test_a_page_of_differences_reads_no_value_of_the_pages_before_it(notes: Clie
     assert len(loads) == 12
 
 
-def test_a_whole_state_that_is_larger_than_a_page_is_refused_unread(notes: Client, loads: list[bytes]) -> None:
+def test_a_state_in_a_list_of_versions_larger_than_a_page_is_refused_unread(notes: Client, loads: list[bytes]) -> None:
     page = notes.get(f"{BUDGET}/versions?states=true").json()
     assert [len(row["state"]) for row in page["versions"]] == [1]
     loads.clear()
@@ -183,7 +183,9 @@ def test_a_whole_state_that_is_larger_than_a_page_is_refused_unread(notes: Clien
     assert loads == []
 
 
-def test_of_snapshots_only_the_newest_are_read(filled: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_page_of_snapshots_reads_only_its_rows_and_the_next_row(
+    filled: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
     read: list[Any] = []
     described = snapshots._from_item
 
@@ -199,7 +201,7 @@ def test_of_snapshots_only_the_newest_are_read(filled: Client, monkeypatch: pyte
 
 
 @pytest.mark.parametrize("name", ["snapshots", "versions of a record"])
-def test_what_lies_below_a_version_can_be_asked_for(filled: Client, name: str) -> None:
+def test_a_list_in_descending_order_continues_below_a_version(filled: Client, name: str) -> None:
     path, rows_name, parameter, _ = LISTS[name]
     limit_pages(filled, 10**6)
     newest = filled.get(f"{path}&limit=2").json()
@@ -229,7 +231,7 @@ def shared() -> Iterator[Client]:
         yield client
 
 
-def test_a_page_is_refused_unread_where_the_principal_has_its_share_of_answers(
+def test_a_page_is_refused_unread_if_its_principal_s_share_of_answers_is_used_up(
     shared: Client, loads: list[bytes]
 ) -> None:
     answers = service_of(shared).byte_budgets.answers
@@ -248,7 +250,9 @@ def test_a_page_is_refused_unread_where_the_principal_has_its_share_of_answers(
     assert answers.used == 0
 
 
-def test_while_a_page_is_made_its_bytes_are_taken(shared: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_bytes_of_a_page_are_allocated_while_its_values_are_read(
+    shared: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
     answers = service_of(shared).byte_budgets.answers
     taken: list[int] = []
     load = Values.load
@@ -265,9 +269,7 @@ def test_while_a_page_is_made_its_bytes_are_taken(shared: Client, monkeypatch: p
 @pytest.mark.parametrize(
     "path", ["state", "item?key=notes/0", "versions", "diff?source=0&target=3", "history?key=notes/0", "pull"]
 )
-def test_while_a_large_row_is_read_and_encoded_few_others_are(
-    shared: Client, monkeypatch: pytest.MonkeyPatch, path: str
-) -> None:
+def test_a_large_row_uses_a_permit_while_it_is_read(shared: Client, monkeypatch: pytest.MonkeyPatch, path: str) -> None:
     large_rows = service_of(shared).byte_budgets.large_rows
     free: list[int] = []
     load = Values.load
@@ -289,7 +291,7 @@ def test_while_a_large_row_is_read_and_encoded_few_others_are(
 
 
 @pytest.mark.parametrize("path", ["state", "item?key=notes/large"])
-def test_one_row_larger_than_a_share_is_an_error_that_names_both(shared: Client, path: str) -> None:
+def test_a_row_larger_than_a_share_is_an_error_with_the_size_and_the_limit(shared: Client, path: str) -> None:
     put = mutation("bob", 1, key="notes/large", value="x" * 90_000)
     shared.post(f"{BUDGET}/push", json={"group": "h", "mutations": [put]}, headers=BOB)
     answer = shared.get(f"{BUDGET}/{path}{'?after=notes/2' if path == 'state' else ''}", headers=BOB)

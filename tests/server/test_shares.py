@@ -20,7 +20,7 @@ def budget() -> Budget:
     return Budget("live connections", 10, {"principal": 4, "organisation": 6})
 
 
-def test_a_principal_that_has_its_share_is_refused_and_another_is_not() -> None:
+def test_a_principal_at_its_share_is_refused_and_another_principal_is_not() -> None:
     connections = budget()
     allocations = [connections.take(ADA, ACME) for _ in range(4)]
     with pytest.raises(Refused, match="the principal has used its share of live connections") as caught:
@@ -33,7 +33,7 @@ def test_a_principal_that_has_its_share_is_refused_and_another_is_not() -> None:
     connections.take(ADA)
 
 
-def test_the_process_refuses_everybody_when_it_has_none_left() -> None:
+def test_a_full_budget_of_the_process_refuses_every_principal() -> None:
     connections = budget()
     for name in ("ada", "bob", "cyd"):
         connections.take(("principal", name), amount=3)
@@ -43,7 +43,7 @@ def test_the_process_refuses_everybody_when_it_has_none_left() -> None:
     assert connections.used_by(("principal", "dan")) == 0
 
 
-def test_a_holding_that_grows_too_large_keeps_what_it_had() -> None:
+def test_a_refused_growth_of_an_allocation_does_not_change_the_allocation() -> None:
     connections = budget()
     with connections.take(ADA) as allocation:
         with pytest.raises(Refused):
@@ -53,12 +53,12 @@ def test_a_holding_that_grows_too_large_keeps_what_it_had() -> None:
     assert connections.used_by(ADA) == connections.used == 0
 
 
-def test_a_kind_without_a_share_is_bounded_by_the_process_only() -> None:
+def test_a_budget_without_shares_is_bounded_only_by_its_limit() -> None:
     assert Budget("requests", 3, {}).take(ADA, amount=3).amount == 3
 
 
 @given(st.lists(st.tuples(st.sampled_from(["ada", "bob", "cyd"]), st.integers(0, 5), st.booleans()), max_size=40))
-def test_what_is_used_is_the_sum_of_what_is_held(steps: list[tuple[str, int, bool]]) -> None:
+def test_the_used_amount_is_the_sum_of_the_allocations(steps: list[tuple[str, int, bool]]) -> None:
     connections = budget()
     held: list[tuple[str, Allocation]] = []
     for name, amount, releases in steps:

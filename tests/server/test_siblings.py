@@ -99,7 +99,7 @@ def test_the_metrics_of_a_process_that_does_not_answer_are_left_out(monkeypatch:
     assert process.run(act) == {0: ""}
 
 
-def test_a_process_gives_its_metrics_to_the_one_that_asks() -> None:
+def test_a_process_sends_its_metrics_to_the_process_that_requests_them() -> None:
     process = Supervised()
 
     async def act() -> Any:
@@ -188,7 +188,7 @@ def test_a_process_without_its_supervisor_ends_itself(monkeypatch: pytest.Monkey
     assert killed == [signal.SIGTERM]
 
 
-def test_the_metrics_of_several_processes_have_a_label() -> None:
+def test_merged_metrics_have_a_label_for_the_process() -> None:
     text = '# HELP pushes_total Pushes.\n# TYPE pushes_total counter\npushes_total{{status="applied"}} {}.0\n'
     merged = with_processes({0: text.format(3), 1: text.format(4)})
     assert [line for line in merged.splitlines() if not line.startswith("#")] == [

@@ -167,7 +167,7 @@ async def is_well(check: HealthCheck) -> None:
             await asyncio.sleep(0)
 
 
-def test_a_slow_store_is_well_as_long_as_the_last_look_is_young() -> None:
+def test_a_slow_store_is_healthy_while_its_last_result_is_recent() -> None:
     slow = SlowStore()
 
     async def story(check: HealthCheck) -> None:
@@ -184,7 +184,7 @@ def test_a_slow_store_is_well_as_long_as_the_last_look_is_young() -> None:
         run_in_time(story(check))
 
 
-def test_a_store_that_is_away_is_said_to_be_away_until_it_is_back() -> None:
+def test_an_unavailable_store_is_reported_as_unavailable_until_a_check_succeeds() -> None:
     slow = SlowStore()
 
     async def story(check: HealthCheck) -> None:
@@ -205,7 +205,7 @@ def test_a_store_that_is_away_is_said_to_be_away_until_it_is_back() -> None:
         run_in_time(story(check))
 
 
-def test_a_result_is_repeated_for_a_short_time() -> None:
+def test_a_health_check_repeats_its_last_result_for_a_short_time() -> None:
     slow = SlowStore()
 
     async def story(check: HealthCheck) -> None:
@@ -225,7 +225,7 @@ def test_a_result_is_repeated_for_a_short_time() -> None:
         run_in_time(story(check))
 
 
-def test_however_many_ask_one_looks_at_the_store() -> None:
+def test_concurrent_health_checks_read_the_store_once() -> None:
     slow = SlowStore()
     looks = 0
     listed = slow.store.organisations
@@ -254,7 +254,7 @@ def test_however_many_ask_one_looks_at_the_store() -> None:
     [Corrupt("the database is damaged"), Unsupported("a newer store"), Unavailable("away")],
     ids=["damaged", "newer", "away"],
 )
-def test_a_store_that_cannot_be_read_is_answered_503(error: StratalogError) -> None:
+def test_the_health_of_an_unreadable_store_is_answered_503(error: StratalogError) -> None:
     slow = SlowStore()
     slow.error = error
     with serving(store=slow.store) as client:

@@ -47,17 +47,17 @@ def test_the_caller_is_the_rightmost_address_that_is_no_trusted_proxy(peer: str,
     assert TrustedProxies(PROXIES).caller_of(peer, [header.encode()]) == caller
 
 
-def test_headers_are_one_list_in_their_order() -> None:
+def test_several_headers_are_read_as_a_single_list_in_their_order() -> None:
     assert TrustedProxies(PROXIES).caller_of(PROXY, [b"1.1.1.1", b"203.0.113.9, 192.0.2.7"]) == "203.0.113.9"
 
 
 @pytest.mark.parametrize("proxy", ["*", "10.0.0.1/8", "proxy.example", "", "10.0.0.0/33"])
-def test_what_is_no_address_and_no_network_is_refused_at_the_start(proxy: str) -> None:
+def test_an_invalid_address_of_a_trusted_proxy_is_refused_at_the_start(proxy: str) -> None:
     with pytest.raises(Invalid, match="trusted proxy"):
         create_app(open_store("memory:"), Application(trusted_proxies=(proxy,)))
 
 
-def test_callers_behind_a_trusted_proxy_have_shares_and_invalid_tokens_of_their_own(tmp_path: Path) -> None:
+def test_invalid_tokens_behind_a_trusted_proxy_count_for_each_caller_s_own_address(tmp_path: Path) -> None:
     limits = ServerLimits(invalid_tokens_burst=2, invalid_token_wait_seconds=0)
     statuses, lines = ask_all(tmp_path, Application(authenticate=TOKENS, limits=limits, trusted_proxies=(PROXY,)))
     assert statuses == [401, 401, 429, 401]
@@ -71,7 +71,7 @@ def test_the_header_of_a_peer_that_is_not_trusted_is_ignored(tmp_path: Path) -> 
     assert lines == [PROXY] * 4
 
 
-def test_a_delayed_refusal_counts_for_the_address_of_its_caller(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_connection_counts_for_its_address_while_its_refusal_is_delayed(monkeypatch: pytest.MonkeyPatch) -> None:
     limits = ServerLimits(invalid_tokens_burst=1)
     app = create_app(open_store("memory:"), Application(authenticate=TOKENS, limits=limits))
     service, address = app.state.service, "203.0.113.1"

@@ -69,7 +69,7 @@ def sockets() -> Iterator[Sockets]:
     made.close()
 
 
-def test_many_sockets_of_one_principal_leave_each_turn_to_another(sockets: Sockets) -> None:
+def test_many_sockets_of_a_principal_leave_room_in_each_turn_for_another_principal(sockets: Sockets) -> None:
     of_ada = set(sockets.add_many(20, ADA))
     assert len(sockets.turn()) == PRINCIPAL_SOCKETS_PER_TURN_MAX
     of_ben, _ = sockets.add(BEN)
@@ -78,7 +78,7 @@ def test_many_sockets_of_one_principal_leave_each_turn_to_another(sockets: Socke
     assert len(turn & of_ada) == PRINCIPAL_SOCKETS_PER_TURN_MAX
 
 
-def test_all_addresses_together_have_a_few_sockets_and_take_turns(sockets: Sockets) -> None:
+def test_all_addresses_share_a_limited_number_of_sockets_per_turn_and_take_turns(sockets: Sockets) -> None:
     many = set(sockets.add_many(20, ("address", "10.0.0.1")))
     others = {sockets.add(("address", f"10.0.0.{number}"))[0] for number in range(2, 2 + ADDRESS_SOCKETS_PER_TURN_MAX)}
     three = [sockets.turn() for _ in range(3)]
@@ -88,7 +88,7 @@ def test_all_addresses_together_have_a_few_sockets_and_take_turns(sockets: Socke
     assert len(served & many) == 2 * ADDRESS_SOCKETS_PER_TURN_MAX
 
 
-def test_an_address_that_was_served_little_comes_before_many_that_were_served_often(sockets: Sockets) -> None:
+def test_a_new_address_is_served_before_addresses_that_were_served_recently(sockets: Sockets) -> None:
     for number in range(20):
         sockets.selector.served.add(("address", f"10.0.0.{number}"))
         sockets.add_many(5, ("address", f"10.0.0.{number}"))
@@ -96,7 +96,7 @@ def test_an_address_that_was_served_little_comes_before_many_that_were_served_of
     assert newcomer in sockets.turn()
 
 
-def test_new_addresses_do_not_keep_the_one_that_waits_longest_waiting(sockets: Sockets) -> None:
+def test_new_addresses_do_not_starve_a_waiting_address_that_was_served_often(sockets: Sockets) -> None:
     old = ("address", "10.0.0.1")
     for _ in range(1000):
         sockets.selector.served.add(old)
@@ -120,7 +120,7 @@ def test_the_count_of_an_address_halves_with_time() -> None:
     assert served.count(address) == 2
 
 
-def test_only_the_addresses_that_were_served_last_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_the_addresses_served_last_have_a_count(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(turns, "RATE_HOLDERS_MAX", 2)
     served = RecentlyServed(ManualClock())
     addresses = [("address", f"10.0.0.{number}") for number in range(3)]
@@ -138,7 +138,7 @@ def test_the_socket_that_waits_longest_comes_first(sockets: Sockets) -> None:
         sockets.add(ADA)
 
 
-def test_sockets_that_count_for_nobody_and_other_files_are_never_held_back(sockets: Sockets) -> None:
+def test_sockets_without_a_holder_and_other_files_are_never_delayed(sockets: Sockets) -> None:
     sockets.add_many(10, ADA)
     of_nobody = set(sockets.add_many(10))
     forgotten = sockets.add_many(2, ADA)
@@ -147,14 +147,14 @@ def test_sockets_that_count_for_nobody_and_other_files_are_never_held_back(socke
     assert of_nobody | set(forgotten) <= sockets.turn()
 
 
-def test_a_socket_counts_for_the_principal_that_its_address_became(sockets: Sockets) -> None:
+def test_an_authenticated_socket_counts_for_its_principal_and_not_for_its_address(sockets: Sockets) -> None:
     sockets.add_many(20, ("address", "10.0.0.1"))
     descriptor, allocation = sockets.add(("address", "10.0.0.1"))
     allocation.assign(ADA)
     assert descriptor in sockets.turn()
 
 
-def test_a_descriptor_that_is_used_again_does_not_inherit_a_wait(sockets: Sockets) -> None:
+def test_a_forgotten_descriptor_leaves_no_waiting_mark(sockets: Sockets) -> None:
     sockets.add_many(10, ADA)
     sockets.turn()
     (held_back, *_) = sockets.selector._held_back
@@ -163,7 +163,7 @@ def test_a_descriptor_that_is_used_again_does_not_inherit_a_wait(sockets: Socket
 
 
 @given(st.lists(st.sampled_from([ADA, BEN, ("address", "a"), ("address", "b"), None]), max_size=100))
-def test_each_turn_serves_a_part_of_each_callers_sockets_and_the_last_ends(holders: list[Holder | None]) -> None:
+def test_each_turn_serves_a_share_of_a_principal_s_sockets_until_none_waits(holders: list[Holder | None]) -> None:
     sockets = Sockets()
     try:
         ready = {sockets.add(*([holder] if holder else []))[0]: holder for holder in holders}
@@ -181,7 +181,7 @@ def test_each_turn_serves_a_part_of_each_callers_sockets_and_the_last_ends(holde
         sockets.close()
 
 
-def test_the_event_loop_serves_another_caller_between_the_sockets_of_one(sockets: Sockets) -> None:
+def test_the_event_loop_serves_another_caller_between_the_sockets_of_a_principal(sockets: Sockets) -> None:
     served: list[str] = []
 
     async def story() -> None:

@@ -124,7 +124,7 @@ def fill(served: Served) -> None:
     ("error", "expected"),
     [(FULL, (507, "storage-full")), (READ_ONLY, (503, "unavailable")), (GONE, (503, "unavailable"))],
 )
-def test_a_temporary_folder_that_takes_no_file_is_a_typed_error_until_it_does(
+def test_large_bodies_get_a_typed_error_while_the_temporary_folder_accepts_no_file(
     client: Client, monkeypatch: pytest.MonkeyPatch, error: OSError, expected: tuple[int, str]
 ) -> None:
     def refuse(*_: Any, **__: Any) -> Any:
@@ -141,7 +141,7 @@ def test_a_temporary_folder_that_takes_no_file_is_a_typed_error_until_it_does(
     assert client.get(f"{ACME}/records/sent").content == LARGE
 
 
-def test_a_disk_that_is_full_once_the_last_bytes_are_written_is_507(
+def test_a_disk_that_is_full_at_the_flush_of_the_last_bytes_is_507(
     client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Late(io.BytesIO):

@@ -47,7 +47,7 @@ main(sys.argv[3:])
 """
 
 
-def test_a_connection_too_many_is_refused_at_once_with_an_answer() -> None:
+def test_a_connection_above_the_limit_is_answered_503_at_once() -> None:
     with web_server(connections_max=3) as running, ExitStack() as held:
         for _ in range(3):
             held.enter_context(connect(running.port)).sendall(HALF_HEAD)
@@ -62,7 +62,7 @@ def test_a_connection_too_many_is_refused_at_once_with_an_answer() -> None:
         assert running.answer().startswith(b"HTTP/1.1 200")
 
 
-def test_sockets_of_one_address_on_which_nobody_is_known_leave_room_for_another() -> None:
+def test_unauthenticated_sockets_of_an_address_leave_room_for_another_address() -> None:
     tokens = StaticTokens({"t": Principal(id="ada")})
     asked = f"PUT {BUDGET} HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer t\r\n\r\n".encode()
     with web_server(connections_max=8, authenticate=tokens) as running, ExitStack() as held:
@@ -92,7 +92,7 @@ def test_a_known_callers_sockets_count_for_the_principal() -> None:
         assert budget.used_by(("principal", "ada")) == budget.used_by(("address", "127.0.0.1")) == 1
 
 
-def test_a_trusted_proxy_has_no_share_of_the_sockets_and_another_address_has() -> None:
+def test_the_share_of_sockets_of_an_address_does_not_apply_to_a_trusted_proxy() -> None:
     tokens = StaticTokens({"t": Principal(id="ada")})
     proxies = ("127.1.0.1",)
     with (
@@ -106,7 +106,7 @@ def test_a_trusted_proxy_has_no_share_of_the_sockets_and_another_address_has() -
             assert read_all(caller).startswith(b"HTTP/1.1 429 Too Many Requests\r\n")
 
 
-def test_a_serving_process_switches_threads_soon_and_looks_for_garbage_in_what_is_new(
+def test_serve_tunes_thread_switching_and_garbage_collection_and_restores_both(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     seen: list[Any] = []
@@ -126,7 +126,7 @@ def test_a_serving_process_switches_threads_soon_and_looks_for_garbage_in_what_i
     assert gc.get_freeze_count() < 10_000
 
 
-def test_half_heads_hold_their_connections_for_a_moment_only() -> None:
+def test_connections_with_an_incomplete_head_are_dropped_after_the_deadline() -> None:
     with web_server(SHORT, connections_max=20) as running, ExitStack() as held:
         callers = [held.enter_context(connect(running.port)) for _ in range(20)]
         for caller in callers:
@@ -136,7 +136,7 @@ def test_half_heads_hold_their_connections_for_a_moment_only() -> None:
         assert running.answer().startswith(b"HTTP/1.1 200")
 
 
-def test_pipelining_callers_who_read_nothing_hold_little_and_are_dropped(tmp_path: Path) -> None:
+def test_pipelining_callers_that_read_nothing_have_few_waiting_bytes_and_are_dropped(tmp_path: Path) -> None:
     (tmp_path / "large.js").write_bytes(b"x" * 3_000_000)
     requests = (b"GET /web/test/large.js HTTP/1.1\r\n" + HOST + b"\r\n") * 60
     # The rate is high, because the test sends requests without a pause until the server has dropped the other callers.
@@ -153,7 +153,7 @@ def test_pipelining_callers_who_read_nothing_hold_little_and_are_dropped(tmp_pat
         assert 0 < waiting <= 2 * ANSWER_PIECE_BYTES
 
 
-def test_who_reads_a_large_answer_at_leisure_gets_all_of_it(tmp_path: Path) -> None:
+def test_a_caller_with_a_small_receive_buffer_gets_the_complete_answer(tmp_path: Path) -> None:
     body = bytes(range(256)) * 10_000
     (tmp_path / "large.js").write_bytes(body)
     with web_server(pages=tmp_path) as running, connect(running.port, receive_bytes=2048) as caller:
@@ -161,7 +161,7 @@ def test_who_reads_a_large_answer_at_leisure_gets_all_of_it(tmp_path: Path) -> N
         assert read_all(caller).partition(b"\r\n\r\n")[2] == body
 
 
-def test_a_request_of_two_lengths_is_refused_and_what_follows_is_not_read() -> None:
+def test_a_request_with_two_framings_is_refused_and_the_next_request_is_not_read() -> None:
     smuggled = b"GET /metrics HTTP/1.1\r\n" + HOST + b"\r\n"
     path = b" /v1/organisations/acme/documents/x/pull HTTP/1.1\r\n"
     with web_server() as running:
@@ -188,7 +188,7 @@ def test_a_request_of_two_lengths_is_refused_and_what_follows_is_not_read() -> N
         b"Host: other\r\n",
     ],
 )
-def test_a_head_that_can_be_read_in_two_ways_is_refused_and_the_connection_closed(head: bytes) -> None:
+def test_an_ambiguous_head_is_refused_and_the_connection_is_closed(head: bytes) -> None:
     with web_server() as running:
         answer = running.answer(b"POST /v1/x HTTP/1.1\r\n" + HOST + head + b"\r\n0\r\n\r\nGET /health HTTP/1.1\r\n\r\n")
     assert answer.count(b"HTTP/1.1 ") == 1
@@ -201,7 +201,7 @@ def test_a_head_that_is_too_large_is_refused_and_the_connection_closed() -> None
     assert answer.startswith(b"HTTP/1.1 400 ")
 
 
-def test_a_flood_of_what_is_no_http_writes_a_line_a_second() -> None:
+def test_a_flood_of_invalid_http_writes_about_a_log_line_per_second() -> None:
     lines: list[str] = []
 
     class Lines(logging.Handler):
@@ -220,7 +220,7 @@ def test_a_flood_of_what_is_no_http_writes_a_line_a_second() -> None:
     assert 1 <= len(lines) <= 2 + seconds
 
 
-def test_where_descriptors_run_out_the_server_waits_and_says_so_once_a_second(
+def test_without_free_descriptors_the_server_retries_accept_once_a_second(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """Other code uses all descriptors. The system reports a waiting connection, but `accept` fails."""
@@ -255,7 +255,7 @@ def test_connections_leave_descriptors_to_the_store() -> None:
     assert connections_within(resource.RLIM_INFINITY, 10_000) == 10_000
 
 
-def test_a_process_with_few_descriptors_raises_its_limit_and_survives_more_callers_than_it_has(
+def test_a_process_with_few_descriptors_raises_its_limit_and_survives_more_callers(
     tmp_path: Path,
 ) -> None:
     command = [sys.executable, "-c", WITH_FEW_DESCRIPTORS, "64", "256"]

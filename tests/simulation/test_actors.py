@@ -18,7 +18,7 @@ def test_an_actor_takes_as_many_turns_as_it_has() -> None:
     assert left == {"writer": 0, "reader": 1}
 
 
-def test_a_process_that_crashed_goes_on_with_the_turn_after() -> None:
+def test_a_restarted_process_continues_with_the_turn_after_the_crash() -> None:
     scheduler = Scheduler(7)
     left = Turns(writer=5)
     taken: list[int] = []
@@ -38,13 +38,13 @@ def test_a_process_that_crashed_goes_on_with_the_turn_after() -> None:
     ("told", "counted"),
     [(Answered.ACKNOWLEDGED, "acknowledged"), (Answered.REFUSED, "refused"), (Answered.UNKNOWN, "given up unknown")],
 )
-def test_history_counts_what_was_told(told: Answered, counted: str) -> None:
+def test_history_counts_each_append_by_its_answer(told: Answered, counted: str) -> None:
     scheduler = Scheduler(7)
     History(scheduler).append("a", "w1", 0, told, 1)
     assert scheduler.counts.values == {counted: 1}
 
 
-def test_history_is_held_against_the_log_that_was_found() -> None:
+def test_history_is_checked_against_the_log() -> None:
     history = History(Scheduler(7))
     history.append("a", "w1", 0, Answered.ACKNOWLEDGED, 1)
     history.head(0, 1)

@@ -28,11 +28,11 @@ UNKNOWN = CheckedAppend("a", "w4", 5, 7, Answered.UNKNOWN)
 LOG = [LoggedEntry(1, "a", "w1", 1), LoggedEntry(2, "b", "w2", 1), LoggedEntry(3, "a", "w4", 2)]
 
 
-def test_a_right_history_passes() -> None:
+def test_a_correct_history_passes() -> None:
     check_appends([FIRST, SECOND, REFUSED, UNKNOWN], [HeadRead(5, 6, 2)], LOG)
 
 
-def test_a_history_above_a_floor_passes_without_what_was_forgotten() -> None:
+def test_a_history_passes_without_the_forgotten_entries_below_the_floor() -> None:
     check_appends([FIRST, SECOND], [], LOG[1:], floor=1)
 
 
@@ -54,13 +54,13 @@ def test_a_history_above_a_floor_passes_without_what_was_forgotten() -> None:
         ),
     ],
 )
-def test_a_wrong_history_is_seen_by_its_checker(checker: str, check: Callable[[], None]) -> None:
+def test_a_wrong_history_is_detected_by_its_checker(checker: str, check: Callable[[], None]) -> None:
     with pytest.raises(Violation) as caught:
         check()
     assert caught.value.checker == checker
 
 
-def test_answers_of_calls_that_overlap_may_come_in_any_order() -> None:
+def test_appends_that_overlap_may_have_their_versions_in_any_order() -> None:
     check_real_time(
         [
             CheckedAppend("a", "x", 1, 9, Answered.ACKNOWLEDGED, 1),

@@ -81,7 +81,7 @@ def test_a_crash_ends_the_process_and_starts_another(weather: Weather, written: 
 
 
 @pytest.mark.parametrize("weather", [Weather(freeze_before=1), Weather(freeze_after=1)])
-def test_a_freeze_may_last_longer_than_an_observation_may_be_relied_on(weather: Weather) -> None:
+def test_a_freeze_may_outlast_the_maximum_age_of_an_observation(weather: Weather) -> None:
     seen = [Seen(weather, commit, seed) for seed in range(30)]
     assert all(one.error is None and one.written for one in seen)
     assert max(one.answered_ms for one in seen) > OBSERVATION_SECONDS_MAX * 1000
@@ -118,7 +118,7 @@ def test_a_receive_whose_answer_is_lost_is_unavailable_and_hides_the_messages() 
     assert place.queue.receive() == []
 
 
-def test_a_calm_scheduler_has_no_faults() -> None:
+def test_no_faults_occur_after_the_storm() -> None:
     seen = Seen(Weather(unavailable=1, storm_calls=0), commit)
     assert seen.error is None
 
@@ -142,7 +142,7 @@ def test_a_query_shows_a_commit_that_came_between_its_pages() -> None:
 
 @pytest.mark.parametrize("reverse", [False, True])
 @pytest.mark.parametrize("limit", [None, 1, 4, 100])
-def test_pages_change_nothing_about_what_a_query_finds(reverse: bool, limit: int | None) -> None:
+def test_a_query_in_pages_finds_the_same_items_as_a_query_without_pages(reverse: bool, limit: int | None) -> None:
     scheduler = Scheduler(3)
     place = Place(scheduler, Weather(page_items_max=3))
     place.index.commit([Put(Item("p", f"{number:02d}", {})) for number in range(20)])
@@ -152,7 +152,7 @@ def test_pages_change_nothing_about_what_a_query_finds(reverse: bool, limit: int
     assert found == list(place.index.query("p", reverse=reverse, limit=limit))
 
 
-def test_a_read_that_is_not_consistent_may_be_old_but_not_too_old() -> None:
+def test_an_eventually_consistent_read_is_stale_for_a_bounded_time() -> None:
     scheduler = Scheduler(5)
     place = Place(scheduler, Weather(stale_ms_max=1_000))
     for number in range(20):
@@ -163,7 +163,7 @@ def test_a_read_that_is_not_consistent_may_be_old_but_not_too_old() -> None:
     assert [place.index.get("p", "s", consistent=False) for _ in range(4)] == [newest] * 4
 
 
-def test_blobs_at_the_end_of_a_line_are_listed_by_pages() -> None:
+def test_a_list_of_blobs_in_pages_finds_all_blobs() -> None:
     scheduler = Scheduler(3)
     place = Place(scheduler, Weather(page_items_max=2))
     bodies = [bytes([number]) for number in range(9)]
@@ -210,7 +210,7 @@ def error_of(function: Callable[[], Any]) -> Exception | None:
     return None
 
 
-def test_some_seeds_have_effects_as_late_as_the_observation_rule_allows_and_others_far_clocks() -> None:
+def test_some_seeds_draw_late_effects_without_clock_skew_and_some_draw_far_clocks() -> None:
     drawn = [draw_weather(Random(seed)) for seed in range(500)]
     late = [weather for weather in drawn if weather.late_ms_max > 60_000]
     far = [weather for weather in drawn if weather.far_skew_ms_max]
@@ -220,7 +220,7 @@ def test_some_seeds_have_effects_as_late_as_the_observation_rule_allows_and_othe
     assert not any(weather.far_skew_ms_max for weather in late)
 
 
-def test_a_clock_is_hours_off_only_where_nothing_is_freed_by_it() -> None:
+def test_only_a_process_that_asks_for_a_far_clock_has_a_clock_that_is_hours_off() -> None:
     place = Place(Scheduler(7), Weather(far_skew_ms_max=FAR_SKEW_MS_MAX))
     far = [abs(Process(place, "writer", far_clock=True).clock.wall_ms() - place.clock.wall_ms()) for _ in range(20)]
     near = [abs(Process(place, "collector").clock.wall_ms() - place.clock.wall_ms()) for _ in range(20)]

@@ -23,20 +23,22 @@ def test_healthy_stores_verify() -> None:
     assert result.live > 100
 
 
-def test_an_inspection_that_looks_once_calls_healthy_stores_damaged(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_inspection_without_repeated_reads_reports_damage_in_healthy_stores(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(inspection, "LOOKS_MAX", 0)
     checkers = {run_seed(HEALTHY_WORLDS["CollectWorld"], seed).checker for seed in range(12)}
     assert "no false alarm" in checkers
 
 
 @pytest.mark.parametrize("world", ["BranchesWorld", "QueueWorld", "ThreadWorld"])
-def test_a_hasty_inspection_is_noticed_in_worlds_of_clients_too(world: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_inspection_without_repeated_reads_is_noticed_in_worlds_of_clients(
+    world: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(inspection, "LOOKS_MAX", 0)
     checkers = (run_seed(HEALTHY_WORLDS[world], seed).checker for seed in range(200))
     assert "no false alarm" in checkers
 
 
-def test_a_store_that_lost_a_blob_is_no_healthy_one() -> None:
+def test_a_store_that_lost_a_blob_is_not_healthy() -> None:
     counts = Counts()
     with stratalog.open("memory:", clock=ManualClock()) as store:
         document = store.create("acme", "plan")

@@ -27,19 +27,19 @@ def yields(interleaving: Interleaving, call: Callable[[], object]) -> int:
     return len(met)
 
 
-def test_what_other_functions_than_the_constructor_change_is_shared(interleaving: Interleaving) -> None:
+def test_an_attribute_that_is_changed_outside_the_constructor_is_shared(interleaving: Interleaving) -> None:
     assert interleaving.shared == {"count", "names"}
 
 
 @pytest.mark.parametrize(
     "statement", ["x.a = 1", "x.a += 1", "del x.a", "x.a[1] = 2", "del x.a[1]", "x.a.append(1)", "self.a.popleft()"]
 )
-def test_every_kind_of_change_is_seen(statement: str) -> None:
+def test_every_kind_of_change_makes_an_attribute_shared(statement: str) -> None:
     assert shared_attributes(ast.parse(f"def f(x): {statement}")) == {"a"}
 
 
 @pytest.mark.parametrize("statement", ["x.a", "x.a()", "y = x.a[1]", "x.a.count(1)"])
-def test_reading_changes_nothing(statement: str) -> None:
+def test_reading_does_not_make_an_attribute_shared(statement: str) -> None:
     assert shared_attributes(ast.parse(f"def f(x): {statement}")) == set()
 
 
@@ -53,7 +53,7 @@ def test_each_load_and_store_yields(interleaving: Interleaving) -> None:
     assert (shared.count, shared.names) == (2, ["x"])
 
 
-def test_the_yield_points_are_gone_afterwards(interleaving: Interleaving) -> None:
+def test_the_yield_points_are_removed_when_the_block_ends(interleaving: Interleaving) -> None:
     plain = Racing.add.__code__
     with interleaving.active(lambda: None):
         assert Racing.add.__code__ is not plain
@@ -75,7 +75,7 @@ def test_two_threads_lose_an_update(interleaving: Interleaving, method: str) -> 
     assert {counted(seed) for seed in range(20)} == {1, 2}
 
 
-def test_who_is_interrupted_while_it_waits_for_a_lock_leaves_it_to_the_others() -> None:
+def test_an_actor_interrupted_while_it_waits_for_a_lock_leaves_the_lock_to_other_actors() -> None:
     scheduler = Scheduler(1)
     lock = SimulatedLock(scheduler)
     ends: list[str] = []

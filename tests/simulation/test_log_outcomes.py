@@ -90,7 +90,7 @@ def test_a_version_below_the_floor_of_a_log_or_an_ancestor_was_forgotten() -> No
     calls.check()
 
 
-def test_a_version_that_the_journal_keeps_was_not_forgotten() -> None:
+def test_an_error_that_a_version_of_the_journal_is_forgotten_is_a_violation() -> None:
     calls = Calls()
     fork = calls.fork(calls.log, "fork", 8)
     assert calls.raise_floor(calls.log, 6) == 6
@@ -99,7 +99,7 @@ def test_a_version_that_the_journal_keeps_was_not_forgotten() -> None:
         calls.check()
 
 
-def test_a_version_was_not_forgotten_by_a_floor_that_rose_after_the_call() -> None:
+def test_a_floor_that_rises_after_the_call_does_not_justify_the_error_of_the_call() -> None:
     calls = Calls()
     calls.refuse_fork(calls.log, 5)
     assert calls.raise_floor(calls.log, 6) == 6
@@ -107,7 +107,7 @@ def test_a_version_was_not_forgotten_by_a_floor_that_rose_after_the_call() -> No
         calls.check()
 
 
-def test_an_ancestor_forgets_only_the_versions_that_it_holds() -> None:
+def test_the_floor_of_an_ancestor_forgets_only_the_versions_that_the_ancestor_holds() -> None:
     calls = Calls()
     middle = calls.fork(calls.log, "middle", 8)
     calls.fill(middle, 4)

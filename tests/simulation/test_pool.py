@@ -20,7 +20,7 @@ def run(main: Callable[[Process, SimulatedPool], None], seed: int = 0) -> Place:
     return place
 
 
-def test_calls_take_turns_and_answers_are_their_own() -> None:
+def test_calls_interleave_and_each_caller_gets_its_own_answer() -> None:
     orders = set()
     for seed in range(10):
         steps: list[int] = []
@@ -40,7 +40,7 @@ def test_calls_take_turns_and_answers_are_their_own() -> None:
     assert len(orders) > 1
 
 
-def test_what_a_call_raises_is_told_to_who_asks() -> None:
+def test_an_exception_of_a_call_is_raised_in_the_caller() -> None:
     def main(process: Process, pool: SimulatedPool) -> None:
         with pytest.raises(ZeroDivisionError):
             pool.submit(lambda: 1 // 0).result()
@@ -48,7 +48,7 @@ def test_what_a_call_raises_is_told_to_who_asks() -> None:
     run(main)
 
 
-def test_a_crash_in_a_call_ends_who_asks_for_it_too() -> None:
+def test_a_crash_in_a_call_also_ends_the_caller() -> None:
     begun: list[Process] = []
     answered: list[object] = []
 

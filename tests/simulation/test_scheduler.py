@@ -57,7 +57,7 @@ def test_time_jumps_to_the_first_sleeper_that_wakes() -> None:
     assert clock.boot_ms() == 3_600_000
 
 
-def test_a_wall_clock_is_off_and_jumps_while_the_boot_clock_only_goes_on() -> None:
+def test_a_wall_clock_may_jump_and_a_boot_clock_may_not() -> None:
     scheduler = Scheduler(1)
     exact, jumping = SimulatedClock(scheduler), SimulatedClock(scheduler, skew_ms=5_000, jump_ms_max=60_000)
     assert len({jumping.wall_ms() - exact.wall_ms() for _ in range(2_000)}) > 2
@@ -82,7 +82,7 @@ def test_a_crashed_actor_takes_no_further_step_not_even_while_it_unwinds() -> No
     assert seen == ["unwinding"]
 
 
-def test_what_an_actor_raises_is_raised_with_its_name() -> None:
+def test_an_exception_of_an_actor_is_raised_with_the_name_of_the_actor() -> None:
     scheduler = Scheduler(1)
     scheduler.spawn("clumsy", lambda: [].pop())
     with pytest.raises(IndexError) as caught:
@@ -90,7 +90,7 @@ def test_what_an_actor_raises_is_raised_with_its_name() -> None:
     assert "clumsy" in caught.value.__notes__[0]
 
 
-def test_an_actor_in_the_background_ends_with_the_others() -> None:
+def test_a_background_actor_ends_when_the_foreground_actors_have_ended() -> None:
     scheduler = Scheduler(1)
     ended: list[str] = []
     scheduler.spawn("background", lambda: for_ever(scheduler, ended), background=True)
@@ -99,7 +99,7 @@ def test_an_actor_in_the_background_ends_with_the_others() -> None:
     assert ended == ["ended"]
 
 
-def test_the_run_waits_for_what_is_still_on_its_way() -> None:
+def test_a_run_waits_for_scheduled_calls() -> None:
     scheduler = Scheduler(1)
     landed: list[int] = []
     scheduler.spawn("sender", lambda: scheduler.later(60_000, lambda: landed.append(scheduler.now_ms)))
@@ -126,7 +126,7 @@ def test_a_lock_keeps_actors_apart_across_steps(seed: int) -> None:
     assert inside in ([a, a, b, b, c, c] for a in range(3) for b in range(3) for c in range(3))
 
 
-def test_actors_that_wait_for_each_other_are_a_violation() -> None:
+def test_a_deadlock_is_a_violation() -> None:
     scheduler = Scheduler(1)
     with simulated_locks(scheduler):
         lock = threading.Lock()

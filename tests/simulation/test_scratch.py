@@ -18,7 +18,7 @@ SEEDS = 30
 
 
 @pytest.mark.parametrize("world", [DiskWorld, FolderWorld, TurnsWorld])
-def test_seeds_pass_and_leave_nothing_behind(
+def test_seeds_pass_and_leave_no_folders_behind(
     world: type[World], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made: list[Path] = []

@@ -19,7 +19,7 @@ MUTANT_SEEDS = range(4000)
 
 
 @pytest.mark.parametrize("name", command.WORLDS)
-def test_every_world_holds_over_many_seeds(name: str) -> None:
+def test_every_world_passes_many_seeds(name: str) -> None:
     result = command.summary(command.simulate(range(75), world=name))
     assert result.failures == [], "\n".join(command.failure_lines(*failure) for failure in result.failures)
 
@@ -56,7 +56,7 @@ def test_a_hunt_for_no_bug_finds_none() -> None:
     assert (catch.good, catch.checker, catch.seeds) == (False, "", 5)
 
 
-def test_a_crash_is_no_catch() -> None:
+def test_a_crash_of_the_world_does_not_count_as_a_catch() -> None:
     catch = hunt(Mutant("broken", BrokenWorld, nullcontext, ("once",)), range(5))
     assert (catch.good, catch.checker, catch.seeds) == (False, "crash", 1)
 
@@ -66,7 +66,7 @@ def test_processes_share_the_seeds_and_change_no_outcome() -> None:
     assert [outcome for _, outcome in command.simulate(range(40), processes=2)] == alone
 
 
-def test_the_command_ends_with_0_and_says_what_it_met(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_exits_with_0_and_prints_its_counts(capsys: pytest.CaptureFixture[str]) -> None:
     assert command.main(["--seeds", "40", "--processes", "1", "--json"]) == 0
     printed = json.loads(capsys.readouterr().out)
     assert printed["seeds"] == 40
@@ -75,7 +75,9 @@ def test_the_command_ends_with_0_and_says_what_it_met(capsys: pytest.CaptureFixt
 
 
 @pytest.mark.parametrize("option", ["--mutants", "--trace"])
-def test_what_runs_in_one_process_refuses_processes(option: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_options_mutants_and_trace_refuse_the_option_processes(
+    option: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     with pytest.raises(SystemExit):
         command.main([option, "--processes", "2", "--world", "index"])
     assert "leave out --processes" in capsys.readouterr().err
@@ -121,7 +123,7 @@ class BrokenWorld(IdleWorld):
         scheduler.spawn("broken", lambda: [].pop())
 
 
-def test_a_seed_that_waits_for_a_real_lock_is_an_error_and_not_a_standstill(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_seed_that_waits_for_a_real_lock_ends_with_a_timeout_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(command, "TICK_SECONDS", 0.01)
     lock = threading.Lock()
     with lock, pytest.raises(TimeoutError, match="a lock of threading"), command._watched():

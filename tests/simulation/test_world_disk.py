@@ -101,7 +101,7 @@ def test_a_blob_survives_though_its_folder_was_new(tmp_path: Path) -> None:
         assert FileBlobs(Path(after.folder) / "blobs", ManualClock()).get(key) == OLD
 
 
-def test_what_is_found_in_the_log_is_durable_before_it_is_shown(
+def test_a_reopened_database_makes_a_commit_with_a_failed_sync_durable_before_a_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for seed in LIVES:
@@ -154,7 +154,7 @@ def test_a_seed_runs_the_same_way_twice() -> None:
     assert [run_seed(DiskWorld, seed).fingerprint for seed in range(10)] == first
 
 
-def test_what_sqlites_processes_share_is_gone_after_a_failure(tmp_path: Path) -> None:
+def test_the_shared_memory_file_of_sqlite_is_gone_after_a_power_failure(tmp_path: Path) -> None:
     """SQLite creates its shared memory again. Random numbers in the old file would make runs of a seed differ."""
 
     def change(disk: Disk, folder: Path) -> None:
@@ -164,7 +164,7 @@ def test_what_sqlites_processes_share_is_gone_after_a_failure(tmp_path: Path) ->
     assert contents(tmp_path, change, "store.db-shm") == {None}
 
 
-def test_a_file_that_was_cut_holds_no_zeros(tmp_path: Path) -> None:
+def test_a_truncated_file_has_no_zeros_after_a_power_failure(tmp_path: Path) -> None:
     def change(disk: Disk, folder: Path) -> None:
         write(folder / "file", OLD)
         sync(disk, folder / "file")

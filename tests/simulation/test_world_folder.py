@@ -17,7 +17,7 @@ def test_a_seed_runs_the_same_way_twice() -> None:
     assert [run_seed(FolderWorld, seed).fingerprint for seed in range(20)] == first
 
 
-def test_the_folder_of_blobs_has_its_own_operations_after_a_run() -> None:
+def test_a_run_restores_the_replaced_functions_of_the_blob_folder() -> None:
     with FileSteps(Scheduler(7)).active():
         assert files.os is not os
     assert files.os is os

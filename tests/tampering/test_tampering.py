@@ -19,7 +19,7 @@ def test_every_alteration_is_found_and_redacted_bodies_verify() -> None:
     assert campaign.found_by_verify.total() + campaign.found_by_checkpoint_only.total() == 120
 
 
-def test_a_verification_that_believes_the_stored_hashes_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_campaign_detects_a_verification_that_trusts_the_stored_hashes(monkeypatch: pytest.MonkeyPatch) -> None:
     def believe(self: Any, step: Any, computed: list[bytes]) -> None:
         self._befores = (step.hash,)
 
@@ -27,6 +27,6 @@ def test_a_verification_that_believes_the_stored_hashes_is_seen(monkeypatch: pyt
     assert run(60, seed=7).missed
 
 
-def test_the_command_says_what_it_planted(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_prints_the_number_of_alterations(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--alterations", "10", "--seed", "3"]) == 0
     assert "10 alterations" in capsys.readouterr().out

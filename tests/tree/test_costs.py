@@ -47,7 +47,7 @@ def test_a_lookup_reads_one_chunk_a_level(large: Tree) -> None:
     assert chunks.reads <= LEVELS
 
 
-def test_a_second_lookup_nearby_reads_nothing(large: Tree) -> None:
+def test_a_second_lookup_of_a_key_reads_no_chunk(large: Tree) -> None:
     chunks, root = cold(large[0]), large[1]
     get(chunks, root, key(500))
     before = chunks.reads
@@ -63,7 +63,7 @@ def test_without_a_cache_every_lookup_reads_again(large: Tree) -> None:
     assert chunks.reads == 2 * before
 
 
-def test_a_scan_reads_as_it_goes(large: Tree) -> None:
+def test_a_scan_reads_chunks_lazily(large: Tree) -> None:
     chunks, root = cold(large[0]), large[1]
     assert [name for name, _ in islice(scan(chunks, root, after=key(60_000)), 3)] == [
         key(60_001),
@@ -73,20 +73,20 @@ def test_a_scan_reads_as_it_goes(large: Tree) -> None:
     assert chunks.reads <= LEVELS + 1
 
 
-def test_a_scan_of_a_prefix_reads_its_leaves_alone(large: Tree) -> None:
+def test_a_scan_of_a_prefix_reads_only_the_leaves_of_the_prefix(large: Tree) -> None:
     chunks, root = cold(large[0]), large[1]
     assert len(list(scan(chunks, root, prefix="item/000421"))) == 100
     assert chunks.reads <= LEVELS + 8
 
 
-def test_counting_and_picking_read_two_chunks_a_level_at_most(large: Tree) -> None:
+def test_count_and_nth_read_up_to_three_chunks_per_level_together(large: Tree) -> None:
     chunks, root = cold(large[0]), large[1]
     assert count(chunks, root, prefix="item/0004") == 10_000
     assert nth(chunks, root, 31_415) == (key(31_415), slot({"n": 31_415}, 31_416))
     assert chunks.reads <= 3 * LEVELS
 
 
-def test_updating_ten_keys_far_apart_touches_their_paths_alone(large: Tree) -> None:
+def test_an_update_of_ten_keys_reads_and_writes_only_their_paths(large: Tree) -> None:
     chunks, root = cold(large[0]), large[1]
     changed = update(chunks, root, {name: slot("new", 2) for name in some_keys(10)})
     assert chunks.reads <= 10 * LEVELS
@@ -94,7 +94,7 @@ def test_updating_ten_keys_far_apart_touches_their_paths_alone(large: Tree) -> N
     verify(chunks, changed)
 
 
-def test_adding_and_deleting_touches_few_chunks_more(large: Tree) -> None:
+def test_additions_and_deletions_touch_few_chunks_outside_the_paths_of_their_keys(large: Tree) -> None:
     chunks, root = cold(large[0]), large[1]
     patch: dict[str, Slot | None] = dict.fromkeys(some_keys(10))
     patch |= {name + "/new": slot() for name in some_keys(10)}
@@ -114,7 +114,7 @@ def test_deleting_the_last_key_of_a_leaf_joins_two_leaves(large: Tree) -> None:
 
 
 @pytest.mark.parametrize("many", [1, 10, 100])
-def test_a_difference_costs_what_changed(large: Tree, many: int) -> None:
+def test_the_cost_of_a_diff_is_proportional_to_the_number_of_changes(large: Tree, many: int) -> None:
     root = large[1]
     changed = update(large[0], root, dict.fromkeys(some_keys(many)))
     chunks = cold(large[0])
@@ -122,7 +122,7 @@ def test_a_difference_costs_what_changed(large: Tree, many: int) -> None:
     assert chunks.reads <= 2 * LEVELS * many + 2 * many
 
 
-def test_a_difference_across_moved_ends_and_heights_costs_what_changed(large: Tree) -> None:
+def test_the_cost_of_a_diff_across_moved_boundaries_is_proportional_to_the_changes(large: Tree) -> None:
     root = large[1]
     tower = keys_of_level(2, 3, "item/00050000/")
     changed = update(large[0], root, {name: slot() for name in tower})
@@ -138,7 +138,7 @@ def test_equal_trees_are_compared_by_address_alone(large: Tree) -> None:
 
 
 @pytest.mark.parametrize("level", [0, 1])
-def test_a_change_in_a_long_run_moves_ends_up_to_the_next_hashed_one(level: int) -> None:
+def test_a_change_in_a_long_run_without_hashed_boundaries_gives_the_same_tree_as_a_build(level: int) -> None:
     run, tail = keys_of_level(0, 2000), keys_of_level(level, 1, "l")
     chunks = new_chunks()
     content = dict.fromkeys([*run, *tail], slot())
@@ -157,7 +157,7 @@ def test_a_patch_that_changes_nothing_writes_nothing(large: Tree) -> None:
     assert chunks.writes == 0
 
 
-def test_addresses_of_a_second_version_are_its_own_chunks_alone(large: Tree) -> None:
+def test_addresses_of_a_second_version_with_seen_chunks_yields_only_new_chunks(large: Tree) -> None:
     chunks, root = cold(large[0]), large[1]
     changed = update(chunks, root, {key(5): slot("new", 2)})
     written = chunks.writes
@@ -185,7 +185,7 @@ def test_listing_addresses_reads_no_leaf(large: Tree) -> None:
     assert chunks.reads < len(found) / 20
 
 
-def test_a_tree_is_built_without_holding_it() -> None:
+def test_a_build_writes_chunks_before_all_items_are_read() -> None:
     held: list[int] = []
     chunks = new_chunks(0)
 

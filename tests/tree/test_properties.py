@@ -69,7 +69,7 @@ def differences(source: Content, target: Content) -> list[tuple[str, Slot | None
 
 @settings(max_examples=400, deadline=None)
 @given(histories)
-def test_any_history_leads_to_the_root_of_its_content(history: list[Patch]) -> None:
+def test_the_root_depends_on_the_content_and_not_on_the_history(history: list[Patch]) -> None:
     chunks = new_chunks()
     root, content = EMPTY, Content()
     for patch in history:
@@ -96,7 +96,7 @@ def test_the_difference_of_two_versions_is_that_of_their_contents(history: list[
         lambda pool: st.tuples(patches(pool), st.lists(st.sampled_from(pool), min_size=3, max_size=3))
     )
 )
-def test_lookups_find_what_a_dict_holds(drawn: tuple[Patch, list[str]]) -> None:
+def test_lookups_scans_and_counts_match_a_dict(drawn: tuple[Patch, list[str]]) -> None:
     patch, (key, after, before) = drawn
     chunks = new_chunks()
     root, content = update(chunks, EMPTY, patch), applied({}, patch)
@@ -162,6 +162,6 @@ def test_another_value_or_key_has_another_digest(pool: list[str]) -> None:
     assert len(digests) == 1 + 3 * len(pool[:: len(pool) // 20])
 
 
-def test_the_pools_are_what_they_say() -> None:
+def test_the_pools_have_keys_of_the_stated_levels() -> None:
     assert {key_level(key) for key in ENDLESS} == {0}
     assert min(key_level(key) for key in ENDS) == 1

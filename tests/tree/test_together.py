@@ -19,7 +19,7 @@ from stratalog.tree.update import build, update
 from tests.tree.helpers import cold, new_chunks
 
 
-def test_many_chunks_are_all_stored_when_a_tree_is_answered() -> None:
+def test_all_chunks_are_stored_when_update_returns() -> None:
     together, alone = new_chunks(), new_chunks()
     patch = {f"key-{number:06}": Slot(b"\x01", 1) for number in range(TOGETHER_MIN * 100)}
     root = update(together, EMPTY, patch)
@@ -28,7 +28,7 @@ def test_many_chunks_are_all_stored_when_a_tree_is_answered() -> None:
     assert dict(scan(cold(together), root)) == patch
 
 
-def test_one_chunk_of_many_that_cannot_be_stored_fails_the_whole_tree(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_update_fails_if_any_of_its_chunks_cannot_be_stored(monkeypatch: pytest.MonkeyPatch) -> None:
     chunks = new_chunks()
     put, calls = MemoryBlobs.put, count(1)
 
@@ -42,7 +42,7 @@ def test_one_chunk_of_many_that_cannot_be_stored_fails_the_whole_tree(monkeypatc
         update(chunks, EMPTY, {f"key-{number:06}": Slot(b"\x01", 1) for number in range(20_000)})
 
 
-def test_the_chunks_of_a_tree_wait_for_the_disk_beside_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_chunks_of_a_tree_are_stored_concurrently(monkeypatch: pytest.MonkeyPatch) -> None:
     put, calls, both = MemoryBlobs.put, count(1), Barrier(2)
 
     def meet(self: MemoryBlobs, key: str, body: bytes) -> None:

@@ -86,7 +86,7 @@ def test_a_tall_tree_collapses_to_an_inline_leaf() -> None:
     assert chunks.writes == before
 
 
-def test_a_chunk_without_a_hashed_end_is_cut_by_counting() -> None:
+def test_a_chunk_without_a_hashed_boundary_is_cut_at_the_maximum_row_count() -> None:
     chunks = new_chunks()
     root = build_from(chunks, dict.fromkeys(keys_of_level(0, 2 * CHUNK_ROWS_MAX + 1), slot()))
     top = chunks.top(root)
@@ -96,7 +96,7 @@ def test_a_chunk_without_a_hashed_end_is_cut_by_counting() -> None:
 
 @pytest.mark.parametrize("run", [CHUNK_ROWS_MAX - 1, CHUNK_ROWS_MAX, CHUNK_ROWS_MAX + 1, 2 * CHUNK_ROWS_MAX - 1])
 @pytest.mark.parametrize("known", [0, 1, 100])
-def test_a_hashed_end_beside_a_counted_one_falls_where_a_tree_built_from_nothing_has_it(run: int, known: int) -> None:
+def test_an_update_near_a_counted_boundary_gives_the_same_tree_as_a_build(run: int, known: int) -> None:
     keys = [*keys_of_level(0, run), *keys_of_level(1, 1, "l"), "m"]
     content = dict.fromkeys(keys, slot())
     chunks = new_chunks()
@@ -113,14 +113,14 @@ def test_keys_are_in_the_order_of_their_utf_8_bytes() -> None:
     assert [key for key, _ in scan(chunks, root)] == sorted(keys, key=str.encode)
 
 
-def test_a_prefix_of_the_last_character_has_no_end() -> None:
+def test_a_scan_of_the_last_unicode_character_as_prefix_is_complete() -> None:
     chunks = new_chunks()
     root = update(chunks, EMPTY, dict.fromkeys(["a", "\U0010ffff", "\U0010ffffb"], slot()))
     assert [key for key, _ in scan(chunks, root, prefix="\U0010ffff")] == ["\U0010ffff", "\U0010ffffb"]
     assert count(chunks, root, prefix="\U0010ffff") == 2
 
 
-def test_nothing_lies_before_the_empty_key() -> None:
+def test_a_scan_before_the_empty_key_is_empty() -> None:
     chunks = new_chunks()
     root = update(chunks, EMPTY, {"": slot(), "a": slot()})
     assert list(scan(chunks, root, before="")) == []
@@ -137,7 +137,7 @@ def test_a_key_is_measured_in_bytes() -> None:
             build(chunks, [(key, slot())])
 
 
-def test_a_key_that_utf_8_cannot_say_is_invalid() -> None:
+def test_a_key_with_a_surrogate_is_invalid() -> None:
     with pytest.raises(Invalid, match="surrogate"):
         update(new_chunks(), EMPTY, {"\ud800": None})
 
@@ -151,7 +151,7 @@ def test_values_and_versions_have_bounds() -> None:
             update(chunks, EMPTY, {"a": slot(1, version)})
 
 
-def test_the_fullest_chunk_is_a_blob() -> None:
+def test_the_largest_possible_chunk_fits_into_a_blob() -> None:
     keys = [key + "x" * (KEY_BYTES_MAX - len(key)) for key, _ in items(CHUNK_ROWS_MAX)]
     assert len(seal(0, [(key, b"x" * SLOT_BYTES_MAX, VERSION_MAX) for key in keys]).body) <= BLOB_BYTES_MAX
 
@@ -162,7 +162,7 @@ def test_items_out_of_order_are_invalid() -> None:
             build(new_chunks(), [(key, slot()) for key in keys])
 
 
-def test_the_level_of_a_key_is_fixed_for_good() -> None:
+def test_the_levels_of_known_keys_do_not_change() -> None:
     assert [key_level(key) for key in ("a", "key/22", "é", "")] == [0, 0, 0, 0]
     assert keys_of_level(1, 2) == ["k000000051", "k000000113"]
     assert keys_of_level(2, 1) == ["k000008462"]
@@ -190,7 +190,7 @@ def test_an_inline_chunk_must_have_the_address_of_its_root() -> None:
 
 
 @pytest.mark.parametrize("body", [encode([2, 0, [], [], []]), encode([9, {"new": "shape"}])])
-def test_a_newer_format_asks_for_an_upgrade(body: bytes) -> None:
+def test_a_chunk_of_a_newer_format_raises_unsupported(body: bytes) -> None:
     with pytest.raises(Unsupported):
         decode_node(body)
 
@@ -213,7 +213,7 @@ def test_a_newer_format_asks_for_an_upgrade(body: bytes) -> None:
         encode([1, 0, ["a"], [b"\x01"], [1]]).replace(b"a", b"\xe1"),  # a flipped bit: invalid UTF-8
     ],
 )
-def test_bytes_of_another_shape_are_corrupt(body: bytes) -> None:
+def test_a_malformed_chunk_is_corrupt(body: bytes) -> None:
     with pytest.raises(Corrupt):
         decode_node(body)
 
@@ -258,7 +258,7 @@ def broken_trees() -> list[tuple[str, list[Leaf | Inner]]]:
 
 
 @pytest.mark.parametrize(("message", "nodes"), broken_trees())
-def test_verify_names_what_is_wrong(message: str, nodes: list[Leaf | Inner]) -> None:
+def test_verify_names_the_defect_of_a_broken_tree(message: str, nodes: list[Leaf | Inner]) -> None:
     chunks = new_chunks()
     roots = [stored(chunks, node) for node in nodes]
     with pytest.raises(Corrupt, match=message):
@@ -272,7 +272,7 @@ def test_verify_accepts_the_same_tree_unbroken() -> None:
     verify(chunks, roots[-1])
 
 
-def test_verify_finds_a_root_that_tells_another_count() -> None:
+def test_verify_detects_a_root_with_a_wrong_count() -> None:
     chunks = new_chunks()
     root = build(chunks, items(500))
     with pytest.raises(Corrupt, match="a root contradicts"):
@@ -285,7 +285,7 @@ def test_verify_finds_bytes_that_are_not_canonical() -> None:
         verify(new_chunks(), Root(sha256(body), EMPTY.digest, 0, body))
 
 
-def test_a_parent_that_names_itself_a_level_too_high_does_not_loop() -> None:
+def test_a_parent_with_a_wrong_level_raises_corrupt() -> None:
     chunks = new_chunks()
     first = leaf(keys_of_level(1, 1)[0])
     stored(chunks, first)
@@ -294,7 +294,7 @@ def test_a_parent_that_names_itself_a_level_too_high_does_not_loop() -> None:
         get(chunks, root, "a")
 
 
-def test_an_owner_sees_its_own_chunks_alone() -> None:
+def test_chunks_are_stored_under_the_key_prefix_of_their_owner() -> None:
     blobs = MemoryBlobs(SystemClock())
     build(Chunks(blobs, OWNER), items(500))
     assert all(stat.key.startswith(f"{OWNER}/chunks/") for stat in blobs.list(""))

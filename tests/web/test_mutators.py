@@ -18,7 +18,7 @@ CASES = json.loads((Path(__file__).parent / "mutators.json").read_bytes())
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: str(case["name"]))
-def test_the_server_mutates_as_the_table_says(case: dict[str, Any]) -> None:
+def test_the_built_in_mutators_in_python_match_the_table_of_cases(case: dict[str, Any]) -> None:
     state = encoded(case["state"])
     draft = Draft(state.get, lambda prefix: (key for key in sorted(state) if key.startswith(prefix)))
     args = canonical(from_plain(case["args"]))

@@ -10,7 +10,7 @@ from tests.processes import run
 HERE = Path(__file__).parent
 
 
-def test_the_parts_that_need_no_browser() -> None:
+def test_the_tests_of_the_browser_client_in_node_pass_and_none_is_skipped() -> None:
     tests = sorted(str(path) for path in HERE.glob("*.test.js"))
     done = run([node_program(), "--test", *tests], seconds=120)
     assert "# skipped 0" in done.stdout or "ℹ skipped 0" in done.stdout

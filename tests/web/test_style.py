@@ -38,7 +38,7 @@ FIXED_NAME = re.compile(r"\w*NotFound\b")
 
 
 @pytest.mark.parametrize("path", SCRIPTS, ids=short_name)
-def test_a_script_is_one_noun_long_and_no_line_too_wide(path: Path) -> None:
+def test_scripts_and_their_lines_stay_within_the_length_limits(path: Path) -> None:
     lines = path.read_text().splitlines()
     assert len(lines) <= FILE_LINES_MAX
     assert [line for line in lines if len(line) > LINE_LENGTH_MAX] == []
@@ -55,7 +55,7 @@ def test_a_retired_word_would_be_noticed(line: str) -> None:
 
 
 @pytest.mark.parametrize("path", [*SCRIPTS, *TYPES], ids=short_name)
-def test_no_name_in_a_script_uses_a_word_of_prose(path: Path) -> None:
+def test_no_identifier_in_a_script_uses_a_word_reserved_for_prose(path: Path) -> None:
     assert retired_names(path.name + "\n" + path.read_text()) == set()
 
 
@@ -72,7 +72,7 @@ def test_no_name_in_a_script_uses_a_word_of_prose(path: Path) -> None:
         "  async isTold(page) {",
     ],
 )
-def test_a_word_of_prose_as_a_name_would_be_noticed(line: str) -> None:
+def test_a_word_reserved_for_prose_in_an_identifier_would_be_noticed(line: str) -> None:
     assert retired_names(line) != set()
 
 
@@ -88,14 +88,14 @@ def test_a_word_of_prose_as_a_name_would_be_noticed(line: str) -> None:
         "  async aRecordIsFound(browser) {",
     ],
 )
-def test_texts_stories_and_stored_fields_may_use_words_of_prose(line: str) -> None:
+def test_texts_stories_and_stored_fields_may_use_words_reserved_for_prose(line: str) -> None:
     assert retired_names(line) == set()
 
 
 @pytest.mark.parametrize(
     "line", ["// They tend to.", 'say("much trouble");', "/* beside */", 'see("http://a//lane b");']
 )
-def test_comments_and_prose_may_use_the_words(line: str) -> None:
+def test_comments_and_texts_may_use_retired_words(line: str) -> None:
     assert retired_words(line) == set()
 
 

@@ -56,7 +56,7 @@ def shell(tmp_path: Path) -> Shell:
     return made
 
 
-def test_a_catalogue_from_a_poll_to_a_difference(shell: Shell) -> None:
+def test_the_commands_work_from_a_poll_to_a_comparison_of_versions(shell: Shell) -> None:
     polled, scanned = shell("poll", "acme")
     assert (shell.code, polled["taken"]["new"], scanned["made"]) == (0, 1, 1)
     newer = shell.folder / "Packages.new"
@@ -72,7 +72,7 @@ def test_a_catalogue_from_a_poll_to_a_difference(shell: Shell) -> None:
     assert shell.code == 0
 
 
-def test_a_dry_run_takes_nothing_in(shell: Shell) -> None:
+def test_a_dry_run_stores_no_record(shell: Shell) -> None:
     file = str(shell.folder / "in" / "Packages")
     for _ in range(2):
         (polled,) = shell("poll", "acme", "--dry-run")
@@ -84,7 +84,7 @@ def test_a_dry_run_takes_nothing_in(shell: Shell) -> None:
     assert shell("poll", "acme")[0]["taken"]["new"] == 1
 
 
-def test_people_are_shown_tables(shell: Shell) -> None:
+def test_the_default_output_of_commands_is_a_table(shell: Shell) -> None:
     assert "1 read, 1 new" in shell.text("poll", "acme")
     assert "debian  rfc822  package" in shell.text("stats", "acme")
     assert "bash: the bash program" in shell.text("search", "acme", "--begins", "ba")
@@ -92,7 +92,7 @@ def test_people_are_shown_tables(shell: Shell) -> None:
     assert "the same" in shell.text("diff", "acme/debian", "bash/amd64", "1", "1")
 
 
-def test_a_failure_is_told_by_the_exit_code_until_it_is_redriven(shell: Shell) -> None:
+def test_the_exit_code_reports_a_failure_until_its_dead_letter_is_redriven(shell: Shell) -> None:
     (shell.folder / "in" / "more").write_text("Package: x\n")
     shell("poll", "acme")
     assert shell.code == 1
@@ -105,7 +105,9 @@ def test_a_failure_is_told_by_the_exit_code_until_it_is_redriven(shell: Shell) -
     assert shell.code == 0
 
 
-def test_stats_say_that_there_are_more_dead_letters(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_stats_report_that_more_dead_letters_exist_than_are_counted(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (shell.folder / "in" / "bad").write_text("Package: x\n\nPackage: y\n")
     shell("poll", "acme")
     monkeypatch.setattr("stratalog_catalogue.summary.CATALOGUE_LETTERS_COUNTED_MAX", 1)
@@ -113,7 +115,7 @@ def test_stats_say_that_there_are_more_dead_letters(shell: Shell, monkeypatch: p
     assert (stats["dead_letters"], stats["more_dead_letters"]) == ({"debian": 1}, True)
 
 
-def test_what_cannot_be_is_refused(shell: Shell) -> None:
+def test_an_invalid_or_unknown_source_is_refused(shell: Shell) -> None:
     shell("add", "acme/Bad Name", ".", "--format", "json")
     assert shell.code == 2
     shell("add", "acme/a", ".", "--format", "json", "--transformer", "none")
@@ -141,7 +143,7 @@ class Told(ManualClock):
         self._happenings.pop(0)()
 
 
-def test_a_poll_that_goes_on_asks_each_source_when_it_is_due(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_repeated_poll_reads_each_source_when_it_is_due(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     def another() -> None:
         (shell.folder / "in" / "more").write_text(PACKAGE.format(name="zsh", version="1"))
 
@@ -154,7 +156,7 @@ def test_a_poll_that_goes_on_asks_each_source_when_it_is_due(shell: Shell, monke
     assert (works["made"], more["made"]) == (1, 1)
 
 
-def test_a_poll_that_goes_on_outlives_a_source_that_is_away(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_repeated_poll_survives_an_unavailable_source(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     away, there = shell.folder / "away", shell.folder / "in"
     there.rename(away)
     clock = Told([lambda: None] * 3 + [lambda: away.rename(there)])

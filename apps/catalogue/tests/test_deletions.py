@@ -26,7 +26,7 @@ def books(catalogue: Catalogue) -> Catalogue:
 
 
 @pytest.mark.parametrize(("count", "missing"), [(0, 200), (100, 100), (159, 41)])
-def test_a_state_that_lacks_too_much_deletes_nothing_until_it_is_allowed(
+def test_a_state_that_lacks_too_many_records_deletes_none_until_deletions_are_allowed(
     books: Catalogue, count: int, missing: int
 ) -> None:
     write_books(books, count, 2)
@@ -41,20 +41,20 @@ def test_a_state_that_lacks_too_much_deletes_nothing_until_it_is_allowed(
     assert books.poll().taken.read == 0
 
 
-def test_a_state_that_lacks_little_deletes_it_unasked(books: Catalogue) -> None:
+def test_a_state_that_lacks_few_records_deletes_them_without_permission(books: Catalogue) -> None:
     write_books(books, 160, 2)
     assert books.poll().taken.deleted == 40
     write_books(books, 160 - CATALOGUE_DELETIONS_UNASKED_MAX, 3)
     assert books.poll().taken.deleted == CATALOGUE_DELETIONS_UNASKED_MAX
 
 
-def test_a_source_says_how_much_its_states_may_delete(books: Catalogue) -> None:
+def test_a_source_sets_the_percentage_of_records_that_a_state_may_delete(books: Catalogue) -> None:
     books.add("books", format="json", transformer="plain", id="id", deletions_percent_max=60.0)
     write_books(books, 100, 2)
     assert books.poll().taken.deleted == 100
 
 
-def test_files_that_are_records_are_one_state_together(catalogue: Catalogue) -> None:
+def test_files_that_are_records_together_form_a_single_state(catalogue: Catalogue) -> None:
     catalogue.add("scans", format="file", transformer="plain")
     for day, name in enumerate("abc", 1):
         catalogue.write(name, source="scans", name=name, day=day)
@@ -67,7 +67,7 @@ def test_files_that_are_records_are_one_state_together(catalogue: Catalogue) -> 
     assert catalogue.poll().taken.read == 0
 
 
-def test_a_folder_that_was_emptied_or_not_mounted_deletes_nothing(catalogue: Catalogue) -> None:
+def test_an_empty_folder_deletes_no_record(catalogue: Catalogue) -> None:
     catalogue.add("scans", format="file", transformer="plain")
     catalogue.write("x", source="scans", name="a")
     catalogue.poll()
@@ -75,7 +75,7 @@ def test_a_folder_that_was_emptied_or_not_mounted_deletes_nothing(catalogue: Cat
     assert (catalogue.poll().taken.withheld, catalogue.ids("source/scans/")) == (1, ["a"])
 
 
-def test_a_source_that_is_removed_stops_nothing_and_its_records_stay(books: Catalogue) -> None:
+def test_a_removed_source_stops_no_poll_or_scan_and_its_records_stay(books: Catalogue) -> None:
     books.add("later", format="json", transformer="plain", id="id", complete=False)
     books.write('[{"id":1}]', source="later", name="a.json")
     remove_source(books.records, "books")
@@ -88,7 +88,7 @@ def test_a_source_that_is_removed_stops_nothing_and_its_records_stay(books: Cata
         remove_source(books.records, "books")
 
 
-def test_a_source_that_is_removed_during_a_poll_of_all_stops_nothing(books: Catalogue) -> None:
+def test_a_source_removed_during_a_poll_does_not_stop_other_sources(books: Catalogue) -> None:
     for name in ("later", "last"):
         books.add(name, format="json", transformer="plain", id="id", complete=False)
     polled = poll(books.store, "acme", books.connect)
@@ -97,7 +97,7 @@ def test_a_source_that_is_removed_during_a_poll_of_all_stops_nothing(books: Cata
     assert {first.source, *(each.source for each in polled)} >= {"books"}
 
 
-def test_a_source_with_settings_of_a_newer_program_is_named_and_the_others_are_read(books: Catalogue) -> None:
+def test_a_source_with_settings_of_a_newer_program_is_reported_and_other_sources_are_polled(books: Catalogue) -> None:
     books.records.put("catalogue/source/aaa", b'{"name":"aaa","unknown":1}')
     write_books(books, 201, 2)
     first, second = poll(books.store, "acme", books.connect)
@@ -106,7 +106,7 @@ def test_a_source_with_settings_of_a_newer_program_is_named_and_the_others_are_r
     books.scan()
 
 
-def test_a_source_that_is_paused_is_polled_only_where_it_is_named(books: Catalogue) -> None:
+def test_a_paused_source_is_polled_only_by_name(books: Catalogue) -> None:
     write_books(books, 201, 2)
     pause_source(books.records, "books", True)
     assert list(poll(books.store, "acme", books.connect)) == []

@@ -27,7 +27,7 @@ def loaded(path: Path) -> ModuleType:
     return module
 
 
-def test_the_demo_tells_its_story(
+def test_the_demo_prints_its_results(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.syspath_prepend(ROOT / "examples")
@@ -52,7 +52,7 @@ def test_the_demo_tells_its_story(
     assert [words[:3] for words in served] == [["catalogue", "serve", "demo"]] * 2
 
 
-def test_states_are_made_of_what_apt_fetched(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_states_are_made_from_the_package_indexes_of_apt(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     script = loaded(ROOT / "scripts" / "catalogue_data.py")
     texts = {
         "stable": {"a": "1", "b": "1", "c": "1"},
@@ -77,9 +77,7 @@ def test_states_are_made_of_what_apt_fetched(monkeypatch: pytest.MonkeyPatch, tm
     assert times == sorted(set(times))
 
 
-def test_where_only_some_are_wanted_every_state_has_the_same_ones(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_with_a_limit_every_state_has_the_same_packages(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     script = loaded(ROOT / "scripts" / "catalogue_data.py")
     for suite, version in (("stable", "1"), ("stable-updates", "2")):
         found = (PACKAGE.format(name=f"p{n}", version=version) for n in range(int(version), 40))
@@ -92,7 +90,7 @@ def test_where_only_some_are_wanted_every_state_has_the_same_ones(
     assert len(names[0]) == 10
 
 
-def test_rfcs_are_taken_out_of_a_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rfcs_are_extracted_from_a_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     script = loaded(ROOT / "scripts" / "catalogue_data.py")
     archive = tmp_path / "package.tar"
     with tarfile.open(archive, "w") as made:

@@ -57,7 +57,7 @@ def test_a_dry_run_counts_as_the_poll_after_it(catalogue: Catalogue, seed: int) 
         assert (said.taken, said.reason) == (polled.taken, polled.reason)
 
 
-def test_it_says_what_a_state_that_lacks_too_much_would_delete(catalogue: Catalogue) -> None:
+def test_a_dry_run_reports_the_withheld_deletions_of_a_state_that_lacks_too_many_records(catalogue: Catalogue) -> None:
     catalogue.add()
     catalogue.write_packages(dict.fromkeys(NAMES, "1"))
     catalogue.poll()
@@ -67,7 +67,7 @@ def test_it_says_what_a_state_that_lacks_too_much_would_delete(catalogue: Catalo
     assert dry(catalogue, allow_deletions=True).taken.deleted == 40
 
 
-def test_of_files_that_are_records_only_the_times_are_compared(catalogue: Catalogue) -> None:
+def test_a_dry_run_compares_files_that_are_records_by_their_times(catalogue: Catalogue) -> None:
     catalogue.add(format="file", transformer="plain")
     for name in ("a", "b"):
         catalogue.write(name * 10, name=name)
@@ -81,7 +81,7 @@ def test_of_files_that_are_records_only_the_times_are_compared(catalogue: Catalo
     assert (said.taken.new, said.taken.deleted) == (1, 1)
 
 
-def test_a_source_that_is_away_counts_no_failure(catalogue: Catalogue) -> None:
+def test_a_dry_run_of_an_unavailable_source_counts_no_failure(catalogue: Catalogue) -> None:
     source = catalogue.add()
     (catalogue.folder / "debian").rename(catalogue.folder / "elsewhere")
     for _ in range(9):
@@ -89,7 +89,7 @@ def test_a_source_that_is_away_counts_no_failure(catalogue: Catalogue) -> None:
     assert catalogue.records.failure(POLLS + source.name) is None
 
 
-def test_an_empty_file_is_a_record_that_a_newer_time_makes_anew(catalogue: Catalogue) -> None:
+def test_a_dry_run_counts_an_empty_file_with_a_newer_time_as_the_poll_does(catalogue: Catalogue) -> None:
     catalogue.add(format="file", transformer="plain")
     catalogue.write("", name="empty")
     catalogue.poll()

@@ -67,7 +67,7 @@ def storyteller(node: str) -> Iterator[Storyteller]:
         yield made
 
 
-def test_every_story_is_told(node: str) -> None:
+def test_the_list_of_stories_matches_the_browser_script(node: str) -> None:
     assert sorted(told_stories(HERE, node)) == sorted(STORIES)
 
 

@@ -61,7 +61,7 @@ def add_archive(catalogue: Catalogue, repository: Repository, **settings: Any) -
     catalogue.add("archive", location=repository.url, **{**usual, **settings})
 
 
-def test_all_pages_of_a_feed_are_taken_and_an_unchanged_one_is_not_fetched_again(
+def test_all_pages_of_a_feed_are_ingested_and_an_unchanged_feed_is_not_fetched_again(
     catalogue: Catalogue, feed: Feed
 ) -> None:
     assert catalogue.poll().taken.new == 8
@@ -70,7 +70,7 @@ def test_all_pages_of_a_feed_are_taken_and_an_unchanged_one_is_not_fetched_again
     assert [headers.get("If-None-Match") for _, headers in feed.asked] == ['"1"']
 
 
-def test_a_changed_feed_gives_what_is_newer(catalogue: Catalogue, feed: Feed) -> None:
+def test_a_poll_of_a_changed_feed_stores_only_newer_records(catalogue: Catalogue, feed: Feed) -> None:
     catalogue.poll()
     feed.books[2], feed.etag = book(2, "second edition", day=2), '"2"'
     feed.books[3] = book(3, "stale", day=1)
@@ -80,12 +80,12 @@ def test_a_changed_feed_gives_what_is_newer(catalogue: Catalogue, feed: Feed) ->
 
 
 @pytest.mark.parametrize("status", [500, 503, 429])
-def test_passing_trouble_is_tried_again(catalogue: Catalogue, feed: Feed, status: int) -> None:
+def test_a_temporary_server_error_is_retried(catalogue: Catalogue, feed: Feed, status: int) -> None:
     feed.broken = [status, status]
     assert (catalogue.poll().taken.new, len(feed.asked)) == (8, 5)
 
 
-def test_lasting_trouble_is_told_and_the_next_poll_begins_where_this_one_did(catalogue: Catalogue, feed: Feed) -> None:
+def test_a_lasting_server_error_is_reported_and_the_next_poll_starts_again(catalogue: Catalogue, feed: Feed) -> None:
     feed.broken = [500] * 4
     polled = catalogue.poll()
     assert ("temporarily unavailable" in polled.reason, polled.taken.read) == (True, 0)
@@ -93,13 +93,15 @@ def test_lasting_trouble_is_told_and_the_next_poll_begins_where_this_one_did(cat
     assert catalogue.records.failure("polls/books") is None
 
 
-def test_a_refusal_is_not_tried_again(catalogue: Catalogue, feed: Feed) -> None:
+def test_a_refused_request_is_not_retried(catalogue: Catalogue, feed: Feed) -> None:
     feed.broken = [404]
     assert "refused" in catalogue.poll().reason
     assert len(feed.asked) == 1
 
 
-def test_a_feed_that_breaks_off_between_pages_is_read_anew_and_nothing_twice(catalogue: Catalogue, feed: Feed) -> None:
+def test_a_feed_that_fails_between_pages_is_read_again_and_stores_no_record_twice(
+    catalogue: Catalogue, feed: Feed
+) -> None:
     real = feed.answer
     feed.answer = lambda path, headers: (404, {}, b"") if "from=6" in path else real(path, headers)  # type: ignore[method-assign]
     assert catalogue.poll().taken.new == 6
@@ -134,7 +136,7 @@ def test_the_next_page_of_a_link_header_is_found_however_it_is_written(
     assert (catalogue.poll().taken.new, [path for path, _ in feed.asked[1:2]]) == (6, [target])
 
 
-def test_a_feed_of_whole_states_deletes_what_none_of_its_pages_has_any_more(catalogue: Catalogue, feed: Feed) -> None:
+def test_a_feed_of_complete_states_deletes_records_that_no_page_contains(catalogue: Catalogue, feed: Feed) -> None:
     catalogue.add("books", **{**settings_of(feed), "complete": True})
     assert catalogue.poll().taken.new == 8
     del feed.books[4]
@@ -144,7 +146,7 @@ def test_a_feed_of_whole_states_deletes_what_none_of_its_pages_has_any_more(cata
     assert catalogue.records.stat("source/books/4").deleted
 
 
-def test_a_whole_state_that_breaks_off_between_pages_deletes_nothing(catalogue: Catalogue, feed: Feed) -> None:
+def test_a_complete_state_that_fails_between_pages_deletes_nothing(catalogue: Catalogue, feed: Feed) -> None:
     catalogue.add("books", **{**settings_of(feed), "complete": True})
     catalogue.poll()
     feed.etag = '"2"'
@@ -155,9 +157,7 @@ def test_a_whole_state_that_breaks_off_between_pages_deletes_nothing(catalogue: 
     assert len(catalogue.ids("source/books/")) == 8
 
 
-def test_a_whole_state_that_shifts_while_it_is_read_deletes_nothing_and_is_read_again(
-    catalogue: Catalogue, feed: Feed
-) -> None:
+def test_a_complete_state_that_changes_during_the_poll_deletes_nothing(catalogue: Catalogue, feed: Feed) -> None:
     catalogue.add("books", **{**settings_of(feed), "complete": True})
     catalogue.poll()
     feed.etag = '"2"'
@@ -176,7 +176,7 @@ def test_a_whole_state_that_shifts_while_it_is_read_deletes_nothing_and_is_read_
     assert len(catalogue.ids("source/books/")) == 8
 
 
-def test_a_server_that_says_how_long_to_wait_is_waited_for_so_long(
+def test_a_poll_waits_for_the_retry_after_seconds_up_to_a_limit(
     catalogue: Catalogue, feed: Feed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     waits: list[float] = []
@@ -188,14 +188,14 @@ def test_a_server_that_says_how_long_to_wait_is_waited_for_so_long(
     assert waits == [17.0, 17.0, 300.0]
 
 
-def test_pages_that_lead_elsewhere_or_in_a_circle_are_refused(catalogue: Catalogue, feed: Feed) -> None:
+def test_next_pages_on_another_server_or_in_a_cycle_are_refused(catalogue: Catalogue, feed: Feed) -> None:
     for target in ("http://elsewhere.example/feed", "/feed"):
         body = b'{"items": [], "next": "%s"}' % target.encode()
         feed.answer = lambda path, headers, body=body: (200, {}, body)  # type: ignore[method-assign,misc]
         assert any(word in catalogue.poll().reason for word in ("another server", "circle"))
 
 
-def test_pages_and_answers_without_end_are_refused(
+def test_too_many_pages_and_too_large_responses_are_refused(
     catalogue: Catalogue, feed: Feed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(feeds, "CATALOGUE_PAGES_MAX", 2)
@@ -204,14 +204,14 @@ def test_pages_and_answers_without_end_are_refused(
     assert "a response is too large" in catalogue.poll().reason
 
 
-def test_a_harvest_without_end_is_refused(
+def test_a_harvest_of_too_many_pages_is_refused(
     catalogue: Catalogue, repository: Repository, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(oai, "CATALOGUE_PAGES_MAX", 2)
     assert "too many pages" in catalogue.poll().reason
 
 
-def test_a_harvest_takes_all_pages_and_the_next_one_only_what_changed(
+def test_a_harvest_reads_all_pages_and_the_next_harvest_only_changed_records(
     catalogue: Catalogue, repository: Repository
 ) -> None:
     assert catalogue.poll().taken.new == 7
@@ -228,7 +228,7 @@ def test_a_harvest_takes_all_pages_and_the_next_one_only_what_changed(
     assert read_work(catalogue.records, "archive", "oai:x:3").title == "work 3, again"
 
 
-def test_a_record_that_the_repository_deleted_is_deleted_and_a_stale_deletion_is_not_heeded(
+def test_a_deletion_by_the_repository_is_applied_and_a_stale_deletion_is_ignored(
     catalogue: Catalogue, repository: Repository
 ) -> None:
     catalogue.poll()
@@ -240,14 +240,14 @@ def test_a_record_that_the_repository_deleted_is_deleted_and_a_stale_deletion_is
     assert catalogue.poll().taken.deleted == 0
 
 
-def test_a_harvest_goes_on_with_its_token_after_a_crash(catalogue: Catalogue, repository: Repository) -> None:
+def test_a_failed_harvest_resumes_with_its_token(catalogue: Catalogue, repository: Repository) -> None:
     repository.broken = [200, 200, 404]
     assert (catalogue.poll().taken.new, "refused" in catalogue.poll().reason) == (3, False)
     assert "resumptionToken" in repository.asked[3]
     assert len(catalogue.ids("source/archive/")) == 7
 
 
-def test_an_expired_token_begins_the_harvest_anew(catalogue: Catalogue, repository: Repository) -> None:
+def test_an_expired_token_restarts_the_harvest(catalogue: Catalogue, repository: Repository) -> None:
     repository.broken = [200, 200, 404]
     catalogue.poll()
     repository.expired = {"|3"}
@@ -269,7 +269,7 @@ def test_an_expired_token_begins_the_harvest_anew(catalogue: Catalogue, reposito
     ],
     ids=["token", "no code", "second error", "no list"],
 )
-def test_an_answer_without_a_list_is_no_empty_harvest(
+def test_an_answer_without_a_list_of_records_fails_and_moves_no_checkpoint(
     catalogue: Catalogue, repository: Repository, content: str, complete: bool
 ) -> None:
     add_archive(catalogue, repository, complete=complete)
@@ -286,7 +286,7 @@ def test_an_answer_without_a_list_is_no_empty_harvest(
     assert "from" not in repository.asked[-3]
 
 
-def test_a_repository_that_counts_in_days_is_asked_in_days(catalogue: Catalogue, repository: Repository) -> None:
+def test_a_repository_with_day_granularity_is_queried_in_days(catalogue: Catalogue, repository: Repository) -> None:
     repository.granularity = "YYYY-MM-DD"
     repository.records = {"oai:x:1": ("2024-02-01", "one")}
     assert [catalogue.poll().taken.read for _ in range(2)] == [1, 1]
@@ -297,7 +297,7 @@ def test_a_repository_that_counts_in_days_is_asked_in_days(catalogue: Catalogue,
 
 @pytest.mark.parametrize("granularity", ["YYYY-MM-DD", "YYYY-MM-DDThh:mm:ssZ"])
 @pytest.mark.parametrize(("since", "until"), [("2024-01-02", "2024-01-04"), ("2024-01-02", "2024-01-04T00:00:00Z")])
-def test_a_window_in_time_is_harvested_and_no_more(
+def test_only_records_within_the_time_window_are_harvested(
     catalogue: Catalogue, repository: Repository, granularity: str, since: str, until: str
 ) -> None:
     repository.granularity = granularity
@@ -311,7 +311,7 @@ def test_a_window_in_time_is_harvested_and_no_more(
     assert (again.reason, again.taken.new, repository.asked[-1]["from"]) == ("", 0, until[: len(granularity)])
 
 
-def test_another_selection_is_harvested_from_its_beginning(catalogue: Catalogue, repository: Repository) -> None:
+def test_a_changed_set_is_harvested_from_its_beginning(catalogue: Catalogue, repository: Repository) -> None:
     catalogue.poll()
     add_archive(catalogue, repository, set="maps")
     repository.asked.clear()
@@ -319,7 +319,7 @@ def test_another_selection_is_harvested_from_its_beginning(catalogue: Catalogue,
     assert (repository.asked[1]["set"], "from" in repository.asked[1]) == ("maps", False)
 
 
-def test_a_repository_that_forgets_its_deletions_can_be_harvested_whole(
+def test_a_complete_harvest_deletes_records_that_the_repository_no_longer_lists(
     catalogue: Catalogue, repository: Repository
 ) -> None:
     add_archive(catalogue, repository, complete=True)
@@ -330,11 +330,11 @@ def test_a_repository_that_forgets_its_deletions_can_be_harvested_whole(
     assert catalogue.records.stat("source/archive/oai:x:5").deleted
 
 
-def test_what_is_no_repository_is_told(catalogue: Catalogue, repository: Repository) -> None:
+def test_a_server_that_is_not_an_oai_pmh_repository_is_reported(catalogue: Catalogue, repository: Repository) -> None:
     repository.answer = lambda path, headers: (200, {}, b"<html/>")  # type: ignore[method-assign]
     assert "OAI-PMH" in catalogue.poll().reason
 
 
-def test_a_moment_that_is_none_is_refused(catalogue: Catalogue, repository: Repository) -> None:
+def test_an_invalid_start_of_a_time_window_is_refused(catalogue: Catalogue, repository: Repository) -> None:
     with pytest.raises(Invalid):
         add_archive(catalogue, repository, since="yesterday")

@@ -20,7 +20,7 @@ GOLDEN: dict[str, Any] = json.loads((Path(__file__).parents[3] / "formats/golden
 
 
 @pytest.mark.parametrize("name", TRANSFORMERS)
-def test_a_transformer_makes_the_work_that_was_kept(name: str) -> None:
+def test_a_transformer_makes_the_golden_work(name: str) -> None:
     kept = GOLDEN["works"][name]
     made = TRANSFORMERS[name].make(
         Given("golden", kept["id"], kept["format"], kept["body"].encode(), len(kept["body"]))
@@ -30,12 +30,12 @@ def test_a_transformer_makes_the_work_that_was_kept(name: str) -> None:
     assert decode_work(kept["work"].encode()) == made
 
 
-def test_every_work_says_which_model_it_is_of() -> None:
+def test_every_golden_work_has_the_current_model_version() -> None:
     assert {json.loads(kept["work"])["model"] for kept in GOLDEN["works"].values()} == {MODEL_VERSION}
 
 
 @pytest.mark.parametrize(("kind", "name"), [(Source, "source"), (Summary, "summary"), (IngestFailure, "letter")])
-def test_what_the_catalogue_keeps_of_itself_is_still_read(kind: type[msgspec.Struct], name: str) -> None:
+def test_golden_sources_summaries_and_letters_are_still_read(kind: type[msgspec.Struct], name: str) -> None:
     read = msgspec.json.decode(GOLDEN[name], type=kind)
     assert msgspec.json.encode(read).decode() == GOLDEN[name]
 
@@ -52,6 +52,6 @@ def test_settings_and_letters_from_before_encodings_are_still_read() -> None:
     assert (letter.document, letter.encoding) == (False, "")
 
 
-def test_ids_are_kept_as_they_were() -> None:
+def test_golden_ids_still_have_the_same_stored_form() -> None:
     assert [[id, stored_id(id)] for id, _ in GOLDEN["ids"]] == GOLDEN["ids"]
     assert (source_id("s", "a/b"), work_id("s", "a/b")) == ("source/s/a/b", "works/s/a/b")

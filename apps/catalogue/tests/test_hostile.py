@@ -32,14 +32,14 @@ def plain(tmp_path: Path) -> Iterator[Catalogue]:
     made.store.close()
 
 
-def test_the_battery_is_long_and_each_name_is_there_once() -> None:
+def test_the_hostile_cases_are_many_and_have_unique_names() -> None:
     names = [hostile.name for hostile in HOSTILE]
     assert len(names) >= 100
     assert len(set(names)) == len(names)
 
 
 @pytest.mark.parametrize("hostile", HOSTILE, ids=[re.sub(r"\W+", "_", hostile.name) for hostile in HOSTILE])
-def test_a_hostile_file_is_taken_exactly_or_named_and_what_is_beside_it_is_taken(
+def test_valid_records_of_a_hostile_file_are_stored_and_the_rest_become_dead_letters(
     plain: Catalogue, hostile: Hostile
 ) -> None:
     settings = {"format": hostile.form, "transformer": "plain", "id": "id", "complete": False}

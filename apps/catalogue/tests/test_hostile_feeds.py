@@ -61,7 +61,7 @@ def letters(catalogue: Catalogue) -> list[bytes]:
     ],
     ids=["HTML", "empty", "cut off", "deep", "Latin-1", "zeros", "with a next page"],
 )
-def test_a_page_that_cannot_be_read_is_kept_and_named_and_read_again(
+def test_an_unreadable_page_becomes_a_dead_letter_and_is_read_again(
     catalogue: Catalogue, feed: Feed, page: bytes
 ) -> None:
     feed.answer = lambda path, headers: (200, {"ETag": "1"}, page)  # type: ignore[method-assign]
@@ -77,7 +77,7 @@ def test_a_page_that_cannot_be_read_is_kept_and_named_and_read_again(
     "link",
     ["http://[", "//elsewhere.example/x", "http://127.0.0.1:99999/", "/feed?key=secret", "\ud7ff:"],
 )
-def test_records_before_a_bad_next_page_are_taken(catalogue: Catalogue, feed: Feed, link: str) -> None:
+def test_records_before_an_invalid_next_page_are_stored(catalogue: Catalogue, feed: Feed, link: str) -> None:
     body = BOOKS + b',"next":"' + link.encode() + b'"}'
     feed.answer = lambda path, headers: (200, {}, body)  # type: ignore[method-assign]
     outcome = catalogue.poll()
@@ -86,14 +86,14 @@ def test_records_before_a_bad_next_page_are_taken(catalogue: Catalogue, feed: Fe
 
 
 @pytest.mark.parametrize("headers", [{"ETag": "\xe9"}, {"Last-Modified": "yesterday"}], ids=["ETag", "Last-Modified"])
-def test_odd_headers_stop_nothing(catalogue: Catalogue, feed: Feed, headers: dict[str, str]) -> None:
+def test_invalid_cache_headers_do_not_fail_a_poll(catalogue: Catalogue, feed: Feed, headers: dict[str, str]) -> None:
     feed.answer = lambda path, given: (200, headers, BOOKS + b"}")  # type: ignore[method-assign]
     assert [catalogue.poll().reason for _ in range(2)] == ["", ""]
     assert catalogue.ids("source/books/") == ["1"]
 
 
 @pytest.mark.parametrize("bad", [b"\x0b", b"&#x1b;", b"\xff", b"\xed\xa0\x80", b"\xef\xbf\xbf"])
-def test_a_bad_character_in_a_harvest_costs_one_record(
+def test_a_bad_character_in_a_harvest_fails_only_its_record(
     catalogue: Catalogue, repository: Repository, bad: bytes
 ) -> None:
     real = repository.answer
@@ -110,7 +110,7 @@ def test_a_bad_character_in_a_harvest_costs_one_record(
     assert (kept[:8], kept[-9:]) == (b"<record>", b"</record>")
 
 
-def test_a_harvested_record_is_the_bytes_that_came(catalogue: Catalogue, repository: Repository) -> None:
+def test_a_harvested_record_has_the_bytes_of_the_response(catalogue: Catalogue, repository: Repository) -> None:
     catalogue.poll()
     record = catalogue.records.get("source/archive/oai:x:0")
     _, _, body = repository.answer("/?verb=ListRecords&metadataPrefix=oai_dc", {})
@@ -120,19 +120,21 @@ def test_a_harvested_record_is_the_bytes_that_came(catalogue: Catalogue, reposit
     catalogue.scan()
 
 
-def test_a_repository_whose_address_has_a_query_is_asked_with_it(catalogue: Catalogue, repository: Repository) -> None:
+def test_a_repository_is_requested_with_the_query_of_its_url(catalogue: Catalogue, repository: Repository) -> None:
     add_archive(catalogue, repository.url + "?db=maps")
     assert catalogue.poll().taken.new == 7
     assert {query["db"] for query in repository.asked} == {"maps"}
 
 
-def test_each_page_of_a_harvest_has_tries_of_its_own(catalogue: Catalogue, repository: Repository) -> None:
+def test_tries_are_counted_separately_for_each_page_of_a_harvest(catalogue: Catalogue, repository: Repository) -> None:
     repository.broken = [503, 503, 503, 200, 200, 503, 503, 503, 200, 503, 503, 503, 200]
     outcome = catalogue.poll()
     assert (outcome.reason, outcome.taken.new) == ("", 7)
 
 
-def test_a_server_may_say_until_when_to_wait(catalogue: Catalogue, feed: Feed, waits: list[float]) -> None:
+def test_a_poll_waits_until_the_date_in_the_retry_after_header(
+    catalogue: Catalogue, feed: Feed, waits: list[float]
+) -> None:
     feed.broken, feed.retry = [503], "Thu, 01 Feb 2024 00:01:30 GMT"
     catalogue.poll()
     assert waits == [90]
@@ -146,11 +148,11 @@ def test_a_server_may_say_until_when_to_wait(catalogue: Catalogue, feed: Feed, w
         ("http://u:p@[/a?token=1", "[/a"),
     ],
 )
-def test_a_url_is_shown_without_what_may_be_secret(url: str, shown: str) -> None:
+def test_a_url_is_shown_without_credentials_query_and_fragment(url: str, shown: str) -> None:
     assert shown_url(url) == shown
 
 
-def test_a_server_that_is_not_there_is_named_without_its_query(catalogue: Catalogue) -> None:
+def test_an_unreachable_server_is_reported_without_credentials_and_query(catalogue: Catalogue) -> None:
     settings: dict[str, Any] = {**settings_of(Feed()), "location": "http://u:pass@127.0.0.1:1/feed?key=secret"}
     catalogue.add("away", **settings)
     outcome = catalogue.poll()

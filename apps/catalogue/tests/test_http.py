@@ -39,7 +39,7 @@ def test_works_are_found_by_words_and_by_ids(client: TestClient[Any]) -> None:
     assert client.get(f"{BASE}/works", params={"begins": "b", "source": "debian"}).json()[0]["kind"] == "package"
 
 
-def test_a_work_its_record_and_their_past_are_told(client: TestClient[Any]) -> None:
+def test_a_work_its_record_its_versions_and_their_differences_are_returned(client: TestClient[Any]) -> None:
     assert client.get(f"{BASE}/work", params=BASH).json()["title"] == "bash: the bash program"
     assert b"Version: 5.3" in client.get(f"{BASE}/record", params=BASH).content
     assert b"Version: 5.2" in client.get(f"{BASE}/record", params={**BASH, "version": 1}).content
@@ -52,7 +52,7 @@ def test_a_work_its_record_and_their_past_are_told(client: TestClient[Any]) -> N
     assert {"-Version: 5.2", "+Version: 5.3"} <= set(lines)
 
 
-def test_a_record_too_large_to_be_compared_is_given_whole_or_in_part(client: TestClient[Any]) -> None:
+def test_a_record_too_large_for_a_comparison_is_served_entirely_or_by_range(client: TestClient[Any]) -> None:
     large = {"source": "debian", "id": "large"}
     assert client.get(f"{BASE}/diff", params={**large, "before": 0, "after": 1}).status_code == 422
     assert client.get(f"{BASE}/record", params=large).content == LARGE
@@ -60,12 +60,12 @@ def test_a_record_too_large_to_be_compared_is_given_whole_or_in_part(client: Tes
     assert (part.status_code, part.content) == (206, LARGE[7:10])
 
 
-def test_what_is_not_there_is_not_found(client: TestClient[Any]) -> None:
+def test_an_unknown_work_or_version_is_not_found(client: TestClient[Any]) -> None:
     assert client.get(f"{BASE}/work", params={**BASH, "id": "none"}).status_code == 404
     assert client.get(f"{BASE}/diff", params={**BASH, "before": 1, "after": 9}).status_code == 404
 
 
-def test_stats_and_the_metric_that_an_alarm_watches(client: TestClient[Any]) -> None:
+def test_stats_and_metrics_count_works_and_dead_letters(client: TestClient[Any]) -> None:
     assert client.get(f"{BASE}/stats").json()["sources"][0]["works"] == 2
     samples = client.get(f"{BASE}/metrics").text
     assert 'stratalog_catalogue_works{source="debian"} 2' in samples
@@ -81,7 +81,7 @@ def test_the_page_is_served_with_its_parts(client: TestClient[Any]) -> None:
         assert client.get(f"/web/{name}").status_code == 200
 
 
-def test_nobody_can_write_over_it(client: TestClient[Any]) -> None:
+def test_the_api_refuses_writes(client: TestClient[Any]) -> None:
     assert {client.post(f"{BASE}/{path}").status_code for path in ("works", "work", "record", "stats")} == {405}
 
 
@@ -89,7 +89,7 @@ PATHS = ("works", "work", "record", "versions", "diff")
 
 
 @pytest.mark.parametrize("path", PATHS)
-def test_bodies_ask_for_the_action_that_the_server_asks_of_them(client: TestClient[Any], path: str) -> None:
+def test_record_bodies_require_the_action_read_record(client: TestClient[Any], path: str) -> None:
     asked: list[tuple[str, str]] = []
 
     def authorize(principal: Principal, action: str, organisation: str, name: str) -> bool:
@@ -101,7 +101,7 @@ def test_bodies_ask_for_the_action_that_the_server_asks_of_them(client: TestClie
 
 
 @pytest.mark.parametrize("path", PATHS[1:])
-def test_a_record_is_asked_for_by_its_id(client: TestClient[Any], path: str) -> None:
+def test_authorisation_of_a_record_uses_its_id(client: TestClient[Any], path: str) -> None:
     def all_but_bash(principal: Principal, action: str, organisation: str, name: str) -> bool:
         return name != "source/debian/bash/amd64"
 

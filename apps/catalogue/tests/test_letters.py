@@ -37,7 +37,7 @@ def redriven(catalogue: Catalogue) -> list[bool]:
     return [letter.resolved for letter in redrive(catalogue.store, "acme", catalogue.connect)]
 
 
-def test_a_packed_file_that_is_damaged_is_kept_whole_and_costs_only_itself(catalogue: Catalogue) -> None:
+def test_a_damaged_gzip_file_becomes_a_dead_letter_and_intact_files_are_ingested(catalogue: Catalogue) -> None:
     catalogue.add("lines", **LINES)
     damaged = gzip.compress(b'{"id":1}\n' * 100)[:-5]
     catalogue.write(damaged, source="lines", name="a.gz")
@@ -50,7 +50,7 @@ def test_a_packed_file_that_is_damaged_is_kept_whole_and_costs_only_itself(catal
     assert catalogue.ids("source/lines/") == ["1", "2"]
 
 
-def test_what_fails_at_one_position_twice_is_kept_twice(catalogue: Catalogue) -> None:
+def test_two_failures_at_the_same_position_make_two_dead_letters(catalogue: Catalogue) -> None:
     catalogue.add("lines", **LINES)
     for day, line in enumerate((b"{bad", b"{worse"), 1):
         catalogue.write(line, source="lines", name="today.jsonl", day=day)
@@ -58,7 +58,7 @@ def test_what_fails_at_one_position_twice_is_kept_twice(catalogue: Catalogue) ->
     assert sorted(letters(catalogue)) == [b"{bad", b"{worse"]
 
 
-def test_an_encoding_that_is_declared_later_lets_its_letters_in(catalogue: Catalogue) -> None:
+def test_a_redrive_succeeds_after_the_encoding_is_declared(catalogue: Catalogue) -> None:
     catalogue.add("lines", **LINES)
     catalogue.write(b'{"id":"Caf\xe9"}', source="lines", name="a.jsonl")
     assert catalogue.poll().taken.failed == 1
@@ -78,7 +78,7 @@ def test_versions_in_another_encoding_are_compared_by_value(catalogue: Catalogue
     assert (change.path, change.before, change.after) == ("name", "Café", "Thé")
 
 
-def test_a_row_of_csv_is_kept_with_its_header_and_taken_once_it_can_be(catalogue: Catalogue) -> None:
+def test_a_dead_letter_of_a_csv_row_has_the_header_and_can_be_redriven(catalogue: Catalogue) -> None:
     rows = {**LINES, "format": "csv"}
     catalogue.add("rows", **rows, time="t")
     catalogue.write(b"id,t\na,2024\nb,soon\n", source="rows", name="a.csv")
@@ -89,7 +89,7 @@ def test_a_row_of_csv_is_kept_with_its_header_and_taken_once_it_can_be(catalogue
 
 
 @pytest.mark.parametrize("form", ["jsonl", "file"])
-def test_a_record_that_the_store_refuses_is_kept(
+def test_a_record_that_the_store_refuses_becomes_a_dead_letter(
     catalogue: Catalogue, form: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     catalogue.add("lines", **{**LINES, "format": form})
@@ -116,7 +116,7 @@ def test_a_letter_of_a_record_with_a_very_long_id_is_written(catalogue: Catalogu
     assert letters(catalogue) == [b"body"]
 
 
-def test_a_file_that_cannot_be_opened_is_named_and_tried_again_by_each_poll(
+def test_a_file_that_cannot_be_opened_becomes_a_dead_letter_and_is_retried_by_each_poll(
     catalogue: Catalogue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     catalogue.add("scans", **{**LINES, "format": "file"})
@@ -138,7 +138,7 @@ def test_a_file_that_cannot_be_opened_is_named_and_tried_again_by_each_poll(
     assert (catalogue.ids("source/scans/"), list(catalogue.records.dead_letters())) == (["a", "b"], [])
 
 
-def test_of_two_files_that_still_cannot_be_opened_a_redrive_resolves_none(
+def test_a_redrive_resolves_no_letter_of_files_that_still_cannot_be_opened(
     catalogue: Catalogue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     catalogue.add("scans", **{**LINES, "format": "file"})
@@ -171,7 +171,7 @@ def test_a_redrive_whose_poll_fails_resolves_no_letter(tmp_path: Path, monkeypat
         assert (redriven(catalogue), letters(catalogue)) == ([True, True], [])
 
 
-def test_the_letter_of_a_source_that_fails_again_stays_a_letter(tmp_path: Path) -> None:
+def test_a_redrive_does_not_resolve_the_letter_of_a_source_that_fails_again(tmp_path: Path) -> None:
     with stratalog.open("memory:", clock=ManualClock()) as store:
         catalogue = Catalogue(store, tmp_path)
         catalogue.add("scans", **{**LINES, "format": "file"})
@@ -204,7 +204,7 @@ def test_a_redrive_follows_no_link_out_of_the_folder(catalogue: Catalogue) -> No
     assert (redriven(catalogue), catalogue.ids("source/lines/")) == ([True], ["2"])
 
 
-def test_a_file_that_cannot_be_read_stops_no_other_letter_of_a_redrive(
+def test_an_unreadable_file_does_not_stop_the_redrive_of_other_letters(
     catalogue: Catalogue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     damage(catalogue, "first", "a.gz")
@@ -219,7 +219,7 @@ def test_a_file_that_cannot_be_read_stops_no_other_letter_of_a_redrive(
     assert (redriven(catalogue), catalogue.ids("source/second/")) == ([False, True], ["2"])
 
 
-def test_an_unexpected_error_stops_no_other_letter_of_a_redrive(
+def test_an_unexpected_error_does_not_stop_the_redrive_of_other_letters(
     catalogue: Catalogue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     damage(catalogue, "first", "a.gz")
@@ -269,7 +269,7 @@ def test_the_letters_of_other_programs_are_counted_for_no_source(catalogue: Cata
 
 
 @pytest.mark.parametrize("pointer", ["", "42", '{"time_ms": 1}'])
-def test_a_letter_of_a_source_that_another_program_wrote_stops_nothing(catalogue: Catalogue, pointer: str) -> None:
+def test_a_foreign_letter_of_a_source_stops_no_scan_redrive_or_rename(catalogue: Catalogue, pointer: str) -> None:
     catalogue.add("lines", **LINES)
     catalogue.write(b'{"id":1}\n{"id":2}', source="lines", name="a")
     catalogue.poll()
@@ -296,7 +296,7 @@ def test_a_link_that_leads_out_of_the_folder_is_named_and_not_read(catalogue: Ca
     assert "leads out" in letter.reason
 
 
-def test_what_an_adapter_raises_of_its_own_accord_stops_no_other_source(
+def test_an_unexpected_error_of_an_adapter_does_not_stop_other_sources(
     catalogue: Catalogue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("bad", "good"):
@@ -312,7 +312,7 @@ def test_what_an_adapter_raises_of_its_own_accord_stops_no_other_source(
     assert (first.reason, second.taken.new) == ("ZeroDivisionError: a fault", 1)
 
 
-def test_a_file_is_ingested_by_its_own_name_and_deletes_no_other(catalogue: Catalogue) -> None:
+def test_a_file_is_ingested_by_its_literal_name_and_deletes_no_other_record(catalogue: Catalogue) -> None:
     source = catalogue.add("scans", format="file", transformer="plain")
     for name in ("[ab]", "a"):
         catalogue.write(name, source="scans", name=name)
@@ -323,7 +323,7 @@ def test_a_file_is_ingested_by_its_own_name_and_deletes_no_other(catalogue: Cata
         list(poll_file(source, catalogue.folder))
 
 
-def test_letters_are_looked_at_and_dismissed_and_sources_paused_renamed_and_removed(shell: Shell) -> None:
+def test_commands_show_and_dismiss_letters_and_pause_rename_and_remove_sources(shell: Shell) -> None:
     (shell.folder / "in" / "broken").write_bytes(b"no: field\xff\n")
     shell("poll", "acme")
     (letter,) = shell("dead-letters", "acme")

@@ -25,7 +25,7 @@ def test_a_value_that_does_not_fit_into_a_record_s_metadata_is_left_out(catalogu
     assert len(msgspec.json.encode(metadata)) <= CATALOGUE_METADATA_BYTES_MAX
 
 
-def test_a_record_that_others_change_each_time_ends_the_poll_after_so_many_tries(
+def test_a_record_in_constant_conflict_ends_the_poll_after_a_bounded_number_of_tries(
     catalogue: Catalogue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tried: list[str] = []
@@ -42,7 +42,9 @@ def test_a_record_that_others_change_each_time_ends_the_poll_after_so_many_tries
     assert len(tried) == CATALOGUE_RECORD_TRIES_MAX
 
 
-def test_a_summary_counts_so_many_letters_and_says_that_there_are_more(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_summary_counts_a_bounded_number_of_letters_and_reports_that_more_exist(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(summary, "CATALOGUE_LETTERS_COUNTED_MAX", 2)
     assert summary._letters(["polls/a", "polls/b"]) == ({"a": 1, "b": 1}, False)
     assert summary._letters(["polls/a", "polls/b", "polls/c"]) == ({"a": 1, "b": 1}, True)

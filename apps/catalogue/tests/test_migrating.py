@@ -75,7 +75,7 @@ def body(catalogue: Catalogue, id: str, version: int | None = None) -> bytes:
     return catalogue.records.get(f"source/miro/{id}", version).body
 
 
-def test_rows_hold_their_record_or_say_where_it_lies(catalogue: Catalogue) -> None:
+def test_rows_with_inline_and_with_referenced_payloads_are_migrated(catalogue: Catalogue) -> None:
     old = Old(ranged=False)
     old.row("text", 3, {"S": '{"title": "a"}'})
     old.row("map", 1, {"M": {"title": {"S": "b"}, "n": {"N": "1.5"}, "l": {"L": [{"BOOL": True}, {"NULL": True}]}}})
@@ -91,7 +91,7 @@ def test_rows_hold_their_record_or_say_where_it_lies(catalogue: Catalogue) -> No
     assert catalogue.scan().failed == 1
 
 
-def test_all_versions_come_in_their_order_with_gaps_closed(catalogue: Catalogue) -> None:
+def test_versions_are_migrated_in_order_without_gaps(catalogue: Catalogue) -> None:
     old = Old(ranged=True)
     for version in (9, 0, 4):
         old.pointed("b1", version, b"%d" % version)
@@ -102,7 +102,7 @@ def test_all_versions_come_in_their_order_with_gaps_closed(catalogue: Catalogue)
     assert [version.metadata["version"] for version in versions] == [0, 4, 9]
 
 
-def test_a_migration_that_was_cut_off_goes_on_and_copies_nothing_twice(
+def test_an_interrupted_migration_resumes_and_copies_nothing_twice(
     catalogue: Catalogue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("stratalog_catalogue.migration.ROWS_PER_PAGE", 3)
@@ -159,7 +159,7 @@ def test_a_row_whose_version_is_no_number_is_a_dead_letter(catalogue: Catalogue)
     assert letters == ["source/miro/list", "source/miro/null", "source/miro/text"]
 
 
-def test_a_table_that_is_not_there_is_told(catalogue: Catalogue) -> None:
+def test_the_migration_of_a_missing_table_raises_unavailable(catalogue: Catalogue) -> None:
     old = Old(ranged=False)
     old.table = "none"
     with pytest.raises(Unavailable):

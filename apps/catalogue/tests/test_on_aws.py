@@ -26,7 +26,7 @@ def catalogue(aws: Emulator, bucket: Emulator, tmp_path: Path, monkeypatch: pyte
         yield Catalogue(store, tmp_path)
 
 
-def test_a_catalogue_lives_on_aws(catalogue: Catalogue) -> None:
+def test_a_catalogue_polls_and_scans_on_aws(catalogue: Catalogue) -> None:
     catalogue.add()
     catalogue.write_packages({f"p{n:02d}": "1" for n in range(40)})
     assert catalogue.poll().taken.new == 40
@@ -42,7 +42,7 @@ def test_a_catalogue_lives_on_aws(catalogue: Catalogue) -> None:
     assert [hit.id for hit in search(catalogue.records, "p07")] == ["p07/amd64"]
 
 
-def test_a_record_larger_than_an_item_may_be_is_kept_whole(catalogue: Catalogue) -> None:
+def test_a_record_larger_than_a_dynamodb_item_is_stored_intact(catalogue: Catalogue) -> None:
     catalogue.add("scans", format="file", transformer="plain", complete=False)
     large = bytes(range(256)) * 4000
     catalogue.write(large, source="scans", name="box.tiff")

@@ -10,6 +10,6 @@ from tests.processes import run
 SCRIPT = Path(__file__).parent / "parts.test.js"
 
 
-def test_an_error_of_a_gateway_before_the_server_is_named() -> None:
+def test_the_node_tests_of_the_page_helpers_pass() -> None:
     done = run([node_program(), "--test", str(SCRIPT)], seconds=120)
     assert "# skipped 0" in done.stdout or "ℹ skipped 0" in done.stdout

@@ -66,7 +66,7 @@ def test_a_change_of_the_same_size_and_time_is_read(catalogue: Catalogue, kind: 
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_change_in_the_next_tick_follows_one_that_was_read_within_a_tick(catalogue: Catalogue, kind: str) -> None:
+def test_a_change_in_a_later_tick_is_read_after_a_change_within_a_tick(catalogue: Catalogue, kind: str) -> None:
     settings, id = KINDS[kind]
     books = Folder(catalogue, **settings)
     for number, tick_ns in enumerate((0, 0, 1000, 1_000_000, 2_000_000)):
@@ -75,7 +75,7 @@ def test_a_change_in_the_next_tick_follows_one_that_was_read_within_a_tick(catal
     assert b"4" in books.body(id)
 
 
-def test_an_unchanged_file_is_hashed_until_its_tick_is_over_and_then_no_more(
+def test_an_unchanged_file_is_hashed_only_until_its_tick_is_over(
     catalogue: Catalogue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hashed: list[str] = []
@@ -109,7 +109,7 @@ def test_a_file_with_a_time_in_the_future_is_hashed(catalogue: Catalogue) -> Non
         assert books.poll().new == 1
 
 
-def test_a_state_that_is_read_again_does_not_keep_out_another_file_of_its_tick(catalogue: Catalogue) -> None:
+def test_a_state_that_is_read_again_does_not_hide_another_file_of_the_same_tick(catalogue: Catalogue) -> None:
     books = Folder(catalogue, complete=True)
     for title in "ab":
         books.write(f'{{"id": 7, "title": "{title}"}}')
@@ -119,7 +119,7 @@ def test_a_state_that_is_read_again_does_not_keep_out_another_file_of_its_tick(c
     assert b'"c"' in books.body("7")
 
 
-def test_a_mirror_deletes_the_newest_file_and_takes_it_again_when_it_comes_back(catalogue: Catalogue) -> None:
+def test_a_mirror_deletes_a_removed_newest_file_and_stores_it_again_when_it_reappears(catalogue: Catalogue) -> None:
     books = Folder(catalogue, format="file", complete=True)
     for number, name in enumerate(("a.json", "b.json")):
         books.write(f'{{"title": "{number}"}}', name, time_ns=TICK_NS + number * 10**9)

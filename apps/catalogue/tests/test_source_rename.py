@@ -95,7 +95,7 @@ class CutOff(Records):
         return write(*args, **given)
 
 
-def test_a_rename_that_is_cut_off_anywhere_goes_on_and_writes_nothing_twice(debian: Catalogue) -> None:
+def test_a_rename_interrupted_at_any_write_resumes_without_loss_or_duplicates(debian: Catalogue) -> None:
     before, letters = history_of(debian, "debian"), letters_of(debian)
     records, cuts = CutOff(debian.records.environment, "acme"), 0
     while True:
@@ -115,7 +115,7 @@ def test_a_rename_that_is_cut_off_anywhere_goes_on_and_writes_nothing_twice(debi
     assert list(source_names(debian.records)) == ["packages"]
 
 
-def test_what_a_poll_that_had_begun_still_writes_is_moved_too(debian: Catalogue) -> None:
+def test_records_that_a_running_poll_writes_during_a_rename_are_moved(debian: Catalogue) -> None:
     class Written(Records):
         is_late = True
 
@@ -133,7 +133,7 @@ def test_what_a_poll_that_had_begun_still_writes_is_moved_too(debian: Catalogue)
     assert debian.ids("source/debian/") == []
 
 
-def test_a_name_that_something_else_has_is_refused(debian: Catalogue) -> None:
+def test_a_rename_to_a_used_or_invalid_name_is_refused(debian: Catalogue) -> None:
     debian.add("other")
     with pytest.raises(Conflict):
         rename_source(debian.records, "debian", "other")
@@ -147,7 +147,7 @@ def test_a_name_that_something_else_has_is_refused(debian: Catalogue) -> None:
     assert len(debian.ids("source/debian/")) == 2
 
 
-def test_a_source_may_have_its_old_name_back(debian: Catalogue) -> None:
+def test_a_source_can_be_renamed_back_to_its_old_name(debian: Catalogue) -> None:
     before = {id: versions[-1] for id, versions in history_of(debian, "debian").items()}
     for name, other in (("debian", "packages"), ("packages", "debian"), ("debian", "packages")):
         rename_source(debian.records, name, other)
@@ -172,7 +172,7 @@ def dismissed_at(monkeypatch: pytest.MonkeyPatch, name: str, ids: list[str]) -> 
     monkeypatch.setattr(Records, name, raced)
 
 
-def test_a_letter_that_is_dismissed_during_a_rename_does_not_end_it_or_come_back(
+def test_letters_dismissed_during_a_rename_neither_fail_the_rename_nor_reappear(
     debian: Catalogue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """While the rename moves the first letter, the first and the second letter are dismissed. Only one has a body."""

@@ -26,7 +26,7 @@ def written(catalogue: Catalogue) -> list[tuple[str, int]]:
     return [(line.id, catalogue.records.stat(line.id).version) for line in catalogue.records.list(prefix="source/")]
 
 
-def test_a_poll_takes_in_what_is_new_and_the_next_one_writes_nothing(catalogue: Catalogue) -> None:
+def test_a_poll_stores_new_records_and_the_next_poll_writes_nothing(catalogue: Catalogue) -> None:
     catalogue.add()
     catalogue.write_packages({"bash": "5.2", "zsh": "5.9"})
     assert (catalogue.poll().taken.new, catalogue.ids("source/debian/")) == (2, ["bash/amd64", "zsh/amd64"])
@@ -35,7 +35,7 @@ def test_a_poll_takes_in_what_is_new_and_the_next_one_writes_nothing(catalogue: 
     assert written(catalogue) == before
 
 
-def test_a_newer_state_makes_versions_of_what_differs_only_and_deletes_what_is_gone(catalogue: Catalogue) -> None:
+def test_a_newer_state_makes_versions_of_changed_records_and_deletes_missing_records(catalogue: Catalogue) -> None:
     catalogue.add()
     catalogue.write_packages({"bash": "5.2", "dash": "0.5", "zsh": "5.9"})
     catalogue.poll()
@@ -55,7 +55,7 @@ def test_an_older_state_that_comes_late_changes_nothing(catalogue: Catalogue) ->
     assert b"5.3" in catalogue.records.get("source/debian/bash/amd64").body
 
 
-def test_a_state_that_cannot_be_read_whole_deletes_nothing(catalogue: Catalogue) -> None:
+def test_a_state_with_an_unreadable_record_deletes_nothing(catalogue: Catalogue) -> None:
     catalogue.add()
     catalogue.write_packages({"bash": "5.2", "zsh": "5.9"})
     catalogue.poll()
@@ -79,7 +79,7 @@ def test_a_records_own_time_decides_which_is_newer(catalogue: Catalogue) -> None
     assert [record.version for record in catalogue.records.versions("source/books/7")] == [1, 2]
 
 
-def test_a_crash_before_the_checkpoint_repeats_and_never_skips(
+def test_a_crash_before_the_checkpoint_repeats_records_and_skips_none(
     catalogue: Catalogue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     catalogue.add()
@@ -96,7 +96,7 @@ def test_a_crash_before_the_checkpoint_repeats_and_never_skips(
     assert (taken.read, taken.new, taken.same) == (50, 0, 50)
 
 
-def test_files_that_are_taken_together_have_each_its_own_time(catalogue: Catalogue) -> None:
+def test_files_ingested_in_the_same_step_have_separate_times(catalogue: Catalogue) -> None:
     source = catalogue.add("books", format="json", transformer="plain", id="id", complete=False)
     for day in range(5):
         catalogue.write(b'{"id": %d}' % day, source="books", name=f"{day}.json", day=day)
@@ -146,7 +146,7 @@ def test_xml_with_a_document_type_is_refused_and_kept_as_a_dead_letter(catalogue
 
 
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-8"])
-def test_a_bomb_is_refused_in_any_encoding_and_in_any_pieces(encoding: str) -> None:
+def test_an_xml_bomb_is_refused_in_any_encoding_and_in_any_pieces(encoding: str) -> None:
     source = Source(name="s", adapter="folder", location="", format="xml", records="a")
     text = BOMB.decode().removeprefix('<?xml version="1.0"?>').encode(encoding)
     for size in (1, 13, len(text)):
@@ -156,7 +156,7 @@ def test_a_bomb_is_refused_in_any_encoding_and_in_any_pieces(encoding: str) -> N
         assert "document type" in found.reason
 
 
-def test_one_bad_record_is_kept_and_the_others_are_taken(catalogue: Catalogue) -> None:
+def test_bad_records_become_dead_letters_and_the_other_records_are_stored(catalogue: Catalogue) -> None:
     catalogue.add("lines", format="jsonl", transformer="plain", id="id", complete=False)
     catalogue.write(b'{"id": 1}\n{broken\n{"no": "id"}\n{"id": 2}\n', source="lines", name="a.jsonl")
     taken = catalogue.poll().taken
@@ -168,7 +168,7 @@ def test_one_bad_record_is_kept_and_the_others_are_taken(catalogue: Catalogue) -
     ]
 
 
-def test_a_letter_whose_cause_is_gone_is_taken_in_by_a_redrive(catalogue: Catalogue) -> None:
+def test_a_redrive_stores_the_record_of_a_letter_whose_cause_is_fixed(catalogue: Catalogue) -> None:
     catalogue.add("lines", format="jsonl", transformer="plain", id="isbn", complete=False)
     catalogue.write(b'{"id": 1, "title": "a"}\n', source="lines", name="a.jsonl")
     catalogue.poll()
@@ -188,7 +188,7 @@ def test_a_file_that_could_not_be_read_is_read_again_by_a_redrive(catalogue: Cat
     assert catalogue.ids("source/books/") == ["1"]
 
 
-def test_a_source_that_is_out_of_reach_for_five_polls_is_a_dead_letter_until_it_answers(
+def test_a_source_unavailable_for_five_polls_becomes_a_dead_letter_that_a_redrive_resolves(
     catalogue: Catalogue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(catalogue.store.environment.clock, "sleep", lambda seconds: None)

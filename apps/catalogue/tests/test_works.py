@@ -75,7 +75,7 @@ def test_three_formats_become_one_model_in_one_scan(catalogue: Catalogue) -> Non
     }
 
 
-def test_a_scan_does_only_what_changed(catalogue: Catalogue) -> None:
+def test_a_scan_makes_works_only_of_changed_records(catalogue: Catalogue) -> None:
     filled(catalogue).scan()
     assert (catalogue.scan().made, catalogue.scan().same) == (0, 20)
     catalogue.write_packages({f"p{n:03d}": "2" if n == 7 else "1" for n in range(20)}, day=2)
@@ -83,7 +83,7 @@ def test_a_scan_does_only_what_changed(catalogue: Catalogue) -> None:
     assert catalogue.scan().made == 1
 
 
-def test_everything_made_again_is_exactly_the_same(catalogue: Catalogue) -> None:
+def test_a_scan_of_all_records_makes_identical_works(catalogue: Catalogue) -> None:
     filled(catalogue).scan()
     before = works(catalogue)
     again = catalogue.scan(everything=True)
@@ -118,7 +118,7 @@ def test_a_new_version_of_a_transformer_makes_its_works_anew(
     assert read_work(catalogue.records, "debian", "p000/amd64").title == "P000: THE P000 PROGRAM"
 
 
-def test_a_run_that_was_broken_off_goes_on_where_it_was(catalogue: Catalogue, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupted_scan_resumes_where_it_stopped(catalogue: Catalogue, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("stratalog_catalogue.workers.PIECE_RECORDS", 2)
     monkeypatch.setattr("stratalog_catalogue.workers.PIECES_PER_NOTE", 1)
     filled(catalogue).scan()
@@ -136,7 +136,7 @@ def test_a_run_that_was_broken_off_goes_on_where_it_was(catalogue: Catalogue, mo
     assert read_stats(catalogue.records).sources[0].works == 20
 
 
-def test_a_record_that_is_deleted_takes_its_work_along_and_brings_it_back(catalogue: Catalogue) -> None:
+def test_the_work_of_a_record_is_deleted_and_restored_with_the_record(catalogue: Catalogue) -> None:
     filled(catalogue, 2).scan()
     catalogue.write_packages({"p000": "1"}, day=2)
     catalogue.poll()
@@ -149,7 +149,7 @@ def test_a_record_that_is_deleted_takes_its_work_along_and_brings_it_back(catalo
     assert len(works(catalogue)) == 2
 
 
-def test_what_no_work_can_be_made_of_is_a_dead_letter_once_and_not_again(catalogue: Catalogue) -> None:
+def test_a_record_that_cannot_become_a_work_makes_a_single_dead_letter(catalogue: Catalogue) -> None:
     catalogue.add("films", format="json", transformer="rfc-index", id="id", complete=False)
     catalogue.write(b'[{"id": 1}, {"id": 2}]', source="films", name="films.json")
     catalogue.poll()
@@ -162,7 +162,7 @@ def test_what_no_work_can_be_made_of_is_a_dead_letter_once_and_not_again(catalog
 
 
 @pytest.mark.parametrize("is_scan", [True, False], ids=["scan", "redrive"])
-def test_the_letter_of_a_work_goes_with_its_record(catalogue: Catalogue, is_scan: bool) -> None:
+def test_the_letter_of_a_work_is_resolved_after_its_record_is_deleted(catalogue: Catalogue, is_scan: bool) -> None:
     catalogue.add("films", format="json", transformer="rfc-index", id="id", complete=False)
     catalogue.write(b'[{"id": 1}]', source="films", name="films.json")
     catalogue.poll()
@@ -223,7 +223,7 @@ def test_stats_count_by_source_format_and_kind(catalogue: Catalogue) -> None:
     assert summary.rows == (Row("rfc822", "package", 3, 4, size),)
 
 
-def test_search_finds_by_words_of_titles_and_by_how_ids_begin(catalogue: Catalogue) -> None:
+def test_search_finds_works_by_title_words_and_by_id_prefixes(catalogue: Catalogue) -> None:
     filled(catalogue).scan()
     assert [hit.id for hit in search(catalogue.records, "P007 program")] == ["p007/amd64"]
     assert [hit.id for hit in search(catalogue.records, begins="p01", limit=3)] == [f"p01{n}/amd64" for n in range(3)]
@@ -259,7 +259,7 @@ def test_no_more_batches_are_in_flight_than_the_limit(catalogue: Catalogue, monk
     assert (max(in_flight), in_flight[-1]) == (2 * workers.PIECES_AHEAD, 0)
 
 
-def test_versions_and_the_lines_between_two_of_them(catalogue: Catalogue) -> None:
+def test_versions_are_listed_and_two_versions_are_compared_by_line(catalogue: Catalogue) -> None:
     filled(catalogue, 1)
     catalogue.write_packages({"p000": "2"}, day=2)
     catalogue.poll()
@@ -293,7 +293,7 @@ def test_true_and_1_differ(catalogue: Catalogue) -> None:
     )
 
 
-def test_json_differs_by_value(catalogue: Catalogue) -> None:
+def test_json_versions_are_compared_by_value(catalogue: Catalogue) -> None:
     catalogue.add("books", format="json", transformer="plain", id="id", complete=False)
     for day, body in enumerate([b'[{"id":1,"a":{"b":[1,2]},"c":1}]', b'[{"id":1,"a":{"b":[1,3,4]},"d":null}]'], 1):
         catalogue.write(body, source="books", name="books.json", day=day)
@@ -308,7 +308,7 @@ def test_json_differs_by_value(catalogue: Catalogue) -> None:
 
 
 @pytest.mark.parametrize("count", [10, 300])
-def test_stats_read_as_little_of_many_records_as_of_few(tmp_path: Path, count: int) -> None:
+def test_stats_read_the_same_number_of_items_for_few_and_for_many_records(tmp_path: Path, count: int) -> None:
     catalogue = filled(Catalogue(stratalog.open("memory:"), tmp_path), count)
     catalogue.scan()
     index = catalogue.store.environment.index

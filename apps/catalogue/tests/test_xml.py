@@ -23,7 +23,7 @@ ATTRIBUTES = b" ".join(b"a%d='1'" % position for position in range(1001))
     ids=["defaults of attributes", "external", "empty"],
 )
 @pytest.mark.parametrize("size", [1, 100_000])
-def test_a_document_type_that_declares_is_refused_by_name(document: bytes, size: int) -> None:
+def test_a_document_type_with_declarations_is_refused_with_its_name(document: bytes, size: int) -> None:
     with pytest.raises(Invalid, match=r"document type.*doctype='l'"):
         list(cut_elements(cut(document[:3000], size), "r"))
 
@@ -49,7 +49,7 @@ def test_a_document_type_that_declares_nothing_is_read_and_nothing_is_fetched(ki
     ],
     ids=["comment", "instruction", "attribute", "space in a tag", "comment at the end"],
 )
-def test_a_token_without_an_end_is_refused_long_before_it_would_have_one(start: bytes, end: bytes) -> None:
+def test_a_token_without_an_end_is_refused_at_the_token_limit(start: bytes, end: bytes) -> None:
     fed = 0
 
     def pieces() -> Iterator[bytes]:
@@ -86,7 +86,7 @@ def test_each_bound_names_the_value_and_the_limit(document: bytes, text: str) ->
         assert text in str(refused.value)
 
 
-def test_what_one_record_holds_is_bounded_and_what_many_hold_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_size_of_a_record_is_bounded_and_the_size_of_a_document_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(xml, "XML_ELEMENTS_OF_RECORD_MAX", 5)
     monkeypatch.setattr(xml, "CATALOGUE_RECORD_BYTES_MAX", 2 * PIECE_BYTES)
     record, large = b"<r><a/><a/></r>", b"<r>" + b"y" * PIECE_BYTES + b"</r>"
@@ -100,13 +100,13 @@ def test_what_one_record_holds_is_bounded_and_what_many_hold_is_not(monkeypatch:
     assert list(cut_elements([b"<l>", *long, b"</l>"], "r")) == []
 
 
-def test_a_long_text_is_no_token_and_is_read() -> None:
+def test_the_token_limit_does_not_apply_to_text() -> None:
     text = "é" * XML_TOKEN_BYTES_MAX
     assert parse_element(f"<l>{text}</l>".encode()).text == text
     assert parse_element(f"<l><![CDATA[{text}]]></l>".encode()).text == text
 
 
-def test_pieces_are_of_one_size_however_they_arrive() -> None:
+def test_pieces_have_the_same_size_however_the_bytes_arrive() -> None:
     body = bytes(range(256)) * 1024
     for size in (1000, PIECE_BYTES, 3 * PIECE_BYTES + 1):
         pieces = list(even_pieces(cut(body, size)))

@@ -123,7 +123,7 @@ def node() -> str:
     return node_program()
 
 
-def test_every_story_is_told(node: str) -> None:
+def test_every_story_in_the_scripts_is_a_test_case(node: str) -> None:
     assert told_stories(HERE, node) == STORIES
 
 
@@ -134,6 +134,8 @@ def storyteller(node: str) -> Iterator[Storyteller]:
 
 
 @pytest.mark.parametrize("story", STORIES)
-def test_the_real_client_in_the_browser(story: str, storyteller: Storyteller, server: str, tmp_path: Path) -> None:
+def test_the_story_passes_with_the_real_client_in_the_browser(
+    story: str, storyteller: Storyteller, server: str, tmp_path: Path
+) -> None:
     urlopen(Request(f"{server}/v1/organisations/acme/documents/{story}", method="PUT")).close()
     storyteller.tell(server, story, tmp_path)
