@@ -378,6 +378,22 @@ def test_a_failed_commit_of_a_group_does_not_fail_the_other_commits(store: Postg
     assert len(list(store.index.query("p"))) == 49
 
 
+def test_a_commit_that_waits_for_a_lock_has_inserted_no_row(store: PostgresStore, connection: Any) -> None:
+    """The other session locks entry 1 and then inserts entry 2. In the opposite order the two would deadlock."""
+    store.index.commit([Put(Item("p", "1", {"h": HASH})), Put(Item("q", "1", {}))])
+    append = [Put(Item("p", "2", {}), Absent()), Check("p", "1", Equals("h", HASH)), Delete("q", "1")]
+    connection.execute("BEGIN")
+    connection.execute("SELECT FROM items WHERE partition = 'p' AND sort = '1' FOR SHARE")
+    with ThreadPoolExecutor(1) as pool:
+        running = pool.submit(store.index.commit, append)
+        _wait_for_lock(connection, running)
+        connection.execute("SET LOCAL lock_timeout = '200ms'")
+        connection.execute("INSERT INTO items SELECT partition, '2', body FROM items WHERE partition = 'p'")
+        connection.execute("COMMIT")
+        with pytest.raises(ConditionFailed):
+            running.result(SECONDS_MAX)
+
+
 def _broken(connection: Any, commit: Callable[[], None]) -> BaseException | None:
     """Run a commit of item p/s that waits for a lock.
 

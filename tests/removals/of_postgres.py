@@ -106,4 +106,22 @@ REMOVALS: tuple[Removal, ...] = (
         ),
         ("tests/postgres/test_store.py::test_commits_succeed_after_a_rollback",),
     ),
+    Removal(
+        "B540",
+        (
+            Edit(
+                COMMITS,
+                """        locking = connection.cursor(binary=True).execute(LOCK, _columns(keys))
+        inserting = connection""",
+                "        inserting = connection",
+            ),
+            Edit(
+                COMMITS,
+                """        stored = {(partition, sort): body for""",
+                """        locking = connection.cursor(binary=True).execute(LOCK, _columns(keys))
+        stored = {(partition, sort): body for""",
+            ),
+        ),
+        ("tests/postgres/test_store.py::test_a_commit_that_waits_for_a_lock_has_inserted_no_row",),
+    ),
 )

@@ -4,6 +4,9 @@ A commit locks the rows that it writes or checks until the commit is durable. So
 PostgreSQL's default isolation level. PostgreSQL cannot lock an absent row. So the transaction inserts the row, and
 other transactions that insert the same key wait. If the commit does not put the item, the transaction deletes the row
 again.
+
+All transactions lock rows in one order, so that they do not deadlock: first the existing rows, then the rows that they
+insert, both in order of key. PostgreSQL would end a deadlock only after a second.
 """
 
 from __future__ import annotations
@@ -218,7 +221,7 @@ class PostgresWriter:
                 changes = _locked(connection, group)
                 if changes is None:
                     connection.execute("ROLLBACK")
-                    error: StratalogError = Unavailable("other commits deleted the same items again and again")
+                    error: StratalogError = Unavailable("other commits put the same items again and again")
                     continue
                 outcomes = [changes.apply(commit) for commit in group]
                 done = [commit for commit, outcome in zip(group, outcomes, strict=True) if outcome is None]
@@ -307,9 +310,10 @@ class _Changes:
 
 
 def _locked(connection: Connection, group: Sequence[PostgresCommit]) -> _Changes | None:
-    """Begin a transaction that inserts the absent rows of the group's keys, and then locks all rows, in order of key.
+    """Begin a transaction that locks the existing rows of the group's keys, and then inserts the absent rows.
 
-    Return None if another transaction deleted a row between these two steps. The caller then begins again.
+    Return None if another transaction inserted a row between these two steps. The caller then begins again: to lock
+    this row now would break the order of locks.
 
     An inserted row has the body of the first put with its key, or an empty body if there is no put. Usually the
     transaction does not change this body again.
@@ -326,18 +330,15 @@ def _locked(connection: Connection, group: Sequence[PostgresCommit]) -> _Changes
         return _Changes({}, {})
     with connection.pipeline():
         connection.execute("BEGIN")
+        locking = connection.cursor(binary=True).execute(LOCK, _columns(keys))
         inserting = connection.cursor(binary=True).execute(
             INSERT_ABSENT, _columns([(*key, proposed[key]) for key in keys])
         )
-        locking = connection.cursor(binary=True).execute(LOCK, _columns(keys))
-        inserted = set(inserting.fetchall())
         stored = {(partition, sort): body for partition, sort, body in locking.fetchall()}
-    if len(inserted.union(stored)) < len(keys):
+        inserted = set(inserting.fetchall())
+    if len(stored) + len(inserted) < len(keys):
         return None
-    return _Changes(
-        {key: body for key, body in stored.items() if key not in inserted},
-        {key: proposed[key] for key in keys if key in inserted},
-    )
+    return _Changes(stored, {key: proposed[key] for key in keys if key in inserted})
 
 
 def _insert_rows(connection: Connection, rows: Sequence[Row]) -> None:
