@@ -19,21 +19,21 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 MOVIES = 200
 STORIES = [
     "twoWindowsEditAndAgree",
-    "offlineAndBack",
-    "aLostNetworkIsNoticedWhenItReturns",
-    "aRejectionIsShownAndTakenBack",
-    "whatIsImpossibleIsRefusedAtOnce",
-    "anUndoTakesBackOneChangeAndNoOther",
-    "thePastCanBeBroughtBack",
+    "anOfflineEditIsSentOnReturn",
+    "changesAreSentWhenALostNetworkReturns",
+    "aRejectedChangeIsRevertedAndOfferedAgain",
+    "anInvalidChangeIsRefusedBeforeAPush",
+    "anUndoRevertsOnlyTheUsersOwnChange",
+    "anEarlierVersionCanBeRestored",
     "aReloadKeepsWhatIsPending",
-    "aBrowserThatDiesLosesNothing",
+    "aCrashedBrowserLosesNoPendingMutation",
     "lostAnswersAreAppliedOnce",
-    "tabsOfOneProfileAreClientsOfTheirOwn",
+    "tabsOfAProfileAreSeparateClients",
     "whatAClosedTabLeavesIsSentOnce",
     "faultsOfAllKindsEndInAgreement",
-    "tokensTravelInHeadersAndMessagesAlone",
+    "tokensAreSentOnlyInHeadersAndMessages",
     "aStoreOfTheFirstFormatIsRead",
-    "aServerThatPokesNobodyIsAskedNowAndThen",
+    "aClientWithoutPokesPollsTheServer",
 ]
 
 

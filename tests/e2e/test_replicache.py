@@ -20,18 +20,18 @@ from tests.e2e.serving import serving as serving_at
 HERE = Path(__file__).parent / "replicache"
 STORIES = [
     "twoClientsAgree",
-    "pokesBringWhatIsNew",
+    "aPokeMakesAClientPullNewChanges",
     "offlineEditsAreRebased",
     "rejectedChangesAreUndone",
     "mutationsWithALostAnswerAreAppliedOnce",
-    "aThousandMutationsInOnePush",
+    "overAThousandOfflineMutationsAreAllApplied",
     "manyClientsAgreeAfterFaults",
     "tabsOfOneGroupAgree",
     "aReloadKeepsWhatIsPending",
     "aNewGroupContinuesWithTheCookieOfTheOldGroup",
     "mutationsOfAnOldGroupAreRecovered",
-    "aCollectedGroupBeginsAgain",
-    "aDocumentMadeAnewReplacesTheState",
+    "aClientOfACollectedGroupLosesItsStateAndStartsAgain",
+    "aRecreatedDocumentReplacesTheClientState",
 ]
 
 

@@ -17,12 +17,12 @@ from tests.threads import join_all, start_all
 __all__ = ["node"]
 
 STORIES = [
-    "pokesBringWhatIsNew",
+    "aPokeMakesAClientPullNewChanges",
     "offlineEditsAreRebased",
     "rejectedChangesAreUndone",
     "mutationsWithALostAnswerAreAppliedOnce",
-    "aCollectedGroupBeginsAgain",
-    "aDocumentMadeAnewReplacesTheState",
+    "aClientOfACollectedGroupLosesItsStateAndStartsAgain",
+    "aRecreatedDocumentReplacesTheClientState",
 ]
 
 

@@ -112,7 +112,7 @@ REMOVALS: tuple[Removal, ...] = (
     Removal(
         "B178",
         (Edit("apps/sheet/src/stratalog_sheet/events.py", "        if bytes_max < 0:\n", "        if False:\n"),),
-        ("apps/sheet/tests/test_sheet.py::test_one_who_is_many_bytes_behind_loads_again",),
+        ("apps/sheet/tests/test_sheet.py::test_since_requests_a_reload_from_a_reader_that_is_too_many_bytes_behind",),
     ),
     Removal(
         "B179",

@@ -128,7 +128,7 @@ REMOVALS: tuple[Removal, ...] = (
             ),
         ),
         (
-            "tests/e2e/test_replicache_queue.py::test_the_story_passes_with_the_real_client_over_the_queue[aDocumentMadeAnewReplacesTheState]",
+            "tests/e2e/test_replicache_queue.py::test_the_story_passes_with_the_real_client_over_the_queue[aRecreatedDocumentReplacesTheClientState]",
         ),
     ),
     Removal(

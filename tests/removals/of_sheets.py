@@ -26,12 +26,13 @@ RUNS_HERE = """\
 
 def story(name: str) -> str:
     """Return the browser test of that name."""
-    return f"{TESTS}/test_e2e.py::test_in_the_browser[{name}]"
+    return f"{TESTS}/test_e2e.py::test_the_story_passes_in_the_browser[{name}]"
 
 
 def loaded(case: str) -> str:
     """Return the test of an undo of loaded messages."""
-    return f"{TESTS}/test_loaded.py::test_a_page_shows_the_same_however_many_messages_it_has_loaded[{case}]"
+    name = "test_the_number_of_loaded_messages_does_not_change_the_sheets_and_heights_of_a_page"
+    return f"{TESTS}/test_loaded.py::{name}[{case}]"
 
 
 REMOVALS: tuple[Removal, ...] = (
@@ -41,7 +42,7 @@ REMOVALS: tuple[Removal, ...] = (
         (
             (
                 f"{TESTS}/test_restored.py"
-                "::test_what_open_sheets_do_after_a_restore[aTabThatIsAheadIsToldAndTheListOfVersionsIsTheServers]"
+                "::test_open_pages_follow_a_server_restored_from_a_backup[aTabAheadOfARestoredServerReturnsToTheVersionOfTheServer]"
             ),
         ),
     ),
@@ -54,12 +55,12 @@ REMOVALS: tuple[Removal, ...] = (
                 "",
             ),
         ),
-        (story("whatIsTypedQuicklyIsAllThatACellHolds"),),
+        (story("quickTypingReplacesTheContentOfACell"),),
     ),
     Removal(
         "B130",
         (Edit(f"{WEB}/server.js", "    if (!this.incarnation) return path;\n", "    return path;\n"),),
-        (story("anotherSheetOfTheNameIsNotTakenForTheOne"),),
+        (story("aNewSheetIsNotMistakenForADeletedSheetOfTheSameName"),),
     ),
     Removal(
         "B130",
@@ -70,17 +71,17 @@ REMOVALS: tuple[Removal, ...] = (
                 "    return;\n",
             ),
         ),
-        (story("whatWaitedForADeletedSheetIsShownOnReturn"),),
+        (story("pendingChangesOfADeletedSheetAreShownOnReturn"),),
     ),
     Removal(
         "B131",
         (Edit(f"{WEB}/dom.js", '{ class: "notice", role:', '{ class: "toast", role:'),),
-        (story("aRefusedTitleStaysToBeCorrected"),),
+        (story("aRefusedTitleStaysInTheFieldForCorrection"),),
     ),
     Removal(
         "B132",
         (Edit(f"{WEB}/workbook.js", "    if (this.#isSaving) return;\n", ""),),
-        (story("aBurstOfChangesIsKeptOnce"),),
+        (story("aBurstOfChangesReportsTheStateOnce"),),
     ),
     Removal(
         "B133",
@@ -91,12 +92,12 @@ REMOVALS: tuple[Removal, ...] = (
                 'return ""',
             ),
         ),
-        (f"{TESTS}/test_titles.py::test_a_title_outlives_the_entry_that_gave_it",),
+        (f"{TESTS}/test_titles.py::test_a_title_outlives_its_forgotten_rename_entry",),
     ),
     Removal(
         "B134",
         (Edit(f"{SHEET}/events.py", "    check_bounds(commands)\n", ""),),
-        (f"{TESTS}/test_poison.py::test_the_message_is_refused",),
+        (f"{TESTS}/test_poison.py::test_the_server_refuses_a_message_that_no_engine_can_open",),
     ),
     Removal(
         "B134",
@@ -107,7 +108,7 @@ REMOVALS: tuple[Removal, ...] = (
                 "            if True:\n",
             ),
         ),
-        (f"{TESTS}/test_poison.py::test_a_sheet_that_cannot_be_opened_is_refused_fast_and_restored",),
+        (f"{TESTS}/test_poison.py::test_reads_of_an_unopenable_sheet_are_refused_and_a_restore_repairs_the_sheet",),
     ),
     Removal(
         "B135",
@@ -121,28 +122,30 @@ REMOVALS: tuple[Removal, ...] = (
         ),
         (
             f"{TESTS}/test_engine.py::test_many_threads_make_and_use_engines_at_once",
-            f"{TESTS}/test_engine.py::test_engines_end_with_the_process_that_started_them_which_holds_no_v8",
+            f"{TESTS}/test_engine.py::test_engines_end_with_their_parent_process_which_never_loads_v8",
         ),
     ),
     Removal(
         "B136",
         (Edit(TURNS, "threads_of_key_max=1", "threads_of_key_max=settings.engines_max"),),
-        (f"{TESTS}/test_poison.py::test_a_sheet_whose_engine_is_at_work_holds_up_no_other",),
+        (f"{TESTS}/test_poison.py::test_a_sheet_with_a_busy_engine_does_not_block_another_sheet",),
     ),
     Removal(
         "B136",
         (Edit(TURNS, "threads=settings.engines_max", "threads=64"),),
-        (f"{TESTS}/test_poison.py::test_those_who_wait_for_an_engine_hold_no_thread_and_are_bounded",),
+        (f"{TESTS}/test_poison.py::test_callers_waiting_for_an_engine_are_bounded_and_occupy_no_thread",),
     ),
     Removal(
         "B137",
         (Edit(f"{SHEET}/sheets.py", "        except (LimitExceeded, Invalid):\n", "        except Invalid:\n"),),
-        (f"{TESTS}/test_poison.py::test_maintenance_goes_on_after_a_sheet_that_cannot_be_opened",),
+        (f"{TESTS}/test_poison.py::test_maintenance_continues_after_an_unopenable_sheet",),
     ),
     Removal(
         "B239",
         (Edit(f"{SHEET}/xlsx_cells.py", 'decoded("".join(cell.inline) or text)', "decoded(text)"),),
-        (f"{TESTS}/test_workbook_import.py::test_strings_in_place_come_in_as_they_are",),
+        (
+            f"{TESTS}/test_workbook_import.py::test_inline_strings_are_imported_with_their_text_and_rich_text_is_reported",
+        ),
     ),
     Removal(
         "B240",
@@ -153,7 +156,7 @@ REMOVALS: tuple[Removal, ...] = (
                 "if False:",
             ),
         ),
-        (f"{TESTS}/test_workbook_import.py::test_days_from_1904_are_the_days_that_they_were",),
+        (f"{TESTS}/test_workbook_import.py::test_dates_of_the_1904_date_system_are_converted",),
     ),
     Removal(
         "B241",
@@ -164,12 +167,12 @@ REMOVALS: tuple[Removal, ...] = (
                 "        if True:\n",
             ),
         ),
-        (f"{TESTS}/test_workbook_import.py::test_names_and_table_references_are_what_they_stand_for",),
+        (f"{TESTS}/test_workbook_import.py::test_defined_names_and_table_references_evaluate_to_their_values",),
     ),
     Removal(
         "B241",
         (Edit(f"{SHEET}/workbook_names.py", 'text.replace("[", BRACKET) if self._tables else text', "text"),),
-        (f"{TESTS}/test_workbook_import.py::test_names_and_table_references_are_what_they_stand_for",),
+        (f"{TESTS}/test_workbook_import.py::test_defined_names_and_table_references_evaluate_to_their_values",),
     ),
     Removal(
         "B242",
@@ -191,7 +194,7 @@ REMOVALS: tuple[Removal, ...] = (
                 '            text = source.replace("A1", "A2")\n',
             ),
         ),
-        (f"{TESTS}/test_workbook_import.py::test_a_shared_formula_is_moved_reference_by_reference",),
+        (f"{TESTS}/test_workbook_import.py::test_a_shared_formula_moves_only_its_relative_references",),
     ),
     Removal(
         "B244",
@@ -202,7 +205,7 @@ REMOVALS: tuple[Removal, ...] = (
                 "        for number, (sheet, target) in enumerate(sorted(sheets, key=lambda pair: pair[1]), 1):\n",
             ),
         ),
-        (f"{TESTS}/test_workbook_import.py::test_sheets_keep_their_order_whatever_their_parts_are_called",),
+        (f"{TESTS}/test_workbook_import.py::test_tabs_have_the_order_of_the_workbook_and_not_of_the_part_names",),
     ),
     Removal(
         "B245",
@@ -213,12 +216,12 @@ REMOVALS: tuple[Removal, ...] = (
                 "            if False:\n",
             ),
         ),
-        (f"{TESTS}/test_workbook_export.py::test_charts_open_elsewhere",),
+        (f"{TESTS}/test_workbook_export.py::test_an_independent_reader_opens_exported_charts",),
     ),
     Removal(
         "B246",
         (Edit(f"{SHEET}/xlsx_repair.py", "{key: value for key, value in attributes.items() if value}", "attributes"),),
-        (f"{TESTS}/test_workbook_export.py::test_validations_open_elsewhere",),
+        (f"{TESTS}/test_workbook_export.py::test_an_independent_reader_opens_exported_validations",),
     ),
     Removal(
         "B247",
@@ -229,7 +232,9 @@ REMOVALS: tuple[Removal, ...] = (
                 "if False and (body := _image",
             ),
         ),
-        (f"{TESTS}/test_workbook_export.py::test_images_come_in_and_go_out_with_their_bytes",),
+        (
+            f"{TESTS}/test_workbook_export.py::test_an_export_has_the_bytes_of_each_image_and_reports_an_image_without_data",
+        ),
     ),
     Removal(
         "B248",
@@ -251,7 +256,7 @@ REMOVALS: tuple[Removal, ...] = (
                 '        listed = ""\n',
             ),
         ),
-        (f"{TESTS}/test_workbook_export.py::test_names_tables_and_tabs_go_out",),
+        (f"{TESTS}/test_workbook_export.py::test_an_export_has_defined_names_tables_and_hidden_tabs",),
     ),
     Removal(
         "B250",
@@ -262,12 +267,12 @@ REMOVALS: tuple[Removal, ...] = (
                 "",
             ),
         ),
-        (f"{TESTS}/test_workbook_import.py::test_what_is_not_understood_is_named",),
+        (f"{TESTS}/test_workbook_import.py::test_unsupported_features_of_a_workbook_are_reported",),
     ),
     Removal(
         "B251",
         (Edit(f"{SHEET}/http.py", "    await bytes_of(request.scope).take_decoded(import_bytes(xlsx))\n", ""),),
-        (f"{TESTS}/test_http.py::test_the_bytes_of_an_unpacked_workbook_are_counted",),
+        (f"{TESTS}/test_http.py::test_the_unpacked_bytes_of_an_import_count_toward_the_server_limit",),
     ),
     Removal(
         "B252",
@@ -278,7 +283,7 @@ REMOVALS: tuple[Removal, ...] = (
                 "return super().rewritten(chunks)",
             ),
         ),
-        (f"{TESTS}/test_workbook_import.py::test_empty_cells_cost_nothing",),
+        (f"{TESTS}/test_workbook_import.py::test_empty_cells_do_not_count_toward_the_element_limit",),
     ),
     Removal(
         "B253",
@@ -291,14 +296,14 @@ REMOVALS: tuple[Removal, ...] = (
             Edit(f"{WEB}/tracker.js", "    else moveEdit(composer, position);\n", ""),
         ),
         (
-            story("textStaysInItsCellWhileRowsAndColumnsComeAndGo"),
-            story("whatWaitsMovesNoTypedCellAnew"),
+            story("typedTextStaysInItsCellWhenRowsAndColumnsAreInsertedOrRemoved"),
+            story("aPendingInsertionDoesNotMoveATypedCellTwice"),
         ),
     ),
     Removal(
         "B254",
         (Edit(f"{WEB}/positions.js", "position.sheetId !== command.sheetId || ", ""),),
-        (story("textStaysInItsCellWhileRowsAndColumnsComeAndGo"),),
+        (story("typedTextStaysInItsCellWhenRowsAndColumnsAreInsertedOrRemoved"),),
     ),
     Removal(
         "B255",
@@ -309,7 +314,7 @@ REMOVALS: tuple[Removal, ...] = (
                 "deliver();",
             ),
         ),
-        (story("anUndoneInsertionTakesTheTypedCellAlong"),),
+        (story("anUndoneInsertionMovesTheTypedCellBack"),),
     ),
     Removal(
         "B256",
@@ -320,12 +325,12 @@ REMOVALS: tuple[Removal, ...] = (
                 "if (!pending) pending.commands",
             ),
         ),
-        (story("whatWaitsMovesAsTheEngineHasItNow"),),
+        (story("aTypedCellFollowsAPendingInsertionAsRebasedByTheEngine"),),
     ),
     Removal(
         "B257",
         (Edit(f"{WEB}/tracker.js", "if (isChanged && text) this.#conflicts", "if (!text) this.#conflicts"),),
-        (story("whatIsTypedInADeletedRowIsGivenBack"),),
+        (story("textTypedInADeletedRowOrSheetCanBeRestored"),),
     ),
     Removal(
         "B258",
@@ -341,17 +346,17 @@ REMOVALS: tuple[Removal, ...] = (
                 "",
             ),
         ),
-        (story("bothSidesOfTwoOfflineEditsAreShown"),),
+        (story("bothUsersAreShownTheConflictOfTheirOfflineEdits"),),
     ),
     Removal(
         "B259",
         (Edit(f"{WEB}/conflictWatch.js", "typedAt < version ? { ...message, typedAt } : message", "message"),),
-        (story("bothSidesOfTwoOfflineEditsAreShown"), story("whoWasClosedIsShownWhatOverwroteThem")),
+        (story("bothUsersAreShownTheConflictOfTheirOfflineEdits"), story("aReopenedWindowListsItsOverwrittenText")),
     ),
     Removal(
         "B260",
         (Edit(f"{WEB}/plugins.js", '    this.page.onUndoRefused?.(type === "REQUEST_REDO");\n', ""),),
-        (story("anUndoOfflineIsOneClickAwayOnReturn"),),
+        (story("anUndoRequestedOfflineIsOfferedOnReturn"),),
     ),
     Removal(
         "B261",
@@ -361,12 +366,12 @@ REMOVALS: tuple[Removal, ...] = (
     Removal(
         "B262",
         (Edit(f"{WEB}/workbook.js", '    this.#announce("reload");\n', ""),),
-        (story("whatIsTypedOutlivesARestore"),),
+        (story("textBeingTypedSurvivesARestore"),),
     ),
     Removal(
         "B263",
         (Edit(f"{WEB}/plugins.js", 'registries.featurePluginRegistry.replace("sort", SortPlugin);\n', ""),),
-        (story("aSortAsksBeforeItTakesTheFirstRowAlong"),),
+        (story("aSortAsksBeforeMovingAHeaderRow"),),
     ),
     Removal(
         "B289",
@@ -392,12 +397,12 @@ REMOVALS: tuple[Removal, ...] = (
                 "            if common < low:\n                return None\n",
             ),
         ),
-        (f"{TESTS}/test_comparison.py::test_cells_stay_the_same_across_a_restore",),
+        (f"{TESTS}/test_comparison.py::test_a_comparison_matches_cells_across_a_restore",),
     ),
     Removal(
         "B291",
         (Edit(f"{SHEET}/writes.py", '    elif kind == "ADD_MERGE":', '    elif kind == "":'),),
-        (f"{TESTS}/test_comparison.py::test_what_a_merge_hides_is_gone",),
+        (f"{TESTS}/test_comparison.py::test_cells_hidden_by_a_merge_count_as_emptied",),
     ),
     Removal(
         "B292",
@@ -409,44 +414,48 @@ REMOVALS: tuple[Removal, ...] = (
             ),
         ),
         (
-            story("whatWaitsFollowsItsCellThroughARestore"),
-            story("whatWaitedInAClosedWindowFollowsItsCellThroughARestore"),
+            story("pendingTextFollowsItsCellAcrossARestore"),
+            story("pendingTextOfAClosedWindowFollowsItsCellAcrossARestore"),
         ),
     ),
     Removal(
         "B293",
         (Edit(f"{WEB}/rebase.js", "  Branch.insert = function", "  Branch.insertInOrder = function"),),
-        (f"{TESTS}/test_rebase.py::test_texts_stay_in_rows_and_columns_that_come_and_go[waits]",),
+        (
+            f"{TESTS}/test_rebase.py::test_texts_stay_in_their_cells_when_rows_and_columns_are_inserted_and_removed[waits]",
+        ),
     ),
     Removal(
         "B301",
         (Edit(f"{WEB}/rebase.js", "message.rebase === IN_ORDER", "false"),),
         (
-            f"{TESTS}/test_rebase.py::test_what_came_after_a_removed_row_stays_in_its_row_when_it_comes_back",
-            f"{TESTS}/test_rebase.py::test_texts_stay_in_rows_and_columns_that_come_and_go[undone]",
+            f"{TESTS}/test_rebase.py::test_texts_written_after_a_row_removal_stay_in_their_rows_when_the_removal_is_undone",
+            f"{TESTS}/test_rebase.py::test_texts_stay_in_their_cells_when_rows_and_columns_are_inserted_and_removed[undone]",
         ),
     ),
     Removal(
         "B302",
         (Edit(f"{WEB}/rebase.js", "walk.skip(later);", "void later;"),),
-        (f"{TESTS}/test_rebase.py::test_texts_stay_in_rows_and_columns_that_come_and_go[undone]",),
+        (
+            f"{TESTS}/test_rebase.py::test_texts_stay_in_their_cells_when_rows_and_columns_are_inserted_and_removed[undone]",
+        ),
     ),
     Removal(
         "B306",
         (Edit(f"{WEB}/conflicts.js", "if (isShift(command)) writes =", "if (!command) writes ="),),
-        (f"{TESTS}/test_convergence.py::test_a_run_that_once_lost_a_text_lists_it[writesAroundAnInsertedRow]",),
+        (f"{TESTS}/test_convergence.py::test_a_seed_that_once_lost_a_text_loses_no_text[writesAroundAnInsertedRow]",),
     ),
     Removal(
         "B307",
         (Edit(f"{WEB}/engine.js", "  blockWhileAnUndoWaits(model.session);\n", ""),),
-        (f"{TESTS}/test_convergence.py::test_a_run_that_once_lost_a_text_lists_it[anothersUndo]",),
+        (f"{TESTS}/test_convergence.py::test_a_seed_that_once_lost_a_text_loses_no_text[anothersUndo]",),
     ),
     Removal(
         "B314",
         (Edit(f"{WEB}/rebase.js", '  views.replace("row_size", RowSizes);\n', ""),),
         (
             *map(loaded, ("deletedSheet", "twoDeletedSheets", "rowsAddedBeforeADeletion", "viewedDeletion")),
-            f"{TESTS}/test_loaded.py::test_a_warm_model_follows_the_undo_of_a_deletion_that_it_has_loaded",
+            f"{TESTS}/test_loaded.py::test_an_open_model_applies_the_undo_of_a_loaded_tab_deletion",
         ),
     ),
     Removal(
@@ -467,7 +476,7 @@ REMOVALS: tuple[Removal, ...] = (
     Removal(
         "B322",
         (Edit(f"{WEB}/edit.js", "  save(file, file.name);", "  save(file, `${name}.xlsx`);"),),
-        (story("theOriginalIsSavedUnderItsOwnName"),),
+        (story("theOriginalIsDownloadedUnderItsFileName"),),
     ),
     Removal(
         "B323",
@@ -483,7 +492,7 @@ REMOVALS: tuple[Removal, ...] = (
                 'for command in commands if command["type"] not in _CELL_COMMANDS)',
             ),
         ),
-        (f"{TESTS}/test_sheet.py::test_activity_names_a_change_of_the_look",),
+        (f"{TESTS}/test_sheet.py::test_activity_describes_a_change_of_cell_style",),
     ),
     Removal(
         "B326",
@@ -498,7 +507,7 @@ REMOVALS: tuple[Removal, ...] = (
     Removal(
         "B328",
         (Edit(f"{SHEET}/pool.py", "self._mine.is_refused = was_refused", "self._mine.is_refused = False"),),
-        (f"{TESTS}/test_engine.py::test_a_nested_block_without_engines_leaves_the_outer_one_closed",),
+        (f"{TESTS}/test_engine.py::test_leaving_a_nested_block_without_engines_does_not_reopen_the_pool",),
     ),
     Removal(
         "B329",
@@ -509,26 +518,26 @@ REMOVALS: tuple[Removal, ...] = (
                 "",
             ),
         ),
-        (f"{TESTS}/test_engine_kills.py::test_a_failure_names_its_session",),
+        (f"{TESTS}/test_engine_kills.py::test_a_failure_of_the_run_names_its_session_and_seed",),
     ),
     Removal(
         "B341",
         (Edit(f"{SHEET}/contents.py", "if self._refuses(command):", "if not command:"),),
         (
-            f"{TESTS}/test_comparison.py::test_a_sheet_that_the_engine_kept_as_the_last_one_is_not_compared_as_deleted",
-            f"{TESTS}/test_comparison.py::test_a_comparison_has_the_sheets_and_lines_that_the_engine_has",
-            f"{TESTS}/test_convergence.py::test_a_run_that_once_lost_a_text_lists_it[eachDeletesASheet]",
+            f"{TESTS}/test_comparison.py::test_a_refused_deletion_of_the_last_tab_is_not_compared_as_a_deletion",
+            f"{TESTS}/test_comparison.py::test_a_comparison_agrees_with_the_engine_on_tabs_rows_columns_and_cells",
+            f"{TESTS}/test_convergence.py::test_a_seed_that_once_lost_a_text_loses_no_text[eachDeletesASheet]",
         ),
     ),
     Removal(
         "B341",
         (Edit(f"{WEB}/conflictWatch.js", "settle(pending(), nameOf, isSheetGone)", "settle(pending(), nameOf)"),),
-        (f"{TESTS}/test_rebase.py::test_texts_of_a_new_sheet_that_the_engine_refuses_are_listed",),
+        (f"{TESTS}/test_rebase.py::test_texts_of_a_new_tab_refused_by_the_engine_are_listed_as_conflicts",),
     ),
     Removal(
         "B341",
         (Edit(f"{WEB}/refusal.js", "commands.filter((command) => !(REFUSED in command))", "commands"),),
-        (f"{TESTS}/test_rebase.py::test_a_copy_that_the_engine_refuses_leaves_an_open_model_as_it_is",),
+        (f"{TESTS}/test_rebase.py::test_a_duplication_refused_by_the_engine_leaves_an_open_model_unchanged",),
     ),
     Removal(
         "B342",
@@ -559,7 +568,7 @@ REMOVALS: tuple[Removal, ...] = (
     Removal(
         "B348",
         (Edit(f"{SHEET}/blame.py", "read_retained(log, log.floor(), at)", "read_retained(log, log.floor())"),),
-        (f"{TESTS}/test_blame.py::test_the_cell_of_an_earlier_version_is_followed_from_its_position_there",),
+        (f"{TESTS}/test_blame.py::test_blame_at_an_earlier_version_starts_from_the_cell_position_in_that_version",),
     ),
     Removal(
         "B348",
@@ -586,7 +595,7 @@ REMOVALS: tuple[Removal, ...] = (
                 "        except KeyError as exc:\n            # The engine",
             ),
         ),
-        (f"{TESTS}/test_poison.py::test_a_slow_start_of_an_engine_is_not_the_version_s_fault",),
+        (f"{TESTS}/test_poison.py::test_a_slow_engine_start_is_not_remembered_as_a_failure_of_the_version",),
     ),
     Removal(
         "B360",
@@ -602,7 +611,7 @@ REMOVALS: tuple[Removal, ...] = (
     Removal(
         "B373",
         (Edit(f"{WEB}/rebase.js", '  registries.corePluginRegistry.replace("merge", Merges);\n', ""),),
-        (f"{TESTS}/test_loaded.py::test_a_load_changes_no_style_below_a_merge",),
+        (f"{TESTS}/test_loaded.py::test_loading_the_removal_of_the_first_column_of_a_merge_removes_its_style",),
     ),
     Removal(
         "B374",
@@ -613,14 +622,14 @@ REMOVALS: tuple[Removal, ...] = (
                 "        except VersionForgotten:\n            raise",
             ),
         ),
-        (f"{TESTS}/test_forgotten.py::test_each_version_from_the_floor_on_is_the_same_and_can_be_changed",),
+        (f"{TESTS}/test_forgotten.py::test_versions_at_or_above_the_floor_are_unchanged_and_usable",),
     ),
     Removal(
         "B374",
         (Edit(f"{SHEET}/window.py", "            if retained <= lowest:\n                raise", "            raise"),),
         (
-            f"{TESTS}/test_forgotten.py::test_each_version_from_the_floor_on_is_the_same_and_can_be_changed",
-            f"{TESTS}/test_forgotten.py::test_each_route_answers_though_versions_are_forgotten",
+            f"{TESTS}/test_forgotten.py::test_versions_at_or_above_the_floor_are_unchanged_and_usable",
+            f"{TESTS}/test_forgotten.py::test_each_route_works_or_reports_a_forgotten_version",
         ),
     ),
     Removal(
@@ -636,7 +645,7 @@ REMOVALS: tuple[Removal, ...] = (
     Removal(
         "B374",
         (Edit(f"{SHEET}/blame.py", "if fact.version >= self._after:", "if fact.version:"),),
-        (f"{TESTS}/test_forgotten.py::test_a_restored_version_that_is_forgotten_is_told_with_its_content",),
+        (f"{TESTS}/test_forgotten.py::test_blame_lists_a_restore_of_a_forgotten_version_with_its_content",),
     ),
     Removal(
         "B375",
@@ -649,7 +658,7 @@ REMOVALS: tuple[Removal, ...] = (
     Removal(
         "B375",
         (Edit(f"{SHEET}/snapshot_versions.py", "            yield entry.version  # no undo crosses it\n", ""),),
-        (f"{TESTS}/test_forgotten.py::test_a_restored_version_whose_snapshot_was_not_saved_gets_one",),
+        (f"{TESTS}/test_forgotten.py::test_snapshot_due_saves_the_missing_snapshot_of_a_restore",),
     ),
     Removal(
         "B376",
@@ -666,12 +675,12 @@ REMOVALS: tuple[Removal, ...] = (
                 "if any(one[0] <= cell.position <= one[1] for one in self._arrays) if",
             ),
         ),
-        (f"{TESTS}/test_import_costs.py::test_the_calls_of_an_import_grow_with_its_array_formulas",),
+        (f"{TESTS}/test_import_costs.py::test_the_cost_of_an_import_is_not_quadratic_in_the_number_of_array_formulas",),
     ),
     Removal(
         "B377",
         (Edit(f"{SHEET}/xlsx_cells.py", "if not end and sum(map(len, held)) < UNENDED_BYTES:", "if not end:"),),
-        (f"{TESTS}/test_import_costs.py::test_a_long_text_is_passed_on_before_its_end",),
+        (f"{TESTS}/test_import_costs.py::test_a_long_text_is_streamed_before_its_closing_tag",),
     ),
     Removal(
         "B378",
@@ -680,12 +689,12 @@ REMOVALS: tuple[Removal, ...] = (
             Edit(f"{SHEET}/xlsx_parts.py", "            self.allowance.check(self._collected)\n", ""),
             Edit(f"{SHEET}/xlsx_markup.py", "                self.allowance.check(unended)\n", ""),
         ),
-        (f"{TESTS}/test_import_memory.py::test_a_text_that_is_too_large_is_refused_before_it_is_held",),
+        (f"{TESTS}/test_import_memory.py::test_a_too_large_text_is_refused_within_the_reserved_memory",),
     ),
     Removal(
         "B379",
         (Edit(f"{SHEET}/csv_files.py", 'be read", value=size', 'be read", value=len(sheet)'),),
-        (f"{TESTS}/test_csv.py::test_the_size_of_a_file_that_is_too_large_is_in_bytes",),
+        (f"{TESTS}/test_csv.py::test_the_error_of_a_too_large_file_has_its_size_in_bytes",),
     ),
     Removal(
         "B380",
@@ -696,7 +705,7 @@ REMOVALS: tuple[Removal, ...] = (
                 "        await compute(turns, sheet, save)\n    except KeyError",
             ),
         ),
-        (f"{TESTS}/test_commits.py::test_a_snapshot_that_no_thread_takes_is_only_logged",),
+        (f"{TESTS}/test_commits.py::test_a_snapshot_refused_by_busy_engine_threads_is_only_logged",),
     ),
     Removal(
         "B454",
@@ -713,6 +722,8 @@ REMOVALS: tuple[Removal, ...] = (
                 "    if (!answer.ok) throw problem(answer, content);\n",
             ),
         ),
-        (f"{TESTS}/test_broken_bodies.py::test_a_page_retries_after_a_body_that_breaks_off",),
+        (
+            f"{TESTS}/test_broken_bodies.py::test_a_page_reports_an_unknown_outcome_and_reads_again_after_a_broken_response_body",
+        ),
     ),
 )

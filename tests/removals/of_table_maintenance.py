@@ -10,13 +10,13 @@ TABLE = "apps/table/src/stratalog_table"
 TESTS = "apps/table/tests"
 FAULTS = f"{TESTS}/test_maintenance_faults.py"
 OWNERSHIP = f"{TESTS}/test_ownership.py"
-DAMAGED = f"{FAULTS}::test_a_damaged_file_is_set_aside_and_everything_beside_it_is_merged"
+DAMAGED = f"{FAULTS}::test_a_damaged_file_is_set_aside_and_all_undamaged_files_are_merged"
 
 REMOVALS: tuple[Removal, ...] = (
     Removal(
         "B264",
         (Edit(f"{TABLE}/rows.py", "    rows = _fitted(table, view, rows, add=add_columns, widen=widen)\n", ""),),
-        (f"{TESTS}/test_columns.py::test_the_first_rows_say_which_columns_there_are_and_others_are_refused",),
+        (f"{TESTS}/test_columns.py::test_the_first_rows_determine_the_columns_and_different_columns_are_refused",),
     ),
     Removal(
         "B265",
@@ -27,12 +27,12 @@ REMOVALS: tuple[Removal, ...] = (
                 "    if False:\n",
             ),
         ),
-        (f"{TESTS}/test_key_types.py::test_a_key_of_another_type_is_refused_and_none_is_turned_into_another",),
+        (f"{TESTS}/test_key_types.py::test_a_key_of_another_type_is_refused_and_not_converted",),
     ),
     Removal(
         "B266",
         (Edit(f"{TABLE}/json_rows.py", "    if pa.types.is_floating(kind):\n", "    if False:\n"),),
-        (f"{TESTS}/test_json_rows.py::test_each_kind_of_value",),
+        (f"{TESTS}/test_json_rows.py::test_each_type_of_value_becomes_the_expected_json",),
     ),
     Removal(
         "B267",
@@ -43,7 +43,7 @@ REMOVALS: tuple[Removal, ...] = (
                 "collect(table, data_files, age_ms)",
             ),
         ),
-        (f"{FAULTS}::test_a_file_that_cannot_be_deleted_keeps_no_other",),
+        (f"{FAULTS}::test_a_file_that_cannot_be_deleted_does_not_stop_the_collection",),
     ),
     Removal(
         "B268",
@@ -73,22 +73,22 @@ REMOVALS: tuple[Removal, ...] = (
                 "        return True\n",
             ),
         ),
-        (f"{FAULTS}::test_a_pass_merges_what_it_planned",),
+        (f"{FAULTS}::test_a_maintenance_pass_executes_its_own_merge_jobs",),
     ),
     Removal(
         "B271",
         (Edit(f"{TABLE}/job_claims.py", "    if known != wanted.seen:\n", "    if False:\n"),),
-        (f"{FAULTS}::test_a_job_is_left_to_who_claimed_it_until_nothing_is_heard_for_a_lease",),
+        (f"{FAULTS}::test_a_claimed_job_cannot_be_taken_over_after_a_renewal_of_its_claim",),
     ),
     Removal(
         "B272",
         (Edit(f"{TABLE}/merge_plan.py", "tiers.setdefault(size_tier(reference.rows), [])", "tiers.setdefault(0, [])"),),
-        (f"{TESTS}/test_merge.py::test_each_row_is_rewritten_at_most_three_times",),
+        (f"{TESTS}/test_merge.py::test_merges_rewrite_a_row_three_times_or_less_on_average",),
     ),
     Removal(
         "B273",
         (Edit(f"{TABLE}/data_files.py", "file.iter_batches(STREAMED_ROWS, ", "file.iter_batches(10**9, "),),
-        (f"{TESTS}/test_merge.py::test_a_merge_holds_a_few_rows_of_each_input",),
+        (f"{TESTS}/test_merge.py::test_a_merge_has_only_a_few_rows_of_each_input_in_memory",),
     ),
     Removal(
         "B274",
@@ -99,7 +99,7 @@ REMOVALS: tuple[Removal, ...] = (
                 "    return age_ms\n",
             ),
         ),
-        (f"{FAULTS}::test_a_promise_keeps_data_files",),
+        (f"{FAULTS}::test_retention_preserves_the_data_files_of_earlier_versions",),
     ),
     Removal(
         "B305",
@@ -109,14 +109,14 @@ REMOVALS: tuple[Removal, ...] = (
             ),
         ),
         (
-            f"{TESTS}/test_maintenance_faults.py::test_a_damaged_file_is_set_aside_and_everything_beside_it_is_merged",
-            f"{TESTS}/test_merge.py::test_rows_out_of_order_are_refused_and_their_input_is_named",
+            f"{TESTS}/test_maintenance_faults.py::test_a_damaged_file_is_set_aside_and_all_undamaged_files_are_merged",
+            f"{TESTS}/test_merge.py::test_an_input_with_unsorted_rows_is_refused_with_its_position",
         ),
     ),
     Removal(
         "B334",
         (Edit(f"{TABLE}/limits.py", "    if not 0 <= value <= DURATION_MS_MAX:\n", "    if False:\n"),),
-        (f"{TESTS}/test_ownership.py::test_a_negative_age_collects_nothing",),
+        (f"{TESTS}/test_ownership.py::test_an_age_or_a_lease_outside_its_range_is_refused",),
     ),
     Removal(
         "B334",
@@ -149,7 +149,7 @@ REMOVALS: tuple[Removal, ...] = (
                 "    table.store.delete(table.document)\n    if rights is not None:\n        rights.retire()\n",
             ),
         ),
-        (f"{OWNERSHIP}::test_a_deletion_that_was_cut_off_near_its_end_is_done_again_and_leaves_the_folder_free",),
+        (f"{OWNERSHIP}::test_a_deletion_interrupted_near_its_end_can_be_repeated_and_frees_the_folder",),
     ),
     Removal(
         "B369",
@@ -160,7 +160,7 @@ REMOVALS: tuple[Removal, ...] = (
                 "        for incarnation in (self._incarnation,):\n",
             ),
         ),
-        (f"{OWNERSHIP}::test_the_last_of_a_table_and_its_forks_that_is_deleted_leaves_the_folder_free",),
+        (f"{OWNERSHIP}::test_deleting_the_last_of_a_table_and_its_forks_frees_the_folder",),
     ),
     Removal(
         "B370",
@@ -171,7 +171,7 @@ REMOVALS: tuple[Removal, ...] = (
                 "        except ZeroDivisionError:\n            promised = log.floor()\n",
             ),
         ),
-        (f"{FAULTS}::test_a_promise_that_reaches_below_the_floor_keeps_the_versions_above_the_floor",),
+        (f"{FAULTS}::test_retention_longer_than_the_history_protects_the_versions_above_the_floor",),
     ),
     Removal(
         "B430",
@@ -181,13 +181,13 @@ REMOVALS: tuple[Removal, ...] = (
         ),
         (
             f"{TESTS}/test_data_files.py::test_a_batch_after_a_gap_is_an_error",
-            f"{TESTS}/test_data_files.py::test_a_source_that_is_a_client_of_a_group_is_an_error",
+            f"{TESTS}/test_data_files.py::test_a_source_with_the_name_of_a_client_of_another_group_is_refused",
         ),
     ),
     Removal(
         "B430",
         (Edit(f"{TABLE}/rows.py", "    if source.number < 1:\n", "    if False:\n"),),
-        (f"{TESTS}/test_data_files.py::test_a_batch_without_a_number_is_invalid",),
+        (f"{TESTS}/test_data_files.py::test_a_batch_with_the_number_zero_is_invalid",),
     ),
     Removal(
         "B430",
@@ -202,7 +202,7 @@ REMOVALS: tuple[Removal, ...] = (
     Removal(
         "B437",
         (Edit(f"{TABLE}/merge_plan.py", "    if not 2 <= files_min <= files_max:\n", "    if False:\n"),),
-        (f"{TESTS}/test_merge.py::test_a_job_has_at_least_the_minimum_of_files",),
+        (f"{TESTS}/test_merge.py::test_a_minimum_of_files_outside_its_range_is_refused",),
     ),
     Removal(
         "B486",
@@ -213,7 +213,7 @@ REMOVALS: tuple[Removal, ...] = (
                 "except (OSError, DataFileDamaged):",
             ),
         ),
-        (f"{FAULTS}::test_a_set_aside_file_of_a_name_outside_the_folder_stops_no_retry",),
+        (f"{FAULTS}::test_a_set_aside_file_named_outside_the_folder_does_not_stop_a_retry",),
         raises=("Invalid",),
     ),
 )

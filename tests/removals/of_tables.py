@@ -23,12 +23,14 @@ CREATIONS = f"{TESTS}/test_table_creation.py"
 OWNERSHIP = f"{TESTS}/test_ownership.py"
 PROPERTIES = f"{TESTS}/test_ownership_properties.py"
 PROPERTY = f"{PROPERTIES}::test_nothing_but_a_table_s_own_files_is_ever_deleted_and_no_row_is_lost"
-TYPED = f"{TESTS}/test_key_types.py::test_what_is_no_key_as_typed_is_refused"
+TYPED = f"{TESTS}/test_key_types.py::test_an_invalid_key_text_is_refused"
 UNREADABLE = "the file is not Parquet, or it is damaged"
-TOLD_UNKNOWN = f"{TESTS}/test_interrupts.py::test_those_who_shared_the_batch_are_told_that_its_outcome_is_unknown"
-NOT_SENT = f"{TESTS}/test_interrupts.py::test_those_whose_batch_was_not_sent_are_served_by_the_next_leader"
+TOLD_UNKNOWN = (
+    f"{TESTS}/test_interrupts.py::test_threads_that_share_the_batch_of_an_interrupted_leader_get_outcome_unknown"
+)
+NOT_SENT = f"{TESTS}/test_interrupts.py::test_the_next_leader_commits_a_batch_that_an_interrupted_leader_did_not_send"
 ANYWHERE = (
-    f"{TESTS}/test_interrupts.py::test_an_interrupt_anywhere_in_the_leaders_work_loses_nobody_and_commits_nothing_twice"
+    f"{TESTS}/test_interrupts.py::test_an_interrupt_of_the_leader_at_any_step_loses_no_call_and_repeats_no_commit"
 )
 
 REMOVALS: tuple[Removal, ...] = (
@@ -80,17 +82,17 @@ REMOVALS: tuple[Removal, ...] = (
                 "if self.draft.get(COLLECTED + filename) is not None:",
             ),
         ),
-        (f"{TESTS}/test_files.py::test_data_that_was_declared_garbage_is_never_added",),
+        (f"{TESTS}/test_files.py::test_a_collected_file_can_never_be_added",),
     ),
     Removal(
         "B121",
         (Edit(f"{TABLE}/jobs.py", "        for _ in range(REOPENED_MAX):\n", "        for _ in range(0):\n"),),
-        (f"{TESTS}/test_jobs.py::test_a_follower_goes_on_where_another_process_has_rebuilt_the_model",),
+        (f"{TESTS}/test_jobs.py::test_a_tracker_continues_after_another_process_rebuilds_the_model",),
     ),
     Removal(
         "B122",
         (Edit(PARTITIONS, "    if root.region != schema.full_region():\n", "    if False:\n"),),
-        (f"{TESTS}/test_partitions.py::test_a_table_begins_with_one_whole_tree",),
+        (f"{TESTS}/test_partitions.py::test_an_invalid_initial_tree_is_refused_with_the_cause",),
     ),
     Removal(
         "B123",
@@ -101,7 +103,7 @@ REMOVALS: tuple[Removal, ...] = (
                 "if edge is None:",
             ),
         ),
-        (f"{TESTS}/test_partitions.py::test_a_partition_is_split_where_a_key_can_be",),
+        (f"{TESTS}/test_partitions.py::test_a_split_at_an_impossible_key_is_refused",),
     ),
     Removal(
         "B124",
@@ -136,7 +138,7 @@ REMOVALS: tuple[Removal, ...] = (
             ),
         ),
         (
-            f"{OWNERSHIP}::test_what_is_not_the_table_s_stays",
+            f"{OWNERSHIP}::test_maintenance_and_a_clear_delete_no_foreign_file",
             PROPERTY,
         ),
     ),
@@ -144,9 +146,9 @@ REMOVALS: tuple[Removal, ...] = (
         "B207",
         (Edit(COLLECTION, "        if self._relatives.may_hold(filename):\n", "        if False:\n"),),
         (
-            f"{OWNERSHIP}::test_a_fork_and_its_source_keep_each_other_s_rows",
-            f"{OWNERSHIP}::test_a_copy_in_the_store_and_its_source_keep_each_other_s_rows",
-            f"{OWNERSHIP}::test_what_a_fork_needs_of_a_deleted_table_stays_until_the_fork_needs_it_no_more",
+            f"{OWNERSHIP}::test_maintenance_of_a_fork_or_its_source_preserves_the_rows_of_both",
+            f"{OWNERSHIP}::test_maintenance_of_a_copy_in_the_store_or_its_source_preserves_the_rows_of_both",
+            f"{OWNERSHIP}::test_files_of_a_deleted_table_remain_until_no_fork_references_them",
             PROPERTY,
         ),
     ),
@@ -159,30 +161,30 @@ REMOVALS: tuple[Removal, ...] = (
                 "        copies = register.relatives_elsewhere()[:0]\n",
             ),
         ),
-        (f"{OWNERSHIP}::test_a_copy_in_another_store_that_was_opened_keeps_its_rows",),
+        (f"{OWNERSHIP}::test_a_copy_opened_in_another_store_and_its_source_both_retain_their_rows",),
     ),
     Removal(
         "B208",
         (Edit(REGISTER, "        if known is not None and self._exists(known):\n", "        if False:\n"),),
-        (f"{OWNERSHIP}::test_of_a_store_that_was_copied_aside_only_one_may_change_files",),
+        (f"{OWNERSHIP}::test_a_copied_store_can_read_data_files_but_not_change_them",),
     ),
     Removal(
         "B209",
         (Edit(CREATION, "    check_vacant(folder)\n", "    pass\n"),),
         (
             f"{OWNERSHIP}::test_a_folder_that_is_not_empty_is_refused_and_nothing_is_made",
-            f"{OWNERSHIP}::test_the_folders_of_stores_and_tables_and_what_lies_in_them_are_refused",
+            f"{OWNERSHIP}::test_a_data_folder_inside_a_store_or_a_table_folder_is_refused",
         ),
     ),
     Removal(
         "B210",
         (Edit(f"{TABLE}/data_folder.py", "        if not self.holds(filename):\n", "        if False:\n"),),
-        (f"{OWNERSHIP}::test_a_name_in_the_log_leads_nowhere_else",),
+        (f"{OWNERSHIP}::test_a_filename_that_leads_out_of_the_folder_is_neither_read_nor_deleted",),
     ),
     Removal(
         "B211",
         (Edit(f"{TABLE}/locations.py", "    if folder.parent not in path.parents:\n", "    if True:\n"),),
-        (f"{OWNERSHIP}::test_files_below_or_beside_the_store_are_moved_and_copied_with_it",),
+        (f"{OWNERSHIP}::test_data_files_in_or_next_to_the_store_can_be_moved_and_copied_with_the_store",),
     ),
     Removal(
         "B212",
@@ -195,22 +197,22 @@ REMOVALS: tuple[Removal, ...] = (
             ),
         ),
         (
-            f"{OWNERSHIP}::test_a_deleted_table_takes_its_files_and_jobs_along_and_nothing_else",
-            f"{OWNERSHIP}::test_a_deletion_that_was_cut_off_is_done_again",
+            f"{OWNERSHIP}::test_deleting_a_table_deletes_only_its_own_files_and_jobs",
+            f"{OWNERSHIP}::test_an_interrupted_deletion_can_be_repeated",
         ),
     ),
     Removal(
         "B213",
         (Edit(JOBS, "            if not self._is_ours(document):\n", "            if False:\n"),),
         (
-            f"{TESTS}/test_jobs.py::test_a_table_that_was_made_again_has_no_job_of_the_one_before",
-            f"{TESTS}/test_jobs.py::test_a_document_that_only_has_the_tracker_s_name_is_left_alone",
+            f"{TESTS}/test_jobs.py::test_a_recreated_table_has_no_jobs_of_its_predecessor",
+            f"{TESTS}/test_jobs.py::test_a_foreign_document_with_the_name_of_the_tracker_is_not_changed",
         ),
     ),
     Removal(
         "B214",
         (Edit(COLLECTION, "    if table.cleared_ms() >= before_ms:\n", "    if False:\n"),),
-        (f"{OWNERSHIP}::test_a_clear_leaves_readers_their_time",),
+        (f"{OWNERSHIP}::test_files_of_a_clear_are_collected_only_after_the_age_limit",),
     ),
     Removal(
         "B215",
@@ -221,12 +223,12 @@ REMOVALS: tuple[Removal, ...] = (
                 "        if False:\n",
             ),
         ),
-        (f"{INGEST}::test_other_content_under_a_known_name_is_an_error_and_nothing_of_the_call_is_taken",),
+        (f"{INGEST}::test_changed_content_under_a_known_name_is_an_error_and_the_call_ingests_nothing",),
     ),
     Removal(
         "B215",
         (Edit(FILE_INGEST, "name or Path(os.path.normpath(path)).as_posix()", "name or path.name"),),
-        (f"{INGEST}::test_each_day_s_file_is_taken_and_none_twice",),
+        (f"{INGEST}::test_each_daily_file_is_ingested_once",),
     ),
     Removal(
         "B215",
@@ -238,12 +240,12 @@ REMOVALS: tuple[Removal, ...] = (
             ),
             Edit(f"{TABLE}/sources.py", "    elif not rows.is_repeat:\n", "    elif False:\n"),
         ),
-        (f"{INGEST}::test_known_content_under_another_name_is_an_error_unless_it_is_asked_for",),
+        (f"{INGEST}::test_known_content_under_another_name_is_an_error_unless_repeat_is_set",),
     ),
     Removal(
         "B216",
         (Edit(f"{TABLE}/sources.py", 'f"source{meta.files}/', 'f"source0/'),),
-        (f"{INGEST}::test_after_a_clear_files_are_taken_again",),
+        (f"{INGEST}::test_files_can_be_ingested_again_after_a_clear",),
     ),
     Removal(
         "B217",
@@ -254,7 +256,7 @@ REMOVALS: tuple[Removal, ...] = (
                 "        raise\n",
             ),
         ),
-        (f"{INGEST}::test_what_is_no_parquet_is_an_error_that_names_it",),
+        (f"{INGEST}::test_a_file_that_is_not_parquet_is_an_error_with_its_path",),
     ),
     Removal(
         "B218",
@@ -267,7 +269,7 @@ REMOVALS: tuple[Removal, ...] = (
         ),
         (
             "tests/server/test_queue.py::test_a_worker_without_a_mutator_leaves_the_push_to_a_worker_with_the_mutator",
-            f"{TESTS}/test_committing.py::test_a_worker_without_tables_leaves_transactions_to_one_that_has_them",
+            f"{TESTS}/test_committing.py::test_a_worker_without_table_mutators_leaves_transactions_for_another_worker",
         ),
     ),
     Removal(
@@ -283,7 +285,7 @@ REMOVALS: tuple[Removal, ...] = (
     Removal(
         "B309",
         (Edit(QUEUE_PATH, "                _check_accepted(pushed.outcomes)\n", ""),),
-        (f"{TESTS}/test_committing.py::test_a_push_that_is_refused_at_once_is_no_accepted_one",),
+        (f"{TESTS}/test_committing.py::test_a_push_that_reuses_a_committed_id_with_different_content_is_a_conflict",),
     ),
     Removal(
         "B330",
@@ -294,17 +296,17 @@ REMOVALS: tuple[Removal, ...] = (
                 "Request(CREATION, plain(wanted), len(tree))",
             ),
         ),
-        (f"{CREATIONS}::test_a_creation_that_cannot_be_leaves_nothing",),
+        (f"{CREATIONS}::test_an_invalid_creation_leaves_nothing",),
     ),
     Removal(
         "B331",
         (Edit(CREATION, "mutation.name == CREATION and mutation.reason is not None", "False"),),
-        (f"{CREATIONS}::test_what_a_rejected_creation_left_is_deleted_or_resumed",),
+        (f"{CREATIONS}::test_the_leftovers_of_a_rejected_creation_can_be_deleted_or_resumed",),
     ),
     Removal(
         "B331",
         (Edit(CREATION, "        register.remove_unfinished(table.incarnation)\n", ""),),
-        (f"{CREATIONS}::test_a_kill_while_the_register_is_written_is_no_hindrance",),
+        (f"{CREATIONS}::test_a_partly_written_register_entry_prevents_neither_a_creation_nor_a_deletion",),
     ),
     Removal(
         "B331",
@@ -315,7 +317,7 @@ REMOVALS: tuple[Removal, ...] = (
                 "    if False:\n",
             ),
         ),
-        (f"{TESTS}/test_cli.py::test_what_a_creation_left_is_deleted",),
+        (f"{TESTS}/test_cli.py::test_the_leftovers_of_an_unfinished_creation_are_deleted",),
     ),
     Removal(
         "B332",
@@ -326,7 +328,7 @@ REMOVALS: tuple[Removal, ...] = (
                 '["cleared", after], *(["assigned", floor, *job] for job in TableView(self._table.at(floor)).jobs())',
             ),
         ),
-        (f"{TESTS}/test_jobs.py::test_a_job_that_waits_across_forgotten_versions_stays_as_it_was",),
+        (f"{TESTS}/test_jobs.py::test_a_tracker_that_missed_forgotten_versions_takes_waiting_jobs_from_the_table",),
     ),
     Removal(
         "B332",
@@ -342,7 +344,7 @@ REMOVALS: tuple[Removal, ...] = (
                 "self._write(path + UNFINISHED if self.is_local else path, path, write)",
             ),
         ),
-        (f"{OWNERSHIP}::test_an_entry_of_the_register_outlasts_a_failed_write",),
+        (f"{OWNERSHIP}::test_a_failed_write_leaves_the_entry_of_the_folder_register_unchanged",),
     ),
     Removal(
         "B336",
@@ -353,22 +355,22 @@ REMOVALS: tuple[Removal, ...] = (
                 r'r"(.*?)[.,](\d+)"',
             ),
         ),
-        (f"{TESTS}/test_key_types.py::test_what_is_no_key_as_typed_is_refused",),
+        (f"{TESTS}/test_key_types.py::test_an_invalid_key_text_is_refused",),
     ),
     Removal(
         "B336",
         (Edit(ROW_ORDER, '    if "." in without or "," in without:\n', "    if False:\n"),),
-        (f"{TESTS}/test_key_types.py::test_what_is_no_key_as_typed_is_refused",),
+        (f"{TESTS}/test_key_types.py::test_an_invalid_key_text_is_refused",),
     ),
     Removal(
         "B337",
         (Edit(ROW_ORDER, "            _check_digits(text)\n", "            pass\n"),),
-        (f"{TESTS}/test_key_types.py::test_a_number_is_typed_in_ascii_digits",),
+        (f"{TESTS}/test_key_types.py::test_a_key_text_with_non_ascii_digits_or_underscores_is_refused",),
     ),
     Removal(
         "B337",
         (Edit(f"{TABLE}/columns.py", r'[1-9]\d{0,8})\]", re.ASCII)', r'[1-9]\d{0,8})\]")'),),
-        (f"{TESTS}/test_key_types.py::test_a_type_is_typed_in_ascii_digits",),
+        (f"{TESTS}/test_key_types.py::test_a_column_type_with_non_ascii_digits_is_refused",),
     ),
     Removal(
         "B338",
@@ -379,7 +381,7 @@ REMOVALS: tuple[Removal, ...] = (
                 '        if not requests:\n            raise LimitExceeded("a message has too many transactions")\n',
             ),
         ),
-        (f"{TESTS}/test_committing.py::test_a_message_of_no_transactions_is_not_queued",),
+        (f"{TESTS}/test_committing.py::test_an_empty_or_too_large_message_is_not_queued",),
     ),
     Removal(
         "B343",
@@ -391,7 +393,7 @@ REMOVALS: tuple[Removal, ...] = (
             ),
         ),
         (
-            "apps/table/tests/test_merge.py::test_rows_that_would_come_out_of_order_are_refused_and_their_input_is_named",
+            "apps/table/tests/test_merge.py::test_an_input_that_would_disorder_the_merged_rows_is_refused_with_its_position",
         ),
     ),
     Removal(
@@ -408,7 +410,9 @@ REMOVALS: tuple[Removal, ...] = (
     Removal(
         "B413",
         (Edit(REGISTER, "    except OSError:\n        return True\n", "    except OSError:\n        return False\n"),),
-        ("apps/table/tests/test_ownership.py::test_files_of_a_store_that_cannot_be_looked_at_are_not_taken_over",),
+        (
+            "apps/table/tests/test_ownership.py::test_a_copied_store_does_not_take_over_files_while_the_first_store_is_unreadable",
+        ),
     ),
     Removal(
         "B414",
@@ -442,7 +446,7 @@ REMOVALS: tuple[Removal, ...] = (
         ),
         (
             TYPED,
-            f"{TESTS}/test_key_types.py::test_a_time_that_utc_cannot_represent_is_no_key",
+            f"{TESTS}/test_key_types.py::test_a_timestamp_that_utc_cannot_represent_is_refused_as_a_key",
         ),
         raises=("OverflowError",),
     ),

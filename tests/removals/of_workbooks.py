@@ -14,7 +14,7 @@ EXPORT = "apps/sheet/tests/test_workbook_export.py"
 LIMITS = "apps/sheet/tests/test_limits_reached.py"
 BOUNDS = "apps/sheet/tests/test_bounds.py"
 ENGINE = "apps/sheet/tests/test_engine.py"
-UNDONE = "apps/sheet/tests/test_rebase.py::test_a_conflict_in_a_line_that_an_undo_removes_is_restored_in_a_new_line"
+UNDONE = "apps/sheet/tests/test_rebase.py::test_a_conflict_in_cells_removed_by_an_undo_is_restored_in_new_cells"
 REFUSALS = "apps/sheet/tests/test_refusals.py"
 CONTENTS = "apps/sheet/tests/test_contents.py"
 
@@ -29,7 +29,7 @@ REMOVALS: tuple[Removal, ...] = (
                 "    with suppress(ValueError):\n        return float(text)\n    return None\n",
             ),
         ),
-        (f"{TESTS}::test_a_number_that_cannot_be_read_is_named",),
+        (f"{TESTS}::test_an_unreadable_number_is_imported_as_text_and_reported",),
     ),
     Removal(
         "B420",
@@ -42,7 +42,7 @@ REMOVALS: tuple[Removal, ...] = (
                 '    return EMPTY_ROW.sub(b"", EMPTY.sub(b"", piece))\n',
             ),
         ),
-        (f"{TESTS}::test_a_cell_without_a_position_follows_the_last_cell_of_the_piece_before",),
+        (f"{TESTS}::test_a_cell_without_a_position_follows_the_last_cell_of_the_previous_chunk",),
     ),
     Removal(
         "B275",
@@ -53,7 +53,7 @@ REMOVALS: tuple[Removal, ...] = (
                 "self._context.names.plain(text, self._sheet, cell.position)",
             ),
         ),
-        (f"{TESTS}::test_running_totals_come_in",),
+        (f"{TESTS}::test_running_totals_are_imported_with_their_values",),
     ),
     Removal(
         "B276",
@@ -81,17 +81,17 @@ REMOVALS: tuple[Removal, ...] = (
                 "",
             ),
         ),
-        (f"{TESTS}::test_a_formula_that_gives_another_value_than_in_the_file_is_named",),
+        (f"{TESTS}::test_a_formula_whose_result_differs_from_the_file_is_reported",),
     ),
     Removal(
         "B279",
         (Edit(f"{SHEET}/sheets.py", "        for less in reduced(workbook):\n", "        for less in ():\n"),),
-        (f"{TESTS}::test_what_the_engine_refuses_is_left_out_and_named",),
+        (f"{TESTS}::test_figures_and_rules_refused_by_the_engine_are_left_out_and_reported",),
     ),
     Removal(
         "B280",
         (Edit(f"{SHEET}/xlsx_import.py", "super().text(several[1] if several else text)", "super().text(text)"),),
-        (f"{TESTS}::test_of_a_series_of_several_ranges_the_first_is_kept",),
+        (f"{TESTS}::test_a_chart_series_of_several_ranges_is_imported_with_its_first_range",),
     ),
     Removal(
         "B281",
@@ -102,7 +102,7 @@ REMOVALS: tuple[Removal, ...] = (
                 "            if False:\n",
             ),
         ),
-        (f"{TESTS}::test_a_chart_without_series_goes_out_as_one_that_others_open",),
+        (f"{TESTS}::test_a_chart_without_series_is_repaired_for_independent_readers",),
     ),
     Removal(
         "B282",
@@ -113,12 +113,12 @@ REMOVALS: tuple[Removal, ...] = (
                 "            if False:\n",
             ),
         ),
-        (f"{TESTS}::test_a_rule_of_the_largest_goes_out_as_the_schema_has_it",),
+        (f"{TESTS}::test_a_top_10_rule_is_exported_with_the_type_of_the_schema",),
     ),
     Removal(
         "B283",
         (Edit(f"{SHEET}/xlsx_cells.py", 'EMPTY_ROW.sub(b"", rows) + row', "rows + row"),),
-        (f"{TESTS}::test_rows_without_anything_cost_nothing",),
+        (f"{TESTS}::test_empty_rows_without_attributes_are_dropped_from_an_import",),
     ),
     Removal(
         "B284",
@@ -129,27 +129,27 @@ REMOVALS: tuple[Removal, ...] = (
                 "if not is_decimal(style):",
             ),
         ),
-        (f"{TESTS}::test_a_style_that_the_workbook_lacks_keeps_no_value_out",),
+        (f"{TESTS}::test_a_cell_with_a_missing_style_is_imported_with_its_value",),
     ),
     Removal(
         "B321",
         (Edit(f"{SHEET}/workbook_names.py", 'token.text.count("$") < 2', 'token.text.count("$") < 1'),),
-        (f"{IMPORT}::test_a_name_that_is_fixed_in_one_direction_is_not_expanded_but_reported",),
+        (f"{IMPORT}::test_a_defined_name_with_a_partly_relative_reference_is_reported_and_not_expanded",),
     ),
     Removal(
         "B325",
         (Edit(f"{SHEET}/sheets.py", 'r"\\.(?:xlsx|csv)\\Z", re.IGNORECASE', 'r"\\.(?:xlsx|csv)\\Z"'),),
-        (f"{CSV}::test_a_title_lacks_the_ending_of_the_file_in_any_case",),
+        (f"{CSV}::test_a_title_omits_the_file_extension_in_any_letter_case",),
     ),
     Removal(
         "B327",
         (Edit(f"{SHEET}/csv_files.py", "        csv.field_size_limit(SHEET_XLSX_BYTES_MAX)\n", "        pass\n"),),
-        (f"{CSV}::test_a_long_text_comes_back_from_an_export",),
+        (f"{CSV}::test_a_long_text_survives_an_export_and_an_import",),
     ),
     Removal(
         "B346",
         (Edit(f"{SHEET}/csv_files.py", "    _check_quotes(text, delimiter, findings)\n", ""),),
-        (f"{CSV}::test_quotation_marks_that_hide_rows_or_vanish_are_named",),
+        (f"{CSV}::test_unclosed_and_misplaced_quotation_marks_are_reported",),
     ),
     Removal(
         "B415",
@@ -158,8 +158,8 @@ REMOVALS: tuple[Removal, ...] = (
             Edit(f"{SHEET}/xlsx_texts.py", 'LIKE_ESCAPE.sub("_x005F_", text)', "text"),
         ),
         (
-            f"{TESTS}::test_escapes_of_characters_come_in_and_go_out_as_they_are",
-            f"{TESTS}::test_a_text_of_a_csv_is_no_escape",
+            f"{TESTS}::test_escaped_characters_survive_an_import_and_an_export",
+            f"{TESTS}::test_a_text_of_a_csv_file_that_looks_like_an_escape_is_imported_unchanged",
         ),
     ),
     Removal(
@@ -171,12 +171,12 @@ REMOVALS: tuple[Removal, ...] = (
                 "            pass\n        return encoded",
             ),
         ),
-        (f"{TESTS}::test_a_text_like_a_formula_in_a_text_style_loses_only_the_format_of_texts",),
+        (f"{TESTS}::test_a_text_like_a_formula_in_a_text_format_stays_a_text_with_its_font",),
     ),
     Removal(
         "B417",
         (Edit(f"{SHEET}/xlsx_parts.py", "else TEXT_CODE.fullmatch(code)", 'else code == "@"'),),
-        (f"{TESTS}::test_texts_in_a_format_of_texts_with_literals_keep_their_characters",),
+        (f"{TESTS}::test_texts_in_text_formats_with_literals_are_imported_unchanged",),
     ),
     Removal(
         "B418",
@@ -189,7 +189,7 @@ REMOVALS: tuple[Removal, ...] = (
         ),
         (
             f"{TESTS}::test_a_validation_of_dates_may_have_formulas",
-            f"{EXPORT}::test_a_validation_of_a_relative_date_goes_out",
+            f"{EXPORT}::test_a_validation_of_a_relative_date_is_exported_with_its_formulas",
         ),
     ),
     Removal(
@@ -217,8 +217,8 @@ REMOVALS: tuple[Removal, ...] = (
             ),
         ),
         (
-            f"{LIMITS}::test_the_activity_counts_the_cells_of_a_range_without_a_list_of_all",
-            f"{BOUNDS}::test_a_message_that_adds_or_reaches_too_much_is_refused",
+            f"{LIMITS}::test_the_activity_counts_the_cells_of_a_range_without_listing_all_cells",
+            f"{BOUNDS}::test_a_message_beyond_the_limits_of_rows_columns_cells_or_sheets_is_refused",
         ),
     ),
     Removal(
@@ -240,13 +240,13 @@ REMOVALS: tuple[Removal, ...] = (
                 "            ours, theirs = socket.socketpair()\n        except ZeroDivisionError as exc:",
             ),
         ),
-        (f"{ENGINE}::test_a_sheet_stays_usable_after_a_start_without_file_descriptors",),
+        (f"{ENGINE}::test_a_sheet_stays_usable_after_an_engine_start_fails_for_lack_of_file_descriptors",),
         raises=("OSError",),
     ),
     Removal(
         "B485",
         (Edit(f"{SHEET}/engine_files.py", "    home = folder or _chosen()\n", "    home = folder or _home()\n"),),
-        ("apps/sheet/tests/test_place.py::test_an_installation_is_in_the_folder_that_is_named",),
+        ("apps/sheet/tests/test_place.py::test_an_installation_uses_the_folder_named_by_the_environment_variable",),
         raises=("Unavailable",),
     ),
     Removal(
@@ -274,12 +274,14 @@ REMOVALS: tuple[Removal, ...] = (
     Removal(
         "B517",
         (Edit(f"{SHEET}/web/refusal.js", "commands.filter((command) => !(REFUSED in command))", "commands"),),
-        (f"{REFUSALS}::test_a_sheet_opens_without_an_unusable_command_and_names_it",),
+        (f"{REFUSALS}::test_a_sheet_opens_without_an_unusable_command_and_lists_the_command",),
     ),
     Removal(
         "B517",
         (Edit(f"{SHEET}/web/refusals.js", "new Set(refused.map(({ version }) => version))", "new Set()"),),
-        ("apps/sheet/tests/test_e2e.py::test_in_the_browser[aSheetNamesTheCommittedChangesThatTheEngineCannotUse]",),
+        (
+            "apps/sheet/tests/test_e2e.py::test_the_story_passes_in_the_browser[aSheetNamesTheCommittedChangesThatTheEngineCannotUse]",
+        ),
     ),
     Removal(
         "B518",
@@ -293,7 +295,7 @@ REMOVALS: tuple[Removal, ...] = (
             Edit(f"{SHEET}/web/trial.js", "return failureOf(command) ||", "return"),
         ),
         (
-            f"{REFUSALS}::test_a_sheet_opens_without_an_unusable_command_and_names_it",
+            f"{REFUSALS}::test_a_sheet_opens_without_an_unusable_command_and_lists_the_command",
             f"{REFUSALS}::test_a_refused_command_has_the_reason",
         ),
     ),
@@ -301,8 +303,8 @@ REMOVALS: tuple[Removal, ...] = (
         "B519",
         (Edit(f"{SHEET}/web/trial.js", "return failureOf(command) ||", "return"),),
         (
-            f"{REFUSALS}::test_a_sheet_opens_without_an_unusable_command_and_names_it",
-            f"{REFUSALS}::test_any_content_leaves_the_sheet_openable",
+            f"{REFUSALS}::test_a_sheet_opens_without_an_unusable_command_and_lists_the_command",
+            f"{REFUSALS}::test_a_command_with_a_wrong_value_leaves_the_sheet_openable",
         ),
     ),
     Removal(
@@ -312,8 +314,8 @@ REMOVALS: tuple[Removal, ...] = (
             Edit(f"{SHEET}/contents.py", "return not text or FORBIDDEN.search(text) is not None or", "return"),
         ),
         (
-            f"{CONTENTS}::test_contents_ignores_what_the_engine_refuses",
-            f"{CONTENTS}::test_contents_has_what_the_engine_has_after_any_commands",
+            f"{CONTENTS}::test_contents_ignores_commands_that_the_engine_refuses",
+            f"{CONTENTS}::test_contents_equals_the_engine_state_after_random_commands",
         ),
     ),
     Removal(
@@ -326,7 +328,7 @@ REMOVALS: tuple[Removal, ...] = (
             ),
         ),
         (
-            f"{CONTENTS}::test_contents_ignores_what_the_engine_refuses",
+            f"{CONTENTS}::test_contents_ignores_commands_that_the_engine_refuses",
             f"{CONTENTS}::test_contents_reads_hidden_and_frozen_rows_of_a_state",
         ),
     ),
@@ -336,7 +338,7 @@ REMOVALS: tuple[Removal, ...] = (
             Edit(f"{SHEET}/contents.py", "return is_repeated or not", "return not"),
             Edit(f"{SHEET}/web/refusal.js", "new Set(elements).size < elements.length", "false"),
         ),
-        (f"{CONTENTS}::test_contents_ignores_what_the_engine_refuses",),
+        (f"{CONTENTS}::test_contents_ignores_commands_that_the_engine_refuses",),
         raises=("IndexError",),
     ),
     Removal(
@@ -349,6 +351,6 @@ REMOVALS: tuple[Removal, ...] = (
             ),
             Edit(f"{SHEET}/web/refusal.js", "this.figureId !== figureId;", "false;"),
         ),
-        (f"{REFUSALS}::test_a_chart_moves_to_a_carousel_only_and_leaves_no_figure",),
+        (f"{REFUSALS}::test_a_chart_can_move_only_to_a_carousel_and_its_old_figure_is_deleted",),
     ),
 )

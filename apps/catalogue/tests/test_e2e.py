@@ -17,19 +17,19 @@ from tests.e2e.serving import Storyteller, node_with, serving, told_stories
 
 HERE = Path(__file__).parent / "e2e"
 STORIES = [
-    "aWorkIsFoundAndItsPastIsShown",
+    "aSearchedWorkIsShownWithItsVersions",
     "anyTwoVersionsAreCompared",
-    "whatASourceGivesAsJsonDiffersByValue",
-    "aRecordIsFetchedAsItCame",
-    "whatWasDeletedKeepsItsPast",
+    "jsonRecordsAreComparedByValue",
+    "aRecordIsDownloadedUnchanged",
+    "aDeletedRecordShowsItsEarlierVersions",
     "theCatalogueIsReadWithoutAMouse",
-    "whatIsHereIsCounted",
+    "theStartPageCountsTheWorksOfEachSource",
     "deadLettersBeyondTheLimitAreMentioned",
-    "anAddressLeadsToWhatIsShown",
-    "aNameLeadsToWhatIsCalledThat",
-    "whatARecordSaysIsNoMarkup",
+    "anAddressRestoresTheShownSearchAndWork",
+    "aClickOnANameSearchesForTheName",
+    "textOfARecordIsNotInterpretedAsMarkup",
     "darkIsFollowedAndChosen",
-    "onANarrowScreenOneThingIsShownAtATime",
+    "aNarrowScreenShowsEitherTheListOrAWork",
 ]
 
 
@@ -72,5 +72,5 @@ def test_the_list_of_stories_matches_the_browser_script(node: str) -> None:
 
 
 @pytest.mark.parametrize("story", STORIES)
-def test_in_the_browser(story: str, storyteller: Storyteller, url: str, tmp_path: Path) -> None:
+def test_the_story_passes_in_the_browser(story: str, storyteller: Storyteller, url: str, tmp_path: Path) -> None:
     storyteller.tell(url, story, tmp_path)

@@ -22,7 +22,7 @@ def told(sheet: Sheet, cell: str) -> list[tuple[int, str, str, str, str]]:
     return [(one.version, one.cell, one.before, one.after, one.how) for one in sheet.blame(cell)]
 
 
-def test_each_write_is_told_with_what_was_there_before(sheet: Sheet) -> None:
+def test_blame_lists_each_write_with_the_content_before_and_after(sheet: Sheet) -> None:
     sheet.set("B2", "1", author="ada")
     sheet.set("C3", "other")
     sheet.set("B2", "2", author="bob")
@@ -30,7 +30,7 @@ def test_each_write_is_told_with_what_was_there_before(sheet: Sheet) -> None:
     assert told(sheet, "B2") == [(4, "B2", "1", "2", "wrote"), (2, "B2", "", "1", "wrote")]
 
 
-def test_a_cell_is_followed_through_rows_and_columns(sheet: Sheet) -> None:
+def test_blame_follows_a_cell_across_inserted_rows_and_removed_columns(sheet: Sheet) -> None:
     sheet.set("B5", "1")
     sheet.insert_rows(2, 3)
     where = {"sheetId": "sheet1", "sheetName": "Sheet1", "dimension": "COL"}
@@ -39,7 +39,7 @@ def test_a_cell_is_followed_through_rows_and_columns(sheet: Sheet) -> None:
     assert told(sheet, "A8") == [(5, "A8", "1", "2", "wrote"), (2, "B5", "", "1", "wrote")]
 
 
-def test_the_cell_of_an_earlier_version_is_followed_from_its_position_there(sheet: Sheet) -> None:
+def test_blame_at_an_earlier_version_starts_from_the_cell_position_in_that_version(sheet: Sheet) -> None:
     sheet.set("B2", "1", author="ada")
     sheet.set("B2", "2", author="bob")
     sheet.insert_rows(1)
@@ -54,14 +54,14 @@ def test_the_cell_of_an_earlier_version_is_followed_from_its_position_there(shee
         sheet.blame("B2", at=5)
 
 
-def test_a_row_that_was_not_there_has_no_past(sheet: Sheet) -> None:
+def test_a_cell_of_an_inserted_row_has_no_earlier_changes(sheet: Sheet) -> None:
     sheet.set("A1", "old")
     sheet.insert_rows(1)
     sheet.set("A1", "new")
     assert told(sheet, "A1") == [(4, "A1", "", "new", "wrote")]
 
 
-def test_a_sheet_that_was_copied_remembers_what_it_was_copied_from(sheet: Sheet) -> None:
+def test_blame_of_a_duplicated_tab_includes_the_changes_of_its_source(sheet: Sheet) -> None:
     sheet.set("A1", "x")
     copied = {"type": "DUPLICATE_SHEET", "sheetId": "sheet1", "sheetIdTo": "copy", "sheetNameTo": "Copy"}
     sheet.append(revision(sheet, copied))
@@ -69,7 +69,7 @@ def test_a_sheet_that_was_copied_remembers_what_it_was_copied_from(sheet: Sheet)
     assert [one.version for one in sheet.blame("A1", sheet="Copy")] == [2]
 
 
-def test_an_undo_and_a_redo_are_told(sheet: Sheet) -> None:
+def test_blame_lists_an_undo_and_a_redo(sheet: Sheet) -> None:
     sheet.set("A1", "1")
     mine = revision(sheet, put(0, 0, "2"))
     sheet.append(mine)
@@ -84,7 +84,7 @@ def test_an_undo_and_a_redo_are_told(sheet: Sheet) -> None:
     assert [one.author for one in sheet.blame("A1", limit=2)] == ["cid", "bob"]
 
 
-def test_rows_whose_insertion_was_undone_move_nothing(sheet: Sheet) -> None:
+def test_blame_follows_a_cell_across_an_undone_row_insertion(sheet: Sheet) -> None:
     sheet.set("A3", "x")
     inserted = revision(sheet, rows(0, 2))
     sheet.append(inserted)
@@ -94,35 +94,35 @@ def test_rows_whose_insertion_was_undone_move_nothing(sheet: Sheet) -> None:
     assert [line[2:] for line in told(sheet, "A3")] == [("x", "y", "wrote"), ("", "x", "wrote")]
 
 
-def test_a_restored_version_is_told_and_what_was_before_it(sheet: Sheet) -> None:
+def test_blame_lists_a_restore_and_the_changes_up_to_the_restored_version(sheet: Sheet) -> None:
     sheet.set("A1", "good")
     sheet.set("A1", "bad")
     sheet.restore(2, author="ann")
     assert told(sheet, "A1") == [(4, "A1", "bad", "good", "restored version 2"), (2, "A1", "", "good", "wrote")]
 
 
-def test_a_fork_remembers_what_it_was_forked_from(sheet: Sheet) -> None:
+def test_blame_of_a_fork_includes_the_changes_of_its_source(sheet: Sheet) -> None:
     sheet.set("A1", "x", author="ann")
     fork = sheet.fork(2, "branch")
     fork.set("A1", "y", author="bob")
     assert [(one.author, one.after) for one in fork.blame("A1")] == [("bob", "y"), ("ann", "x")]
 
 
-def test_cells_that_were_sent_squeezed_together_are_told_apart(sheet: Sheet) -> None:
+def test_blame_finds_a_cell_within_a_command_that_writes_a_range(sheet: Sheet) -> None:
     squeezed = {"type": "SQUISHED_UPDATE_CELL", "sheetId": "sheet1", "targetRange": "A1:A3", "content": "7"}
     sheet.append(revision(sheet, squeezed))
     assert sheet.get("A2").content == "7"
     assert told(sheet, "A2") == [(2, "A2", "", "7", "wrote")]
 
 
-def test_no_sheet_of_that_name_is_not_found(sheet: Sheet) -> None:
+def test_blame_of_an_unknown_tab_raises_not_found(sheet: Sheet) -> None:
     with pytest.raises(NotFound):
         sheet.blame("A1", sheet="none")
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(8))
-def test_what_blame_says_last_is_what_the_cell_holds(seed: int, engines: EnginePool) -> None:
+def test_the_newest_blame_entry_of_a_cell_has_its_current_content(seed: int, engines: EnginePool) -> None:
     """The run makes random writes, insertions, removals, undos and restores."""
     chance = random.Random(seed)
     with stratalog.open("memory:") as store:
@@ -167,7 +167,7 @@ lines = st.integers(0, 30)
 
 @settings(max_examples=50)
 @given(removed=st.sets(lines, max_size=6), line=lines)
-def test_a_removal_taken_back_opens_up_what_it_closed(removed: set[int], line: int) -> None:
+def test_the_position_before_a_removal_skips_the_removed_lines(removed: set[int], line: int) -> None:
     kept = [one for one in range(60) if one not in removed]
     spot = before(Removed("s", 0, tuple(sorted(removed))), Spot("s", (line, 0)))
     assert spot.position == (kept[line], 0)

@@ -52,31 +52,33 @@ TOO_MUCH: dict[str, list[dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize("commands", TOO_MUCH.values(), ids=TOO_MUCH)
-def test_a_message_that_adds_or_reaches_too_much_is_refused(commands: list[dict[str, Any]], sheet: Sheet) -> None:
+def test_a_message_beyond_the_limits_of_rows_columns_cells_or_sheets_is_refused(
+    commands: list[dict[str, Any]], sheet: Sheet
+) -> None:
     with pytest.raises(LimitExceeded):
         sheet.append(revision(sheet, *commands))
     assert sheet.version == 1
 
 
-def test_the_largest_message_is_committed_and_opens(sheet: Sheet) -> None:
+def test_a_message_at_the_limits_is_committed_and_the_sheet_opens(sheet: Sheet) -> None:
     columns = {**rows(1, SHEET_COLUMNS_ADDED_MAX), "dimension": "COL"}
     sheet.append(revision(sheet, rows(1, SHEET_ROWS_ADDED_MAX), columns))
     assert sheet.sheets()[0]["rows"] == 100 + SHEET_ROWS_ADDED_MAX
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])
-def test_what_is_no_number_is_refused(value: float) -> None:
+def test_a_non_finite_number_in_a_command_is_refused(value: float) -> None:
     with pytest.raises(Invalid):
         check_bounds([{"type": "RESIZE_COLUMNS_ROWS", "size": value}])
 
 
-def test_a_new_sheet_has_numbers_of_rows_and_columns() -> None:
+def test_a_new_tab_with_a_row_count_that_is_not_a_number_is_refused() -> None:
     with pytest.raises(Invalid):
         check_bounds([{**NEW_SHEET, "rows": "many"}])
 
 
 @pytest.mark.parametrize(("row", "count"), [(1, 5 * 10**7), (2**31, 1)])
-def test_a_program_is_refused_before_the_engine_works(
+def test_a_row_insertion_beyond_a_limit_is_refused_without_an_engine(
     row: int, count: int, sheet: Sheet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sheet, "_engines", None)
@@ -85,6 +87,6 @@ def test_a_program_is_refused_before_the_engine_works(
 
 
 @pytest.mark.parametrize(("row", "count"), [(0, 1), (1, 0), (1, -1), (1, True)])
-def test_rows_are_inserted_at_a_row_and_there_is_at_least_one(row: int, count: int, sheet: Sheet) -> None:
+def test_a_row_insertion_with_an_invalid_row_or_count_is_refused(row: int, count: int, sheet: Sheet) -> None:
     with pytest.raises(Invalid):
         sheet.insert_rows(row, count)

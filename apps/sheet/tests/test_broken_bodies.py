@@ -15,7 +15,7 @@ CALLS = ("get", "post", "text", "download", "upload")
 SECONDS_MAX = 60
 
 
-def test_a_page_retries_after_a_body_that_breaks_off() -> None:
+def test_a_page_reports_an_unknown_outcome_and_reads_again_after_a_broken_response_body() -> None:
     arguments = [str(HERE / "broken.mjs"), str(PAGE), str(CLIENT)]
     done = subprocess.run([node_program(), *arguments], capture_output=True, text=True, timeout=SECONDS_MAX)
     assert done.returncode == 0, done.stdout + done.stderr

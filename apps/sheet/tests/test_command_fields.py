@@ -52,12 +52,12 @@ def test_every_command_needs_its_fields(kind: str) -> None:
             check_message(message({**command, name: None}))
 
 
-def test_a_message_of_a_type_that_is_a_list_is_refused() -> None:
+def test_a_message_whose_type_is_a_list_is_refused() -> None:
     with pytest.raises(Invalid, match="unknown type"):
         check_message({**message(put(0, 0, "x")), "type": []})
 
 
-def test_a_zone_of_complete_columns_is_a_range() -> None:
+def test_a_named_range_of_complete_columns_is_accepted() -> None:
     ranges = [{"_sheetId": "sheet1", "_zone": {"left": 0, "right": 1, "top": 0}}]
     check_message(message({"type": "CREATE_NAMED_RANGE", "name": "n", "ranges": ranges}))
 

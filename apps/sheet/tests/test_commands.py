@@ -52,7 +52,7 @@ def plan(run: Run) -> Run:
     return run
 
 
-def test_a_cell_is_shown_as_it_is_and_as_it_was(plan: Run) -> None:
+def test_get_prints_a_cell_at_the_current_and_at_an_earlier_version(plan: Run) -> None:
     plan("set", "acme/plan", "B2", "6")
     assert plan("get", "acme/plan", "B3").output == "12\n"
     assert plan("get", "acme/plan", "B3", "--at", "3").output == "10\n"
@@ -60,12 +60,12 @@ def test_a_cell_is_shown_as_it_is_and_as_it_was(plan: Run) -> None:
     assert (told["content"], told["value"], told["formatted"]) == ("=B2*2", 12, "12")
 
 
-def test_a_content_that_starts_with_a_dash_comes_after_two(plan: Run) -> None:
+def test_a_content_that_starts_with_a_dash_follows_a_double_dash(plan: Run) -> None:
     plan("set", "acme/plan", "A1", "--", "-7")
     assert plan("get", "acme/plan", "A1").output == "-7\n"
 
 
-def test_rows_are_inserted_and_the_history_follows(plan: Run) -> None:
+def test_the_history_of_a_cell_follows_inserted_rows(plan: Run) -> None:
     plan("insert-row", "acme/plan", "1", "--count", "2", "--author", "cid")
     told = [json.loads(line) for line in plan("history", "acme/plan", "B4", "--json").output.splitlines()]
     assert [(one["author"], one["cell"], one["after"]) for one in told] == [("ada", "B2", "5")]
@@ -93,7 +93,7 @@ def test_a_sheet_is_renamed(plan: Run) -> None:
     plan("rename", "acme/plan", " ", code=2)
 
 
-def test_a_sheet_is_deleted_by_who_says_yes(plan: Run) -> None:
+def test_a_sheet_is_deleted_only_after_confirmation(plan: Run) -> None:
     refused = CliRunner().invoke(main, ["sheet", "delete", "acme/plan"], input="n\n")
     assert refused.exit_code == 1
     assert "delete “Plan” (acme/plan) with its 3 versions?" in refused.output
@@ -103,7 +103,7 @@ def test_a_sheet_is_deleted_by_who_says_yes(plan: Run) -> None:
     plan("delete", "acme/plan", "--yes", code=3)
 
 
-def test_a_workbook_goes_in_and_out(run: Run, tmp_path: Path) -> None:
+def test_a_workbook_is_imported_and_exported(run: Run, tmp_path: Path) -> None:
     path = next(path for path in workbooks() if path.name == "loadPivotTables.xlsx")
     run("import", str(path))
     run("set", "local/loadPivotTables", "A1", "changed")
@@ -115,7 +115,7 @@ def test_a_workbook_goes_in_and_out(run: Run, tmp_path: Path) -> None:
     assert run("get", "local/again", "A1").output == "Sepal Length\n"
 
 
-def test_a_file_goes_in_and_out_with_a_report(run: Run, tmp_path: Path) -> None:
+def test_imports_and_exports_report_losses(run: Run, tmp_path: Path) -> None:
     (tmp_path / "book.xlsx").write_bytes(package({"S": rows('<c r="A1"><f>NOSUCH(1)</f></c>')}))
     assert "formulas that the engine does not know are kept as they are (1: S!A1)" in run("import", "book.xlsx").output
     (found,) = [json.loads(line) for line in run("report", "local/book", "--json").output.splitlines()]
@@ -136,11 +136,11 @@ def test_an_option_that_would_be_ignored_is_refused(plan: Run, tmp_path: Path) -
     assert "--tab" in plan("history", "acme/plan", "--tab", "Sheet1", code=2).output
 
 
-def test_due_snapshots_are_saved(plan: Run) -> None:
+def test_the_snapshot_command_prints_the_number_of_saved_snapshots(plan: Run) -> None:
     assert plan("snapshot", "acme").output == "saved 0 snapshots\n"
 
 
-def test_what_goes_wrong_is_one_line_and_an_exit_code(plan: Run) -> None:
+def test_each_type_of_error_has_a_message_and_an_exit_code(plan: Run) -> None:
     assert "log not found" in plan("get", "acme/none", "A1", code=3).output
     assert "version not found" in plan("get", "acme/plan", "A1", "--at", "99", code=3).output
     assert "not a cell" in plan("get", "acme/plan", "nonsense", code=2).output
@@ -148,7 +148,9 @@ def test_what_goes_wrong_is_one_line_and_an_exit_code(plan: Run) -> None:
     plan("fork", "acme/plan", "other/plan", code=2)
 
 
-def test_the_engine_is_said_to_be_missing(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_engine_is_reported_with_the_setup_command(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("stratalog_sheet.Sheets", Sheets)
     run("create", "acme/plan")
     monkeypatch.setenv("STRATALOG_SHEET_ENGINE", str(tmp_path / "nowhere"))

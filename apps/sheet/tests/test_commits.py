@@ -23,7 +23,9 @@ class Full:
         raise Refused(503, "busy", "too many calls wait")
 
 
-def test_a_snapshot_that_no_thread_takes_is_only_logged(sheet: Sheet, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_snapshot_refused_by_busy_engine_threads_is_only_logged(
+    sheet: Sheet, caplog: pytest.LogCaptureFixture
+) -> None:
     service = SimpleNamespace(hub=SimpleNamespace(poke=lambda *_: None))
     change = SheetChange(SNAPSHOT_CHECK_VERSIONS, 0, "", "named")
     unhandled: list[dict[str, Any]] = []

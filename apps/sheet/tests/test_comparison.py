@@ -53,7 +53,7 @@ def test_many_changes_of_a_large_sheet_are_compared_without_an_engine(large: She
     assert changes[0].earlier_cell == "A1"
 
 
-def test_a_cell_that_went_is_named_as_it_was_and_one_that_came_as_it_is(sheet: Sheet) -> None:
+def test_a_removed_cell_has_its_earlier_name_and_an_added_cell_its_later_name(sheet: Sheet) -> None:
     for row, content in enumerate("abcd", 1):
         sheet.set(f"A{row}", content)
     sheet.append(removed(sheet, "ROW", 1))
@@ -63,14 +63,14 @@ def test_a_cell_that_went_is_named_as_it_was_and_one_that_came_as_it_is(sheet: S
     assert compared(sheet, 8, 5) == [("A1", "", "new", ""), ("A2", "A2", "", "b")]
 
 
-def test_a_column_that_went_takes_along_what_a_workbook_had_in_it(large: Sheet) -> None:
+def test_a_comparison_lists_all_cells_of_a_removed_column(large: Sheet) -> None:
     large.append(removed(large, "COL", 1))
     changes = large.changes(1, 2)
     assert len(changes) == ROWS
     assert (changes[5].cell, changes[5].before, changes[5].after) == ("B6", "5", "")
 
 
-def test_an_undone_insertion_moved_nothing(sheet: Sheet) -> None:
+def test_a_comparison_matches_cells_across_an_undone_insertion(sheet: Sheet) -> None:
     sheet.set("A3", "x")
     inserted = revision(sheet, rows(0, 2))
     sheet.append(inserted)
@@ -81,7 +81,7 @@ def test_an_undone_insertion_moved_nothing(sheet: Sheet) -> None:
     assert compared(sheet, 3, 4) == [("A5", "A5", "x", "y")]
 
 
-def test_cells_stay_the_same_across_a_restore(sheet: Sheet) -> None:
+def test_a_comparison_matches_cells_across_a_restore(sheet: Sheet) -> None:
     sheet.set("A2", "x")
     sheet.append(revision(sheet, rows(0)))
     sheet.set("A3", "y")
@@ -93,7 +93,7 @@ def test_cells_stay_the_same_across_a_restore(sheet: Sheet) -> None:
     assert compared(sheet, 5, 6) == [("C1", "C1", "in the row that came", ""), ("A2", "A3", "y", "x")]
 
 
-def test_what_a_merge_hides_is_gone(sheet: Sheet) -> None:
+def test_cells_hidden_by_a_merge_count_as_emptied(sheet: Sheet) -> None:
     for cell in ("A1", "B1", "A2"):
         sheet.set(cell, cell)
     zone = {"left": 0, "right": 1, "top": 0, "bottom": 1}
@@ -102,7 +102,7 @@ def test_what_a_merge_hides_is_gone(sheet: Sheet) -> None:
     assert [one.after for one in sheet.blame("B1")] == ["", "B1"]
 
 
-def test_sheets_that_came_and_went_are_told_whole(sheet: Sheet) -> None:
+def test_a_comparison_lists_all_cells_of_an_added_or_deleted_tab(sheet: Sheet) -> None:
     sheet.set("A1", "x")
     copied = {"type": "DUPLICATE_SHEET", "sheetId": "sheet1", "sheetIdTo": "copy", "sheetNameTo": "Copy"}
     sheet.append(revision(sheet, copied))
@@ -119,7 +119,7 @@ def test_a_formula_is_shown_as_it_was_written(sheet: Sheet) -> None:
     assert compared(sheet, 2, 4) == [("B2", "B1", "=A1", "=A2*2")]
 
 
-def test_cells_that_were_filled_together_are_told_by_the_engine(sheet: Sheet) -> None:
+def test_a_comparison_lists_each_cell_of_a_filled_range(sheet: Sheet) -> None:
     filled = [
         {"type": "SQUISHED_UPDATE_CELL", "sheetId": "sheet1", "targetRange": "A1:A1", "content": "=B1"},
         {"type": "SQUISHED_UPDATE_CELL", "sheetId": "sheet1", "targetRange": "A2:A3", "content": {"R": "+R1"}},
@@ -178,7 +178,7 @@ COPIED = {"type": "DUPLICATE_SHEET", "sheetId": "sheet1", "sheetNameTo": "Copy"}
         "linesBeyondTheLast",
     ],
 )
-def test_a_comparison_has_the_sheets_and_lines_that_the_engine_has(
+def test_a_comparison_agrees_with_the_engine_on_tabs_rows_columns_and_cells(
     sheet: Sheet, commands: list[dict[str, Any]]
 ) -> None:
     for command in [put(1, 1, "known"), *commands]:
@@ -194,7 +194,7 @@ def test_a_comparison_has_the_sheets_and_lines_that_the_engine_has(
     assert {(id_, cell_name(*position), content) for id_, position, content in filled if position} == cells
 
 
-def test_a_sheet_that_the_engine_kept_as_the_last_one_is_not_compared_as_deleted(sheet: Sheet) -> None:
+def test_a_refused_deletion_of_the_last_tab_is_not_compared_as_a_deletion(sheet: Sheet) -> None:
     sheet.append(revision(sheet, created("new", "New")))
     sheet.append(revision(sheet, put(0, 0, "x", "new")))
     sheet.append(revision(sheet, deleted("sheet1")))

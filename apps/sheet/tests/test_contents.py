@@ -65,7 +65,7 @@ CASES: dict[str, list[dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize("commands", CASES.values(), ids=CASES)
-def test_contents_ignores_what_the_engine_refuses(commands: list[dict[str, Any]], engines: EnginePool) -> None:
+def test_contents_ignores_commands_that_the_engine_refuses(commands: list[dict[str, Any]], engines: EnginePool) -> None:
     with engines.lend("contents") as models:
         state = of_engine(models.engine, START, commands)
     assert of_contents(START, commands) == of_sheets(state)
@@ -80,7 +80,7 @@ def test_contents_reads_hidden_and_frozen_rows_of_a_state(case: str, engines: En
     assert of_contents(state, [last]) == of_sheets(later)
 
 
-def test_contents_has_what_the_engine_has_after_any_commands(engines: EnginePool) -> None:
+def test_contents_equals_the_engine_state_after_random_commands(engines: EnginePool) -> None:
     print("seed", SEED)
     chance = random.Random(SEED)
     with engines.lend("contents") as models:

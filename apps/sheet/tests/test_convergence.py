@@ -38,11 +38,11 @@ def test_clients_states_and_replay_agree(first: int, engines: EnginePool) -> Non
     [1795600014, 1795600062, 1796001362],
     ids=["writesAroundAnInsertedRow", "anothersUndo", "eachDeletesASheet"],
 )
-def test_a_run_that_once_lost_a_text_lists_it(seed: int, engines: EnginePool) -> None:
+def test_a_seed_that_once_lost_a_text_loses_no_text(seed: int, engines: EnginePool) -> None:
     assert play(seed, engines)["in their cells"] > 0
 
 
-def test_a_story_that_begins_behind_an_edit_that_is_undone_is_found_out(
+def test_a_load_plan_that_omits_an_undone_edit_fails_the_run(
     engines: EnginePool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sheet, "snapshot_versions", at_the_head)

@@ -44,7 +44,7 @@ def test_a_cell_that_a_browser_sets_costs_one_write_unit_and_no_read(
     assert (meter.total("read units") - reads, meter.total("write units") - writes) == (0, 1)
 
 
-def test_a_program_that_sets_a_cell_looks_first_what_is_newest(
+def test_a_cell_that_a_program_sets_costs_a_read_unit_and_a_write_unit(
     counted: tuple[Store, Meter], engines: EnginePool
 ) -> None:
     store, meter = counted

@@ -27,7 +27,7 @@ def written(rows: list[list[str]], delimiter: str = ",") -> str:
 
 @pytest.mark.parametrize("delimiter", [",", ";", "\t", "|"])
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
-def test_every_field_comes_back_as_it_was(sheets: Sheets, delimiter: str, encoding: str) -> None:
+def test_every_csv_field_survives_an_import_and_an_export(sheets: Sheets, delimiter: str, encoding: str) -> None:
     body = written(FIELDS, delimiter).encode(encoding)
     sheet = sheets.import_file("acme", "list", body, file_name="list.CSV")
     assert list(csv.reader(io.StringIO(sheet.files.csv().decode(), newline=""))) == FIELDS
@@ -36,14 +36,14 @@ def test_every_field_comes_back_as_it_was(sheets: Sheets, delimiter: str, encodi
     assert sheet.files.import_report().findings == ()
 
 
-def test_what_formulas_give_goes_out(sheets: Sheets) -> None:
+def test_an_export_has_the_results_of_formulas(sheets: Sheets) -> None:
     sheet = sheets.create("acme", "plan")
     for cell, content in {"A1": "1.23456789012", "B1": "=A1*2", "A3": "2020-01-02", "B3": "=A1>1"}.items():
         sheet.set(cell, content)
     assert sheet.files.csv() == b"1.23456789012,2.46913578024\r\n\r\n2020-01-02,TRUE\r\n"
 
 
-def test_another_encoding_and_what_no_cell_can_hold_are_named(sheets: Sheets) -> None:
+def test_another_encoding_and_removed_control_characters_are_reported(sheets: Sheets) -> None:
     sheet = sheets.import_file("acme", "list", "Café,a\x01b".encode("cp1252"), file_name="list.csv")
     assert [sheet.get(cell).value for cell in ("A1", "B1")] == ["Café", "ab"]
     assert [found.code for found in sheet.files.import_report().findings] == ["encoding", "control-character"]
@@ -57,7 +57,7 @@ def test_another_encoding_and_what_no_cell_can_hold_are_named(sheets: Sheets) ->
         (b'a,b\n"c"d,e\nf,"g\n', ["quotation-mark", "open-quotation-mark"]),
     ],
 )
-def test_quotation_marks_that_hide_rows_or_vanish_are_named(sheets: Sheets, body: bytes, codes: list[str]) -> None:
+def test_unclosed_and_misplaced_quotation_marks_are_reported(sheets: Sheets, body: bytes, codes: list[str]) -> None:
     sheet = sheets.import_file("acme", "list", body, file_name="list.csv")
     findings = sheet.files.import_report().findings
     assert [found.code for found in findings] == codes
@@ -65,7 +65,7 @@ def test_quotation_marks_that_hide_rows_or_vanish_are_named(sheets: Sheets, body
     assert sheet.get("A1").value == "a"
 
 
-def test_marks_within_a_cell_are_only_a_text(sheets: Sheets) -> None:
+def test_quotation_marks_within_a_field_are_text(sheets: Sheets) -> None:
     body = b'5" pipe,"a ""b"" c",x"y"z\n'
     sheet = sheets.import_file("acme", "list", body, file_name="list.csv")
     assert [sheet.get(cell).value for cell in ("A1", "B1", "C1")] == ['5" pipe', 'a "b" c', 'x"y"z']
@@ -73,13 +73,13 @@ def test_marks_within_a_cell_are_only_a_text(sheets: Sheets) -> None:
 
 
 @pytest.mark.parametrize("body", [b"a,b\0c\xff", b"\xff\xfea\xd8"], ids=["zero", "utf-16"])
-def test_what_is_no_text_is_refused(sheets: Sheets, body: bytes) -> None:
+def test_a_file_that_is_not_text_is_refused(sheets: Sheets, body: bytes) -> None:
     with pytest.raises(Invalid, match="not text"):
         sheets.import_file("acme", "list", body, file_name="list.csv")
     assert list(sheets.list("acme")) == []
 
 
-def test_a_long_text_comes_back_from_an_export(sheets: Sheets) -> None:
+def test_a_long_text_survives_an_export_and_an_import(sheets: Sheets) -> None:
     text = "long, " * 30_000
     sheet = sheets.create("acme", "plan")
     sheet.set("A1", text)
@@ -92,7 +92,7 @@ def test_a_long_text_comes_back_from_an_export(sheets: Sheets) -> None:
 
 
 @pytest.mark.parametrize("ending", ["csv", "CSV", "Csv"])
-def test_a_title_lacks_the_ending_of_the_file_in_any_case(sheets: Sheets, ending: str) -> None:
+def test_a_title_omits_the_file_extension_in_any_letter_case(sheets: Sheets, ending: str) -> None:
     assert sheets.import_file("acme", "list", b"a,b", file_name=f"BUDGET.{ending}").title == "BUDGET"
 
 
@@ -108,7 +108,7 @@ def test_a_file_is_bounded_in_rows_columns_and_bytes(monkeypatch: pytest.MonkeyP
         read_csv(b"a" * 11)
 
 
-def test_the_size_of_a_file_that_is_too_large_is_in_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_error_of_a_too_large_file_has_its_size_in_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("stratalog_sheet.csv_files.SHEET_XLSX_READ_BYTES_MAX", 400)
     with pytest.raises(LimitExceeded, match="too large to be read") as refused:
         read_csv(("é" * 150).encode())

@@ -23,7 +23,9 @@ class Later(SystemClock):
         return super().wall_ms() + self.ahead_ms
 
 
-def test_nobody_finds_a_deleted_sheet(sheet: Sheet, sheets: Sheets, store: Store, engines: EnginePool) -> None:
+def test_a_deleted_sheet_is_not_found_by_any_handle_or_list(
+    sheet: Sheet, sheets: Sheets, store: Store, engines: EnginePool
+) -> None:
     other = Sheets(store, engines).open("acme", "plan")
     message = revision(other, put(0, 0, "late"))
     sheet.delete()
@@ -41,7 +43,7 @@ def test_nobody_finds_a_deleted_sheet(sheet: Sheet, sheets: Sheets, store: Store
     assert list(sheets.list("acme")) == []
 
 
-def test_the_name_of_a_deleted_sheet_begins_again(sheet: Sheet, sheets: Sheets) -> None:
+def test_a_new_sheet_with_the_name_of_a_deleted_sheet_is_empty(sheet: Sheet, sheets: Sheets) -> None:
     sheet.set("A1", "old")
     late = revision(sheet, put(0, 0, "late"))
     sheet.delete()
@@ -52,7 +54,7 @@ def test_the_name_of_a_deleted_sheet_begins_again(sheet: Sheet, sheets: Sheets) 
     assert again.version == 1
 
 
-def test_a_copy_outlives_what_it_was_copied_from(engines: EnginePool) -> None:
+def test_a_copy_outlives_its_deleted_source(engines: EnginePool) -> None:
     clock = Later()
     with stratalog.open("memory:", clock=clock) as store:
         sheets = Sheets(store, engines)
@@ -74,7 +76,7 @@ def test_a_copy_outlives_what_it_was_copied_from(engines: EnginePool) -> None:
         assert [one.name for one in sheets.list("acme")] == ["again"]
 
 
-def test_a_copy_of_a_sheet_that_is_deleted_meanwhile_is_not_found(
+def test_a_fork_of_a_sheet_deleted_during_the_fork_raises_not_found(
     sheet: Sheet, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sheet.set("A1", "both")

@@ -29,7 +29,7 @@ def plan(engines: EnginePool) -> Iterator[Sheet]:
             yield build(Sheets(store, engines), "local", "cafe", clock)
 
 
-def test_it_has_formulas_formats_and_a_chart_on_several_sheets(plan: Sheet) -> None:
+def test_the_workbook_has_five_tabs_with_formulas_styles_and_a_chart(plan: Sheet) -> None:
     sheets = json.loads(plan.state())["sheets"]
     assert [sheet["name"] for sheet in sheets] == TABS
     contents = [content for sheet in sheets for content in sheet["cells"].values()]
@@ -38,14 +38,14 @@ def test_it_has_formulas_formats_and_a_chart_on_several_sheets(plan: Sheet) -> N
     assert all(sheet["styles"] and not sheet["areGridLinesVisible"] for sheet in sheets)
 
 
-def test_no_version_has_a_broken_cell(plan: Sheet) -> None:
+def test_no_sampled_version_has_a_cell_with_an_error(plan: Sheet) -> None:
     for version in (19, 32, 45, plan.version):
         for tab in plan.sheets(version):
             csv = plan.files.csv(sheet=tab["id"], at=version).decode()
             assert "#" not in csv, (version, tab["name"])
 
 
-def test_its_figures_agree(plan: Sheet) -> None:
+def test_the_overview_agrees_with_the_detail_tabs(plan: Sheet) -> None:
     income, costs, result = (plan.get(cell).value for cell in ("B5", "D5", "F5"))
     assert income == pytest.approx(plan.get("O13", sheet="Income").value)
     assert costs == pytest.approx(plan.get("O12", sheet="Costs").value)
@@ -54,7 +54,7 @@ def test_its_figures_agree(plan: Sheet) -> None:
     assert plan.get("J5").value == plan.get("C12", sheet="A trial week").value
 
 
-def test_four_people_wrote_it_in_three_weeks(plan: Sheet) -> None:
+def test_four_people_wrote_the_workbook_in_three_weeks(plan: Sheet) -> None:
     activity = plan.activity(limit=100)
     assert len(activity) == plan.version > 50
     assert len({entry.author for entry in activity}) == 4
@@ -64,6 +64,6 @@ def test_four_people_wrote_it_in_three_weeks(plan: Sheet) -> None:
     assert [named.label for named in plan.versions()] == LABELS
 
 
-def test_a_cell_was_thought_over(plan: Sheet) -> None:
+def test_a_cell_of_the_workbook_has_two_changes_and_was_moved_between_them(plan: Sheet) -> None:
     changes = plan.blame("C12", sheet="Costs")
     assert [(change.author, change.cell) for change in changes] == [("Ben Okafor", "C12"), ("Ben Okafor", "C11")]

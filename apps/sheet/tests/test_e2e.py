@@ -17,22 +17,22 @@ from tests.processes import COMMAND_LINE, run
 
 HERE = Path(__file__).parent / "e2e"
 STORIES = [
-    "aWorkbookIsImportedAndKept",
-    "theOriginalIsSavedUnderItsOwnName",
+    "aWorkbookIsImportedAndItsOriginalIsDownloaded",
+    "theOriginalIsDownloadedUnderItsFileName",
     "aFileThatExceedsALimitIsRefusedWithTheLimit",
-    "twoWindowsShowWhatTheOtherDoes",
-    "aFormulaTypedOfflineMovesWithARowOfAnother",
-    "aReloadKeepsWhatWaits",
-    "aBurstOfChangesIsKeptOnce",
-    "aSheetOpensWithTheServerAway",
+    "twoWindowsShowEditsAndSelectionsOfEachUser",
+    "aFormulaTypedOfflineFollowsARowInsertedMeanwhile",
+    "aReloadPreservesPendingChanges",
+    "aBurstOfChangesReportsTheStateOnce",
+    "aCachedSheetOpensOffline",
     "lostAnswersAreAppliedOnce",
-    "anUndoTakesBackOnesOwnAndNoOther",
+    "anUndoRevertsOnlyTheUsersOwnEdit",
     "anUndoNeverBlocksASheetThatIsOffline",
     "aProgramsValueAppearsAtOnce",
-    "reopeningFetchesOnlyWhatIsNew",
-    "tabsOfOneBrowserAreClientsOfTheirOwn",
-    "whatIsTypedIsNoMarkup",
-    "whatIsTypedQuicklyIsAllThatACellHolds",
+    "reopeningASheetFetchesOnlyNewEntries",
+    "tabsOfABrowserAreSeparateClients",
+    "typedTextIsNotInterpretedAsMarkup",
+    "quickTypingReplacesTheContentOfACell",
     "aLateAnswerForAnotherPanelTabIsNotShown",
     "theListIsUsedWithoutAMouse",
     "darkIsFollowedAndChosen",
@@ -40,42 +40,45 @@ STORIES = [
     "changedCellsStandOut",
     "theHistoryButtonListsAllEntries",
     "theTabThatIsShownIsDownloaded",
-    "playRunsToNow",
+    "playShowsEachVersionUpToTheNewest",
     "blameShowsTheAuthorAndBothValuesOfEachChange",
     "blameOfAnEarlierVersionIsForTheCellAtThatVersion",
-    "aVersionIsRestoredAsANewOne",
-    "aCopyBeginsAtAnyVersion",
-    "aVersionIsNamedAndFoundAgain",
-    "aLinkForReadingChangesNothing",
-    "aTitleIsTypedWhereItStandsAndSeenByAll",
-    "aRefusedTitleStaysToBeCorrected",
-    "aNewTitleIsKnownWithTheServerAway",
+    "aRestoreAddsANewVersion",
+    "aCopyIsMadeOfAnEarlierVersion",
+    "aNamedVersionIsListedAndOpened",
+    "aReadOnlyLinkAllowsNoChange",
+    "aTitleEditedOnThePageIsShownToAllUsers",
+    "aRefusedTitleStaysInTheFieldForCorrection",
+    "aNewTitleIsShownOffline",
     "sheetsAreRenamedAndDeletedWithoutAMouse",
-    "whatCameTooLateForADeletedSheetIsSaved",
-    "whatWaitedForADeletedSheetIsShownOnReturn",
-    "anotherSheetOfTheNameIsNotTakenForTheOne",
-    "whoMayOnlyReadNeitherRenamesNorDeletes",
-    "textStaysInItsCellWhileRowsAndColumnsComeAndGo",
-    "whatWaitsMovesNoTypedCellAnew",
-    "whatWaitsMovesAsTheEngineHasItNow",
-    "anUndoneInsertionTakesTheTypedCellAlong",
-    "whatIsTypedInADeletedRowIsGivenBack",
+    "lateChangesOfADeletedSheetCanBeDownloaded",
+    "pendingChangesOfADeletedSheetAreShownOnReturn",
+    "aNewSheetIsNotMistakenForADeletedSheetOfTheSameName",
+    "aReaderCannotRenameOrDeleteASheet",
+    "typedTextStaysInItsCellWhenRowsAndColumnsAreInsertedOrRemoved",
+    "aPendingInsertionDoesNotMoveATypedCellTwice",
+    "aTypedCellFollowsAPendingInsertionAsRebasedByTheEngine",
+    "anUndoneInsertionMovesTheTypedCellBack",
+    "textTypedInADeletedRowOrSheetCanBeRestored",
     "offlineTextInADeletedRowIsPutIntoANewRow",
-    "bothSidesOfTwoOfflineEditsAreShown",
-    "whoWasClosedIsShownWhatOverwroteThem",
-    "anUndoOfflineIsOneClickAwayOnReturn",
+    "bothUsersAreShownTheConflictOfTheirOfflineEdits",
+    "aReopenedWindowListsItsOverwrittenText",
+    "anUndoRequestedOfflineIsOfferedOnReturn",
     "aRefusedChangeIsListedWithItsReason",
-    "whatIsTypedOutlivesARestore",
-    "whatWaitsFollowsItsCellThroughARestore",
-    "whatWaitedInAClosedWindowFollowsItsCellThroughARestore",
-    "aSortAsksBeforeItTakesTheFirstRowAlong",
+    "textBeingTypedSurvivesARestore",
+    "pendingTextFollowsItsCellAcrossARestore",
+    "pendingTextOfAClosedWindowFollowsItsCellAcrossARestore",
+    "aSortAsksBeforeMovingAHeaderRow",
     "aPageWhoseEngineFailsTakesNoMoreEdits",
     "aSheetOpensWithoutThePendingChangesThatTheEngineCannotTake",
     "aSheetNamesTheCommittedChangesThatTheEngineCannotUse",
 ]
 
-WITH_COMMAND = "theCommandLineIsSeenAtOnce"
-WITH_RESTORE = ["aRestoredServerTakesWhatWaits", "aTabThatIsAheadIsToldAndTheListOfVersionsIsTheServers"]
+WITH_COMMAND = "anEditByTheCommandLineAppearsAtOnce"
+WITH_RESTORE = [
+    "aServerRestoredFromABackupAcceptsPendingChanges",
+    "aTabAheadOfARestoredServerReturnsToTheVersionOfTheServer",
+]
 
 
 @pytest.fixture(scope="module")
@@ -97,17 +100,17 @@ def storyteller(node: str) -> Iterator[Storyteller]:
         yield made
 
 
-def test_every_story_is_told(node: str) -> None:
+def test_every_story_in_the_scripts_is_a_test_case(node: str) -> None:
     assert sorted(told_stories(HERE, node)) == sorted([*STORIES, WITH_COMMAND, *WITH_RESTORE])
 
 
 @pytest.mark.parametrize("story", STORIES)
-def test_in_the_browser(story: str, storyteller: Storyteller, url: str, tmp_path: Path) -> None:
+def test_the_story_passes_in_the_browser(story: str, storyteller: Storyteller, url: str, tmp_path: Path) -> None:
     storyteller.tell(url, story, tmp_path)
 
 
 @pytest.mark.parametrize("home", ["folder", "postgres"])
-def test_what_the_command_line_writes_is_seen_at_once(
+def test_a_cell_set_by_the_command_line_appears_in_an_open_page(
     home: str, storyteller: Storyteller, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     """Another process writes to the same store, and the server polls the head."""

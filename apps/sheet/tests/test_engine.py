@@ -121,7 +121,7 @@ def kill_soon(engine: Engine, seconds: float = 0.3) -> threading.Timer:
     ],
     ids=["CPU", "clock", "heap", "process"],
 )
-def test_a_call_that_takes_too_much_ends_the_engine(settings: dict[str, Any], what: str) -> None:
+def test_a_call_beyond_a_time_or_memory_limit_ends_the_engine(settings: dict[str, Any], what: str) -> None:
     with closing(Engine(settings=EngineSettings(**settings))) as engine:
         with pytest.raises(LimitExceeded, match=what) as caught:
             opened(engine, LONG)
@@ -143,7 +143,7 @@ def test_a_process_that_does_not_answer_is_killed() -> None:
         assert engine.has_ended
 
 
-def test_cpu_time_is_counted_for_each_call() -> None:
+def test_the_cpu_limit_applies_to_each_call_separately() -> None:
     with closing(Engine(settings=EngineSettings(call_cpu_seconds_max=2))) as engine:
         opened(engine)
         assert engine.pid is not None
@@ -153,7 +153,7 @@ def test_cpu_time_is_counted_for_each_call() -> None:
             opened(engine, 10_000)
 
 
-def test_an_answer_without_end_is_not_read(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_answer_beyond_the_size_limit_ends_the_engine(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     opened(engine)
     monkeypatch.setattr("stratalog_sheet.engine.SHEET_ANSWER_BYTES_MAX", 100)
     with pytest.raises(LimitExceeded, match="is too large"):
@@ -161,20 +161,20 @@ def test_an_answer_without_end_is_not_read(engine: Engine, monkeypatch: pytest.M
     assert engine.has_ended
 
 
-def test_an_engine_lets_the_server_go_first(engine: Engine) -> None:
+def test_an_engine_has_a_lower_scheduling_priority_than_the_server(engine: Engine) -> None:
     with pytest.raises(Invalid):
         engine.call("export", key="none")
     assert engine.pid is not None
     assert os.getpriority(os.PRIO_PROCESS, engine.pid) >= os.getpriority(os.PRIO_PROCESS, 0) + 10
 
 
-def test_what_the_engine_refuses_leaves_it_running(engine: Engine) -> None:
+def test_a_refused_call_leaves_the_engine_running(engine: Engine) -> None:
     with pytest.raises(Invalid, match="no model is open"):
         engine.call("export", key="none")
     assert opened(engine) == {"revision": "second"}
 
 
-def test_an_engine_knows_no_secret_of_the_environment(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_engine_does_not_inherit_secrets_of_the_environment(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
     engine.start()
     engine._await_ready()
@@ -208,7 +208,7 @@ def test_an_idle_engine_that_was_killed_is_not_lent(made: Callable[..., EnginePo
         assert opened(models.engine) == {"revision": "second"}
 
 
-def test_a_pool_that_is_started_has_another_engine_at_hand_after_a_death(made: Callable[..., EnginePool]) -> None:
+def test_a_started_pool_has_a_spare_engine_after_an_engine_dies(made: Callable[..., EnginePool]) -> None:
     pool = made(engines_max=2)
     pool.start()
     with pool.lend("a") as models:
@@ -222,7 +222,7 @@ def test_a_pool_that_is_started_has_another_engine_at_hand_after_a_death(made: C
 
 
 @pytest.mark.parametrize("failing", ["socketpair", "own_file"])
-def test_a_sheet_stays_usable_after_a_start_without_file_descriptors(
+def test_a_sheet_stays_usable_after_an_engine_start_fails_for_lack_of_file_descriptors(
     failing: str, made: Callable[..., EnginePool], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def none_left(*_: object) -> NoReturn:
@@ -264,7 +264,7 @@ def test_a_call_that_runs_fails_when_its_pool_is_closed(made: Callable[..., Engi
         timer.join()
 
 
-def test_a_pool_that_is_forgotten_leaves_no_process() -> None:
+def test_a_garbage_collected_pool_leaves_no_process() -> None:
     pool = EnginePool(EngineSettings(engines_max=1))
     with pool.lend("a") as models:
         opened(models.engine)
@@ -290,7 +290,7 @@ time.sleep(600)
 
 
 @pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT], ids=lambda end: end.name)
-def test_engines_end_with_the_process_that_started_them_which_holds_no_v8(end: signal.Signals) -> None:
+def test_engines_end_with_their_parent_process_which_never_loads_v8(end: signal.Signals) -> None:
     with start([sys.executable, "-c", PARENT]) as parent:
         pids = [int(word) for word in parent.read_line().split()]
         assert pids
@@ -300,7 +300,7 @@ def test_engines_end_with_the_process_that_started_them_which_holds_no_v8(end: s
         await_end(pid)
 
 
-def test_an_engine_at_work_ends_when_nobody_listens() -> None:
+def test_a_busy_engine_ends_when_its_connection_is_closed() -> None:
     engine = Engine()
     engine.start()
     engine._await_ready()
@@ -319,7 +319,7 @@ def test_an_engine_at_work_ends_when_nobody_listens() -> None:
 # Callers
 
 
-def test_a_nested_block_without_engines_leaves_the_outer_one_closed(made: Callable[..., EnginePool]) -> None:
+def test_leaving_a_nested_block_without_engines_does_not_reopen_the_pool(made: Callable[..., EnginePool]) -> None:
     pool = made(engines_max=1)
     with pool.without():
         with pool.without(), pytest.raises(EngineNeeded), pool.lend("a"):
@@ -338,7 +338,7 @@ def test_sheets_run_in_parallel_and_calls_of_one_sheet_do_not(made: Callable[...
             other.submit(lent_pid, pool, "a").result()
 
 
-def test_no_more_engines_run_than_may(made: Callable[..., EnginePool]) -> None:
+def test_a_call_beyond_the_limit_of_engines_is_refused_as_busy(made: Callable[..., EnginePool]) -> None:
     pool = made(engines_max=1, wait_seconds_max=0.05)
     with ThreadPoolExecutor(1) as other, pool.lend("a"):
         with pytest.raises(Unavailable, match="busy"):
@@ -346,13 +346,13 @@ def test_no_more_engines_run_than_may(made: Callable[..., EnginePool]) -> None:
         assert pool.counts().engines == 1
 
 
-def test_no_more_callers_wait_than_may(made: Callable[..., EnginePool]) -> None:
+def test_a_caller_beyond_the_limit_of_waiting_callers_is_refused(made: Callable[..., EnginePool]) -> None:
     pool = made(engines_max=1, waiting_max=0)
     with ThreadPoolExecutor(1) as other, pool.lend("a"), pytest.raises(Unavailable, match="too many"):
         other.submit(lent_pid, pool, "a").result()
 
 
-def test_a_sheet_is_given_the_engine_where_it_is_warm(made: Callable[..., EnginePool]) -> None:
+def test_a_sheet_gets_the_engine_that_has_its_model_open(made: Callable[..., EnginePool]) -> None:
     pool = made(engines_max=2)
     with open_store("memory:") as store:
         first, second = (Sheets(store, pool).create("acme", name) for name in ("first", "second"))
@@ -381,7 +381,9 @@ def test_many_threads_make_and_use_engines_at_once(made: Callable[..., EnginePoo
 
 
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
-def test_a_fork_has_engines_of_its_own_and_leaves_its_parents_alone(made: Callable[..., EnginePool]) -> None:
+def test_a_forked_process_starts_its_own_engines_and_leaves_the_engines_of_its_parent(
+    made: Callable[..., EnginePool],
+) -> None:
     pool = made(engines_max=1)
     with pool.lend("a") as models:
         opened(models.engine)

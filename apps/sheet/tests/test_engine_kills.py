@@ -36,7 +36,7 @@ def test_clients_agree_and_the_server_lives_when_engines_are_killed() -> None:
 
 
 @pytest.mark.parametrize("error", [Refusal("invalid"), httpx.ReadTimeout("late"), Unavailable("busy")])
-def test_a_failure_names_its_session(
+def test_a_failure_of_the_run_names_its_session_and_seed(
     error: Exception, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def fail_once(run: ServedRun, clients: int, steps: int) -> None:
@@ -82,7 +82,7 @@ def test_a_refused_rename_leaves_the_title(monkeypatch: pytest.MonkeyPatch) -> N
     assert run._title == "after"
 
 
-def test_an_internal_error_of_the_server_is_no_refusal() -> None:
+def test_an_internal_error_of_the_server_fails_the_run() -> None:
     answers = iter([httpx.Response(409, json={"code": "conflict"}), httpx.Response(500, json={"code": "internal"})])
     run = ServedRun.__new__(ServedRun)
     run._requests, run._kills = 0, Counter()
@@ -99,7 +99,7 @@ def test_a_server_that_prints_much_is_not_blocked(monkeypatch: pytest.MonkeyPatc
     server.end()
 
 
-def test_a_server_that_does_not_end_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_server_that_does_not_end_fails_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
     ignore = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN)"
     monkeypatch.setattr(engine_kills, "PROGRAM", f"{ignore}; {PRINT_URL}; time.sleep(600)")
     monkeypatch.setattr(engine_kills, "END_SECONDS_MAX", 0.5)

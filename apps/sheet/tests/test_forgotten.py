@@ -89,7 +89,7 @@ def content(state: bytes) -> Any:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_each_version_from_the_floor_on_is_the_same_and_can_be_changed(short: Sheets, seed: int) -> None:
+def test_versions_at_or_above_the_floor_are_unchanged_and_usable(short: Sheets, seed: int) -> None:
     sheet = short.create("acme", "plan", title="Plan")
     edit(sheet, random.Random(seed), 50)
     chosen = floors(sheet)
@@ -208,9 +208,7 @@ def test_no_undo_crosses_an_app_snapshot(short: Sheets) -> None:
     assert content(fresh(short).state()) == before
 
 
-def test_a_restored_version_whose_snapshot_was_not_saved_gets_one(
-    short: Sheets, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_snapshot_due_saves_the_missing_snapshot_of_a_restore(short: Sheets, monkeypatch: pytest.MonkeyPatch) -> None:
     sheet = short.create("acme", "plan")
     sheet.set("A1", "x")
     with monkeypatch.context() as patched:
@@ -225,7 +223,7 @@ def no_engine(*_: object) -> None:
     raise Unavailable("no engine is free")
 
 
-def test_a_cell_s_changes_begin_with_the_content_that_is_known(short: Sheets) -> None:
+def test_blame_begins_with_the_content_at_the_floor(short: Sheets) -> None:
     sheet = short.create("acme", "plan")
     sheet.set("A1", "first")
     sheet.restore(2)
@@ -234,7 +232,7 @@ def test_a_cell_s_changes_begin_with_the_content_that_is_known(short: Sheets) ->
     assert lines(fresh(short).blame("A1")) == [(4, "first", "second")]
 
 
-def test_a_restored_version_that_is_forgotten_is_told_with_its_content(short: Sheets) -> None:
+def test_blame_lists_a_restore_of_a_forgotten_version_with_its_content(short: Sheets) -> None:
     sheet = short.create("acme", "plan")
     sheet.set("A1", "first")
     sheet.restore(1)
@@ -249,7 +247,7 @@ def lines(changes: list[CellHistory]) -> list[tuple[int, str, str]]:
     return [(change.version, change.before, change.after) for change in changes]
 
 
-def test_each_route_answers_though_versions_are_forgotten(store: Store, short: Sheets) -> None:
+def test_each_route_works_or_reports_a_forgotten_version(store: Store, short: Sheets) -> None:
     sheet = short.import_file("acme", "plan", b"1,2\n3,4\n", file_name="plan.csv")
     edit(sheet, random.Random(1), 30)
     floor = floors(sheet)[-1]

@@ -95,43 +95,43 @@ def test_the_same_facts_still_have_the_same_bytes() -> None:
     assert written()["events"] == golden()["events"]
 
 
-def test_the_golden_events_still_read() -> None:
+def test_the_golden_events_can_still_be_read() -> None:
     events = [Event(*decode(bytes.fromhex(text))) for text in golden()["events"]]
     assert [fact_of(entry_of(event)) for event in events] == FACTS
 
 
-def test_every_type_is_in_the_golden_file() -> None:
+def test_every_event_type_is_in_the_golden_file() -> None:
     assert {decode(bytes.fromhex(text))[0] for text in golden()["events"]} == set(SCHEMAS)
 
 
-def test_the_golden_parts_still_come_together() -> None:
+def test_the_golden_parts_still_join_into_the_golden_state() -> None:
     for name, title in (("parts", ""), ("titled parts", "Budget")):
         parts = [bytes.fromhex(text) for text in golden()[name]]
         assert json.loads(join_state(parts)) == golden()["state"] == STATE
         assert title_in(parts[0]) == title
 
 
-def test_the_same_state_is_still_cut_alike() -> None:
+def test_a_state_is_still_split_into_the_golden_parts() -> None:
     assert written()["parts"] == golden()["parts"]
     assert written()["titled parts"] == golden()["titled parts"]
 
 
-def test_only_an_undo_in_order_is_newer_than_the_first_programs_read() -> None:
+def test_only_an_undo_with_ordered_rebase_has_event_schema_2() -> None:
     assert [event_of(fact).schema for fact in FACTS] == [1] * (len(FACTS) - 1) + [2]
 
 
 @pytest.mark.parametrize("event", [Event("future", {}), Event("named", {"version": 1, "label": "x"}, 2)])
-def test_what_is_newer_is_not_read(event: Event) -> None:
+def test_an_event_of_a_newer_type_or_schema_is_unsupported(event: Event) -> None:
     with pytest.raises(Unsupported):
         fact_of(entry_of(event))
 
 
-def test_what_has_another_shape_is_damage() -> None:
+def test_an_event_with_a_field_of_a_wrong_type_is_corrupt() -> None:
     with pytest.raises(Corrupt):
         fact_of(entry_of(Event("named", {"version": "one"})))
 
 
-def test_readers_are_not_sent_what_is_large() -> None:
+def test_changes_sent_to_readers_omit_states_and_files() -> None:
     change = change_of(entry_of(event_of(FACTS[1])))
     assert change.data == {"title": "Plan", "revision": "first", "file_name": "plan.xlsx"}
     assert change_of(entry_of(event_of(FACTS[2]))).message == MESSAGE

@@ -60,11 +60,11 @@ def test_a_new_sheet_is_listed_with_its_title(client: Client, name: str) -> None
     assert listed[facts["name"]] == "Budget"
 
 
-def test_a_sheet_is_made_once(client: Client, name: str) -> None:
+def test_a_second_creation_of_a_sheet_is_a_conflict(client: Client, name: str) -> None:
     assert problem(client.put(f"{name}/", json={})) == (409, "conflict")
 
 
-def test_a_message_is_appended_once_and_told_to_those_behind(client: Client, name: str) -> None:
+def test_a_message_sent_twice_is_appended_once_and_listed_in_the_entries(client: Client, name: str) -> None:
     message = revision(client, name, "rev-1", "one")
     first = client.post(f"{name}/append", params={"author": "Ada"}, json={"message": message})
     again = client.post(f"{name}/append", params={"author": "Ada"}, json={"message": message})
@@ -73,13 +73,13 @@ def test_a_message_is_appended_once_and_told_to_those_behind(client: Client, nam
     assert [one["version"] for one in client.get(f"{name}/entries", params={"after": 1}).json()["entries"]] == [2]
 
 
-def test_a_message_of_another_revision_is_a_conflict(client: Client, name: str) -> None:
+def test_a_message_based_on_an_old_revision_is_a_conflict(client: Client, name: str) -> None:
     stale = revision(client, name, "rev-1", "one")
     client.post(f"{name}/append", json={"message": revision(client, name, "rev-2", "two")})
     assert problem(client.post(f"{name}/append", json={"message": stale})) == (409, "version-conflict")
 
 
-def test_a_browser_that_keeps_the_base_is_sent_only_what_is_new(client: Client, name: str) -> None:
+def test_a_load_with_a_known_base_returns_only_new_entries(client: Client, name: str) -> None:
     whole = client.get(f"{name}/load").json()
     client.put(f"{name}/cells/B2", json={"content": "42"})
     known = {"known": whole["base"], "after": whole["version"]}
@@ -97,13 +97,13 @@ def test_a_cell_is_written_and_read_at_each_version(client: Client, name: str) -
     assert (held["author"], held["before"], held["after"]) == ("Cleo", "", "2")
 
 
-def test_formulas_move_with_rows_that_are_inserted(client: Client, name: str) -> None:
+def test_the_references_of_a_formula_follow_inserted_rows(client: Client, name: str) -> None:
     client.put(f"{name}/cells/A1", json={"content": "=SUM(B5:B9)"})
     client.post(f"{name}/rows", json={"row": 3, "count": 2})
     assert client.get(f"{name}/cells/A1").json()["content"] == "=SUM(B7:B11)"
 
 
-def test_the_past_is_named_compared_restored_and_copied(client: Client, name: str) -> None:
+def test_earlier_versions_are_named_compared_restored_and_copied(client: Client, name: str) -> None:
     for content in ("one", "two"):
         client.put(f"{name}/cells/A1", json={"content": content})
     client.post(f"{name}/versions", params={"author": "Ann"}, json={"version": 2, "label": "first"})
@@ -117,7 +117,7 @@ def test_the_past_is_named_compared_restored_and_copied(client: Client, name: st
     assert [one["type"] for one in client.get(f"{name}/activity", params={"limit": 2}).json()] == ["restored", "named"]
 
 
-def test_a_workbook_comes_back_as_it_was_and_as_it_is(client: Client, name: str) -> None:
+def test_an_import_provides_the_original_file_and_the_imported_cells(client: Client, name: str) -> None:
     client.put(f"{name}/cells/A1", json={"content": "kept"})
     exported = client.get(f"{name}/export.xlsx")
     assert exported.headers["content-disposition"] == "attachment; filename*=UTF-8''Budget.xlsx"
@@ -131,7 +131,7 @@ def test_a_workbook_comes_back_as_it_was_and_as_it_is(client: Client, name: str)
     assert client.get(f"{other}/cells/A1").json()["content"] == "kept"
 
 
-def test_a_file_goes_in_and_out_with_a_report(client: Client, name: str) -> None:
+def test_imports_and_exports_report_losses(client: Client, name: str) -> None:
     body = package({"S": rows('<c r="A1"><f>NOSUCH(1)</f></c>')})
     assert client.post(f"{name}-xlsx/import", params={"file": "book.xlsx"}, content=body).status_code == 201
     (found,) = client.get(f"{name}-xlsx/import-report").json()["findings"]
@@ -147,7 +147,7 @@ def test_a_file_goes_in_and_out_with_a_report(client: Client, name: str) -> None
     assert problem(client.get(f"{name}-csv/export.csv", params={"tab": "none"})) == (404, "not-found")
 
 
-def test_the_bytes_of_an_unpacked_workbook_are_counted() -> None:
+def test_the_unpacked_bytes_of_an_import_count_toward_the_server_limit() -> None:
     cells = "".join(f'<c r="A{row}" s="1"/>' for row in range(1, 40_000))
     body = package({"S": f"<sheetData><row>{cells}</row></sheetData>"})
     assert len(body) < import_bytes(body) // 20
@@ -159,13 +159,13 @@ def test_the_bytes_of_an_unpacked_workbook_are_counted() -> None:
         assert client.post(f"{SHEETS}/small/import", content=small).status_code == 201
 
 
-def test_what_is_no_workbook_is_refused(client: Client) -> None:
+def test_a_file_that_is_not_a_workbook_is_refused(client: Client) -> None:
     answer = client.post(f"{SHEETS}/broken/import", content=b"PK nonsense")
     assert problem(answer) == (400, "invalid")
     assert client.get(f"{SHEETS}/broken/").status_code == 404
 
 
-def test_a_principal_signs_and_a_reader_changes_nothing() -> None:
+def test_a_change_has_the_name_of_its_principal_and_a_reader_cannot_write() -> None:
     with serving(application(StaticTokens(TOKENS))) as client:
         full, look = ({"Authorization": f"Bearer {token}"} for token in TOKENS)
         assert client.get(f"{BUDGET}/").status_code == 401
@@ -194,14 +194,14 @@ def test_a_sheet_is_renamed_and_its_address_stays(client: Client, name: str) -> 
     assert problem(client.post(f"{name}/rename", json={"title": "x" * 201})) == (422, "limit-exceeded")
 
 
-def test_a_deleted_sheet_is_not_there(client: Client, name: str) -> None:
+def test_a_deleted_sheet_is_not_found(client: Client, name: str) -> None:
     assert client.delete(f"{name}/").status_code == 204
     assert problem(client.get(f"{name}/")) == (404, "not-found")
     assert problem(client.delete(f"{name}/")) == (404, "not-found")
     assert name.rpartition("/")[2] not in [one["name"] for one in client.get(f"{SHEETS}/").json()]
 
 
-def test_who_means_one_sheet_is_never_given_another_of_its_name(client: Client, name: str) -> None:
+def test_a_request_with_the_incarnation_of_a_deleted_sheet_is_not_found(client: Client, name: str) -> None:
     old = {"incarnation": client.get(f"{name}/").json()["incarnation"]}
     assert client.get(f"{name}/entries", params={"after": 0, **old}).status_code == 200
     client.delete(f"{name}/", params=old)
@@ -215,7 +215,7 @@ def test_who_means_one_sheet_is_never_given_another_of_its_name(client: Client, 
     assert client.get(f"{name}/").json()["title"] == "Another"
 
 
-def test_the_page_and_the_engine_are_served_under_a_policy_that_keeps_everything_at_home(client: Client) -> None:
+def test_the_page_and_the_engine_have_a_content_security_policy_without_remote_sources(client: Client) -> None:
     for path in ("", "edit.html", "edit.js", "engine/o-spreadsheet/dist/o_spreadsheet.min.iife.js"):
         answer = client.get(PAGE + path)
         assert answer.status_code == 200, path
@@ -224,6 +224,6 @@ def test_the_page_and_the_engine_are_served_under_a_policy_that_keeps_everything
         assert "http" not in policy
 
 
-def test_the_licences_lie_beside_what_they_are_of() -> None:
+def test_the_installed_engine_has_its_licence_file() -> None:
     folder = install_engine()
     assert "LESSER GENERAL PUBLIC LICENSE" in (folder / "o-spreadsheet" / "LICENSE").read_text().upper()

@@ -19,7 +19,7 @@ from stratalog_sheet.xlsx_import import read_workbook
 CHUNK = 64 * 1024
 
 
-def test_the_calls_of_an_import_grow_with_its_array_formulas() -> None:
+def test_the_cost_of_an_import_is_not_quadratic_in_the_number_of_array_formulas() -> None:
     few, many = (calls_of(arrays(count)) for count in (100, 400))
     assert many < 6 * few
 
@@ -74,14 +74,14 @@ def holds(added: list[tuple[Position, Position]], cell: Position) -> bool:
     return any(first[0] <= cell[0] <= last[0] and first[1] <= cell[1] <= last[1] for first, last in added)
 
 
-def test_of_ranges_that_overlap_the_first_counts() -> None:
+def test_an_array_range_that_overlaps_an_earlier_range_is_ignored() -> None:
     ranges = ArrayRanges()
     ranges.add((0, 0), (2, 2))
     ranges.add((1, 1), (5, 5))
     assert [ranges.contain(cell) for cell in ((2, 2), (3, 3))] == [True, False]
 
 
-def test_a_long_text_is_passed_on_before_its_end() -> None:
+def test_a_long_text_is_streamed_before_its_closing_tag() -> None:
     """A text without the end of a tag is not searched and copied again with each chunk."""
     taken = 0
 

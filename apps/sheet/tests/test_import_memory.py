@@ -43,7 +43,7 @@ KINDS: dict[str, Cell] = {
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_an_import_holds_no_more_than_it_reserves(sheets: Sheets, kind: str) -> None:
+def test_the_memory_of_an_import_stays_below_its_reservation(sheets: Sheets, kind: str) -> None:
     rows = (
         f'<row r="{row}">{"".join(KINDS[kind](row, column) for column in range(COLUMNS))}</row>'
         for row in range(1, ROWS + 1)
@@ -63,7 +63,7 @@ LONG_PARTS = {
 
 
 @pytest.mark.parametrize("kind", LONG_PARTS)
-def test_a_text_that_is_too_large_is_refused_before_it_is_held(sheets: Sheets, kind: str) -> None:
+def test_a_too_large_text_is_refused_within_the_reserved_memory(sheets: Sheets, kind: str) -> None:
     part = LONG_PARTS[kind]
     body = f'<sheetData><row r="1">{part["sheet"]}</row></sheetData>'
     xlsx = package({"Sheet1": body}, strings=part.get("strings", ""))
@@ -72,13 +72,13 @@ def test_a_text_that_is_too_large_is_refused_before_it_is_held(sheets: Sheets, k
 
 
 @pytest.mark.parametrize("value", ["7", "text of a cell", "\N{GRINNING FACE} text of a cell " * 2])
-def test_an_import_of_csv_holds_no_more_than_it_reserves(sheets: Sheets, value: str) -> None:
+def test_the_memory_of_a_csv_import_stays_below_its_reservation(sheets: Sheets, value: str) -> None:
     body = "\r\n".join(",".join([value] * COLUMNS) for _ in range(ROWS)).encode()
     assert peak_of(sheets, "large.csv", body) < import_bytes(body)
 
 
 @pytest.mark.parametrize("head", [b"PK", b"1,2"])
-def test_an_import_reserves_no_more_than_it_gets(head: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_reservation_of_an_import_is_capped(head: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("stratalog_sheet.files.unpacked_bytes", lambda body: SHEET_XLSX_READ_BYTES_MAX)
     assert import_bytes(head + b"," * SHEET_XLSX_READ_BYTES_MAX) == SHEET_IMPORT_BYTES_MAX
 

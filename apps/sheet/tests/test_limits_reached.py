@@ -40,14 +40,14 @@ def test_a_title_is_bounded(sheet: Sheet) -> None:
 
 
 @pytest.mark.parametrize(("cores", "engines"), [(1, SHEET_ENGINES_MIN), (3, 3), (64, SHEET_ENGINES_MAX)])
-def test_there_are_as_many_engines_as_cores_within_bounds(
+def test_the_default_number_of_engines_is_the_number_of_cores_within_limits(
     monkeypatch: pytest.MonkeyPatch, cores: int, engines: int
 ) -> None:
     monkeypatch.setattr(sheet_settings.os, "cpu_count", lambda: cores)  # type: ignore[attr-defined]
     assert EngineSettings().engines_max == engines
 
 
-def test_an_engine_holds_so_many_sheets_open(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_engine_has_a_bounded_number_of_open_models(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     install_engine()
     dropped: list[int] = []
     drop = Models.drop
@@ -65,12 +65,12 @@ def test_an_engine_holds_so_many_sheets_open(store: Store, monkeypatch: pytest.M
     engines.close()
 
 
-def test_an_item_of_the_activity_names_so_many_cells(sheet: Sheet) -> None:
+def test_an_activity_item_lists_a_bounded_number_of_cells(sheet: Sheet) -> None:
     sheet.append(revision(sheet, *(put(0, row, "x") for row in range(SHEET_ACTIVITY_CELLS_MAX + 1))))
     assert len(sheet.activity(limit=1)[0].cells) == SHEET_ACTIVITY_CELLS_MAX
 
 
-def test_the_activity_counts_the_cells_of_a_range_without_a_list_of_all(sheet: Sheet) -> None:
+def test_the_activity_counts_the_cells_of_a_range_without_listing_all_cells(sheet: Sheet) -> None:
     # An earlier program accepted such a range. A list of its names would need gigabytes.
     range_ = {"type": "SQUISHED_UPDATE_CELL", "sheetId": "sheet1", "targetRange": "A1:ZZZ9999999", "content": "x"}
     sheet.log.append(event_of(Revision(revision(sheet, range_))), expected=sheet.version)
@@ -85,7 +85,9 @@ def test_the_activity_counts_the_cells_of_a_range_without_a_list_of_all(sheet: S
     assert peak < 10_000_000
 
 
-def test_a_change_that_others_overtake_is_decided_so_often(sheet: Sheet, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_change_that_always_conflicts_is_retried_a_bounded_number_of_times(
+    sheet: Sheet, monkeypatch: pytest.MonkeyPatch
+) -> None:
     decided: list[int] = []
 
     def overtaken(*_: object, **__: object) -> object:

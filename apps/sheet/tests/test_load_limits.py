@@ -42,7 +42,9 @@ def test_a_load_is_bounded_in_bytes(
     assert sheet.load().messages == []
 
 
-def test_messages_before_a_complete_state_do_not_count(sheet: Sheet, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_messages_before_a_restored_state_do_not_count_toward_the_load_limit(
+    sheet: Sheet, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for row in range(3):
         write(sheet, row)
     sheet.restore(1)
@@ -50,9 +52,7 @@ def test_messages_before_a_complete_state_do_not_count(sheet: Sheet, monkeypatch
     assert sheet.load().messages == []
 
 
-def test_a_warm_model_is_not_advanced_over_more_than_a_load_may_hold(
-    sheet: Sheet, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_open_model_is_not_advanced_beyond_the_load_limit(sheet: Sheet, monkeypatch: pytest.MonkeyPatch) -> None:
     assert sheet.get("A1").formatted == ""
     for row in range(3):
         write(sheet, row)
@@ -63,7 +63,7 @@ def test_a_warm_model_is_not_advanced_over_more_than_a_load_may_hold(
 
 
 @pytest.mark.parametrize("name", ["large.xlsx", "large.csv"])
-def test_the_command_line_reads_no_more_of_a_file_than_may_be_imported(
+def test_the_command_line_refuses_a_too_large_file_before_reading_all_of_the_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     monkeypatch.setattr(files, "SHEET_XLSX_BYTES_MAX", 1000)

@@ -31,13 +31,15 @@ SECONDS_MAX = 60
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_a_page_shows_the_same_however_many_messages_it_has_loaded(case: str) -> None:
+def test_the_number_of_loaded_messages_does_not_change_the_sheets_and_heights_of_a_page(case: str) -> None:
     arguments = [str(HERE / "loaded.mjs"), str(install_engine()), str(PAGE), case]
     done = subprocess.run([node_program(), *arguments], capture_output=True, text=True, timeout=SECONDS_MAX)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_a_load_changes_no_style_below_a_merge(sheet: Sheet, engines: EnginePool) -> None:
+def test_loading_the_removal_of_the_first_column_of_a_merge_removes_its_style(
+    sheet: Sheet, engines: EnginePool
+) -> None:
     """The removal of the merge's first column removes the style, also for a user that loaded the merge before."""
     on = {"sheetId": "sheet1"}
     merged = {"left": 3, "right": 4, "top": 1, "bottom": 2}
@@ -56,7 +58,7 @@ def test_a_load_changes_no_style_below_a_merge(sheet: Sheet, engines: EnginePool
     assert own["sheets"][0]["styles"] == loaded["sheets"][0]["styles"] == {}
 
 
-def test_a_warm_model_follows_the_undo_of_a_deletion_that_it_has_loaded(sheet: Sheet) -> None:
+def test_an_open_model_applies_the_undo_of_a_loaded_tab_deletion(sheet: Sheet) -> None:
     sheet.append(revision(sheet, {"type": "CREATE_SHEET", "sheetId": "two", "position": 1, "name": "Two"}))
     sheet.append(revision(sheet, put(0, 0, "text", "two")))
     sheet.append(deletion := revision(sheet, {"type": "DELETE_SHEET", "sheetId": "two", "sheetName": "Two"}))

@@ -15,11 +15,11 @@ from tests.e2e.serving import Storyteller, node_with
 
 __all__ = ["deployed"]
 
-STORIES = ["twoWindowsShowWhatTheOtherDoes"]
+STORIES = ["twoWindowsShowEditsAndSelectionsOfEachUser"]
 
 
 @pytest.mark.parametrize("story", STORIES)
-def test_in_the_browser(story: str, deployed: Deployed, tmp_path: Path) -> None:
+def test_the_story_passes_in_the_browser(story: str, deployed: Deployed, tmp_path: Path) -> None:
     install_engine()
     deployed.serve(STRATALOG_APPLICATION="sheet")
     with closing(Storyteller(HERE, node_with(HERE))) as storyteller:

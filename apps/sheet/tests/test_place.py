@@ -59,7 +59,7 @@ def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return source
 
 
-def test_the_files_are_fetched_once(fake: Path, tmp_path: Path) -> None:
+def test_a_second_installation_fetches_no_file(fake: Path, tmp_path: Path) -> None:
     said: list[str] = []
     home = install_engine(said.append, tmp_path / "home")
     assert (home / "tool" / "index.js").read_text() == "the engine"
@@ -67,12 +67,12 @@ def test_the_files_are_fetched_once(fake: Path, tmp_path: Path) -> None:
     assert len(said) == 1
 
 
-def test_what_is_incomplete_is_made_anew(fake: Path, tmp_path: Path) -> None:
+def test_an_incomplete_installation_is_repeated(fake: Path, tmp_path: Path) -> None:
     (tmp_path / "home" / "tool").mkdir(parents=True)
     assert (install_engine(folder=tmp_path / "home") / "tool" / "index.js").exists()
 
 
-def test_another_content_than_the_one_that_is_pinned_is_refused(fake: Path, tmp_path: Path) -> None:
+def test_a_package_that_differs_from_its_pinned_hash_is_refused(fake: Path, tmp_path: Path) -> None:
     with (fake / "scope-tool-1.0.0.tgz").open("ab") as tarball:
         tarball.write(b"more")
     with pytest.raises(Corrupt, match="pinned"):
@@ -80,13 +80,15 @@ def test_another_content_than_the_one_that_is_pinned_is_refused(fake: Path, tmp_
     assert not (tmp_path / "home").exists()
 
 
-def test_an_npm_that_fails_is_told_of(fake: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failure_of_npm_is_reported(fake: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(engine_files, "_npm", lambda: ["false"])
     with pytest.raises(Unavailable, match="npm could not fetch"):
         install_engine(folder=tmp_path / "home")
 
 
-def test_a_folder_that_is_named_is_taken(fake: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_environment_variable_names_the_engine_folder(
+    fake: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv(engine_files.ENVIRONMENT, str(tmp_path / "named"))
     with pytest.raises(Unavailable, match="sheet setup"):
         engine_folder()
@@ -94,7 +96,7 @@ def test_a_folder_that_is_named_is_taken(fake: Path, tmp_path: Path, monkeypatch
     assert engine_folder() == tmp_path / "named"
 
 
-def test_an_installation_is_in_the_folder_that_is_named(
+def test_an_installation_uses_the_folder_named_by_the_environment_variable(
     fake: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     named = tmp_path / "named"
@@ -105,7 +107,7 @@ def test_an_installation_is_in_the_folder_that_is_named(
     assert install_engine() == named
 
 
-def test_an_installation_deletes_no_file_of_a_folder_that_is_named(
+def test_an_installation_refuses_a_named_folder_that_is_not_empty(
     fake: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(engine_files.ENVIRONMENT, str(tmp_path / "named"))
@@ -124,7 +126,7 @@ def test_every_package_is_pinned_with_its_licence() -> None:
         assert any("licen" in name.lower() or name == "README.md" for name in package["files"]), package["name"]
 
 
-def test_what_a_killed_installation_left_goes_and_nothing_else(fake: Path, tmp_path: Path) -> None:
+def test_an_installation_deletes_only_the_leftovers_of_a_killed_installation(fake: Path, tmp_path: Path) -> None:
     hang = tmp_path / "hang"
     hang.write_text("#!/bin/sh\nexec sleep 60\n")
     hang.chmod(hang.stat().st_mode | stat.S_IEXEC)
@@ -147,7 +149,7 @@ def test_what_a_killed_installation_left_goes_and_nothing_else(fake: Path, tmp_p
     assert list(tmp_path.glob(".sheet-engine-*")) == [theirs]
 
 
-def test_an_installation_waits_for_one_that_lives(fake: Path, tmp_path: Path) -> None:
+def test_concurrent_installations_fetch_the_files_once(fake: Path, tmp_path: Path) -> None:
     home, fetched = tmp_path / "home", list[str]()
     with ThreadPoolExecutor() as pool:
         for task in [pool.submit(install_engine, fetched.append, home) for _ in range(8)]:

@@ -65,7 +65,7 @@ def poisoned(client: Client, store: Store, name: str = "bad") -> str:
     return f"{SHEETS}/{name}"
 
 
-def test_the_message_is_refused(client: Client) -> None:
+def test_the_server_refuses_a_message_that_no_engine_can_open(client: Client) -> None:
     assert client.put(f"{SHEETS}/plan/", json={"title": ""}).status_code == 201
     data = client.get(f"{SHEETS}/plan/load").json()["data"]
     message: dict[str, Any] = {
@@ -81,7 +81,7 @@ def test_the_message_is_refused(client: Client) -> None:
     assert client.get(f"{SHEETS}/plan/").json()["version"] == 1
 
 
-def test_a_sheet_that_cannot_be_opened_is_refused_fast_and_restored(client: Client, store: Store) -> None:
+def test_reads_of_an_unopenable_sheet_are_refused_and_a_restore_repairs_the_sheet(client: Client, store: Store) -> None:
     path = poisoned(client, store)
     assert problem(client.get(f"{path}/cells/A1")) == (422, "limit-exceeded")
     for what in ("cells/A1", "state", "blame?cell=A1", "export.xlsx"):
@@ -97,7 +97,7 @@ def test_a_sheet_that_cannot_be_opened_is_refused_fast_and_restored(client: Clie
     assert not any(name.startswith("py_mini_racer") for name in sys.modules)
 
 
-def test_many_readers_of_it_hold_up_nobody_else(client: Client, store: Store) -> None:
+def test_readers_of_an_unopenable_sheet_do_not_block_requests_for_another_sheet(client: Client, store: Store) -> None:
     path = poisoned(client, store)
     assert client.put(f"{SHEETS}/fine/", json={"title": ""}).status_code == 201
     with ThreadPoolExecutor(20) as threads:
@@ -107,7 +107,7 @@ def test_many_readers_of_it_hold_up_nobody_else(client: Client, store: Store) ->
         assert {answer.result().status_code for answer in victims} <= {422, 503}
 
 
-def test_an_engine_is_tried_once_and_others_are_refused(store: Store, pool: EnginePool) -> None:
+def test_an_unopenable_version_is_tried_in_an_engine_only_once(store: Store, pool: EnginePool) -> None:
     sheet = Sheets(store, pool).create("acme", "plan")
     poison(sheet)
     with pytest.raises(LimitExceeded):
@@ -119,7 +119,7 @@ def test_an_engine_is_tried_once_and_others_are_refused(store: Store, pool: Engi
     assert pool.counts().deaths == deaths == 1
 
 
-def test_maintenance_goes_on_after_a_sheet_that_cannot_be_opened(store: Store, pool: EnginePool) -> None:
+def test_maintenance_continues_after_an_unopenable_sheet(store: Store, pool: EnginePool) -> None:
     sheets = Sheets(store, pool, SheetSettings(undo_entries=2, snapshot_entries=2))
     bad, fine = sheets.create("acme", "a-bad"), sheets.create("acme", "fine")
     poison(bad)
@@ -130,7 +130,7 @@ def test_maintenance_goes_on_after_a_sheet_that_cannot_be_opened(store: Store, p
     assert fine.log.app_snapshot(2) is not None
 
 
-def test_a_sheet_that_was_restored_keeps_its_states_again(store: Store, pool: EnginePool) -> None:
+def test_a_restored_sheet_gets_snapshots_again(store: Store, pool: EnginePool) -> None:
     sheets = Sheets(store, pool, SheetSettings(undo_entries=2, snapshot_entries=2))
     sheet = sheets.create("acme", "plan")
     poison(sheet)
@@ -155,7 +155,7 @@ def test_a_version_that_cannot_be_opened_is_not_restored(store: Store, pool: Eng
     assert sheet.version == version
 
 
-def test_a_restored_version_whose_state_is_not_kept_is_loaded_where_an_engine_may_be_waited_for(
+def test_a_load_computes_the_state_of_a_restored_version_without_a_snapshot(
     client: Client, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = f"{SHEETS}/plan"
@@ -185,7 +185,7 @@ def unopenable(clock: ManualClock) -> Unopenable:
 
 
 @pytest.mark.parametrize("error", [LimitExceeded("took too long"), died("SIGSEGV")], ids=["limit", "crash"])
-def test_a_failure_is_remembered_of_its_version_and_call(unopenable: Unopenable, error: StratalogError) -> None:
+def test_a_failure_is_remembered_for_its_version_and_call(unopenable: Unopenable, error: StratalogError) -> None:
     unopenable.note("plan", 7, "open", error)
     with pytest.raises(LimitExceeded, match="version 7"):
         unopenable.check("plan", 7)
@@ -200,7 +200,7 @@ def test_a_failure_is_forgotten_after_a_while(unopenable: Unopenable, clock: Man
     unopenable.check("plan", 7)
 
 
-def test_what_somebody_killed_is_not_to_blame_until_it_happens_again_and_again(unopenable: Unopenable) -> None:
+def test_a_version_is_blamed_for_killed_engines_only_after_repeated_kills(unopenable: Unopenable) -> None:
     for _ in range(SHEET_KILLS_MAX - 1):
         unopenable.note("plan", 7, "open", died("SIGKILL"))
     unopenable.check("plan", 7)
@@ -212,7 +212,9 @@ def test_what_somebody_killed_is_not_to_blame_until_it_happens_again_and_again(u
         unopenable.check("plan", 7)
 
 
-def test_a_slow_start_of_an_engine_is_not_the_version_s_fault(store: Store, unopenable: Unopenable) -> None:
+def test_a_slow_engine_start_is_not_remembered_as_a_failure_of_the_version(
+    store: Store, unopenable: Unopenable
+) -> None:
     install_engine()
     pool = EnginePool(msgspec.structs.replace(ENGINES, start_seconds_max=0.001))
     try:
@@ -224,12 +226,12 @@ def test_a_slow_start_of_an_engine_is_not_the_version_s_fault(store: Store, unop
     unopenable.check("plan", 7)
 
 
-def test_other_errors_are_not_remembered(unopenable: Unopenable) -> None:
+def test_an_error_of_busy_engines_is_not_remembered_as_a_failure(unopenable: Unopenable) -> None:
     unopenable.note("plan", 7, "open", Unavailable("the spreadsheet's engines are busy; try again"))
     unopenable.check("plan", 7)
 
 
-def test_so_many_failures_are_remembered(unopenable: Unopenable, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_bounded_number_of_failures_is_remembered(unopenable: Unopenable, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("stratalog_sheet.failed_versions.SHEET_UNOPENABLE_MAX", 2)
     for version in range(3):
         unopenable.note("plan", version, "open", LimitExceeded("took too long"))
@@ -241,7 +243,7 @@ def test_so_many_failures_are_remembered(unopenable: Unopenable, monkeypatch: py
 # Waiting
 
 
-def test_those_who_wait_for_an_engine_hold_no_thread_and_are_bounded() -> None:
+def test_callers_waiting_for_an_engine_are_bounded_and_occupy_no_thread() -> None:
     asyncio.run(_wait_in_turn())
 
 
@@ -264,7 +266,7 @@ async def _wait_in_turn() -> None:
     assert await turns.run(("acme", "plan"), gate.wait)
 
 
-def test_a_sheet_whose_engine_is_at_work_holds_up_no_other() -> None:
+def test_a_sheet_with_a_busy_engine_does_not_block_another_sheet() -> None:
     asyncio.run(_ask_beside_a_slow_one())
 
 
@@ -280,7 +282,7 @@ async def _ask_beside_a_slow_one() -> None:
         await asyncio.gather(*slow)
 
 
-def test_one_sheet_has_half_of_the_places() -> None:
+def test_waiting_calls_of_a_sheet_are_limited_to_half_of_the_queue() -> None:
     asyncio.run(_wait_for_one())
 
 

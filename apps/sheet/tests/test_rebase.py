@@ -25,7 +25,7 @@ SECONDS_MAX = 300
 @pytest.mark.parametrize(
     ("program", "seeds"), [("rebase.mjs", SEEDS), ("undo.mjs", UNDO_SEEDS)], ids=["waits", "undone"]
 )
-def test_texts_stay_in_rows_and_columns_that_come_and_go(program: str, seeds: int) -> None:
+def test_texts_stay_in_their_cells_when_rows_and_columns_are_inserted_and_removed(program: str, seeds: int) -> None:
     arguments = [str(HERE / program), str(install_engine()), str(PAGE), "1", str(seeds)]
     done = subprocess.run([node_program(), *arguments], capture_output=True, text=True, timeout=SECONDS_MAX)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -41,7 +41,7 @@ def test_texts_stay_in_rows_and_columns_that_come_and_go(program: str, seeds: in
         ("none", [], ["Sheet1", "New", "New~", "Other"]),
     ],
 )
-def test_texts_of_a_new_sheet_that_the_engine_refuses_are_listed(
+def test_texts_of_a_new_tab_refused_by_the_engine_are_listed_as_conflicts(
     case: str, listed: list[Any], names: list[str]
 ) -> None:
     arguments = [str(HERE / "refused.mjs"), str(install_engine()), str(PAGE)]
@@ -60,7 +60,7 @@ def test_texts_of_a_new_sheet_that_the_engine_refuses_are_listed(
         ("sheet", [["SHEET"], [["Later", 1, 2]], [[12, 12], [100, 26]], []]),
     ],
 )
-def test_a_conflict_in_a_line_that_an_undo_removes_is_restored_in_a_new_line(case: str, expected: list[Any]) -> None:
+def test_a_conflict_in_cells_removed_by_an_undo_is_restored_in_new_cells(case: str, expected: list[Any]) -> None:
     arguments = [str(HERE / "undone.mjs"), str(install_engine()), str(PAGE)]
     done = subprocess.run([node_program(), *arguments], capture_output=True, text=True, timeout=SECONDS_MAX)
     assert done.returncode == 0, done.stderr
@@ -69,7 +69,7 @@ def test_a_conflict_in_a_line_that_an_undo_removes_is_restored_in_a_new_line(cas
     assert [result[field] for field in ("lost", "texts", "sizes", "left")] == expected
 
 
-def test_a_copy_that_the_engine_refuses_leaves_an_open_model_as_it_is(sheet: Sheet) -> None:
+def test_a_duplication_refused_by_the_engine_leaves_an_open_model_unchanged(sheet: Sheet) -> None:
     copied = {"type": "DUPLICATE_SHEET", "sheetId": "sheet1", "sheetNameTo": "Copy"}
     sheet.set("A1", "text")
     for sheet_id in ("one", "two"):
@@ -101,7 +101,7 @@ BEFORE_REDO = {"A9": "row 6", "A11": "row 8", "B11": "beside row 8", "B7": "abov
 AFTER_REDO = {"A10": "row 8", "B10": "beside row 8", "B7": "above row 6"}
 
 
-def test_what_came_after_a_removed_row_stays_in_its_row_when_it_comes_back(
+def test_texts_written_after_a_row_removal_stay_in_their_rows_when_the_removal_is_undone(
     sheet: Sheet, store: Store, engines: EnginePool
 ) -> None:
     removal = removed_row(sheet)
@@ -115,12 +115,12 @@ def test_what_came_after_a_removed_row_stays_in_its_row_when_it_comes_back(
     assert texts(sheet) == {**AFTER_REDO, "C10": "later"}
 
 
-def test_an_undo_of_an_older_page_is_followed_as_it_was_then(sheet: Sheet) -> None:
+def test_an_undo_without_ordered_rebase_is_applied_by_the_older_rule(sheet: Sheet) -> None:
     sheet.append(undo(sheet, removed_row(sheet)))
     assert texts(sheet) == {"A9": "row 6", "A11": "row 8", "B11": "beside row 8", "B8": "above row 6"}
 
 
-def test_another_way_to_rebase_is_refused(sheet: Sheet) -> None:
+def test_an_invalid_rebase_value_is_refused(sheet: Sheet) -> None:
     sheet.append(written := revision(sheet, put(0, 0, "text")))
     with pytest.raises(Invalid, match="value of `rebase`"):
         sheet.append(undo(sheet, written["nextRevisionId"], rebase="backwards"))

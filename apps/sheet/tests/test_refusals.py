@@ -90,7 +90,7 @@ def commit(sheet: Sheet, command: dict[str, Any], author: str = "eve") -> str:
 
 
 @pytest.mark.parametrize("command", ALL_UNUSABLE.values(), ids=ALL_UNUSABLE)
-def test_a_sheet_opens_without_an_unusable_command_and_names_it(
+def test_a_sheet_opens_without_an_unusable_command_and_lists_the_command(
     command: dict[str, Any], sheet: Sheet, store: Store, engines: EnginePool
 ) -> None:
     sheet.set("A1", "7")
@@ -127,14 +127,14 @@ def test_a_refused_command_has_the_reason(sheet: Sheet) -> None:
     assert sheet.refused(1) == []
 
 
-def test_a_command_that_the_engine_refuses_beside_another_is_not_named(sheet: Sheet) -> None:
+def test_a_duplication_to_an_existing_tab_name_is_not_listed_as_a_refused_command(sheet: Sheet) -> None:
     copy = {"type": "DUPLICATE_SHEET", **ON_SHEET, "sheetIdTo": "s", "sheetNameTo": "Sheet1"}
     sheet.append(revision(sheet, copy))
     assert sheet.refused() == []
 
 
 @pytest.mark.parametrize(("figure", "left"), [("f2", ["f1", "f2", "f3"]), ("f3", ["f2", "f3"])])
-def test_a_chart_moves_to_a_carousel_only_and_leaves_no_figure(
+def test_a_chart_can_move_only_to_a_carousel_and_its_old_figure_is_deleted(
     figure: str, left: list[str], sheet: Sheet, engines: EnginePool
 ) -> None:
     update = next(command for command in EXAMPLES["commands"] if command["type"] == "UPDATE_CHART")
@@ -158,7 +158,7 @@ def test_usable_commands_are_executed(sheet: Sheet) -> None:
             models.engine.call("close", key="usable")
 
 
-def test_any_content_leaves_the_sheet_openable(tmp_path: Path) -> None:
+def test_a_command_with_a_wrong_value_leaves_the_sheet_openable(tmp_path: Path) -> None:
     """The page's engine plays a sample of all commands that the server accepts and that have one wrong value."""
     commands = random.Random(SEED).sample([*accepted()], SAMPLE)
     print("seed", SEED)

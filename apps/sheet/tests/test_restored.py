@@ -57,7 +57,7 @@ class Restored:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("story", WITH_RESTORE)
-def test_what_open_sheets_do_after_a_restore(story: str, tmp_path: Path) -> None:
+def test_open_pages_follow_a_server_restored_from_a_backup(story: str, tmp_path: Path) -> None:
     install_engine()
     server = Restored(tmp_path)
     url = server.start()
@@ -90,14 +90,14 @@ def message(sheet: Sheet, content: str) -> dict[str, Any]:
     return revision(sheet, put(0, 0, content))
 
 
-def test_a_reader_ahead_of_the_sheet_is_told_that_its_version_is_lost(sheets: Sheets) -> None:
+def test_a_reader_ahead_of_the_sheet_gets_a_version_lost_error(sheets: Sheets) -> None:
     sheet = sheets.create("acme", "plan")
     with pytest.raises(VersionLost) as caught:
         sheet.since(5)
     assert caught.value.code == "version-lost"
 
 
-def test_a_reader_of_another_history_is_told_so_and_one_of_this_is_not(sheets: Sheets) -> None:
+def test_only_a_reader_of_another_history_gets_a_version_lost_error(sheets: Sheets) -> None:
     sheet = sheets.create("acme", "plan")
     lost = sheet.append(message(sheet, "lost"))
     assert sheet.since(lost.version, lost.hash).entries == []
@@ -111,7 +111,7 @@ def test_a_reader_of_another_history_is_told_so_and_one_of_this_is_not(sheets: S
     assert [change.version for change in again.since(1).entries] == [2]
 
 
-def test_a_message_of_a_lost_version_is_not_appended_though_its_revision_is_the_present_one(sheets: Sheets) -> None:
+def test_a_message_from_a_lost_version_is_refused_even_at_the_current_revision(sheets: Sheets) -> None:
     sheet = sheets.create("acme", "plan")
     made = message(sheet, "typed")
     renamed = sheet.rename("Lost")
@@ -124,7 +124,7 @@ def test_a_message_of_a_lost_version_is_not_appended_though_its_revision_is_the_
     assert done == sheet.append(made, reader=reader)
 
 
-def test_a_handle_that_met_another_history_is_opened_anew(sheets: Sheets) -> None:
+def test_a_handle_that_detects_another_history_is_replaced_at_the_next_open(sheets: Sheets) -> None:
     sheet = sheets.create("acme", "plan")
     sheet.set("A1", "kept")
     sheet.set("A2", "lost")

@@ -36,13 +36,13 @@ def test_a_cell_that_is_set_has_its_value_and_its_author(sheet: Sheet) -> None:
     assert (change.version, change.author, sheet.get("B2").value) == (2, "ada", 3)
 
 
-def test_a_sheet_is_seen_at_any_version(sheet: Sheet) -> None:
+def test_a_cell_can_be_read_at_any_version(sheet: Sheet) -> None:
     sheet.set("A1", "one")
     sheet.set("A1", "two")
     assert [sheet.get("A1", at=at).formatted for at in (1, 2, 3)] == ["", "one", "two"]
 
 
-def test_setting_what_stands_there_already_adds_no_version(sheet: Sheet) -> None:
+def test_setting_a_cell_to_its_current_content_adds_no_version(sheet: Sheet) -> None:
     sheet.set("A1", "one")
     assert sheet.set("A1", "one").version == sheet.version == 2
 
@@ -79,13 +79,13 @@ def test_a_subtotal_is_evaluated_when_a_user_hides_rows(sheet: Sheet, command: d
     assert sheet.get("A5").value == value
 
 
-def test_what_the_engine_refuses_is_not_written(sheet: Sheet) -> None:
+def test_a_write_refused_by_the_engine_adds_no_version(sheet: Sheet) -> None:
     with pytest.raises(Invalid, match="TargetOutOfSheet"):
         sheet.set("ZZZ1", "x")
     assert sheet.version == 1
 
 
-def test_a_cell_of_no_sheet_is_not_found(sheet: Sheet) -> None:
+def test_a_cell_of_an_unknown_tab_is_not_found(sheet: Sheet) -> None:
     with pytest.raises(NotFound):
         sheet.get("A1", sheet="none")
 
@@ -93,13 +93,13 @@ def test_a_cell_of_no_sheet_is_not_found(sheet: Sheet) -> None:
 # Messages
 
 
-def test_a_message_on_the_present_revision_is_the_next_version(sheet: Sheet) -> None:
+def test_a_message_based_on_the_current_revision_becomes_the_next_version(sheet: Sheet) -> None:
     message = revision(sheet, put(0, 0, "x"))
     assert sheet.append(message, author="bob").message == message
     assert cells(sheet) == {"A1": "x"}
 
 
-def test_a_message_on_another_revision_is_refused_with_what_stands_now(sheet: Sheet) -> None:
+def test_a_message_based_on_an_old_revision_is_refused_with_the_current_revision(sheet: Sheet) -> None:
     late = revision(sheet, put(0, 0, "late"))
     now = sheet.append(revision(sheet, put(0, 0, "first"))).message
     assert now is not None
@@ -109,7 +109,7 @@ def test_a_message_on_another_revision_is_refused_with_what_stands_now(sheet: Sh
     assert refused.value.details["version"] == sheet.version == 2
 
 
-def test_the_same_message_again_is_answered_like_the_first_time(sheet: Sheet) -> None:
+def test_a_repeated_message_gets_the_answer_of_the_first_attempt(sheet: Sheet) -> None:
     message = revision(sheet, put(0, 0, "x"))
     first = sheet.append(message)
     sheet.append(revision(sheet, put(0, 0, "y")))
@@ -117,19 +117,19 @@ def test_the_same_message_again_is_answered_like_the_first_time(sheet: Sheet) ->
     assert sheet.version == 3
 
 
-def test_the_same_message_again_is_known_to_another_process(sheet: Sheet, store: Store, engines: EnginePool) -> None:
+def test_another_process_recognises_a_repeated_message(sheet: Sheet, store: Store, engines: EnginePool) -> None:
     message = revision(sheet, put(0, 0, "x"))
     first = sheet.append(message)
     assert Sheets(store, engines).open("acme", "plan").append(message) == first
 
 
-def test_a_name_in_between_is_no_conflict(sheet: Sheet) -> None:
+def test_naming_a_version_does_not_conflict_with_a_message(sheet: Sheet) -> None:
     message = revision(sheet, put(0, 0, "x"))
     sheet.name_version(1, "empty")
     assert sheet.append(message).version == 3
 
 
-def test_two_processes_take_turns(sheet: Sheet, store: Store, engines: EnginePool) -> None:
+def test_alternating_writes_of_two_processes_all_succeed(sheet: Sheet, store: Store, engines: EnginePool) -> None:
     other = Sheets(store, engines).open("acme", "plan")
     for number in range(3):
         sheet.set("A1", f"one {number}")
@@ -162,13 +162,13 @@ def test_threads_that_set_cells_all_succeed(sheet: Sheet) -> None:
     ],
     ids=lambda broken: json.dumps(broken)[:40],
 )
-def test_a_message_that_is_not_whole_is_refused(sheet: Sheet, broken: dict[str, object]) -> None:
+def test_a_malformed_message_is_refused(sheet: Sheet, broken: dict[str, object]) -> None:
     with pytest.raises(Invalid):
         sheet.append({**revision(sheet, put(0, 0, "x")), **broken})
     assert sheet.version == 1
 
 
-def test_fields_of_one_name_may_be_of_another_kind_in_another_command(sheet: Sheet) -> None:
+def test_a_field_may_have_different_types_in_different_commands(sheet: Sheet) -> None:
     made = {"type": "CREATE_SHEET", "sheetId": "second", "name": "Second", "position": 1}
     sheet.append(revision(sheet, made, rows(0)))
     assert [one["name"] for one in sheet.sheets()] == ["Sheet1", "Second"]
@@ -192,7 +192,7 @@ def test_a_sheet_opens_without_a_command_that_only_an_earlier_program_accepted(s
 # Undo
 
 
-def test_an_undo_takes_back_one_edit_and_leaves_what_others_did(sheet: Sheet) -> None:
+def test_an_undo_reverts_only_its_edit_and_a_redo_applies_the_edit_again(sheet: Sheet) -> None:
     mine = revision(sheet, put(0, 0, "mine"))
     sheet.append(mine)
     sheet.append(revision(sheet, rows(0)))
@@ -202,7 +202,7 @@ def test_an_undo_takes_back_one_edit_and_leaves_what_others_did(sheet: Sheet) ->
     assert cells(sheet) == {"A2": "mine"}
 
 
-def test_an_edit_is_undone_once(sheet: Sheet) -> None:
+def test_an_edit_cannot_be_redone_before_its_undo_or_undone_twice(sheet: Sheet) -> None:
     mine = revision(sheet, put(0, 0, "mine"))
     sheet.append(mine)
     with pytest.raises(Invalid):
@@ -213,7 +213,7 @@ def test_an_edit_is_undone_once(sheet: Sheet) -> None:
 
 
 @pytest.mark.parametrize(("entries_later", "is_refused"), [(3, False), (4, False), (5, True), (6, True)])
-def test_the_settings_say_how_far_back_an_undo_reaches(short: Sheets, entries_later: int, is_refused: bool) -> None:
+def test_the_settings_limit_how_far_back_an_undo_reaches(short: Sheets, entries_later: int, is_refused: bool) -> None:
     sheet = short.create("acme", "plan")
     old = revision(sheet, put(0, 0, "old"))
     sheet.append(old)
@@ -228,7 +228,7 @@ def test_the_settings_say_how_far_back_an_undo_reaches(short: Sheets, entries_la
     assert ("A1" in cells(sheet)) == is_refused
 
 
-def test_an_undo_across_a_kept_state_is_followed_by_those_who_load_later(short: Sheets) -> None:
+def test_a_later_load_applies_an_undo_across_an_app_snapshot_of_an_older_program(short: Sheets) -> None:
     sheet = short.create("acme", "plan")
     for number in range(2):
         sheet.append(revision(sheet, put(1, 0, str(number))))
@@ -257,7 +257,7 @@ def test_a_load_has_the_entries_that_an_undo_may_reach(short: Sheets) -> None:
     assert json.loads(loaded.data)["revisionId"] == loaded.base_revision
 
 
-def test_since_tells_what_came_after(sheet: Sheet) -> None:
+def test_since_returns_the_entries_after_a_version(sheet: Sheet) -> None:
     sheet.set("A1", "x", author="ann")
     sheet.name_version(2, "named")
     since = sheet.since(1)
@@ -265,13 +265,15 @@ def test_since_tells_what_came_after(sheet: Sheet) -> None:
     assert (since.version, since.reload) == (3, False)
 
 
-def test_since_says_to_load_again_after_a_restore(sheet: Sheet) -> None:
+def test_since_requests_a_reload_after_a_restore(sheet: Sheet) -> None:
     sheet.set("A1", "x")
     sheet.restore(1)
     assert sheet.since(2).reload
 
 
-def test_one_who_is_many_bytes_behind_loads_again(sheet: Sheet, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_since_requests_a_reload_from_a_reader_that_is_too_many_bytes_behind(
+    sheet: Sheet, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for number in range(3):
         sheet.set("A1", f"{number}" * 1000)
     monkeypatch.setattr("stratalog_sheet.sheet.SHEET_BEHIND_BYTES_MAX", 3000)
@@ -280,7 +282,9 @@ def test_one_who_is_many_bytes_behind_loads_again(sheet: Sheet, monkeypatch: pyt
     assert (since.version, since.reload, since.entries) == (4, True, [])
 
 
-def test_one_who_is_far_behind_loads_again(sheet: Sheet, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_since_requests_a_reload_from_a_reader_that_is_too_many_entries_behind(
+    sheet: Sheet, monkeypatch: pytest.MonkeyPatch
+) -> None:
     sheet.set("A1", "x")
     monkeypatch.setattr("stratalog_sheet.sheet.SHEET_BEHIND_ENTRIES_MAX", 0)
     since = sheet.since(1)
@@ -288,7 +292,7 @@ def test_one_who_is_far_behind_loads_again(sheet: Sheet, monkeypatch: pytest.Mon
     assert SHEET_BEHIND_ENTRIES_MAX > 0
 
 
-def test_a_version_that_is_not_there_is_not_found(sheet: Sheet) -> None:
+def test_a_missing_version_is_not_found_and_a_negative_version_is_invalid(sheet: Sheet) -> None:
     for at in (0, 2):
         with pytest.raises(NotFound):
             sheet.state(at)
@@ -299,7 +303,7 @@ def test_a_version_that_is_not_there_is_not_found(sheet: Sheet) -> None:
 # App snapshots
 
 
-def test_states_are_kept_at_the_interval_and_not_twice(short: Sheets) -> None:
+def test_app_snapshots_are_saved_once_at_each_interval(short: Sheets) -> None:
     sheet = short.create("acme", "plan")
     for number in range(13):
         sheet.set("A1", str(number))
@@ -310,7 +314,7 @@ def test_states_are_kept_at_the_interval_and_not_twice(short: Sheets) -> None:
     assert sheet.snapshot_due() is None
 
 
-def test_another_process_finds_nothing_left_to_keep(short: Sheets) -> None:
+def test_a_second_process_does_not_save_the_same_app_snapshot_again(short: Sheets) -> None:
     sheet = short.create("acme", "plan")
     for number in range(8):
         sheet.set("A1", str(number))
@@ -318,7 +322,7 @@ def test_another_process_finds_nothing_left_to_keep(short: Sheets) -> None:
     assert Sheets(short.store, short.engines, short.settings).snapshots_due("acme") == 0
 
 
-def test_a_kept_state_is_the_state(short: Sheets) -> None:
+def test_a_sheet_loaded_from_an_app_snapshot_has_the_same_state(short: Sheets) -> None:
     sheet = short.create("acme", "plan")
     for number in range(6):
         sheet.set(f"A{number + 1}", f"=B{number + 1}")
@@ -328,7 +332,7 @@ def test_a_kept_state_is_the_state(short: Sheets) -> None:
     assert json.loads(fresh.state()) == before
 
 
-def test_maintenance_keeps_what_is_due_in_a_store(store: Store, sheets: Sheets) -> None:
+def test_maintenance_of_a_store_saves_due_app_snapshots(store: Store, sheets: Sheets) -> None:
     sheet = sheets.create("acme", "plan")
     for number in range(400):
         sheet.name_version(1, str(number))
@@ -341,7 +345,7 @@ def test_maintenance_keeps_what_is_due_in_a_store(store: Store, sheets: Sheets) 
 # Restore, fork, names
 
 
-def test_a_restored_version_is_a_new_one_and_nothing_is_lost(sheet: Sheet) -> None:
+def test_a_restore_adds_a_version_and_preserves_all_earlier_versions(sheet: Sheet) -> None:
     sheet.set("A1", "good")
     sheet.set("A1", "bad")
     assert sheet.restore(2, author="ann").version == 4
@@ -350,14 +354,14 @@ def test_a_restored_version_is_a_new_one_and_nothing_is_lost(sheet: Sheet) -> No
     assert cells(sheet) == {"A1": "good", "A2": "more"}
 
 
-def test_a_restored_version_is_restored_once_more(sheet: Sheet) -> None:
+def test_a_restore_is_reverted_by_a_second_restore(sheet: Sheet) -> None:
     sheet.set("A1", "good")
     sheet.restore(1)
     sheet.restore(2)
     assert cells(sheet) == {"A1": "good"}
 
 
-def test_a_restore_whose_state_was_not_kept_is_made_of_the_entries(
+def test_a_restore_without_a_saved_snapshot_is_computed_from_the_entries(
     sheet: Sheet, store: Store, engines: EnginePool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sheet.set("A1", "good")
@@ -386,7 +390,7 @@ def test_a_message_from_before_a_restore_is_refused(sheet: Sheet) -> None:
         sheet.append(late)
 
 
-def test_a_fork_goes_its_own_way(sheet: Sheet, sheets: Sheets) -> None:
+def test_a_fork_and_its_source_change_independently(sheet: Sheet, sheets: Sheets) -> None:
     sheet.set("A1", "both")
     sheet.set("A1", "only here")
     fork = sheet.fork(2, "branch", title="What if", author="bob")
@@ -396,7 +400,7 @@ def test_a_fork_goes_its_own_way(sheet: Sheet, sheets: Sheets) -> None:
     assert [entry.type for entry in fork.since(1).entries] == ["revision", "forked", "revision"]
 
 
-def test_a_name_is_given_changed_and_taken_away(sheet: Sheet) -> None:
+def test_a_version_name_is_added_changed_and_removed(sheet: Sheet) -> None:
     sheet.set("A1", "x")
     sheet.name_version(1, "empty", author="ann")
     sheet.name_version(2, "filled")
@@ -412,7 +416,7 @@ def test_a_name_is_given_changed_and_taken_away(sheet: Sheet) -> None:
 # Activity and changes
 
 
-def test_activity_is_told_newest_first_and_page_by_page(sheet: Sheet) -> None:
+def test_activity_is_listed_in_pages_with_the_newest_entry_first(sheet: Sheet) -> None:
     sheet.set("C8", "1", author="ada")
     sheet.insert_rows(3, 2, author="bob")
     sheet.append(undo(sheet, present(sheet)))
@@ -430,7 +434,7 @@ def test_activity_is_told_newest_first_and_page_by_page(sheet: Sheet) -> None:
 @pytest.mark.parametrize(
     "look", [{"type": "UPDATE_CELL", "col": 0, "row": 0}, {"type": "SQUISHED_UPDATE_CELL", "targetRange": "A1:B2"}]
 )
-def test_activity_names_a_change_of_the_look(sheet: Sheet, look: dict[str, object]) -> None:
+def test_activity_describes_a_change_of_cell_style(sheet: Sheet, look: dict[str, object]) -> None:
     bold = {**look, "sheetId": "sheet1", "style": {"bold": True}}
     sheet.append(revision(sheet, bold))
     sheet.append(revision(sheet, put(2, 2, "x"), bold))
@@ -440,7 +444,7 @@ def test_activity_names_a_change_of_the_look(sheet: Sheet, look: dict[str, objec
     ]
 
 
-def test_changes_are_the_cells_that_differ_and_not_those_that_moved(sheet: Sheet) -> None:
+def test_changes_omit_cells_that_only_moved(sheet: Sheet) -> None:
     sheet.set("A1", "stays")
     sheet.set("A2", "old")
     sheet.insert_rows(1)
@@ -450,7 +454,7 @@ def test_changes_are_the_cells_that_differ_and_not_those_that_moved(sheet: Sheet
     assert [(one.cell, one.before, one.after) for one in sheet.changes(5, 3)] == [("A3", "new", "old")]
 
 
-def test_changes_across_a_restore_are_found_cell_by_cell(sheet: Sheet) -> None:
+def test_changes_across_a_restore_list_only_cells_that_differ(sheet: Sheet) -> None:
     sheet.set("A1", "x")
     sheet.set("B1", "y")
     sheet.restore(2)
@@ -476,12 +480,12 @@ def test_a_name_that_is_taken_is_a_conflict(sheets: Sheets, store: Store) -> Non
             sheets.create("acme", name)
 
 
-def test_a_log_whose_maker_died_before_its_first_entry_is_taken_over(sheets: Sheets, store: Store) -> None:
+def test_the_creation_of_a_sheet_resumes_on_a_log_without_entries(sheets: Sheets, store: Store) -> None:
     store.create_log("acme", "plan", "sheet")
     assert sheets.create("acme", "plan", title="Plan").title == "Plan"
 
 
-def test_what_is_no_sheet_is_not_opened(sheets: Sheets, store: Store) -> None:
+def test_a_log_that_is_not_a_sheet_cannot_be_opened_as_a_sheet(sheets: Sheets, store: Store) -> None:
     store.create_log("acme", "other")
     with pytest.raises(Invalid):
         sheets.open("acme", "other")
@@ -489,6 +493,6 @@ def test_what_is_no_sheet_is_not_opened(sheets: Sheets, store: Store) -> None:
         sheets.open("acme", "none")
 
 
-def test_what_the_engine_throws_is_a_refusal(engines: EnginePool) -> None:
+def test_an_exception_of_the_engine_becomes_an_invalid_error(engines: EnginePool) -> None:
     with engines.lend("none") as models, pytest.raises(Invalid, match="no model is open"):
         models.engine.call("export", key="none")

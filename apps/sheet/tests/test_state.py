@@ -42,7 +42,7 @@ def shared(one: list[bytes], other: list[bytes]) -> float:
 
 
 @given(books)
-def test_a_state_comes_together_again(book: dict[str, Any]) -> None:
+def test_joining_the_parts_of_a_state_returns_the_state(book: dict[str, Any]) -> None:
     assert json.loads(join_state(parts(book))) == book
 
 
@@ -51,7 +51,7 @@ def test_one_changed_cell_changes_one_part() -> None:
     assert len(set(after) - set(before)) == 1
 
 
-def test_an_inserted_row_leaves_the_parts_below_it_alone() -> None:
+def test_an_inserted_row_leaves_over_90_percent_of_the_bytes_in_unchanged_parts() -> None:
     plain = state()
     cells = plain["sheets"][0]["cells"]
     moved = {}
@@ -62,11 +62,11 @@ def test_an_inserted_row_leaves_the_parts_below_it_alone() -> None:
     assert shared(parts(state()), parts(plain)) > 0.9
 
 
-def test_no_part_is_large() -> None:
+def test_the_size_of_a_part_is_bounded() -> None:
     assert max(map(len, parts(state(20_000)))) < 2 * PART_BYTES_MAX
 
 
-def test_a_newer_state_and_a_broken_one_are_told_apart() -> None:
+def test_a_newer_state_is_unsupported_and_a_malformed_state_is_corrupt() -> None:
     with pytest.raises(Unsupported):
         join_state([encode([["state", 2]])])
     with pytest.raises(Corrupt):
@@ -74,16 +74,16 @@ def test_a_newer_state_and_a_broken_one_are_told_apart() -> None:
 
 
 @given(st.integers(0, 18_277), st.integers(0, 999_999))
-def test_a_cell_has_one_name(column: int, row: int) -> None:
+def test_parsing_the_name_of_a_cell_returns_its_position(column: int, row: int) -> None:
     assert parse_cell(cell_name(column, row)) == (column, row)
 
 
 @pytest.mark.parametrize("name", ["", "A", "1", "A0", "AAAA1", "A1:B2", "B-1", "Ä1"])
-def test_what_is_no_cell_is_refused(name: str) -> None:
+def test_an_invalid_cell_name_is_refused(name: str) -> None:
     with pytest.raises(Invalid):
         parse_cell(name)
 
 
-def test_a_range_is_told_from_its_first_to_its_last_cell() -> None:
+def test_a_parsed_range_begins_at_its_top_left_cell() -> None:
     assert parse_range("C9:$B$7") == ((1, 6), (2, 8))
     assert parse_range("B7") == ((1, 6), (1, 6))

@@ -21,7 +21,7 @@ def fresh(sheets: Sheets, name: str = "plan") -> Sheet:
     return Sheets(sheets.store, sheets.engines, sheets.settings).open("acme", name)
 
 
-def test_a_renamed_sheet_is_called_so_everywhere(sheet: Sheet, sheets: Sheets) -> None:
+def test_a_new_title_appears_in_every_handle_and_in_the_list(sheet: Sheet, sheets: Sheets) -> None:
     sheet.set("A1", "x")
     assert sheet.rename("  Budget\n 2027 ", author="bob").data == {"title": "Budget 2027", "before": "Plan"}
     sheet.set("A1", "y")
@@ -45,13 +45,13 @@ def test_each_version_has_the_title_of_its_time(sheet: Sheet, sheets: Sheets) ->
     ]
 
 
-def test_a_title_is_in_the_activity_with_who_gave_it(sheet: Sheet) -> None:
+def test_the_activity_lists_a_rename_with_its_author(sheet: Sheet) -> None:
     sheet.rename("Budget", author="bob")
     told = sheet.activity()[0]
     assert (told.author, told.type, told.text) == ("bob", "renamed", "renamed the sheet from “Plan” to “Budget”")
 
 
-def test_what_it_is_called_already_adds_no_version(sheet: Sheet, sheets: Sheets) -> None:
+def test_renaming_a_sheet_to_its_current_title_adds_no_version(sheet: Sheet, sheets: Sheets) -> None:
     other = fresh(sheets)
     assert other.rename("Plan").version == 1
     sheet.rename("Budget")
@@ -59,7 +59,7 @@ def test_what_it_is_called_already_adds_no_version(sheet: Sheet, sheets: Sheets)
     assert other.rename("Plan").version == 3
 
 
-def test_a_title_between_leaves_the_revisions_alone(sheet: Sheet) -> None:
+def test_a_rename_does_not_conflict_with_messages_and_undos(sheet: Sheet) -> None:
     mine = revision(sheet, put(0, 0, "x"))
     sheet.rename("Budget")
     sheet.append(mine)
@@ -69,7 +69,7 @@ def test_a_title_between_leaves_the_revisions_alone(sheet: Sheet) -> None:
     assert sheet.append(mine).version == 3
 
 
-def test_who_is_behind_is_told_of_the_title_and_need_not_load_again(sheet: Sheet) -> None:
+def test_since_returns_a_rename_without_requesting_a_reload(sheet: Sheet) -> None:
     sheet.rename("Budget")
     since = sheet.since(1)
     assert [(one.type, one.data["title"]) for one in since.entries] == [("renamed", "Budget")]
@@ -88,13 +88,15 @@ def test_a_title_that_is_too_long_is_refused(sheet: Sheet) -> None:
         sheet.rename("x" * 201)
 
 
-def test_a_sheet_that_was_given_no_title_is_called_by_its_name(sheets: Sheets) -> None:
+def test_a_sheet_without_a_title_has_its_name_as_title(sheets: Sheets) -> None:
     sheet = sheets.create("acme", "untitled")
     assert sheet.title == "untitled"
     assert sheet.rename("Budget").data["before"] == "untitled"
 
 
-def test_a_fork_has_a_title_of_its_own_and_the_past_keeps_its_titles(sheet: Sheet, sheets: Sheets) -> None:
+def test_a_fork_has_its_own_title_and_its_earlier_versions_the_titles_of_the_source(
+    sheet: Sheet, sheets: Sheets
+) -> None:
     sheet.rename("Budget")
     fork = sheet.fork(2, "branch")
     sheet.rename("Elsewhere")
@@ -106,7 +108,7 @@ def test_a_fork_has_a_title_of_its_own_and_the_past_keeps_its_titles(sheet: Shee
     ]  # fmt: skip
 
 
-def test_a_kept_state_has_the_title_of_its_version(short: Sheets) -> None:
+def test_an_app_snapshot_has_the_title_of_its_version(short: Sheets) -> None:
     sheet = short.create("acme", "plan", title="Plan")
     for number in range(4):
         sheet.set("A1", str(number))
@@ -120,7 +122,7 @@ def test_a_kept_state_has_the_title_of_its_version(short: Sheets) -> None:
     assert [title_in(next(sheet.log.read_snapshot(one))) for one in kept if one] == ["Plan", "Budget"]
 
 
-def test_a_title_outlives_the_entry_that_gave_it(short: Sheets) -> None:
+def test_a_title_outlives_its_forgotten_rename_entry(short: Sheets) -> None:
     sheet = short.create("acme", "plan", title="Plan")
     sheet.rename("Budget")
     for number in range(9):
@@ -135,7 +137,7 @@ def test_a_title_outlives_the_entry_that_gave_it(short: Sheets) -> None:
         fresh(short).log.entry(2)
 
 
-def test_a_title_is_read_in_two_reads_however_long_ago_it_was_given(engines: EnginePool) -> None:
+def test_the_cost_of_reading_a_title_does_not_depend_on_its_age(engines: EnginePool) -> None:
     clock, meter = SystemClock(), Meter()
     store = Store(Environment(MeteredIndex(MemoryIndex(), meter), MemoryBlobs(clock), clock), MemoryQueue(clock))
     sheet = Sheets(store, engines).create("acme", "plan")

@@ -95,7 +95,7 @@ def test_every_value_keeps_its_type_through_an_import_and_an_export(sheets: Shee
     assert [computed.cell(row, 1).value for row in range(19, 23)] == [3, "0x", True, "#DIV/0!"]
 
 
-def test_charts_open_elsewhere(sheet: Sheet) -> None:
+def test_an_independent_reader_opens_exported_charts(sheet: Sheet) -> None:
     for number in range(3):
         sheet.set(f"B{number + 1}", str(number + 1))
     add_chart(sheet, "pie")
@@ -105,7 +105,7 @@ def test_charts_open_elsewhere(sheet: Sheet) -> None:
     assert report.findings == []
 
 
-def test_validations_open_elsewhere(sheet: Sheet) -> None:
+def test_an_independent_reader_opens_exported_validations(sheet: Sheet) -> None:
     add_rule(sheet, "1", {"type": "isValueInList", "values": ["a", "b"], "displayStyle": "arrow"})
     assert [rule.formula1 for rule in read(sheet.export()).active.data_validations.dataValidation] == ['"a,b"']
     # For a rule that blocks, the engine writes an empty error style, which the schema does not allow.
@@ -119,7 +119,7 @@ def test_validations_open_elsewhere(sheet: Sheet) -> None:
     assert (len(rules), lost) == (0, {"validation": 1}), "each rule replaced the rule before it"
 
 
-def test_images_come_in_and_go_out_with_their_bytes(sheet: Sheet) -> None:
+def test_an_export_has_the_bytes_of_each_image_and_reports_an_image_without_data(sheet: Sheet) -> None:
     add_image(sheet, "whole", "data:image/png;base64," + base64.b64encode(png()).decode())
     add_image(sheet, "lost", "")
     body, report = sheet.files.export()
@@ -130,7 +130,7 @@ def test_images_come_in_and_go_out_with_their_bytes(sheet: Sheet) -> None:
     read(body)
 
 
-def test_names_tables_and_tabs_go_out(sheets: Sheets) -> None:
+def test_an_export_has_defined_names_tables_and_hidden_tabs(sheets: Sheets) -> None:
     book = openpyxl.Workbook()
     first = book.active
     first.title = "A sheet with a name that is long"[:31]
@@ -152,7 +152,7 @@ def test_names_tables_and_tabs_go_out(sheets: Sheets) -> None:
     assert again.get("A1", sheet="Other").value == 4
 
 
-def test_a_formula_that_nothing_can_read_goes_out_as_text(sheet: Sheet) -> None:
+def test_an_unparsable_formula_is_exported_as_text_and_reported(sheet: Sheet) -> None:
     sheet.set("A1", "=[@none")
     body, report = sheet.files.export()
     cell = read(body).active["A1"]
@@ -169,11 +169,11 @@ def test_a_formula_that_nothing_can_read_goes_out_as_text(sheet: Sheet) -> None:
         ("SUM(LEN(A1:A3))", True), ("A1:A3", True), ("SUM(1/Other!A1:A3)", True), ("TRANSPOSE(A1:C1)", True),
     ],
 )  # fmt: skip
-def test_a_formula_is_an_array_only_where_it_computes_with_each_cell(formula: str, expected: bool) -> None:
+def test_only_a_formula_that_computes_cell_by_cell_is_an_array_formula(formula: str, expected: bool) -> None:
     assert is_array(formula) is expected
 
 
-def test_a_formula_that_fills_more_cells_stays_one(sheet: Sheet) -> None:
+def test_a_formula_that_fills_several_cells_is_exported_as_an_array_formula(sheet: Sheet) -> None:
     sheet.append(revision(sheet, put(0, 0, "=TRANSPOSE(C1:D1)"), put(2, 0, "1"), put(3, 0, "2"), put(4, 0, "=C1+D1")))
     here = read(sheet.export()).active
     assert (here["A1"].value.ref, here["A1"].value.text) == ("A1:A2", "=TRANSPOSE(C1:D1)")
@@ -188,7 +188,7 @@ def test_a_formula_that_fills_more_cells_stays_one(sheet: Sheet) -> None:
         ("dateIs", "lastMonth", ("EDATE(TODAY(),-1)", "TODAY()")),
     ],
 )
-def test_a_validation_of_a_relative_date_goes_out(
+def test_a_validation_of_a_relative_date_is_exported_with_its_formulas(
     sheets: Sheets, kind: str, day: str, formulas: tuple[str, str | None]
 ) -> None:
     sheet = sheets.create("acme", "book")

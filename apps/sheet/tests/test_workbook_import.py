@@ -47,7 +47,7 @@ def saved(book: openpyxl.Workbook) -> bytes:
     return out.getvalue()
 
 
-def test_strings_in_place_come_in_as_they_are(sheets: Sheets) -> None:
+def test_inline_strings_are_imported_with_their_text_and_rich_text_is_reported(sheets: Sheets) -> None:
     cells = (
         '<c r="A1" t="inlineStr"><is><t>plain</t></is></c>',
         (
@@ -73,7 +73,7 @@ def test_a_text_that_looks_like_another_value_stays_a_text(sheets: Sheets, text:
     assert [(written[cell].value, written[cell].data_type) for cell in ("A1", "B1")] == [(text, "s")] * 2
 
 
-def test_days_from_1904_are_the_days_that_they_were(sheets: Sheets) -> None:
+def test_dates_of_the_1904_date_system_are_converted(sheets: Sheets) -> None:
     cells = (
         '<c r="A1" s="1"><v>44927</v></c>', '<c r="B1" s="2"><v>0.5</v></c>', '<c r="C1"><v>44927</v></c>',
         '<c r="D1" s="1" t="d"><v>2027-01-05T12:00:00</v></c>',
@@ -85,7 +85,7 @@ def test_days_from_1904_are_the_days_that_they_were(sheets: Sheets) -> None:
     assert [cell.value for cell in here[1]][:2] == [cell.value for cell in there[1]][:2]
 
 
-def test_names_and_table_references_are_what_they_stand_for(sheets: Sheets) -> None:
+def test_defined_names_and_table_references_evaluate_to_their_values(sheets: Sheets) -> None:
     book = openpyxl.Workbook()
     first = book.active
     first.title = "Calc & more"
@@ -113,7 +113,7 @@ def test_names_and_table_references_are_what_they_stand_for(sheets: Sheets) -> N
     assert sheet.files.import_report() == FileReport()
 
 
-def test_names_of_names_are_expanded_to_a_depth(sheets: Sheets) -> None:
+def test_nested_defined_names_are_expanded_up_to_a_limited_depth(sheets: Sheets) -> None:
     book = openpyxl.Workbook()
     book.defined_names["Deep1"] = DefinedName("Deep1", attr_text="1")
     for depth in range(2, SHEET_XLSX_NAME_DEPTH_MAX + 2):
@@ -126,7 +126,9 @@ def test_names_of_names_are_expanded_to_a_depth(sheets: Sheets) -> None:
 
 
 @pytest.mark.parametrize("text", ["S!$A1", "S!A$1", "SUM(S!$A:B)", "SUM(S!1:$2)", "S!$A$1+S!$B2"])
-def test_a_name_that_is_fixed_in_one_direction_is_not_expanded_but_reported(sheets: Sheets, text: str) -> None:
+def test_a_defined_name_with_a_partly_relative_reference_is_reported_and_not_expanded(
+    sheets: Sheets, text: str
+) -> None:
     book = openpyxl.Workbook()
     book.active.title = "S"
     for line in ([1, 10], [2, 20], [3, 30]):
@@ -139,7 +141,7 @@ def test_a_name_that_is_fixed_in_one_direction_is_not_expanded_but_reported(shee
     assert codes(sheet.files.import_report())["name"] == 1
 
 
-def test_a_shared_formula_is_moved_reference_by_reference(sheets: Sheets) -> None:
+def test_a_shared_formula_moves_only_its_relative_references(sheets: Sheets) -> None:
     data = (
         '<sheetData><row r="1"><c r="A1"><v>100</v></c><c r="B1"><v>1000</v></c>'
         '<c r="C1"><f t="shared" ref="C1:C2" si="0">SUM(A1)&amp;"LOG10(A1)"&amp;"A1"&amp;$A$1</f></c></row>'
@@ -150,7 +152,7 @@ def test_a_shared_formula_is_moved_reference_by_reference(sheets: Sheets) -> Non
     assert values(sheet, "C1", "C2") == ["100LOG10(A1)A1100", "10LOG10(A1)A1100"]
 
 
-def test_sheets_keep_their_order_whatever_their_parts_are_called(sheets: Sheets) -> None:
+def test_tabs_have_the_order_of_the_workbook_and_not_of_the_part_names(sheets: Sheets) -> None:
     workbook = (
         f'<workbook xmlns="{MAIN}" xmlns:r="{RELATIONS}"><sheets><sheet name="First" sheetId="9" r:id="b"/>'
         '<sheet name="Chart" sheetId="3" r:id="c"/><sheet name="Second" sheetId="1" r:id="a"/></sheets></workbook>'
@@ -167,14 +169,14 @@ def test_sheets_keep_their_order_whatever_their_parts_are_called(sheets: Sheets)
     assert codes(sheet.files.import_report()) == {"chart-sheet": 1}
 
 
-def test_prefixes_strict_namespaces_and_cells_without_a_place_are_read(sheets: Sheets) -> None:
+def test_prefixes_strict_namespaces_and_cells_without_positions_are_read(sheets: Sheets) -> None:
     strict = f'<x:worksheet xmlns:x="{STRICT}/spreadsheetml/main"><x:sheetData><x:row><x:c><x:v>1</x:v></x:c>'
     strict += "<x:c><x:v>2</x:v></x:c></x:row><x:row><x:c><x:f>A1+B1</x:f></x:c></x:row></x:sheetData></x:worksheet>"
     sheet = opened(sheets, package({"S": ""}, more={"xl/worksheets/sheet1.xml": strict}))
     assert values(sheet, "A1", "B1", "A2") == [1, 2, 3]
 
 
-def test_what_is_not_understood_is_named(sheets: Sheets) -> None:
+def test_unsupported_features_of_a_workbook_are_reported(sheets: Sheets) -> None:
     data = rows(
         '<c r="A1"><f>NOSUCH(1)</f><v>7</v></c>',
         '<c r="B1"><f>[@none]</f></c>',
@@ -200,7 +202,7 @@ def test_what_is_not_understood_is_named(sheets: Sheets) -> None:
     assert sheet.original()[1] == body
 
 
-def test_images_are_taken_in_within_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_images_are_imported_up_to_limits_and_the_rest_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("stratalog_sheet.xlsx_import.SHEET_IMAGE_BYTES_MAX", 10)
     monkeypatch.setattr("stratalog_sheet.xlsx_import.SHEET_IMAGES_BYTES_MAX", 15)
     images = {"a.png": "0123456789", "b.png": "0123456789", "c.png": "0123456789a", "d.emf": "0", "e.jpg": "01234"}
@@ -226,14 +228,14 @@ def test_a_report_outlives_the_process(sheets: Sheets) -> None:
     assert sheets.create("acme", "empty").files.import_report() == FileReport()
 
 
-def test_a_report_names_so_many_places(sheets: Sheets, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_report_names_a_bounded_number_of_cells(sheets: Sheets, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("stratalog_sheet.file_reports.SHEET_REPORT_CELLS_MAX", 2)
     cells = (f'<c r="{column}1" t="inlineStr"><is><r><t>x</t></r></is></c>' for column in "ABC")
     (found,) = read_workbook(package({"S": rows(*cells)})).report.findings
     assert (found.count, found.where) == (3, ["S!A1", "S!B1"])
 
 
-def test_empty_cells_cost_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_empty_cells_do_not_count_toward_the_element_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     from stratalog_sheet.xlsx_markup import Allowance
 
     # Each element takes memory, so the import drops empty cells before the limit counts them.
@@ -244,7 +246,7 @@ def test_empty_cells_cost_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(book.files["xl/worksheets/sheet1.xml"]) < 1000
 
 
-def test_what_is_read_of_a_workbook_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_elements_and_bytes_read_of_a_workbook_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     from stratalog_sheet.xlsx_markup import Allowance
 
     cells = "".join(f'<c r="A{row}" s="1"/>' for row in range(1, 2000))
@@ -265,7 +267,7 @@ def test_what_is_read_of_a_workbook_is_bounded(monkeypatch: pytest.MonkeyPatch) 
         ("xl/workbook.xml", f'<workbook xmlns="{MAIN}"/>'),
     ],
 )  # fmt: skip
-def test_what_is_damaged_is_refused(sheets: Sheets, part: str, body: str) -> None:
+def test_a_malformed_part_is_refused_and_no_sheet_is_created(sheets: Sheets, part: str, body: str) -> None:
     with pytest.raises(Invalid):
         opened(sheets, package({"S": rows()}, more={part: body}))
     assert list(sheets.list("acme")) == []

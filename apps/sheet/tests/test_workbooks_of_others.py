@@ -53,7 +53,7 @@ def reopened(body: bytes) -> Any:
 
 
 @pytest.mark.parametrize("formula", ["SUM($A$1:A{0})", "AVERAGE(A$1:$A{0})", "SUM('S'!$A$1:A{0})"])
-def test_running_totals_come_in(sheets: Sheets, formula: str) -> None:
+def test_running_totals_are_imported_with_their_values(sheets: Sheets, formula: str) -> None:
     lines = "".join(
         f'<row r="{n}"><c r="A{n}"><v>{n}</v></c><c r="B{n}"><f>{formula.format(n)}</f></c></row>' for n in range(1, 5)
     )
@@ -72,7 +72,7 @@ def test_running_totals_come_in(sheets: Sheets, formula: str) -> None:
         ("A:A", "A:A"),
     ],
 )
-def test_a_range_of_one_cell_is_that_cell(formula: str, plain: str) -> None:
+def test_a_range_of_a_single_cell_is_rewritten_as_the_cell(formula: str, plain: str) -> None:
     assert without_single_ranges(formula) == plain
 
 
@@ -90,7 +90,7 @@ def test_a_number_that_is_shown_as_a_text_stays_a_number(sheets: Sheets) -> None
     assert values(sheet, "A1", "B1") == [1234, "007"]
 
 
-def test_a_formula_that_gives_another_value_than_in_the_file_is_named(sheets: Sheets) -> None:
+def test_a_formula_whose_result_differs_from_the_file_is_reported(sheets: Sheets) -> None:
     cells = (
         '<c r="A1"><f>1+1</f><v>2</v></c>', '<c r="B1"><f>1+2</f><v>4</v></c>',
         '<c r="C1" t="b"><f>1=1</f><v>1</v></c>',
@@ -104,7 +104,7 @@ def test_a_formula_that_gives_another_value_than_in_the_file_is_named(sheets: Sh
     assert codes(sheets.import_file("acme", "other", unsaid).files.import_report()) == {}
 
 
-def test_cells_that_an_array_formula_fills_otherwise_are_named(sheets: Sheets) -> None:
+def test_cells_of_an_array_formula_that_differ_from_the_file_are_reported(sheets: Sheets) -> None:
     data = (
         '<sheetData><row r="1"><c r="A1"><f t="array" ref="A1:A2">SUM(1,2)</f><v>3</v></c></row>'
         '<row r="2"><c r="A2"><v>3</v></c></row></sheetData>'
@@ -121,7 +121,7 @@ def test_cells_that_an_array_formula_fills_otherwise_are_named(sheets: Sheets) -
         ("<dataValidation", ["figures-refused", "rules-refused"]),
     ],
 )
-def test_what_the_engine_refuses_is_left_out_and_named(
+def test_figures_and_rules_refused_by_the_engine_are_left_out_and_reported(
     sheets: Sheets, monkeypatch: pytest.MonkeyPatch, stumbles: str, named: list[str] | None
 ) -> None:
     """In this test the engine refuses a part of the file.
@@ -151,14 +151,14 @@ def test_what_the_engine_refuses_is_left_out_and_named(
     assert reopened(sheet.export()).active["A3"].value == 3
 
 
-def test_of_a_series_of_several_ranges_the_first_is_kept(sheets: Sheets) -> None:
+def test_a_chart_series_of_several_ranges_is_imported_with_its_first_range(sheets: Sheets) -> None:
     sheet = opened(sheets, saved(book_with_chart("(S!$A$1:$A$2,S!$A$3)")))
     assert codes(sheet.files.import_report()) == {"chart-range": 1}
     (chart,) = reopened(sheet.export()).active._charts
     assert [series.val.numRef.f.replace("'", "") for series in chart.series] == ["S!A1:A2"]
 
 
-def test_a_chart_without_series_goes_out_as_one_that_others_open() -> None:
+def test_a_chart_without_series_is_repaired_for_independent_readers() -> None:
     spaces = " ".join(f'xmlns:{prefix}="{uri}"' for prefix, uri in {"c": CHART, "a": TEXTS}.items())
     written = f"<c:chartSpace {spaces}><c:chart><c:plotArea><c:layout/><c:spPr/></c:plotArea></c:chart></c:chartSpace>"
     repaired = OrderRepair("chart", Allowance()).rewritten([written.encode()])
@@ -167,7 +167,7 @@ def test_a_chart_without_series_goes_out_as_one_that_others_open() -> None:
     assert not chart.series
 
 
-def test_rows_without_anything_cost_nothing() -> None:
+def test_empty_rows_without_attributes_are_dropped_from_an_import() -> None:
     kept = [
         '<row r="2" ht="20" customHeight="1"></row>', '<row r="3" hidden="1"/>', '<row r="4" s="1" customFormat="1"/>',
         '<row r="5" outlineLevel="1"/>', '<row r="6"><c r="A6" s="1"/></row>',
@@ -186,7 +186,7 @@ def test_rows_without_anything_cost_nothing() -> None:
         ('<row r="1"><c r="A1"/></row><row r="2">', "<c><v>1</v></c></row>", "A2"),
     ],
 )
-def test_a_cell_without_a_position_follows_the_last_cell_of_the_piece_before(
+def test_a_cell_without_a_position_follows_the_last_cell_of_the_previous_chunk(
     first: str, second: str, cell: str
 ) -> None:
     def filled(chunks: Iterable[bytes]) -> list[str]:
@@ -201,7 +201,7 @@ def test_a_cell_without_a_position_follows_the_last_cell_of_the_piece_before(
 
 @pytest.mark.parametrize("text", ["1e999", "-1.5E+400", "-1e308", "5e-324", "NaN", "INF", "1_0e2", "abc", "=1+1"])
 @pytest.mark.parametrize("properties", ["", '<workbookPr date1904="1"/>'])
-def test_a_number_that_cannot_be_read_is_named(sheets: Sheets, text: str, properties: str) -> None:
+def test_an_unreadable_number_is_imported_as_text_and_reported(sheets: Sheets, text: str, properties: str) -> None:
     rule = f'<dataValidations><dataValidation type="date" sqref="B1"><formula1>{text}</formula1></dataValidation>'
     cells = rows(f'<c r="A1" s="1"><v>{text}</v></c>', "<c><v> </v></c>") + f"{rule}</dataValidations>"
     body = package({"S": cells}, styles=FONTS, workbook=f"{properties}<sheets/>")
@@ -211,7 +211,7 @@ def test_a_number_that_cannot_be_read_is_named(sheets: Sheets, text: str, proper
     assert [*finding.where] == ["S!A1"]
 
 
-def test_an_empty_text_is_named(sheets: Sheets) -> None:
+def test_an_empty_text_is_reported(sheets: Sheets) -> None:
     cells = ('<c r="A1" t="s"><v>0</v></c>', '<c r="B1" t="inlineStr"><is><t></t></is></c>', '<c r="C1"><v>1</v></c>')
     sheet = opened(sheets, package({"S": rows(*cells)}, strings="<si><t></t></si>"))
     (finding,) = sheet.files.import_report().findings
@@ -231,9 +231,7 @@ def test_an_empty_text_is_named(sheets: Sheets) -> None:
     ],
 )
 @pytest.mark.parametrize("style", ["", ' s="3"'], ids=["general", "text"])
-def test_escapes_of_characters_come_in_and_go_out_as_they_are(
-    sheets: Sheets, stored: str, text: str, style: str
-) -> None:
+def test_escaped_characters_survive_an_import_and_an_export(sheets: Sheets, stored: str, text: str, style: str) -> None:
     cells = (f'<c r="A1"{style} t="s"><v>0</v></c>', f'<c r="B1"{style} t="inlineStr"><is><t>{stored}</t></is></c>')
     body = package({"S": rows(*cells)}, strings=f"<si><t>{stored}</t></si>", styles=FONTS)
     sheet = opened(sheets, body)
@@ -242,7 +240,7 @@ def test_escapes_of_characters_come_in_and_go_out_as_they_are(
     assert values(again, "A1", "B1") == [text, text]
 
 
-def test_a_text_like_a_formula_in_a_text_style_loses_only_the_format_of_texts(sheets: Sheets) -> None:
+def test_a_text_like_a_formula_in_a_text_format_stays_a_text_with_its_font(sheets: Sheets) -> None:
     book = openpyxl.Workbook()
     book.active["A1"] = "=1+1"
     book.active["A1"].data_type = "s"
@@ -255,7 +253,7 @@ def test_a_text_like_a_formula_in_a_text_style_loses_only_the_format_of_texts(sh
 
 
 @pytest.mark.parametrize("code", ["@", r"\(@\)", '"a "@', "_(@_)", "* @", "0.00;-0.00;0;@"])
-def test_texts_in_a_format_of_texts_with_literals_keep_their_characters(sheets: Sheets, code: str) -> None:
+def test_texts_in_text_formats_with_literals_are_imported_unchanged(sheets: Sheets, code: str) -> None:
     book = openpyxl.Workbook()
     for cell, text in (("A1", "007"), ("B1", "63.0"), ("C1", "'tis"), ("D1", "=1")):
         book.active[cell] = text
@@ -264,12 +262,12 @@ def test_texts_in_a_format_of_texts_with_literals_keep_their_characters(sheets: 
     assert values(opened(sheets, saved(book)), "A1", "B1", "C1", "D1") == ["007", "63.0", "'tis", "=1"]
 
 
-def test_a_text_of_a_csv_is_no_escape(sheets: Sheets) -> None:
+def test_a_text_of_a_csv_file_that_looks_like_an_escape_is_imported_unchanged(sheets: Sheets) -> None:
     sheet = sheets.import_file("acme", "csv", b'_x0041_,_x000G_,"a\r\nb"\n', file_name="texts.csv")
     assert values(sheet, "A1", "B1", "C1") == ["_x0041_", "_x000G_", "a\r\nb"]
 
 
-def test_a_style_that_the_workbook_lacks_keeps_no_value_out(sheets: Sheets) -> None:
+def test_a_cell_with_a_missing_style_is_imported_with_its_value(sheets: Sheets) -> None:
     cells = ('<c r="A1" s="999"><v>1</v></c>', '<c r="B1" s="x"><v>2</v></c>')
     assert values(opened(sheets, package({"S": rows(*cells)}, styles=FONTS)), "A1", "B1") == [1, 2]
 
@@ -293,7 +291,7 @@ def test_a_validation_of_dates_may_have_formulas(sheets: Sheets) -> None:
     ]  # fmt: skip
 
 
-def test_a_rule_of_the_largest_goes_out_as_the_schema_has_it(sheets: Sheets) -> None:
+def test_a_top_10_rule_is_exported_with_the_type_of_the_schema(sheets: Sheets) -> None:
     book = openpyxl.Workbook()
     for number in range(1, 9):
         book.active.append([number])

@@ -58,7 +58,7 @@ def test_a_workbook_with_a_document_type_is_refused_before_the_engine_reads_it()
         read_workbook(archive(**declaring))
 
 
-def test_the_workbooks_come_in_as_in_a_browser_cell_for_cell(
+def test_the_server_imports_the_same_cells_as_a_browser(
     books: dict[str, Workbook], large_sheet: Sheet, engines: EnginePool, tmp_path: Path
 ) -> None:
     files = {name: book.files for name, book in books.items()}
@@ -71,7 +71,7 @@ def test_the_workbooks_come_in_as_in_a_browser_cell_for_cell(
         assert [sheet["name"] for sheet in here["sheets"]] == [sheet["name"] for sheet in there["sheets"]], name
 
 
-def test_a_workbook_becomes_a_sheet_and_is_given_back_as_it_was(sheets: Sheets) -> None:
+def test_the_original_of_an_imported_workbook_is_returned_unchanged_after_an_edit(sheets: Sheets) -> None:
     sheet = sheets.import_file("acme", "pivots", small(), file_name=SMALL, author="ann")
     assert (sheet.title, sheet.version) == ("loadPivotTables", 1)
     assert sheet.get("A1").formatted == "Sepal Length"
@@ -79,7 +79,7 @@ def test_a_workbook_becomes_a_sheet_and_is_given_back_as_it_was(sheets: Sheets) 
     assert sheet.original() == (SMALL, small())
 
 
-def test_the_large_workbook_loads_from_its_kept_state(large_sheet: Sheet) -> None:
+def test_the_large_workbook_loads_from_its_app_snapshot(large_sheet: Sheet) -> None:
     sheet = large_sheet
     kept = sheet.log.app_snapshot(1)
     assert kept is not None
@@ -103,7 +103,7 @@ def _stored(sheet: Sheet) -> int:
     )
 
 
-def test_what_is_exported_comes_in_again(sheets: Sheets) -> None:
+def test_an_export_can_be_imported_again(sheets: Sheets) -> None:
     sheet = sheets.create("acme", "plan")
     sheet.set("A1", "7")
     sheet.set("A2", "=A1*6")
@@ -115,7 +115,7 @@ def test_what_is_exported_comes_in_again(sheets: Sheets) -> None:
     assert sheet.export(at=3) == first, "the same version gives the same bytes"
 
 
-def test_a_sheet_that_began_empty_was_made_of_no_workbook(sheet: Sheet) -> None:
+def test_a_sheet_that_was_not_imported_has_no_original_file(sheet: Sheet) -> None:
     with pytest.raises(NotFound):
         sheet.original()
 
@@ -123,19 +123,19 @@ def test_a_sheet_that_began_empty_was_made_of_no_workbook(sheet: Sheet) -> None:
 @pytest.mark.parametrize(
     "body", [b"", b"no archive", archive(other=b"x"), archive(types=b"\xff\xfe")], ids=["empty", "text", "zip", "bytes"]
 )
-def test_what_is_no_workbook_is_refused(sheets: Sheets, body: bytes) -> None:
+def test_a_file_that_is_not_a_workbook_is_refused(sheets: Sheets, body: bytes) -> None:
     with pytest.raises(Invalid):
         sheets.import_file("acme", "plan", body)
     assert list(sheets.list("acme")) == []
 
 
-def test_a_bomb_is_refused_before_it_is_unpacked(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_zip_bomb_is_refused_before_unpacking(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("stratalog_sheet.xlsx_archive.SHEET_XLSX_UNPACKED_BYTES_MAX", 1_000_000)
     with pytest.raises(LimitExceeded, match="unpacked"):
         read_workbook(archive(types=bytes(2_000_000)))
 
 
-def test_a_file_that_is_larger_than_it_says_is_refused() -> None:
+def test_a_file_larger_than_its_zip_header_declares_is_refused() -> None:
     body = bytearray(archive(types=bytes(100_000)))
     for signature, offset in ((b"PK\x01\x02", 24), (b"PK\x03\x04", 22)):
         at = body.index(signature) + offset
@@ -162,12 +162,12 @@ def test_a_workbook_with_too_many_cells_is_refused_before_the_engine_sees_it(
         sheets.import_file("acme", "plan", small())
 
 
-def test_filled_cells_are_never_counted_for_more_than_there_are(books: dict[str, Workbook]) -> None:
+def test_the_count_of_filled_cells_never_exceeds_the_cells_of_the_workbook(books: dict[str, Workbook]) -> None:
     for book in books.values():
         assert book.cells <= sum(text.count("<c ") for text in book.files.values() if isinstance(text, str))
 
 
-def test_the_same_files_make_the_same_workbook(sheet: Sheet) -> None:
+def test_writing_the_same_workbook_twice_gives_equal_bytes(sheet: Sheet) -> None:
     with sheet._lent() as models:
         written = models.query(sheet._model(models, 1), "exportXlsx")
     assert write_workbook(written) == write_workbook(json.loads(json.dumps(written)))

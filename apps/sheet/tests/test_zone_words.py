@@ -40,7 +40,7 @@ WORDS = [
 ]
 
 
-def test_zones_are_counted_as_the_cells_rows_and_columns_that_they_are() -> None:
+def test_the_words_for_changed_zones_count_cells_rows_and_columns() -> None:
     script = (str(PAGE / "zoneWords.js"), json.dumps([zones for zones, _ in WORDS]))
     command = [node_program(), "--input-type=module", "--eval", PROGRAM, *script]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60)

@@ -28,7 +28,7 @@ def test_each_store_adds_each_file_once(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("case", [Case("hosted", 2), Case("hosted", 2, files=10, jobs=3)])
-def test_the_least_that_a_commit_can_do_is_measured_as_stores_are(case: Case, tmp_path: Path) -> None:
+def test_the_bench_measures_a_minimal_commit_like_the_stores(case: Case, tmp_path: Path) -> None:
     for name in BOUNDS:
         row = costed(Runs(tmp_path, SECONDS, STANDING).run(name, case, None), name, case, STANDING, None)
         assert (row.failed, row.partition_limit is not None) == (0, True)
@@ -44,7 +44,7 @@ def test_each_store_does_each_job_once(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", SIDES)
-def test_no_store_gives_a_file_to_two_jobs_or_takes_it_from_another(name: str) -> None:
+def test_no_store_assigns_a_file_to_two_jobs_or_replaces_a_file_of_another_job(name: str) -> None:
     with stratalog.open("memory:") as store:
         SIDES[name].create(store, "t")
         side = SIDES[name](store, "t", SIDES[name].tunings[-1])
@@ -63,7 +63,7 @@ def test_no_store_gives_a_file_to_two_jobs_or_takes_it_from_another(name: str) -
 
 
 @pytest.mark.parametrize("name", SIDES)
-def test_what_waits_together_is_refused_one_by_one(name: str) -> None:
+def test_each_store_refuses_only_the_duplicates_among_concurrent_additions(name: str) -> None:
     """Four of five concurrent calls add the same file. The store refuses three of the four. The fifth call succeeds."""
     with stratalog.open("memory:") as store:
         SIDES[name].create(store, "t")
@@ -75,7 +75,7 @@ def test_what_waits_together_is_refused_one_by_one(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", SIDES)
-def test_no_store_takes_a_file_twice(name: str) -> None:
+def test_no_store_adds_a_file_twice(name: str) -> None:
     with stratalog.open("memory:") as store:
         SIDES[name].create(store, "t")
         side = SIDES[name](store, "t", SIDES[name].tunings[-1])

@@ -59,7 +59,7 @@ def test_the_files_are_next_to_the_store_however_its_folder_is_written(
     assert location in run("create", "acme/events", "--key", "id:long")
 
 
-def test_rows_go_in_are_kept_and_come_out(run: Run, tmp_path: Path) -> None:
+def test_rows_are_ingested_maintained_and_scanned(run: Run, tmp_path: Path) -> None:
     assert "created acme/events" in run("create", "acme/events", "--key", "id:long", "--split-at", "500")
     assert run("ingest", "acme/events", "0.parquet", "1.parquet", "--rows-per-file", "300") == "1,000 rows in 4 files\n"
     maintained = run("maintain", "acme/events", "--rows-max", "300", "--files-min", "2", "--age", "0", "--lease", "0")
@@ -77,7 +77,7 @@ def test_rows_go_in_are_kept_and_come_out(run: Run, tmp_path: Path) -> None:
     assert not (tmp_path / "none.parquet").exists()
 
 
-def test_a_source_brings_each_of_its_files_once(run: Run) -> None:
+def test_a_file_of_a_source_is_ingested_once(run: Run) -> None:
     run("create", "acme/events", "--key", "id:long", "--data", "lake")
     assert run("ingest", "acme/events", "0.parquet", "--source", "daily") == "500 rows in 1 files\n"
     again = run("ingest", "acme/events", "0.parquet", "1.parquet", "--source", "daily")
@@ -94,7 +94,7 @@ def test_a_source_brings_each_of_its_files_once(run: Run) -> None:
     assert "needs --source and exactly one file" in run("ingest", "acme/events", "0.parquet", "--as", "x", code=2)
 
 
-def test_a_folder_of_the_user_s_is_refused_and_maintenance_leaves_it_alone(run: Run, tmp_path: Path) -> None:
+def test_a_folder_with_foreign_files_is_refused_for_data_files_and_stays_unchanged(run: Run, tmp_path: Path) -> None:
     (tmp_path / "thesis.txt").write_text("mine")
     for taken in (".", "store"):
         assert "folder for data files" in run("create", "acme/events", "--key", "id:long", "--data", taken, code=4)
@@ -113,7 +113,7 @@ def test_a_table_is_deleted_with_its_files_and_made_again(run: Run, tmp_path: Pa
         assert [*(tmp_path / "store-lake").rglob("*.parquet")] == []
 
 
-def test_files_that_were_moved_are_found_once_the_table_is_told(run: Run, tmp_path: Path) -> None:
+def test_moved_data_files_are_read_after_adopt_names_their_folder(run: Run, tmp_path: Path) -> None:
     run("create", "acme/events", "--key", "id:long", "--data", "lake")
     run("ingest", "acme/events", "0.parquet")
     (tmp_path / "lake").rename(tmp_path / "moved")
@@ -122,7 +122,7 @@ def test_files_that_were_moved_are_found_once_the_table_is_told(run: Run, tmp_pa
     assert len(run("scan", "acme/events", "--from", "0").splitlines()) == 500
 
 
-def test_what_is_no_parquet_is_an_error(run: Run) -> None:
+def test_ingesting_a_file_that_is_not_parquet_is_an_error(run: Run) -> None:
     run("create", "acme/events", "--key", "id:long")
     Path("bad.parquet").write_text("id,name")
     assert "not Parquet, or it is damaged" in run("ingest", "acme/events", "bad.parquet", code=2)
@@ -142,17 +142,17 @@ def test_what_is_no_parquet_is_an_error(run: Run) -> None:
         ),
     ],
 )
-def test_what_cannot_be_is_told(run: Run, arguments: list[str], message: str) -> None:
+def test_invalid_arguments_are_reported(run: Run, arguments: list[str], message: str) -> None:
     assert message in run(*arguments, code=2)
 
 
-def test_a_document_that_is_no_table_is_told_so(run: Run) -> None:
+def test_a_document_that_is_not_a_table_is_reported(run: Run) -> None:
     assert CliRunner().invoke(main, ["init"]).exit_code == 0
     assert CliRunner().invoke(main, ["create", "acme/budget"]).exit_code == 0
     assert "the document is not a table" in run("show", "acme/budget", code=3)
 
 
-def test_keys_are_typed_by_the_type_of_their_column(run: Run) -> None:
+def test_key_arguments_are_parsed_by_the_type_of_their_column(run: Run) -> None:
     pq.write_table(pa.table({"k": [b"\x00", b"\xff"]}), "bytes.parquet")
     run("create", "acme/bytes", "--key", "k:bytes", "--split-at", "80")
     run("ingest", "acme/bytes", "bytes.parquet")
@@ -161,7 +161,7 @@ def test_keys_are_typed_by_the_type_of_their_column(run: Run) -> None:
     assert [one["rows"] for one in shown] == [1, 1]
 
 
-def test_columns_are_told_added_and_widened(run: Run) -> None:
+def test_columns_are_listed_added_and_widened(run: Run) -> None:
     run("create", "acme/events", "--key", "id:long", "--column", "name:string", "--column", 'tags:["list","string"]')
     assert run("columns", "acme/events").splitlines() == [
         "column  type",
@@ -185,7 +185,7 @@ def test_columns_are_told_added_and_widened(run: Run) -> None:
     assert "at least one of --add" in run("alter", "acme/events", code=2)
 
 
-def test_keys_of_days_and_moments(run: Run) -> None:
+def test_date_and_timestamp_keys_are_ingested_and_scanned(run: Run) -> None:
     run("create", "acme/days", "--key", "day:date", "--key", "at:timestamp[ms, tz=+01:30]", "--split-at", "2026-01-01")
     at = pa.array([0], pa.timestamp("us", "UTC"))
     pq.write_table(pa.table({"day": pa.array([20_000], pa.int32()).cast(pa.date32()), "at": at}), "days.parquet")
@@ -200,7 +200,7 @@ def test_keys_of_days_and_moments(run: Run) -> None:
     assert [(row["from"], row["to"]) for row in shown] == [(None, "2026-01-01"), ("2026-01-01", None)]
 
 
-def test_a_damaged_file_is_listed_left_out_and_taken_back(run: Run) -> None:
+def test_a_damaged_file_is_listed_skipped_and_released_after_its_repair(run: Run) -> None:
     run("create", "acme/events", "--key", "id:long", "--data", "lake")
     run("ingest", "acme/events", "0.parquet", "1.parquet")
     assert run("damaged", "acme/events") == "no data file is set aside\n"
@@ -231,7 +231,7 @@ def test_a_scan_that_fails_leaves_an_existing_file(run: Run) -> None:
     assert Path("found.parquet").read_bytes() == before
 
 
-def test_what_a_creation_left_is_deleted(run: Run, tmp_path: Path) -> None:
+def test_the_leftovers_of_an_unfinished_creation_are_deleted(run: Run, tmp_path: Path) -> None:
     with stratalog.open("store") as store:
         store.create("acme", "events")
         table = table_handle(store, "acme", "events")
@@ -264,7 +264,7 @@ def test_a_job_is_cancelled(run: Run) -> None:
     assert "Job not found" in run("cancel", "acme/events", job, "--partition", partition, code=4)
 
 
-def test_maintenance_goes_on_while_it_watches(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_maintenance_with_watch_repeats_until_an_interrupt(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     run("create", "acme/events", "--key", "id:long")
     passes: list[object] = []
     maintain_table = maintenance.maintain_table

@@ -61,7 +61,7 @@ def values_in(table: Table, data_files: DataFiles, name: str = "value") -> list[
 
 
 @pytest.mark.parametrize("kind", TYPES, ids=str)
-def test_each_type_is_told_and_read_again_and_parquet_keeps_it(kind: pa.DataType, tmp_path: Path) -> None:
+def test_each_column_type_survives_its_text_form_and_parquet(kind: pa.DataType, tmp_path: Path) -> None:
     told = type_of(kind)
     assert type_of(arrow_type(told)) == told
     assert column_type(type_text(told)) == told
@@ -87,7 +87,7 @@ def test_each_type_is_told_and_read_again_and_parquet_keeps_it(kind: pa.DataType
         (pa.uuid(), "fixed_size_binary[16]"),
     ],
 )
-def test_how_values_are_laid_out_is_no_type_of_its_own(kind: pa.DataType, told: Any) -> None:
+def test_types_that_differ_only_in_layout_are_the_same_column_type(kind: pa.DataType, told: Any) -> None:
     assert type_of(kind) == told
 
 
@@ -103,7 +103,7 @@ def test_how_values_are_laid_out_is_no_type_of_its_own(kind: pa.DataType, told: 
     ],
     ids=str,
 )
-def test_what_parquet_cannot_store_is_refused_at_the_door(kind: pa.DataType, tmp_path: Path) -> None:
+def test_a_column_type_that_parquet_cannot_store_is_refused_at_ingest(kind: pa.DataType, tmp_path: Path) -> None:
     table, data_files = made(tmp_path)
     with pytest.raises(Invalid, match="has a type that tables do not support"):
         bring(table, data_files, 1, pa.nulls(1, kind))
@@ -136,12 +136,12 @@ def test_what_parquet_cannot_store_is_refused_at_the_door(kind: pa.DataType, tmp
         (["list", "int8"], ["list", "int8"], ["list", "int8"]),
     ],
 )
-def test_the_type_that_holds_both(one: Any, other: Any, both: Any) -> None:
+def test_two_types_are_widened_to_a_type_that_holds_both(one: Any, other: Any, both: Any) -> None:
     assert widened(one, other) == widened(other, one) == both
     assert holds(both, one) if both else not (holds(one, other) and holds(other, one))
 
 
-def test_the_first_rows_say_which_columns_there_are_and_others_are_refused(tmp_path: Path) -> None:
+def test_the_first_rows_determine_the_columns_and_different_columns_are_refused(tmp_path: Path) -> None:
     table, data_files = made(tmp_path)
     bring(table, data_files, 1, [7])
     assert table.at().columns() == (ValueColumn("value", "int64"),)
@@ -193,9 +193,7 @@ def test_columns_are_added_and_widened_on_request(tmp_path: Path) -> None:
         (pa.array([time(12)], pa.time32("s")), pa.array([time(12, 0, 0, 5)], pa.time32("s"))),
     ],
 )
-def test_what_was_written_before_a_column_was_widened_reads_the_same(
-    tmp_path: Path, first: pa.Array, second: pa.Array
-) -> None:
+def test_widening_a_column_does_not_change_earlier_values(tmp_path: Path, first: pa.Array, second: pa.Array) -> None:
     table, data_files = made(tmp_path)
     bring(table, data_files, 1, first)
     bring(table, data_files, 2, second, widen=True)
@@ -214,7 +212,7 @@ def test_a_value_that_its_column_cannot_hold_is_refused(tmp_path: Path) -> None:
     assert len(values_in(table, data_files)) == 2
 
 
-def test_nested_values_come_back(tmp_path: Path) -> None:
+def test_nested_values_are_read_as_written(tmp_path: Path) -> None:
     table, data_files = made(tmp_path)
     kind = pa.struct([("tags", pa.list_(pa.large_string())), ("seen", pa.map_(pa.string(), pa.int8()))])
     values = [{"tags": ["a", None], "seen": [("x", 1)]}, None, {"tags": [], "seen": []}]
@@ -226,7 +224,7 @@ def test_nested_values_come_back(tmp_path: Path) -> None:
         bring(table, data_files, 3, pa.array([{"tags": ["a"]}]))
 
 
-def test_columns_may_be_said_when_the_table_is_made(tmp_path: Path) -> None:
+def test_columns_may_be_given_at_the_creation_of_a_table(tmp_path: Path) -> None:
     columns = (ValueColumn("price", column_type("decimal(10,2)")), ValueColumn("at", column_type("timestamp")))
     store = system_store()
     table = create_table(store, "acme", "events", LONG, data=(tmp_path / "lake").as_uri(), columns=columns)
@@ -240,7 +238,7 @@ def test_columns_may_be_said_when_the_table_is_made(tmp_path: Path) -> None:
     assert table.at().columns() == columns
 
 
-def test_two_processes_that_say_the_first_columns_agree_or_one_is_refused(tmp_path: Path) -> None:
+def test_columns_that_do_not_fit_the_columns_of_another_process_are_refused(tmp_path: Path) -> None:
     table, _ = made(tmp_path)
     table.set_columns([ValueColumn("value", "int64")])
     table.set_columns([ValueColumn("value", "int32")])
@@ -251,7 +249,7 @@ def test_two_processes_that_say_the_first_columns_agree_or_one_is_refused(tmp_pa
         table.set_columns([ValueColumn("id", "int64")], add=True)
 
 
-def test_limits_of_columns() -> None:
+def test_the_number_names_and_nesting_of_columns_are_limited() -> None:
     check_columns([ValueColumn(str(number), "int8") for number in range(COLUMNS_MAX)])
     with pytest.raises(LimitExceeded, match="too many columns"):
         check_columns([ValueColumn(str(number), "int8") for number in range(COLUMNS_MAX + 1)])
@@ -273,12 +271,12 @@ def test_limits_of_columns() -> None:
 @pytest.mark.parametrize(
     "text", ["", "text", '["list"]', '["struct",[["a"]]]', "[", "decimal128(39, 0)", "timestamp[h]"]
 )
-def test_what_is_no_type_of_a_column_is_refused(text: str) -> None:
+def test_an_invalid_column_type_is_refused(text: str) -> None:
     with pytest.raises(Invalid):
         column_type(text)
 
 
-def test_joining_says_what_does_not_fit() -> None:
+def test_joining_columns_reports_the_column_and_the_types_that_do_not_fit() -> None:
     known = (ValueColumn("a", "int32"),)
     assert joined(known, known) == known
     assert joined((), known, add=True) == known

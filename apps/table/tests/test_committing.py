@@ -31,7 +31,7 @@ def add(filename: str, partition: str = "root") -> Request:
     )
 
 
-def test_threads_of_one_process_share_entries_and_each_has_its_own_answer(tmp_path: Path) -> None:
+def test_threads_share_log_entries_and_each_thread_gets_its_own_outcome(tmp_path: Path) -> None:
     with stratalog.open(tmp_path) as store:
         table = table_of(store)
         answers: list[Any] = []
@@ -50,7 +50,7 @@ def test_threads_of_one_process_share_entries_and_each_has_its_own_answer(tmp_pa
         assert len(table.at().files(0).files) == WRITERS * 8
 
 
-def test_a_transaction_that_no_entry_could_hold_fails_alone(tmp_path: Path) -> None:
+def test_an_unencodable_transaction_does_not_fail_concurrent_transactions(tmp_path: Path) -> None:
     with stratalog.open(tmp_path) as store:
         table = table_of(store)
         errors: list[Exception] = []
@@ -85,7 +85,7 @@ class Losing(MemoryIndex):
             raise OutcomeUnknown("the answer was lost")
 
 
-def test_a_transaction_whose_answer_was_lost_is_found_and_not_committed_twice() -> None:
+def test_a_transaction_with_a_lost_answer_is_recognised_and_committed_once() -> None:
     index = Losing()
     table = table_of(memory_store(index=index, append_seconds_max=0.0))
     index.lost = 1
@@ -97,7 +97,7 @@ def test_a_transaction_whose_answer_was_lost_is_found_and_not_committed_twice() 
     assert table.version == 3
 
 
-def test_a_store_that_is_out_of_reach_for_a_while_costs_time_only() -> None:
+def test_a_commit_is_retried_while_the_store_is_briefly_unavailable() -> None:
     index = Losing()
     table = table_of(memory_store(index=index, append_seconds_max=0.0))
     index.out = 5
@@ -109,7 +109,7 @@ def test_a_store_that_is_out_of_reach_for_a_while_costs_time_only() -> None:
     assert table.add_files([new_file("c")]) == 3
 
 
-def test_a_call_brings_so_many_transactions_at_most() -> None:
+def test_the_number_of_transactions_per_call_is_limited() -> None:
     table = table_of(memory_store())
     with pytest.raises(LimitExceeded):
         table.commit([add("a")] * (TRANSACTIONS_PER_CALL_MAX + 1))
@@ -121,7 +121,7 @@ def test_a_call_brings_so_many_transactions_at_most() -> None:
     assert [*table.at().jobs()] == []
 
 
-def test_what_is_queued_is_committed_by_a_worker_each_for_itself() -> None:
+def test_a_worker_commits_or_refuses_each_queued_transaction_separately() -> None:
     store = memory_store()
     store.rules = RULES
     one, other = table_of(store, "one"), table_of(store, "other")
@@ -139,7 +139,7 @@ def test_what_is_queued_is_committed_by_a_worker_each_for_itself() -> None:
     assert other.at().files_by_partition() == {"root": ["a"]}
 
 
-def test_a_message_of_no_transactions_is_not_queued() -> None:
+def test_an_empty_or_too_large_message_is_not_queued() -> None:
     store = memory_store()
     store.rules = RULES
     queue = TableQueue(table_of(store))
@@ -150,7 +150,7 @@ def test_a_message_of_no_transactions_is_not_queued() -> None:
         queue.send([add("a")] * (TRANSACTIONS_PER_CALL_MAX + 1))
 
 
-def test_what_many_senders_queue_is_one_entry_where_it_waits_together() -> None:
+def test_transactions_queued_by_many_senders_share_log_entries() -> None:
     store = memory_store()
     store.rules = RULES
     table = table_of(store)
@@ -177,7 +177,7 @@ def test_a_large_transaction_goes_through_the_queue() -> None:
     assert TableQueue(table, "ingest").send([add("next")])[0].id == 2
 
 
-def test_a_worker_without_tables_leaves_transactions_to_one_that_has_them() -> None:
+def test_a_worker_without_table_mutators_leaves_transactions_for_another_worker() -> None:
     clock = ManualClock()
     store = memory_store(clock)
     queue = TableQueue(table_of(store))
@@ -234,7 +234,7 @@ def test_a_push_that_is_committed_before_its_next_attempt_is_accepted() -> None:
     assert queue.wait(ticket, 1).reason is None
 
 
-def test_a_push_that_is_refused_at_once_is_no_accepted_one() -> None:
+def test_a_push_that_reuses_a_committed_id_with_different_content_is_a_conflict() -> None:
     store = memory_store()
     store.rules = RULES
     table = table_of(store)
@@ -265,7 +265,7 @@ def test_a_batch_in_doubt_stays_in_doubt_though_a_later_attempt_fails(
     assert len(table.at().files(0).files) == 1
 
 
-def test_nobody_waits_for_ever_for_a_worker() -> None:
+def test_waiting_for_an_absent_worker_ends_with_an_error_after_the_timeout() -> None:
     table = table_of(memory_store())
     queue = TableQueue(table)
     (ticket,) = queue.send([add("a")])
@@ -273,7 +273,7 @@ def test_nobody_waits_for_ever_for_a_worker() -> None:
         queue.wait(ticket, 5)
 
 
-def test_files_are_collected_strictly_after_the_time_has_passed() -> None:
+def test_only_files_unreferenced_before_the_given_time_are_collected() -> None:
     clock = ManualClock()
     table = table_of(memory_store(clock))
     table.add_files([NewFile("a"), new_file("b"), new_file("c")])
@@ -290,7 +290,7 @@ def test_files_are_collected_strictly_after_the_time_has_passed() -> None:
     assert [file.filename for file in table.at().files(10).files] == ["c", "d"]
 
 
-def test_a_time_whose_versions_are_forgotten_collects_nothing_yet() -> None:
+def test_no_file_is_collected_for_a_time_whose_versions_are_forgotten() -> None:
     clock = ManualClock()
     table = table_of(memory_store(clock, segment_entries_target=4, snapshot_entries_interval=4))
     table.add_files([NewFile("a")])
@@ -303,7 +303,7 @@ def test_a_time_whose_versions_are_forgotten_collects_nothing_yet() -> None:
     assert [*table.unreferenced_before(table.changed_ms(9) + 1)] == ["a"]
 
 
-def test_the_log_is_deleted_above_a_verified_snapshot_and_the_state_stays() -> None:
+def test_forgetting_versions_preserves_the_state_of_the_table() -> None:
     table = table_of(memory_store(segment_entries_target=4, snapshot_entries_interval=4))
     for n in range(20):
         table.add_files([new_file(str(n))])

@@ -56,7 +56,7 @@ def all_of(count: int) -> list[tuple[int]]:
     return [(number,) for number in range(count)]
 
 
-def test_rows_are_counted_on_the_leaves_they_lie_on(made: tuple[Table, DataFiles]) -> None:
+def test_ingested_rows_are_counted_on_their_leaves(made: tuple[Table, DataFiles]) -> None:
     table, data_files = made
     table.initialise([300, 700])
     came = ingest(table, data_files, numbered(0))
@@ -77,7 +77,7 @@ def test_rows_are_counted_on_the_leaves_they_lie_on(made: tuple[Table, DataFiles
         ("bytes", [b"b", b"", b"\xff"]),
     ],
 )
-def test_keys_of_each_type_come_back(tmp_path: Path, kind: Any, keys: list[Any]) -> None:
+def test_keys_of_each_type_are_read_before_and_after_a_split(tmp_path: Path, kind: Any, keys: list[Any]) -> None:
     table, data_files = made_of(tmp_path, Schema((Column("key", kind),)))
     ingest(table, data_files, pa.table({"key": keys, "row": [*range(len(keys))]}))
     assert [key for (key,) in rows_in(table, data_files, columns=["key"])] == sorted(keys)
@@ -88,7 +88,7 @@ def test_keys_of_each_type_come_back(tmp_path: Path, kind: Any, keys: list[Any])
     assert [key for (key,) in rows_in(table, data_files, columns=["key"])] == sorted(keys)
 
 
-def test_a_range_of_two_columns_brings_only_its_rows(tmp_path: Path) -> None:
+def test_a_scan_of_a_range_on_two_key_columns_returns_only_its_rows(tmp_path: Path) -> None:
     table, data_files = made_of(tmp_path, TWO)
     rows = [(number % 5, f"n{number % 7}", number) for number in range(70)]
     made = pa.table({name: [row[position] for row in rows] for position, name in enumerate(("id", "name", "row"))})
@@ -102,7 +102,7 @@ def test_a_range_of_two_columns_brings_only_its_rows(tmp_path: Path) -> None:
     assert max(one.tally.rows for one in table.at().holdings()) <= 5
 
 
-def test_upkeep_changes_files_and_no_row(made: tuple[Table, DataFiles]) -> None:
+def test_maintenance_changes_files_and_no_row(made: tuple[Table, DataFiles]) -> None:
     table, data_files = made
     for batch in range(8):
         ingest(table, data_files, numbered(batch * ROWS))
@@ -114,7 +114,7 @@ def test_upkeep_changes_files_and_no_row(made: tuple[Table, DataFiles]) -> None:
     assert {one.filename for one in data_files.list()} == {one.filename for one in table.at().files(0).files}
 
 
-def test_a_batch_that_a_source_brings_again_is_there_once(made: tuple[Table, DataFiles]) -> None:
+def test_a_repeated_batch_of_a_source_is_ingested_once(made: tuple[Table, DataFiles]) -> None:
     table, data_files = made
     assert ingest(table, data_files, numbered(0), source=RowSource("s", 1)) is not None
     assert ingest(reopened(table), data_files, numbered(0), source=RowSource("s", 1)) is None
@@ -137,13 +137,13 @@ def test_a_batch_after_a_gap_is_an_error(
     assert ingest(table, data_files, numbered(batches * ROWS), source=RowSource("s", expected)) is not None
 
 
-def test_a_batch_without_a_number_is_invalid(made: tuple[Table, DataFiles]) -> None:
+def test_a_batch_with_the_number_zero_is_invalid(made: tuple[Table, DataFiles]) -> None:
     table, data_files = made
     with pytest.raises(Invalid):
         ingest(table, data_files, numbered(0), source=RowSource("s", 0))
 
 
-def test_a_source_that_is_a_client_of_a_group_is_an_error(made: tuple[Table, DataFiles]) -> None:
+def test_a_source_with_the_name_of_a_client_of_another_group_is_refused(made: tuple[Table, DataFiles]) -> None:
     table, data_files = made
     mutation = Mutation(client="s", id=1, name="set_retention", args={"retention_days": 1})
     table.document.apply([mutation], group="g", owner="u")
@@ -173,7 +173,7 @@ def test_a_batch_that_was_refused_is_refused_again(
     assert ingest(table, data_files, numbered(0), source=RowSource("s", 1)) is None
 
 
-def test_of_two_processes_with_one_batch_one_adds_it(
+def test_a_batch_ingested_by_two_processes_is_added_once(
     made: tuple[Table, DataFiles], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table, data_files = made
@@ -210,7 +210,7 @@ def test_rows_that_do_not_fit_the_key_are_refused(made: tuple[Table, DataFiles])
     assert with_sorted_keys(LONG, pa.table({"id": pa.array([2, 1], pa.int16())})).column("id").to_pylist() == [1, 2]
 
 
-def test_a_job_that_two_processes_do_is_done_once(made: tuple[Table, DataFiles]) -> None:
+def test_a_job_executed_by_two_processes_is_committed_once(made: tuple[Table, DataFiles]) -> None:
     table, data_files = made
     for batch in range(3):
         ingest(table, data_files, numbered(batch * ROWS))
@@ -224,7 +224,7 @@ def test_a_job_that_two_processes_do_is_done_once(made: tuple[Table, DataFiles])
     assert rows_in(table, data_files) == all_of(3 * ROWS)
 
 
-def test_a_job_of_a_process_that_is_gone_is_done_by_another(made: tuple[Table, DataFiles]) -> None:
+def test_a_job_of_a_dead_process_is_executed_by_another_process_after_the_lease(made: tuple[Table, DataFiles]) -> None:
     table, data_files = made
     for batch in range(2):
         ingest(table, data_files, numbered(batch * ROWS))
@@ -237,7 +237,7 @@ def test_a_job_of_a_process_that_is_gone_is_done_by_another(made: tuple[Table, D
     assert rows_in(table, data_files) == all_of(2 * ROWS)
 
 
-def test_data_that_nobody_told_of_is_collected_and_its_writer_refused(
+def test_an_unregistered_data_file_is_collected_and_its_late_addition_is_refused(
     made: tuple[Table, DataFiles], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table, data_files = made
@@ -255,7 +255,7 @@ def test_data_that_nobody_told_of_is_collected_and_its_writer_refused(
     assert rows_in(table, data_files) == all_of(ROWS)
 
 
-def test_what_is_young_is_not_collected(made: tuple[Table, DataFiles]) -> None:
+def test_young_files_are_not_collected(made: tuple[Table, DataFiles]) -> None:
     table, data_files = made
     for batch in range(2):
         ingest(table, data_files, numbered(batch * ROWS))
@@ -269,7 +269,9 @@ def test_what_is_young_is_not_collected(made: tuple[Table, DataFiles]) -> None:
         [*scan(view, data_files)]
 
 
-def test_a_file_that_was_cut_short_is_none(made: tuple[Table, DataFiles], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_partly_written_file_is_not_added_and_is_collected(
+    made: tuple[Table, DataFiles], monkeypatch: pytest.MonkeyPatch
+) -> None:
     table, data_files = made
 
     def fail(source: str, target: str) -> None:
@@ -284,7 +286,7 @@ def test_a_file_that_was_cut_short_is_none(made: tuple[Table, DataFiles], monkey
     assert [*data_files.list()] == []
 
 
-def test_files_are_parquet_that_anybody_reads(made: tuple[Table, DataFiles], tmp_path: Path) -> None:
+def test_data_files_are_readable_as_plain_parquet(made: tuple[Table, DataFiles], tmp_path: Path) -> None:
     table, data_files = made
     came = ingest(table, data_files, numbered(0))
     assert came is not None

@@ -37,7 +37,7 @@ def rows_of(table: Table) -> list[Any]:
     return rows_in(table, data_files_of(table))
 
 
-def test_each_day_s_file_is_taken_and_none_twice(table: Table) -> None:
+def test_each_daily_file_is_ingested_once(table: Table) -> None:
     assert bring(table, "day-0/p1.parquet") == FileIngestReport(ROWS, 1, 0)
     assert bring(table, "day-1/p1.parquet") == FileIngestReport(ROWS, 1, 0)
     assert bring(reopened(table), "./day-1/p1.parquet", "day-0/p1.parquet") == FileIngestReport(0, 0, 2)
@@ -50,7 +50,7 @@ def test_a_file_without_rows_is_not_in_the_table(table: Table) -> None:
     assert bring(table, "empty.parquet", "day-0/p1.parquet") == FileIngestReport(ROWS, 1, 0)
 
 
-def test_other_content_under_a_known_name_is_an_error_and_nothing_of_the_call_is_taken(
+def test_changed_content_under_a_known_name_is_an_error_and_the_call_ingests_nothing(
     table: Table, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.chdir(tmp_path / "day-0")
@@ -64,7 +64,7 @@ def test_other_content_under_a_known_name_is_an_error_and_nothing_of_the_call_is
     assert rows_of(table) == all_of(2 * ROWS)
 
 
-def test_known_content_under_another_name_is_an_error_unless_it_is_asked_for(table: Table) -> None:
+def test_known_content_under_another_name_is_an_error_unless_repeat_is_set(table: Table) -> None:
     bring(table, "day-0/p1.parquet")
     Path("again.parquet").write_bytes(Path("day-0/p1.parquet").read_bytes())
     with pytest.raises(SourceConflict, match=r"same content under another name.*day-0/p1.parquet"):
@@ -74,14 +74,14 @@ def test_known_content_under_another_name_is_an_error_unless_it_is_asked_for(tab
     assert bring(table, "again.parquet") == FileIngestReport(0, 0, 1)
 
 
-def test_one_content_under_two_names_of_one_call_is_an_error(table: Table) -> None:
+def test_the_same_content_under_two_names_in_a_call_is_an_error(table: Table) -> None:
     Path("again.parquet").write_bytes(Path("day-0/p1.parquet").read_bytes())
     with pytest.raises(SourceConflict, match="same content under another name"):
         bring(table, "day-0/p1.parquet", "again.parquet")
     assert table.at().has_no_files()
 
 
-def test_an_ingest_that_was_cut_off_goes_on_where_it_was_whatever_the_size_of_files(
+def test_an_interrupted_ingest_resumes_even_with_another_number_of_rows_per_file(
     table: Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     taken = []
@@ -101,7 +101,7 @@ def test_an_ingest_that_was_cut_off_goes_on_where_it_was_whatever_the_size_of_fi
     assert rows_of(table) == all_of(ROWS)
 
 
-def test_two_processes_that_bring_one_file_bring_it_once(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_ingested_by_two_processes_is_added_once(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
     other, calls = reopened(table), []
 
     def interrupted(*arguments: Any, **options: Any) -> Any:
@@ -119,7 +119,7 @@ def test_two_processes_that_bring_one_file_bring_it_once(table: Table, monkeypat
     assert {file.filename for file in data_files_of(table).list()} == tracked
 
 
-def test_after_a_clear_files_are_taken_again(table: Table) -> None:
+def test_files_can_be_ingested_again_after_a_clear(table: Table) -> None:
     bring(table, "day-0/p1.parquet")
     table.clear_files()
     assert bring(table, "day-0/p1.parquet").rows == ROWS
@@ -129,7 +129,7 @@ def test_after_a_clear_files_are_taken_again(table: Table) -> None:
     assert bring(table, "day-0/p1.parquet").known == 1
 
 
-def test_a_source_whose_batches_were_numbered_by_position_is_refused(table: Table) -> None:
+def test_a_source_of_numbered_batches_is_refused_for_file_ingest(table: Table) -> None:
     ingest(table, data_files_of(table), numbered(0), source=RowSource("daily", 1))
     with pytest.raises(SourceConflict, match="choose another name"):
         bring(table, "day-0/p1.parquet")
@@ -144,13 +144,13 @@ def test_a_file_that_changes_while_it_is_read_is_an_error(table: Table) -> None:
 
 
 @pytest.mark.parametrize("content", [b"", b"PAR1", b"id,row\n1,2\n", b"PAR1" + b"\0" * 100 + b"PAR1"])
-def test_what_is_no_parquet_is_an_error_that_names_it(table: Table, content: bytes) -> None:
+def test_a_file_that_is_not_parquet_is_an_error_with_its_path(table: Table, content: bytes) -> None:
     Path("bad.parquet").write_bytes(content)
     with pytest.raises(Invalid, match=r"not Parquet, or it is damaged path=.*bad\.parquet"):
         bring(table, "bad.parquet")
 
 
-def test_a_damaged_page_is_an_error_and_the_rows_before_it_are_there_once(table: Table) -> None:
+def test_a_damaged_page_is_an_error_and_a_retry_adds_no_row_twice(table: Table) -> None:
     pq.write_table(numbered(0), "cut.parquet", row_group_size=100, compression="none", use_dictionary=False)
     whole = Path("cut.parquet").read_bytes()
     middle = len(whole) // 2
@@ -193,7 +193,7 @@ def test_the_names_of_sources_and_files_are_bounded(table: Table) -> None:
         ),
     ],
 )
-def test_a_transaction_brings_the_next_rows_or_is_refused(
+def test_a_transaction_that_does_not_add_the_next_rows_of_a_source_file_is_refused(
     table: Table, name: str, content: str, start: int, kind: str, reason: str
 ) -> None:
     files = data_files_of(table)

@@ -33,7 +33,7 @@ def test_a_file_may_be_added_to_several_partitions(table: Table) -> None:
     assert rows_held(table) == 101
 
 
-def test_a_file_that_is_tracked_refuses_the_whole_transaction(table: Table) -> None:
+def test_adding_a_tracked_file_refuses_the_complete_transaction(table: Table) -> None:
     table.add_files([new_file("a")])
     with refused("file-already-exists", "File already exists: a"):
         table.add_files([new_file("b"), new_file("a")])
@@ -46,12 +46,12 @@ def test_a_file_without_references_is_tracked_too(table: Table) -> None:
         table.add_files([new_file("a")])
 
 
-def test_a_file_is_added_only_to_partitions_that_are_there(table: Table) -> None:
+def test_a_file_is_not_added_to_a_missing_partition(table: Table) -> None:
     with refused("partition-not-found", "Partition not found: nowhere"):
         table.add_files([new_file("a", partition="nowhere")])
 
 
-def test_a_file_is_not_added_to_a_partition_and_one_in_it(table: Table) -> None:
+def test_a_file_is_not_added_to_a_partition_and_its_descendant(table: Table) -> None:
     table.split_at("root", 50)
     left, _ = children_of(table)
     with refused("partitions", f"Partition {left} lies in another that file a is added to"):
@@ -66,7 +66,7 @@ def test_data_may_be_added_to_a_partition_that_was_split(table: Table) -> None:
     assert table.at().on_partition("root").references == (FileReference("a", "root", 100),)
 
 
-def test_references_are_given_to_a_job(table: Table) -> None:
+def test_references_are_assigned_to_a_job(table: Table) -> None:
     table.add_files([new_file("a"), new_file("b")])
     table.assign_job_ids([assignment("job", "a")])
     view = table.at()
@@ -76,14 +76,14 @@ def test_references_are_given_to_a_job(table: Table) -> None:
     assert not view.is_assigned([assignment("job", "a", "b")])
 
 
-def test_a_job_is_given_all_its_references_or_none(table: Table) -> None:
+def test_job_assignments_of_a_call_succeed_or_fail_together(table: Table) -> None:
     table.add_files([new_file("a"), new_file("b")])
     with refused("file-reference-not-found", "File reference not found in partition root, filename c"):
         table.assign_job_ids([assignment("one", "a"), assignment("two", "c")])
     assert len(table.at().file_references_without_job()) == 2
 
 
-def test_a_job_is_refused_a_file_that_is_elsewhere(table: Table) -> None:
+def test_a_job_cannot_be_assigned_a_file_of_another_partition(table: Table) -> None:
     table.split_at("root", 50)
     left, right = children_of(table)
     table.add_files([new_file("a", partition=left)])
@@ -92,7 +92,7 @@ def test_a_job_is_refused_a_file_that_is_elsewhere(table: Table) -> None:
 
 
 @pytest.mark.parametrize("other", ["job", "another"])
-def test_a_reference_that_any_job_has_is_not_given_to_a_job(table: Table, other: str) -> None:
+def test_an_assigned_reference_cannot_be_assigned_again(table: Table, other: str) -> None:
     table.add_files([new_file("a")])
     table.assign_job_ids([assignment("job", "a")])
     reason = "Reference to file is already assigned to job job, in partition root, filename a"
@@ -102,12 +102,12 @@ def test_a_reference_that_any_job_has_is_not_given_to_a_job(table: Table, other:
         table.at().is_assigned([assignment("third", "a")])
 
 
-def test_is_assigned_refuses_what_is_not_there(table: Table) -> None:
+def test_is_assigned_refuses_a_missing_reference(table: Table) -> None:
     with refused("file-reference-not-found", "File reference not found in partition root, filename a"):
         table.at().is_assigned([assignment("job", "a")])
 
 
-def test_is_assigned_answers_by_the_first_reference_that_decides(table: Table) -> None:
+def test_is_assigned_is_decided_by_the_first_unassigned_or_conflicting_reference(table: Table) -> None:
     table.add_files([new_file("a"), new_file("b")])
     table.assign_job_ids([assignment("job", "a")])
     assert not table.at().is_assigned([assignment("other", "b"), assignment("other", "a")])
@@ -116,7 +116,7 @@ def test_is_assigned_answers_by_the_first_reference_that_decides(table: Table) -
         table.at().is_assigned([assignment("other", "a"), assignment("other", "b")])
 
 
-def test_a_job_puts_its_output_in_the_place_of_its_inputs(table: Table) -> None:
+def test_a_job_replaces_its_inputs_with_its_output(table: Table) -> None:
     table.add_files([new_file("a"), new_file("b", rows=11)])
     table.assign_job_ids([assignment("job", "a", "b")])
     table.replace_file_references([replacement("job", "a", "b", output="out", rows=111)])
@@ -152,18 +152,18 @@ def test_a_file_is_unreferenced_once_the_last_of_several_references_is_gone(tabl
     assert table.at().file("a") is None
 
 
-def test_a_job_that_replaces_no_file_is_none(table: Table) -> None:
+def test_a_replacement_without_input_files_is_refused(table: Table) -> None:
     with refused("malformed", "Malformed transaction: a job replaces no file"):
         table.replace_file_references([replacement("job")])
     assert table.at().has_no_files()
 
 
-def test_a_job_names_files_that_are_tracked(table: Table) -> None:
+def test_a_job_cannot_replace_an_untracked_file(table: Table) -> None:
     with refused("file-not-found", "File not found: a"):
         table.replace_file_references([replacement("job", "a")])
 
 
-def test_a_job_names_references_that_are_there(table: Table) -> None:
+def test_a_job_cannot_replace_a_missing_reference(table: Table) -> None:
     table.split_at("root", 50)
     left, right = children_of(table)
     table.add_files([new_file("a", partition=left)])
@@ -172,7 +172,7 @@ def test_a_job_names_references_that_are_there(table: Table) -> None:
 
 
 @pytest.mark.parametrize("assigned", [False, True])
-def test_a_job_names_references_it_was_given(table: Table, assigned: bool) -> None:
+def test_a_job_cannot_replace_a_reference_that_is_not_assigned_to_the_job(table: Table, assigned: bool) -> None:
     table.add_files([new_file("a")])
     if assigned:
         table.assign_job_ids([assignment("other", "a")])
@@ -181,7 +181,7 @@ def test_a_job_names_references_it_was_given(table: Table, assigned: bool) -> No
         table.replace_file_references([replacement("job", "a")])
 
 
-def test_the_output_of_a_job_is_a_new_file(table: Table) -> None:
+def test_the_output_of_a_job_must_be_a_new_file(table: Table) -> None:
     table.add_files([new_file("a"), new_file("b")])
     table.assign_job_ids([assignment("job", "a")])
     with refused("file-already-exists", "File already exists: b"):
@@ -191,7 +191,7 @@ def test_the_output_of_a_job_is_a_new_file(table: Table) -> None:
     assert rows_held(table) == 200
 
 
-def test_a_reference_is_split_between_partitions_below(table: Table) -> None:
+def test_a_reference_is_split_between_child_partitions(table: Table) -> None:
     table.add_files([new_file("a", rows=101)])
     table.split_at("root", 50)
     left, right = children_of(table)
@@ -220,7 +220,7 @@ def test_a_reference_is_moved_whole_where_all_its_rows_are_in_one_partition(tabl
     assert table.at().file("a") == File("a", (left,))
 
 
-def test_a_split_names_what_is_there_and_free(table: Table) -> None:
+def test_a_split_of_a_missing_or_assigned_reference_is_refused(table: Table) -> None:
     table.add_files([new_file("a")])
     table.split_at("root", 50)
     pair = children_of(table)
@@ -234,7 +234,7 @@ def test_a_split_names_what_is_there_and_free(table: Table) -> None:
         table.split_file_references([halves("a", "root", pair, 100)])
 
 
-def test_a_split_lands_where_the_file_is_not_yet(table: Table) -> None:
+def test_a_split_into_a_partition_that_already_has_the_file_is_refused(table: Table) -> None:
     table.add_files([new_file("a")])
     table.split_at("root", 50)
     pair = children_of(table)
@@ -244,7 +244,7 @@ def test_a_split_lands_where_the_file_is_not_yet(table: Table) -> None:
         table.split_file_references([Split("a", pair[0], (NewReference(pair[1], 50),))])
 
 
-def test_splits_take_place_together_or_not_at_all(table: Table) -> None:
+def test_splits_of_a_call_succeed_or_fail_together(table: Table) -> None:
     table.add_files([new_file("a"), new_file("b")])
     table.split_at("root", 50)
     pair = children_of(table)
@@ -253,7 +253,7 @@ def test_splits_take_place_together_or_not_at_all(table: Table) -> None:
     assert table.at().files_by_partition() == {"root": ["a", "b"]}
 
 
-def test_files_are_forgotten_once_nothing_refers_to_them(table: Table) -> None:
+def test_only_files_without_references_can_be_deleted(table: Table) -> None:
     table.add_files([NewFile("a"), new_file("b"), NewFile("c")])
     with refused("file-not-found", "File not found: d"):
         table.delete_files(["a", "d"])
@@ -264,14 +264,14 @@ def test_files_are_forgotten_once_nothing_refers_to_them(table: Table) -> None:
     assert table.at().files(10).files == (File("b", ("root",)),)
 
 
-def test_a_file_is_forgotten_once(table: Table) -> None:
+def test_a_call_cannot_delete_a_file_twice(table: Table) -> None:
     table.add_files([NewFile("a")])
     with refused("file-not-found", "File not found: a"):
         table.delete_files(["a", "a"])
     assert not table.at().has_no_files()
 
 
-def test_how_many_references_stand_in_the_way_is_told(table: Table) -> None:
+def test_the_refusal_of_a_deletion_has_the_number_of_references(table: Table) -> None:
     table.split_at("root", 50)
     left, right = children_of(table)
     table.add_files([new_file("a", (left, 1), (right, 2))])
@@ -280,7 +280,7 @@ def test_how_many_references_stand_in_the_way_is_told(table: Table) -> None:
         table.delete_files(["a"])
 
 
-def test_a_table_forgets_all_files_and_keeps_its_tree(table: Table) -> None:
+def test_a_clear_removes_all_files_and_preserves_the_partition_tree(table: Table) -> None:
     table.split_at("root", 50)
     left, right = children_of(table)
     table.add_files([new_file("a", (left, 1), (right, 2)), new_file("b"), NewFile("c")])
@@ -294,7 +294,7 @@ def test_a_table_forgets_all_files_and_keeps_its_tree(table: Table) -> None:
     assert rows_held(table) == 100
 
 
-def test_what_a_clear_leaves_behind_is_deleted(table: Table) -> None:
+def test_purge_deletes_the_rows_that_a_clear_leaves_behind(table: Table) -> None:
     table.add_files([new_file(str(n)) for n in range(20)])
     table.clear_files()
     assert any(key.startswith("file0/") for key, _ in table.document.at().scan())
@@ -303,7 +303,7 @@ def test_what_a_clear_leaves_behind_is_deleted(table: Table) -> None:
     assert not any(key.split("/")[0].endswith("0") and "partition" not in key for key, _ in table.document.at().scan())
 
 
-def test_data_that_was_declared_garbage_is_never_added(table: Table) -> None:
+def test_a_collected_file_can_never_be_added(table: Table) -> None:
     table.add_files([new_file("a")])
     with refused("file-tracked", "File is tracked: a"):
         table.collect_files(["a"])
@@ -312,7 +312,7 @@ def test_data_that_was_declared_garbage_is_never_added(table: Table) -> None:
         table.add_files([new_file("b")])
 
 
-def test_nothing_to_do_is_no_version(table: Table) -> None:
+def test_an_empty_call_adds_no_version(table: Table) -> None:
     version = table.version
     assert table.add_files([]) is None
     assert table.assign_job_ids([]) is None
@@ -325,18 +325,18 @@ def test_nothing_to_do_is_no_version(table: Table) -> None:
 
 
 @pytest.mark.parametrize("filename", ["", "a\tb", "x" * 257, "é" * 129])
-def test_a_name_that_no_row_could_hold_is_refused(table: Table, filename: str) -> None:
+def test_an_invalid_filename_is_refused(table: Table, filename: str) -> None:
     with refused("malformed", f"Malformed transaction: a filename cannot be: {filename[:80]!r}"):
         table.add_files([new_file(filename)])
 
 
-def test_a_name_may_be_any_other_text(table: Table) -> None:
+def test_a_filename_may_contain_slashes_and_special_characters(table: Table) -> None:
     names = ["s3a://bucket/x//y", "a", "a/b", "é|~%", "x" * 256]
     table.add_files([new_file(name) for name in names])
     assert [file.filename for file in table.at().files(0).files] == sorted(names)
 
 
-def test_a_task_comes_with_a_run(table: Table) -> None:
+def test_a_task_without_a_run_is_refused(table: Table) -> None:
     import msgspec
 
     table.add_files([new_file("a")])

@@ -69,7 +69,7 @@ def test_the_same_transactions_leave_the_same_rows() -> None:
     assert maintained().document.at().to_dict() == MAINTAINED["rows"]
 
 
-def test_the_same_transactions_are_recorded_alike() -> None:
+def test_the_same_transactions_have_the_golden_log_records() -> None:
     assert transactions(grown().document) == GOLDEN["transactions"]
     assert transactions(maintained().document) == MAINTAINED["transactions"]
 
@@ -87,7 +87,7 @@ def loaded(stored: dict[str, Any]) -> TableView:
     return TableView(document.at())
 
 
-def test_rows_of_a_maintained_table_read_for_ever() -> None:
+def test_golden_rows_of_a_maintained_table_can_still_be_read() -> None:
     view = loaded(MAINTAINED["rows"])
     assert view.meta.retention_days == 30
     assert view.columns() == (
@@ -105,7 +105,7 @@ def test_rows_of_a_maintained_table_read_for_ever() -> None:
     assert [*view.damaged()] == [FileDamage("3", "the file is not Parquet")]
 
 
-def test_rows_that_were_written_once_read_for_ever() -> None:
+def test_golden_rows_can_still_be_read() -> None:
     view = loaded(GOLDEN["rows"])
     assert view.file_references() == [
         FileReference("a", "left", 50, approximate=True, complete=False),

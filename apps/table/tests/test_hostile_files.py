@@ -48,7 +48,7 @@ def values_of(rows: pa.Table, name: str) -> list[str]:
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_a_hostile_file_is_taken_exactly_or_refused_by_name(name: str, tmp_path: Path) -> None:
+def test_a_hostile_file_is_ingested_exactly_or_refused_with_its_path(name: str, tmp_path: Path) -> None:
     table, data_files = made_of(tmp_path, LONG)
     before, hostile, after = (tmp_path / f"{part}.parquet" for part in ("before", "hostile", "after"))
     for good in (before, after):
@@ -84,11 +84,11 @@ def test_a_hostile_file_is_taken_exactly_or_refused_by_name(name: str, tmp_path:
     assert pa.concat_tables(scan(table.at(), data_files)).num_rows == taken
 
 
-def test_the_battery_is_large() -> None:
+def test_the_suite_has_a_hundred_hostile_files() -> None:
     assert len(FILES) >= 100
 
 
-def test_a_foreign_arrow_schema_is_one_that_readers_use() -> None:
+def test_pyarrow_uses_the_arrow_schemas_of_the_hostile_files() -> None:
     bodies = [body for name, body in FILES.items() if name.startswith("arrow_schema_")]
     assert len(bodies) == 5
     assert all(b"ARROW:schema" in body for body in bodies)

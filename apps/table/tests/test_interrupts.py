@@ -39,7 +39,7 @@ def together(
 
 
 @pytest.mark.parametrize("committed", [False, True])
-def test_those_who_shared_the_batch_are_told_that_its_outcome_is_unknown(committed: bool) -> None:
+def test_threads_that_share_the_batch_of_an_interrupted_leader_get_outcome_unknown(committed: bool) -> None:
     table = table_of(memory_store())
     committer, document = committer_of(table), committer_of(table)._document
     apply = document.apply
@@ -63,7 +63,7 @@ def test_those_who_shared_the_batch_are_told_that_its_outcome_is_unknown(committ
     assert len(table.at().files(9).files) == (4 if committed else 1)
 
 
-def test_those_whose_batch_was_not_sent_are_served_by_the_next_leader() -> None:
+def test_the_next_leader_commits_a_batch_that_an_interrupted_leader_did_not_send() -> None:
     table = table_of(memory_store())
     committer = committer_of(table)
     gather = committer._gather
@@ -82,7 +82,7 @@ def test_those_whose_batch_was_not_sent_are_served_by_the_next_leader() -> None:
     assert len(table.at().files(9).files) == 2
 
 
-def test_those_who_share_a_failure_raise_errors_of_their_own() -> None:
+def test_threads_that_share_a_failed_batch_raise_separate_errors() -> None:
     table = table_of(memory_store())
     committer, document = committer_of(table), committer_of(table)._document
 
@@ -98,7 +98,7 @@ def test_those_who_share_a_failure_raise_errors_of_their_own() -> None:
 
 
 @pytest.mark.usefixtures("untraced")
-def test_an_interrupt_anywhere_in_the_leaders_work_loses_nobody_and_commits_nothing_twice() -> None:
+def test_an_interrupt_of_the_leader_at_any_step_loses_no_call_and_repeats_no_commit() -> None:
     for step in count():
         table = table_of(memory_store())
         interrupter = Interrupter(step, LEADING)

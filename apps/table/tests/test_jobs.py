@@ -21,7 +21,7 @@ def worked() -> Table:
     return table
 
 
-def test_what_became_of_a_job_is_told_with_the_reasons() -> None:
+def test_the_tracker_has_the_status_and_the_refusal_reasons_of_each_job() -> None:
     table = worked()
     assert {one.job: one.status for one in table.jobs.jobs()} == {
         "done": "committed",
@@ -40,7 +40,7 @@ def test_what_became_of_a_job_is_told_with_the_reasons() -> None:
     assert table.jobs.job("unheard of") is None
 
 
-def test_an_ingest_that_was_refused_is_told_with_the_reason() -> None:
+def test_the_tracker_lists_a_refused_ingest_with_its_reason() -> None:
     table = worked()
     with pytest.raises(TransactionRefused):
         table.add_files([new_file("c")], job="late")
@@ -49,7 +49,7 @@ def test_an_ingest_that_was_refused_is_told_with_the_reason() -> None:
     assert (found.status, found.reasons) == ("failed", ((6, "File already exists: c"),))
 
 
-def test_read_at_a_version_it_includes_that_version() -> None:
+def test_a_read_of_the_tracker_includes_the_requested_version() -> None:
     table = worked()
     tracker = JobTracker(table.store, table.document)
     assert tracker.waiting(version_min=2) == []
@@ -58,7 +58,7 @@ def test_read_at_a_version_it_includes_that_version() -> None:
     assert tracker.waiting() == [("waits", "root", 1)] == [*table.at().jobs()]
 
 
-def test_several_followers_are_one() -> None:
+def test_several_trackers_of_a_table_agree() -> None:
     table = worked()
     others = [JobTracker(table.store, table.document) for _ in range(3)]
     for version in range(1, table.version + 1):
@@ -66,7 +66,7 @@ def test_several_followers_are_one() -> None:
     assert [*others[0].jobs()] == [*others[2].jobs()]
 
 
-def test_it_is_rebuilt_to_the_same() -> None:
+def test_a_rebuild_of_the_tracker_gives_the_same_jobs() -> None:
     table = worked()
     before = [*table.jobs.jobs()]
     assert table.jobs.rebuild() == table.version
@@ -74,7 +74,7 @@ def test_it_is_rebuilt_to_the_same() -> None:
     assert [*reopened(table).jobs.jobs()] == before
 
 
-def test_a_follower_goes_on_where_another_process_has_rebuilt_the_model() -> None:
+def test_a_tracker_continues_after_another_process_rebuilds_the_model() -> None:
     table = worked()
     one, other = (JobTracker(table.store, table.document) for _ in range(2))
     before = [*one.jobs()]
@@ -88,7 +88,7 @@ def test_a_follower_goes_on_where_another_process_has_rebuilt_the_model() -> Non
         assert one.job("done", "root") == before[0]
 
 
-def test_jobs_whose_table_was_cleared_wait_no_more() -> None:
+def test_a_clear_ends_the_waiting_jobs_of_a_table() -> None:
     table = worked()
     table.clear_files()
     found = table.jobs.job("waits", "root")
@@ -97,7 +97,7 @@ def test_jobs_whose_table_was_cleared_wait_no_more() -> None:
     assert table.jobs.waiting() == [] == [*table.at().jobs()]
 
 
-def test_after_the_log_was_deleted_it_knows_all_it_knew_and_is_rebuilt_from_what_is_kept() -> None:
+def test_the_tracker_retains_jobs_of_forgotten_versions_until_a_rebuild() -> None:
     table = worked()
     for n in range(10):
         table.add_files([new_file(f"more-{n}")])
@@ -108,7 +108,7 @@ def test_after_the_log_was_deleted_it_knows_all_it_knew_and_is_rebuilt_from_what
     assert table.jobs.waiting() == [*table.at().jobs()]
 
 
-def test_a_job_that_waits_across_forgotten_versions_stays_as_it_was() -> None:
+def test_a_tracker_that_missed_forgotten_versions_takes_waiting_jobs_from_the_table() -> None:
     table = table_of(memory_store(segment_entries_target=4, snapshot_entries_interval=4))
     table.add_files([new_file(name) for name in "abcdefgh"])
     table.assign_job_ids([assignment("same", "a", "b"), assignment("more", "c"), assignment("less", "d", "e")])
@@ -151,7 +151,7 @@ def test_a_job_may_be_done_in_parts() -> None:
     assert (found.status, found.outputs, found.rows) == ("committed", ("one", "two"), 200)
 
 
-def test_a_table_that_was_made_again_has_no_job_of_the_one_before() -> None:
+def test_a_recreated_table_has_no_jobs_of_its_predecessor() -> None:
     table = worked()
     assert len([*table.jobs.jobs()]) == 4
     table.store.delete(table.document)
@@ -177,7 +177,7 @@ def incarnation_of_tracker(table: Table) -> str:
     return table.store.document("acme", "events.jobs").log.record.incarnation
 
 
-def test_a_tracker_of_before_trackers_named_their_table_is_taken_over(unnamed: Table) -> None:
+def test_a_tracker_of_an_older_program_is_reused_for_its_table(unnamed: Table) -> None:
     tracker = incarnation_of_tracker(unnamed)
     unnamed.add_files([new_file("late")], job="late")
     names = [one.job for one in JobTracker(unnamed.store, unnamed.document).jobs()]
@@ -185,7 +185,7 @@ def test_a_tracker_of_before_trackers_named_their_table_is_taken_over(unnamed: T
     assert incarnation_of_tracker(unnamed) == tracker
 
 
-def test_a_tracker_of_before_trackers_named_their_table_is_made_again_for_a_newer_table(unnamed: Table) -> None:
+def test_a_tracker_of_an_older_program_is_recreated_for_a_recreated_table(unnamed: Table) -> None:
     tracker = incarnation_of_tracker(unnamed)
     unnamed.store.delete(unnamed.document)
     unnamed.store.environment.clock.sleep(1)
@@ -195,7 +195,7 @@ def test_a_tracker_of_before_trackers_named_their_table_is_made_again_for_a_newe
     assert incarnation_of_tracker(again) != tracker
 
 
-def test_a_document_that_only_has_the_tracker_s_name_is_left_alone() -> None:
+def test_a_foreign_document_with_the_name_of_the_tracker_is_not_changed() -> None:
     table = worked()
     document = table.store.create("acme", "events.jobs")
     document.mutate("put", {"key": "mine", "value": 1})
@@ -205,7 +205,7 @@ def test_a_document_that_only_has_the_tracker_s_name_is_left_alone() -> None:
     assert document.at().to_dict() == {"mine": 1}
 
 
-def test_a_deleted_tracker_is_gone_and_that_of_another_incarnation_stays() -> None:
+def test_deleting_a_tracker_does_not_delete_the_tracker_of_another_incarnation() -> None:
     table = worked()
     table.jobs.catch_up()
     table.store.delete(table.document)

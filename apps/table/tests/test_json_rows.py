@@ -52,7 +52,7 @@ def told(column: pa.Array) -> list[Any]:
         (pa.nulls(2), [None, None]),
     ],
 )
-def test_each_kind_of_value(column: pa.Array, values: list[Any]) -> None:
+def test_each_type_of_value_becomes_the_expected_json(column: pa.Array, values: list[Any]) -> None:
     assert told(column) == values
     # A slice of a column, as a filter returns it, gives the same values.
     doubled = pa.concat_arrays([column, column])

@@ -16,7 +16,7 @@ from stratalog_table.merge_plan import plan
 from stratalog_table.queue_path import TableQueue
 
 
-def test_an_id_is_bounded() -> None:
+def test_a_job_id_is_bounded() -> None:
     table = table_of(memory_store())
     table.add_files([new_file("a"), new_file("b")])
     table.assign_job_ids([assignment("j" * TABLE_ID_BYTES_MAX, "a")])
@@ -24,7 +24,7 @@ def test_an_id_is_bounded() -> None:
         table.assign_job_ids([assignment("j" * (TABLE_ID_BYTES_MAX + 1), "b")])
 
 
-def test_a_merge_job_has_so_many_files() -> None:
+def test_a_merge_job_has_a_bounded_number_of_files() -> None:
     table = table_of(memory_store())
     table.add_files([new_file(str(number)) for number in range(FILES_PER_JOB_MAX + 8)])
     assert plan(table, 8) == 2
@@ -32,7 +32,7 @@ def test_a_merge_job_has_so_many_files() -> None:
     assert sorted(jobs.values()) == [8, FILES_PER_JOB_MAX]
 
 
-def test_a_message_whose_sending_stays_in_doubt_is_sent_so_often() -> None:
+def test_a_message_that_stays_in_doubt_is_sent_a_bounded_number_of_times() -> None:
     store = memory_store()
     store.rules = RULES
     sent: list[Any] = []

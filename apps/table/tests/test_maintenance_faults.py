@@ -94,7 +94,7 @@ def shuffle(path: Path) -> None:
 
 
 @pytest.mark.parametrize("damage", [flip, cut, swap, retype, shuffle, Path.unlink, lambda path: path.write_bytes(b"")])
-def test_a_damaged_file_is_set_aside_and_everything_beside_it_is_merged(
+def test_a_damaged_file_is_set_aside_and_all_undamaged_files_are_merged(
     made: tuple[Table, DataFiles], damage: Any
 ) -> None:
     table, data_files = made
@@ -118,7 +118,7 @@ def test_a_damaged_file_is_set_aside_and_everything_beside_it_is_merged(
     assert maintain(table, data_files).faults == ()
 
 
-def test_a_set_aside_file_of_a_name_outside_the_folder_stops_no_retry(made: tuple[Table, DataFiles]) -> None:
+def test_a_set_aside_file_named_outside_the_folder_does_not_stop_a_retry(made: tuple[Table, DataFiles]) -> None:
     table, data_files = made
     chosen, *_ = files_of(table)
     # Another program may have added such a name.
@@ -128,7 +128,7 @@ def test_a_set_aside_file_of_a_name_outside_the_folder_stops_no_retry(made: tupl
     assert [one.filename for one in table.at().damaged()] == ["../x"]
 
 
-def test_a_scan_says_which_file_is_damaged_or_leaves_it_out(made: tuple[Table, DataFiles]) -> None:
+def test_a_scan_reports_or_skips_a_damaged_file(made: tuple[Table, DataFiles]) -> None:
     table, data_files = made
     chosen, *_ = files_of(table)
     cut(path_of(data_files, chosen))
@@ -143,7 +143,7 @@ def test_a_scan_says_which_file_is_damaged_or_leaves_it_out(made: tuple[Table, D
     assert retry_damaged(table, data_files) == 0
 
 
-def test_a_leaf_with_a_damaged_file_is_split_by_the_others(made: tuple[Table, DataFiles]) -> None:
+def test_a_leaf_with_a_damaged_file_is_split_by_its_readable_files(made: tuple[Table, DataFiles]) -> None:
     table, data_files = made
     chosen, *_ = files_of(table)
     cut(path_of(data_files, chosen))
@@ -159,9 +159,7 @@ def test_a_leaf_with_a_damaged_file_is_split_by_the_others(made: tuple[Table, Da
     assert sum(holding.tally.rows for holding in table.at().holdings()) == 900
 
 
-def test_storage_that_is_away_sets_nothing_aside(
-    made: tuple[Table, DataFiles], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_unavailable_storage_sets_no_file_aside(made: tuple[Table, DataFiles], monkeypatch: pytest.MonkeyPatch) -> None:
     table, data_files = made
 
     def away(self: DataFiles, filename: str) -> None:
@@ -177,7 +175,7 @@ def test_storage_that_is_away_sets_nothing_aside(
     assert rows_in(table, data_files) == all_of(900)
 
 
-def test_a_file_that_cannot_be_deleted_keeps_no_other(
+def test_a_file_that_cannot_be_deleted_does_not_stop_the_collection(
     made: tuple[Table, DataFiles], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table, data_files = made
@@ -201,7 +199,7 @@ def test_a_file_that_cannot_be_deleted_keeps_no_other(
     assert {file.filename for file in data_files.list()} == {*files_of(table)}
 
 
-def test_damage_in_the_store_that_one_job_meets_keeps_no_other(
+def test_damage_of_the_store_in_a_job_does_not_stop_the_remaining_jobs(
     made: tuple[Table, DataFiles], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table, data_files = made
@@ -233,7 +231,7 @@ def test_damage_in_the_store_that_one_job_meets_keeps_no_other(
     assert compact(table, data_files, files_min=3) == 1
 
 
-def test_a_pass_merges_what_it_planned(made: tuple[Table, DataFiles]) -> None:
+def test_a_maintenance_pass_executes_its_own_merge_jobs(made: tuple[Table, DataFiles]) -> None:
     table, data_files = made
     done = maintain_table(table, data_files, rows_max=10**6, files_min=3, age_ms=0, lease_ms=300_000)
     assert done.jobs == 2
@@ -247,7 +245,7 @@ def claimed_by(table: Table, worker: str) -> tuple[str, str]:
     return job, partition
 
 
-def test_a_job_is_left_to_who_claimed_it_until_nothing_is_heard_for_a_lease() -> None:
+def test_a_claimed_job_cannot_be_taken_over_after_a_renewal_of_its_claim() -> None:
     clock = ManualClock()
     table = table_of(memory_store(clock))
     table.add_files([new_file(f"{n}.parquet") for n in range(2)])
@@ -273,7 +271,7 @@ def test_a_job_is_left_to_who_claimed_it_until_nothing_is_heard_for_a_lease() ->
     assert plan(table, 2) == 1
 
 
-def test_a_worker_renews_its_claim_and_stops_where_another_took_it(
+def test_a_worker_renews_its_claim_and_stops_after_another_worker_takes_the_claim(
     made: tuple[Table, DataFiles], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table, data_files = made
@@ -338,7 +336,7 @@ def test_a_job_that_is_cancelled_while_it_is_done_changes_nothing(
     assert rows_in(table, data_files) == all_of(900)
 
 
-def test_a_job_whose_files_are_gone_since_it_was_done_is_no_damage(made: tuple[Table, DataFiles]) -> None:
+def test_input_files_collected_after_another_worker_did_the_job_are_not_damage(made: tuple[Table, DataFiles]) -> None:
     table, data_files = made
     slow = JobWorker(table, data_files, 0)
     plan(table, 3)
@@ -356,7 +354,7 @@ def test_a_job_whose_files_are_gone_since_it_was_done_is_no_damage(made: tuple[T
     assert rows_in(table, data_files) == all_of(900)
 
 
-def test_a_reference_that_is_gone_is_no_damage_to_who_moves_it(made: tuple[Table, DataFiles]) -> None:
+def test_a_repeated_push_down_moves_no_reference(made: tuple[Table, DataFiles]) -> None:
     table, data_files = made
     (left, *_) = leaves(table)
     table.split_at(left, 250)
@@ -364,7 +362,7 @@ def test_a_reference_that_is_gone_is_no_damage_to_who_moves_it(made: tuple[Table
     assert push_down(table, data_files) == 0
 
 
-def test_a_promise_keeps_what_merges_replaced() -> None:
+def test_retention_prevents_forgetting_versions_within_its_period() -> None:
     clock = ManualClock()
     table = table_of(memory_store(clock))
     table.set_retention(30)
@@ -381,7 +379,7 @@ def test_a_promise_keeps_what_merges_replaced() -> None:
     table.forget_below(newest)
 
 
-def test_a_promise_that_reaches_below_the_floor_keeps_the_versions_above_the_floor() -> None:
+def test_retention_longer_than_the_history_protects_the_versions_above_the_floor() -> None:
     clock = ManualClock()
     table = table_of(memory_store(clock))
     for n in range(4):
@@ -395,7 +393,7 @@ def test_a_promise_that_reaches_below_the_floor_keeps_the_versions_above_the_flo
     assert table.forget_below(floor) == floor  # A repeated call deletes nothing.
 
 
-def test_a_promise_keeps_data_files(made: tuple[Table, DataFiles]) -> None:
+def test_retention_preserves_the_data_files_of_earlier_versions(made: tuple[Table, DataFiles]) -> None:
     table, data_files = made
     before = table.version
     table.set_retention(1)
@@ -407,7 +405,7 @@ def test_a_promise_keeps_data_files(made: tuple[Table, DataFiles]) -> None:
     assert maintain(table, data_files).collected == len(files)
 
 
-def test_limits_of_promises_and_of_reasons(made: tuple[Table, DataFiles]) -> None:
+def test_retention_days_and_damage_reasons_are_limited(made: tuple[Table, DataFiles]) -> None:
     table, _ = made
     table.set_retention(RETENTION_DAYS_MAX)
     for days in (-1, RETENTION_DAYS_MAX + 1):
@@ -423,7 +421,7 @@ def test_limits_of_promises_and_of_reasons(made: tuple[Table, DataFiles]) -> Non
         table.release_files([chosen])
 
 
-def test_what_was_set_aside_is_forgotten_with_the_file(made: tuple[Table, DataFiles]) -> None:
+def test_a_clear_removes_the_damage_records_of_its_files(made: tuple[Table, DataFiles]) -> None:
     table, data_files = made
     chosen, *_ = files_of(table)
     table.set_aside_files([FileDamage(chosen, "x")])

@@ -29,7 +29,7 @@ def sliced(table: pa.Table, rows: int) -> Iterator[pa.Table]:
 
 
 @given(st.lists(st.lists(st.tuples(st.integers(0, 9), st.text("ab", max_size=2))), max_size=5), st.integers(1, 4))
-def test_all_rows_come_in_order_of_the_key(inputs: list[list[tuple[int, str]]], rows: int) -> None:
+def test_a_merge_returns_all_rows_in_key_order(inputs: list[list[tuple[int, str]]], rows: int) -> None:
     tables = []
     for number, keys in enumerate(inputs):
         columns = {"id": [id for id, _ in keys], "name": [name for _, name in keys], "input": [number] * len(keys)}
@@ -44,7 +44,7 @@ def test_all_rows_come_in_order_of_the_key(inputs: list[list[tuple[int, str]]], 
 
 
 @pytest.mark.parametrize("ids", [[1, 9, 9, 9, 2], [5, 9, 9, 1]])
-def test_rows_out_of_order_are_refused_and_their_input_is_named(ids: list[int]) -> None:
+def test_an_input_with_unsorted_rows_is_refused_with_its_position(ids: list[int]) -> None:
     tables = [pa.table({"id": each, "name": ["a"] * len(each)}) for each in ([0, 20], ids)]
     with pytest.raises(OutOfOrder) as caught:
         list(merged(TWO, [iter([table]) for table in tables]))
@@ -59,7 +59,9 @@ def test_rows_out_of_order_are_refused_and_their_input_is_named(ids: list[int]) 
         [[[0, 30]], [[1, 2], [7, 8], [3, 4]], [[5, 6], [9, 40]]],
     ],
 )
-def test_rows_that_would_come_out_of_order_are_refused_and_their_input_is_named(inputs: list[list[list[int]]]) -> None:
+def test_an_input_that_would_disorder_the_merged_rows_is_refused_with_its_position(
+    inputs: list[list[list[int]]],
+) -> None:
     parts = [[pa.table({"id": ids, "name": ["a"] * len(ids)}) for ids in each] for each in inputs]
     with pytest.raises(OutOfOrder) as caught:
         list(merged(TWO, [iter(each) for each in parts]))
@@ -67,7 +69,7 @@ def test_rows_that_would_come_out_of_order_are_refused_and_their_input_is_named(
 
 
 @pytest.mark.usefixtures("untraced")
-def test_a_merge_holds_a_few_rows_of_each_input(tmp_path: Path) -> None:
+def test_a_merge_has_only_a_few_rows_of_each_input_in_memory(tmp_path: Path) -> None:
     table, data_files = made_of(tmp_path, LONG)
     rows, files = 150_000, 6
     for number in range(files):
@@ -125,11 +127,11 @@ def rewritten(files: int, every: int, files_min: int) -> float:
 
 
 @pytest.mark.parametrize(("files", "every"), [(200, 1), (1000, 1), (1000, 10), (1000, 1000)])
-def test_each_row_is_rewritten_at_most_three_times(files: int, every: int) -> None:
+def test_merges_rewrite_a_row_three_times_or_less_on_average(files: int, every: int) -> None:
     assert rewritten(files, every, files_min=8) <= 3
 
 
-def test_files_of_one_size_are_merged_and_a_large_one_is_left() -> None:
+def test_files_of_similar_size_are_merged_without_a_much_larger_file() -> None:
     table = table_of(memory_store())
     table.add_files([new_file("large.parquet", rows=10**6), *(new_file(f"{n}.parquet", rows=100) for n in range(8))])
     assert plan(table, 8) == 1
@@ -137,7 +139,7 @@ def test_files_of_one_size_are_merged_and_a_large_one_is_left() -> None:
     assert [size_tier(rows) for rows in (0, 7, 8, 63, 64, 511, 512)] == [0, 0, 1, 1, 2, 2, 3]
 
 
-def test_a_job_has_at_least_the_minimum_of_files(tmp_path: Path) -> None:
+def test_a_minimum_of_files_outside_its_range_is_refused(tmp_path: Path) -> None:
     """A minimum of 0 would make empty jobs without an end, and a minimum of 1 would merge each file with itself."""
     table, files = made_of(tmp_path, LONG)
     table.add_files([new_file(f"{number}.parquet") for number in range(FILES_PER_JOB_MAX + 50)])
@@ -154,7 +156,7 @@ def test_a_job_has_at_least_the_minimum_of_files(tmp_path: Path) -> None:
     assert plan(table, FILES_PER_JOB_MAX) == 1
 
 
-def test_files_that_a_job_has_or_that_were_set_aside_are_left_out() -> None:
+def test_assigned_files_and_set_aside_files_are_not_planned_for_a_merge() -> None:
     from stratalog_table.damaged_files import FileDamage
 
     table = table_of(memory_store())

@@ -82,7 +82,7 @@ def copied(table: Table, store: Store, name: str = "copy") -> Table:
     return open_table(store, "acme", name)
 
 
-def test_what_is_not_the_table_s_stays(table: Table, tmp_path: Path) -> None:
+def test_maintenance_and_a_clear_delete_no_foreign_file(table: Table, tmp_path: Path) -> None:
     foreign = [
         "thesis.txt",
         "src/main.py",
@@ -102,7 +102,7 @@ def test_what_is_not_the_table_s_stays(table: Table, tmp_path: Path) -> None:
     assert len(data_in(tmp_path / "lake")) == 2
 
 
-def test_files_of_a_store_that_cannot_be_looked_at_are_not_taken_over(
+def test_a_copied_store_does_not_take_over_files_while_the_first_store_is_unreadable(
     table: Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The tests may run as root, who may read every folder. So the test makes `os.stat` fail for the store's folder."""
@@ -131,9 +131,7 @@ def test_a_folder_that_is_not_empty_is_refused_and_nothing_is_made(store: Store,
     assert [path.name for path in (tmp_path / "taken").iterdir()] == [content.split("/")[0]]
 
 
-def test_the_folders_of_stores_and_tables_and_what_lies_in_them_are_refused(
-    store: Store, table: Table, tmp_path: Path
-) -> None:
+def test_a_data_folder_inside_a_store_or_a_table_folder_is_refused(store: Store, table: Table, tmp_path: Path) -> None:
     (tmp_path / "a file").write_text("mine")
     for taken in ("store", "store/blobs/x", "lake", "lake/below", "a file", "."):
         with pytest.raises(DataFolderTaken):
@@ -142,7 +140,7 @@ def test_the_folders_of_stores_and_tables_and_what_lies_in_them_are_refused(
     create_table(store, "acme", "other", LONG, data=(tmp_path / "empty").as_uri())
 
 
-def test_a_creation_that_was_cut_off_is_resumed(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupted_creation_is_resumed(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     data = (tmp_path / "lake").as_uri()
 
     def fail(*_: object) -> None:
@@ -155,7 +153,7 @@ def test_a_creation_that_was_cut_off_is_resumed(store: Store, tmp_path: Path, mo
     fill(create_table(store, "acme", "events", LONG, data=data), 1)
 
 
-def test_a_table_that_cannot_be_is_not_begun(store: Store, tmp_path: Path) -> None:
+def test_a_creation_with_unordered_split_points_leaves_nothing(store: Store, tmp_path: Path) -> None:
     with pytest.raises(Invalid, match="split points must be in order"):
         create_table(store, "acme", "events", LONG, [2, 1], data=(tmp_path / "lake").as_uri())
     assert [*store.list("acme")] == []
@@ -163,7 +161,9 @@ def test_a_table_that_cannot_be_is_not_begun(store: Store, tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("name", ["../thesis.txt", "a/../../thesis.txt", "/thesis.txt", "link/thesis.txt"])
-def test_a_name_in_the_log_leads_nowhere_else(table: Table, tmp_path: Path, name: str) -> None:
+def test_a_filename_that_leads_out_of_the_folder_is_neither_read_nor_deleted(
+    table: Table, tmp_path: Path, name: str
+) -> None:
     (tmp_path / "thesis.txt").write_text("mine")
     (tmp_path / "lake/link").symlink_to(tmp_path)
     table.add_files([NewFile(name, (NewReference("root", 1),))])
@@ -181,7 +181,7 @@ def test_a_name_in_the_log_leads_nowhere_else(table: Table, tmp_path: Path, name
     assert (tmp_path / "thesis.txt").read_text() == "mine"
 
 
-def test_files_of_a_table_are_not_looked_for_behind_a_link(table: Table, tmp_path: Path) -> None:
+def test_collection_does_not_follow_a_symbolic_link(table: Table, tmp_path: Path) -> None:
     target = tmp_path / "elsewhere" / "aa"
     target.mkdir(parents=True)
     name = f"{'a' * 20}.parquet"
@@ -191,7 +191,7 @@ def test_files_of_a_table_are_not_looked_for_behind_a_link(table: Table, tmp_pat
     assert (target / name).exists()
 
 
-def test_a_fork_and_its_source_keep_each_other_s_rows(table: Table) -> None:
+def test_maintenance_of_a_fork_or_its_source_preserves_the_rows_of_both(table: Table) -> None:
     fork = forked(table)
     fill(fork, 1, 2)
     fill(table, 2, 2)
@@ -206,7 +206,7 @@ def test_a_fork_and_its_source_keep_each_other_s_rows(table: Table) -> None:
     assert rows_of(table) == all_of(4 * ROWS)
 
 
-def test_what_a_fork_needs_no_more_is_collected_by_its_owner(table: Table, tmp_path: Path) -> None:
+def test_the_owner_collects_files_that_a_fork_no_longer_references(table: Table, tmp_path: Path) -> None:
     fork = forked(table)
     maintain(table)
     assert len(data_in(tmp_path / "lake")) == 3
@@ -218,7 +218,7 @@ def test_what_a_fork_needs_no_more_is_collected_by_its_owner(table: Table, tmp_p
     assert len(found) == 2
 
 
-def test_a_copy_in_the_store_and_its_source_keep_each_other_s_rows(table: Table) -> None:
+def test_maintenance_of_a_copy_in_the_store_or_its_source_preserves_the_rows_of_both(table: Table) -> None:
     copy = copied(table, table.store)
     for _ in range(2):
         maintain(table)
@@ -230,7 +230,7 @@ def test_a_copy_in_the_store_and_its_source_keep_each_other_s_rows(table: Table)
     assert rows_of(table) == all_of(2 * ROWS)
 
 
-def test_a_copy_in_another_store_that_was_opened_keeps_its_rows(table: Table, tmp_path: Path) -> None:
+def test_a_copy_opened_in_another_store_and_its_source_both_retain_their_rows(table: Table, tmp_path: Path) -> None:
     with stratalog.open(tmp_path / "second") as second:
         copy = copied(table, second)
         assert rows_of(copy) == all_of(2 * ROWS)
@@ -242,7 +242,7 @@ def test_a_copy_in_another_store_that_was_opened_keeps_its_rows(table: Table, tm
     assert rows_of(table) == all_of(2 * ROWS)
 
 
-def test_of_a_store_that_was_copied_aside_only_one_may_change_files(table: Table, tmp_path: Path) -> None:
+def test_a_copied_store_can_read_data_files_but_not_change_them(table: Table, tmp_path: Path) -> None:
     before = len(data_in(tmp_path / "lake"))
     shutil.copytree(tmp_path / "store", tmp_path / "twin")
     with stratalog.open(tmp_path / "twin") as second:
@@ -262,7 +262,9 @@ def test_of_a_store_that_was_copied_aside_only_one_may_change_files(table: Table
 
 @pytest.mark.parametrize("place", ["{0}/lake", "{0}/store/lake", "{0}/store-lake/acme/events"])
 @pytest.mark.parametrize("move", [os.rename, shutil.copytree])
-def test_files_below_or_beside_the_store_are_moved_and_copied_with_it(tmp_path: Path, place: str, move: object) -> None:
+def test_data_files_in_or_next_to_the_store_can_be_moved_and_copied_with_the_store(
+    tmp_path: Path, place: str, move: object
+) -> None:
     project = tmp_path / "project"
     with stratalog.open(project / "store") as store:
         fill(create_table(store, "acme", "events", LONG, data=Path(place.format(project)).as_uri()), 2)
@@ -278,7 +280,7 @@ def test_files_below_or_beside_the_store_are_moved_and_copied_with_it(tmp_path: 
             assert rows_of(open_table(store, "acme", "events")) == all_of(2 * ROWS)
 
 
-def test_a_store_that_was_moved_alone_has_its_files_still(table: Table, tmp_path: Path) -> None:
+def test_a_store_moved_without_its_data_files_can_still_change_them(table: Table, tmp_path: Path) -> None:
     table.store.close()
     os.rename(tmp_path / "store", tmp_path / "renamed")
     with stratalog.open(tmp_path / "renamed") as store:
@@ -289,7 +291,7 @@ def test_a_store_that_was_moved_alone_has_its_files_still(table: Table, tmp_path
     assert len(data_in(tmp_path / "lake")) == 1
 
 
-def test_a_deleted_table_takes_its_files_and_jobs_along_and_nothing_else(table: Table, tmp_path: Path) -> None:
+def test_deleting_a_table_deletes_only_its_own_files_and_jobs(table: Table, tmp_path: Path) -> None:
     other = create_table(table.store, "acme", "other", LONG, data=(tmp_path / "other").as_uri())
     fill(other, 1)
     maintain(table)
@@ -301,9 +303,7 @@ def test_a_deleted_table_takes_its_files_and_jobs_along_and_nothing_else(table: 
     fill(create_table(table.store, "acme", "events", LONG, data=(tmp_path / "lake").as_uri()), 1)
 
 
-def test_what_a_fork_needs_of_a_deleted_table_stays_until_the_fork_needs_it_no_more(
-    table: Table, tmp_path: Path
-) -> None:
+def test_files_of_a_deleted_table_remain_until_no_fork_references_them(table: Table, tmp_path: Path) -> None:
     fork = forked(table)
     (tmp_path / "lake/thesis.txt").write_text("mine")
     assert delete_table(table, data_files_of(table)) == 0
@@ -315,7 +315,7 @@ def test_what_a_fork_needs_of_a_deleted_table_stays_until_the_fork_needs_it_no_m
     assert (tmp_path / "lake/thesis.txt").exists()
 
 
-def test_a_deletion_that_was_cut_off_is_done_again(table: Table, tmp_path: Path) -> None:
+def test_an_interrupted_deletion_can_be_repeated(table: Table, tmp_path: Path) -> None:
     files = data_files_of(table)
     files.delete = lambda filename: (_ for _ in ()).throw(OSError("no power"))  # type: ignore[method-assign]
     with pytest.raises(OSError, match="no power"):
@@ -326,7 +326,7 @@ def test_a_deletion_that_was_cut_off_is_done_again(table: Table, tmp_path: Path)
 
 @pytest.mark.parametrize("step", [(FileRights, "retire"), (FolderRegister, "retire"), (Store, "delete")])
 @pytest.mark.parametrize("done", [False, True])
-def test_a_deletion_that_was_cut_off_near_its_end_is_done_again_and_leaves_the_folder_free(
+def test_a_deletion_interrupted_near_its_end_can_be_repeated_and_frees_the_folder(
     table: Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: tuple[type, str], done: bool
 ) -> None:
     act = getattr(*step)
@@ -346,13 +346,13 @@ def test_a_deletion_that_was_cut_off_near_its_end_is_done_again_and_leaves_the_f
     fill(create_table(table.store, "acme", "events", LONG, data=(tmp_path / "lake").as_uri()), 1)
 
 
-def test_the_last_of_a_table_and_its_forks_that_is_deleted_leaves_the_folder_free(table: Table, tmp_path: Path) -> None:
+def test_deleting_the_last_of_a_table_and_its_forks_frees_the_folder(table: Table, tmp_path: Path) -> None:
     forks = [forked(table, name) for name in ("one", "two")]
     assert [delete_table(each, data_files_of(each)) for each in (table, *forks)] == [0, 0, 2]
     assert not (tmp_path / "lake").exists()
 
 
-def test_files_whose_names_carry_no_incarnation_are_collected_where_the_folder_was_made_for_the_table(
+def test_files_named_without_an_incarnation_are_collected_in_the_folder_of_their_table(
     table: Table, tmp_path: Path
 ) -> None:
     files = data_files_of(table)
@@ -371,7 +371,7 @@ def test_files_whose_names_carry_no_incarnation_are_collected_where_the_folder_w
     assert not (tmp_path / "lake/old/b.parquet").exists()
 
 
-def test_a_table_of_an_older_version_collects_what_it_named_once_it_is_adopted(table: Table, tmp_path: Path) -> None:
+def test_a_table_of_an_older_program_collects_its_files_only_after_an_adoption(table: Table, tmp_path: Path) -> None:
     shutil.rmtree(tmp_path / "lake" / REGISTER)
     files = data_files_of(table)
     files.write("old/a.parquet", numbered(2 * ROWS).sort_by("id"))
@@ -384,7 +384,7 @@ def test_a_table_of_an_older_version_collects_what_it_named_once_it_is_adopted(t
     assert not (tmp_path / "lake/old/a.parquet").exists()
 
 
-def test_a_clear_leaves_readers_their_time(table: Table, tmp_path: Path) -> None:
+def test_files_of_a_clear_are_collected_only_after_the_age_limit(table: Table, tmp_path: Path) -> None:
     view = table.at()
     for path in data_in(tmp_path / "lake"):
         os.utime(path, (0, 0))
@@ -397,7 +397,7 @@ def test_a_clear_leaves_readers_their_time(table: Table, tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("step", ["write", "move"])
-def test_an_entry_of_the_register_outlasts_a_failed_write(
+def test_a_failed_write_leaves_the_entry_of_the_folder_register_unchanged(
     table: Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
     folder = DataFolder((tmp_path / "lake").as_uri())
@@ -427,7 +427,7 @@ def test_an_entry_of_the_register_outlasts_a_failed_write(
     assert len([*(tmp_path / "lake" / REGISTER).iterdir()]) == 1
 
 
-def test_a_negative_age_collects_nothing(table: Table, tmp_path: Path) -> None:
+def test_an_age_or_a_lease_outside_its_range_is_refused(table: Table, tmp_path: Path) -> None:
     files = data_files_of(table)
     files.write(new_filename(table), numbered(0))
     version = table.version

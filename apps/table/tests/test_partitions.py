@@ -37,7 +37,7 @@ def test_a_table_is_split_at_points_of_each_type(store: Any, kind: Any, points: 
     assert len([*view.partitions()]) == 7
 
 
-def test_leaves_are_paired_from_below_and_an_odd_one_is_carried_up(table: Table) -> None:
+def test_initialise_pairs_adjacent_leaves_and_moves_an_odd_leaf_up(table: Table) -> None:
     table.initialise([10, 20])
     view = table.at()
     left, right = view.partition("root").children
@@ -46,7 +46,7 @@ def test_leaves_are_paired_from_below_and_an_odd_one_is_carried_up(table: Table)
     assert table.schema.keys_of(view.partition(right).region[0], 0) == (20, None)
 
 
-def test_a_tree_is_replaced_only_under_a_table_without_files(table: Table) -> None:
+def test_the_tree_of_a_table_with_files_cannot_be_replaced(table: Table) -> None:
     table.add_files([NewFile("a")])
     with refused("files-present", "Cannot initialise state store when files are present"):
         table.initialise([10])
@@ -55,7 +55,7 @@ def test_a_tree_is_replaced_only_under_a_table_without_files(table: Table) -> No
     assert len([*table.at().leaf_partitions()]) == 2
 
 
-def test_a_table_is_initialised_anew_in_one_version(table: Table) -> None:
+def test_a_reinitialisation_is_a_single_version(table: Table) -> None:
     table.add_files([new_file("a")])
     before = table.version
     assert table.reinitialise([10, 20, 30]) == before + 1
@@ -75,26 +75,26 @@ def test_a_leaf_is_split(table: Table) -> None:
     assert rows_held(table) == 100
 
 
-def test_the_order_in_which_children_are_listed_is_free(table: Table) -> None:
+def test_a_split_accepts_the_children_in_any_order(table: Table) -> None:
     parent, left, right = split(table.at().partition("root"), MIDDLE, 0, "l", "r")
     table.split_partition(parent, [right, left])
     assert children_of(table) == ("l", "r")
 
 
-def test_a_partition_that_is_not_there_is_not_split(table: Table) -> None:
+def test_a_missing_partition_cannot_be_split(table: Table) -> None:
     parent, left, right = split(leaf("other", LOW, None), MIDDLE, 0, "l", "r")
     with refused("partitions", "Parent partition not found"):
         table.split_partition(parent, [left, right])
 
 
-def test_a_partition_is_split_once(table: Table) -> None:
+def test_a_partition_cannot_be_split_twice(table: Table) -> None:
     parent, left, right = split(table.at().partition("root"), MIDDLE, 0, "l", "r")
     table.split_partition(parent, [left, right])
     with refused("partitions", "Parent should be a leaf partition"):
         table.split_partition(parent, [left, right])
 
 
-def test_a_split_that_leaves_a_leaf_is_none(table: Table) -> None:
+def test_a_split_whose_parent_stays_a_leaf_is_refused(table: Table) -> None:
     root = table.at().partition("root")
     with refused("partitions", "Parent should not be a leaf partition after split"):
         table.split_partition(root, [leaf("l", LOW, MIDDLE, "root"), leaf("r", MIDDLE, None, "root")])
@@ -145,7 +145,7 @@ def test_a_split_that_is_not_sound_is_refused_with_the_cause(
         table.split_partition(parent, pair)
 
 
-def test_children_are_new_leaves_of_the_parent(table: Table) -> None:
+def test_children_of_a_split_must_be_new_leaves_of_their_parent(table: Table) -> None:
     table.initialise([0])
     left, right = children_of(table)
     stored = table.at().partition(left)
@@ -168,7 +168,7 @@ def test_a_leaf_becomes_a_subtree_in_one_version(table: Table) -> None:
     assert [table.schema.keys_of(one.region[0], 0)[1] for one in view.holdings()] == [*range(1, 100), None]
 
 
-def test_only_leaves_that_are_there_are_extended(table: Table) -> None:
+def test_only_existing_leaves_can_be_extended(table: Table) -> None:
     top, *below = split(leaf("nowhere", LOW, None), MIDDLE, 0, "l", "r")
     with refused("partitions", "Attempted to update a partition which does not exist: nowhere"):
         table.extend_partition_tree([top], below)
@@ -181,7 +181,7 @@ def test_only_leaves_that_are_there_are_extended(table: Table) -> None:
         table.extend_partition_tree([top], below)
 
 
-def test_only_new_partitions_extend_a_tree(table: Table) -> None:
+def test_an_extension_cannot_add_an_existing_partition(table: Table) -> None:
     table.initialise([0])
     left, right = children_of(table)
     top, *below = split(table.at().partition(left), "4" + "0" * 15, 0, "new", right)
@@ -196,7 +196,9 @@ def test_only_new_partitions_extend_a_tree(table: Table) -> None:
         (leaf("loose", LOW, None, "l"), "Only 3 of 4 partitions are linked to the root"),
     ],
 )
-def test_a_tree_stays_one_tree(table: Table, extra: Partition, cause: str) -> None:
+def test_an_extension_with_a_second_root_or_an_unlinked_partition_is_refused(
+    table: Table, extra: Partition, cause: str
+) -> None:
     top, *below = split(table.at().partition("root"), MIDDLE, 0, "l", "r")
     with refused("partitions", f"Update results in invalid partition tree: {cause}"):
         table.extend_partition_tree([top], [*below, extra])
@@ -232,7 +234,7 @@ def test_an_extension_that_is_not_sound_is_refused(table: Table, below: list[Par
         ),
     ],
 )
-def test_a_table_begins_with_one_whole_tree(table: Table, tree: list[Partition], cause: str) -> None:
+def test_an_invalid_initial_tree_is_refused_with_the_cause(table: Table, tree: list[Partition], cause: str) -> None:
     with refused("partitions", f"Initialised with invalid partition tree: {cause}"):
         table.initialise_partitions(tree)
 
@@ -250,7 +252,7 @@ def test_a_table_begins_with_one_whole_tree(table: Table, tree: list[Partition],
         ("bytes", "00" * 257),
     ],
 )
-def test_a_partition_is_split_where_a_key_can_be(store: Any, kind: Any, edge: str) -> None:
+def test_a_split_at_an_impossible_key_is_refused(store: Any, kind: Any, edge: str) -> None:
     table = table_of(store, f"edges-{kind}-{edge[:20]}-{id(store)}", kinds(kind))
     parent, *children = split(table.at().partition("root"), edge, 0, "l", "r")
     reason = f"Malformed transaction: partition root is split where no key can be: {edge!r:.80}"
@@ -261,7 +263,7 @@ def test_a_partition_is_split_where_a_key_can_be(store: Any, kind: Any, edge: st
         table.initialise_partitions([parent, *children])
 
 
-def test_children_differ_from_their_parent_on_the_column_of_the_split_only(store: Any) -> None:
+def test_children_that_differ_from_their_parent_on_another_column_are_refused(store: Any) -> None:
     table = table_of(store, f"columns-{id(store)}", TWO)
     parent, left, right = split(table.at().partition("root"), MIDDLE, 0, "l", "r")
     narrow = Partition("r", (right.region[0], ("6d", None)), "root")
@@ -270,7 +272,7 @@ def test_children_differ_from_their_parent_on_the_column_of_the_split_only(store
         table.split_partition(parent, [left, narrow])
 
 
-def test_a_partition_that_is_not_there_cannot_be_looked_at(table: Table) -> None:
+def test_reading_a_missing_partition_is_refused(table: Table) -> None:
     with refused("partition-not-found", "Partition not found: nowhere"):
         table.at().partition("nowhere")
 
@@ -287,7 +289,7 @@ def test_a_partition_is_split_on_any_of_several_columns(store: Any) -> None:
     assert {one.partition for one in found} == {low, high, right}
 
 
-def test_a_table_is_created_once(store: Any) -> None:
+def test_a_table_cannot_be_created_twice(store: Any) -> None:
     name = f"once-{id(store)}"
     table_of(store, name)
     with pytest.raises(Conflict):
@@ -299,7 +301,7 @@ def test_a_table_is_created_once(store: Any) -> None:
         open_table(store, "acme", name + "-other")
 
 
-def test_a_creation_that_ended_half_way_is_gone_on_with(store: Any) -> None:
+def test_an_unfinished_creation_is_resumed(store: Any) -> None:
     name = f"half-{id(store)}"
     store.create("acme", name)
     table = create_table(store, "acme", name, LONG, [1])
@@ -307,12 +309,12 @@ def test_a_creation_that_ended_half_way_is_gone_on_with(store: Any) -> None:
 
 
 @pytest.mark.parametrize("points", [[2, 1], [1, 1], [2**63], ["a"], [-(2**63)]])
-def test_points_are_keys_of_the_first_column_in_order(store: Any, points: list[Any]) -> None:
+def test_split_points_must_be_ordered_keys_of_the_first_column(store: Any, points: list[Any]) -> None:
     with pytest.raises(Invalid):
         create_table(store, "acme", f"points-{id(store)}", LONG, points)
 
 
-def test_points_lie_inside_the_partition_that_is_extended(table: Table) -> None:
+def test_split_points_must_lie_inside_the_extended_partition(table: Table) -> None:
     table.initialise([10])
     left, _ = children_of(table)
     with pytest.raises(Invalid, match="inside the partition"):

@@ -41,7 +41,7 @@ def found(table: Table, region: Region) -> set[str]:
     return {one.partition for one in table.at().in_range(region)}
 
 
-def test_unreferenced_files_are_left_out_beyond_a_number() -> None:
+def test_the_number_of_listed_unreferenced_files_is_limited() -> None:
     table = table_of(memory_store())
     table.add_files([NewFile("a"), NewFile("b"), new_file("c")])
     view = table.at()
@@ -50,7 +50,7 @@ def test_unreferenced_files_are_left_out_beyond_a_number() -> None:
     assert view.files(0).files == (File("c", ("root",)),)
 
 
-def test_files_are_told_by_partition_where_there_are_any() -> None:
+def test_files_by_partition_omits_partitions_without_files() -> None:
     table = table_of(memory_store(), points=[10, 20])
     first, second, third = leaves(table)
     table.add_files([new_file("b", partition=first), new_file("a", partition=first), new_file("c", partition=third)])
@@ -58,7 +58,7 @@ def test_files_are_told_by_partition_where_there_are_any() -> None:
     assert second in {one.partition for one in table.at().holdings()}
 
 
-def test_a_view_stays_what_it_was() -> None:
+def test_a_view_does_not_change_with_later_transactions() -> None:
     table = table_of(memory_store())
     table.add_files([new_file("a")])
     view = table.at()
@@ -70,7 +70,7 @@ def test_a_view_stays_what_it_was() -> None:
     assert table.at(view.version).file_references() == view.file_references()
 
 
-def test_a_range_brings_its_leaves_in_order_and_what_waits_above_them() -> None:
+def test_a_range_query_returns_leaves_in_order_and_inner_partitions_with_files() -> None:
     table = table_of(memory_store())
     table.add_files([new_file("top")])
     table.extend_at("root", [10, 20, 30])
@@ -82,7 +82,9 @@ def test_a_range_brings_its_leaves_in_order_and_what_waits_above_them() -> None:
 
 
 @pytest.mark.parametrize("scanned", [0, 1000])
-def test_what_waits_above_is_found_whichever_way_is_shorter(monkeypatch: pytest.MonkeyPatch, scanned: int) -> None:
+def test_a_range_query_is_correct_with_and_without_a_scan_of_inner_partitions(
+    monkeypatch: pytest.MonkeyPatch, scanned: int
+) -> None:
     monkeypatch.setattr("stratalog_table.queries.INNER_SCANNED_MAX", scanned)
     table = table_of(memory_store(snapshot_entries_interval=7))
     chance = random.Random(4)
@@ -101,7 +103,7 @@ def test_what_waits_above_is_found_whichever_way_is_shorter(monkeypatch: pytest.
 
 @settings(max_examples=30, deadline=None)
 @given(st.data())
-def test_a_range_of_a_tree_split_on_several_columns_is_found(data: st.DataObject) -> None:
+def test_a_range_query_is_correct_on_a_tree_split_on_several_columns(data: st.DataObject) -> None:
     table = table_of(memory_store(), schema=TWO)
     for n in range(data.draw(st.integers(1, 8))):
         order = sorted(one.id for one in table.at().leaf_partitions())
@@ -118,7 +120,7 @@ def test_a_range_of_a_tree_split_on_several_columns_is_found(data: st.DataObject
 
 
 @pytest.mark.parametrize("chance", range(6))
-def test_split_points_that_begin_alike_are_told_apart(chance: int) -> None:
+def test_a_range_query_is_correct_for_split_points_with_a_common_prefix(chance: int) -> None:
     points = sorted({"x" * 40 + chr(97 + n) for n in range(20)} | {"x" * 31, "x" * 33, "y"})
     table = table_of(memory_store(), name=f"t{chance}", schema=Schema((Column("k", "string"),)), points=points)
     for low in ["", "x" * 31, "x" * 32, "x" * 40 + "c", "x" * 40 + "cc", "z"]:
@@ -128,7 +130,7 @@ def test_split_points_that_begin_alike_are_told_apart(chance: int) -> None:
 
 
 @given(st.data())
-def test_the_order_of_keys_is_the_order_of_their_texts(data: st.DataObject) -> None:
+def test_encoded_keys_have_the_order_of_the_keys(data: st.DataObject) -> None:
     kind, values = data.draw(st.sampled_from(KEYS))
     one, other = data.draw(values), data.draw(values)
     assert (encode_key(kind, one) < encode_key(kind, other)) == (one < other)

@@ -22,7 +22,7 @@ def objects(bucket: Emulator) -> Emulator:
     return bucket
 
 
-def test_a_table_in_an_object_store_is_kept_like_one_in_a_folder(
+def test_a_table_in_an_object_store_is_ingested_maintained_and_scanned(
     objects: Emulator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, value in {
@@ -45,7 +45,7 @@ def test_a_table_in_an_object_store_is_kept_like_one_in_a_folder(
 
 
 @pytest.mark.slow
-def test_rows_survive_processes_that_are_killed_on_services_like_those_of_aws(tmp_path: Path) -> None:
+def test_rows_survive_killed_processes_on_aws_emulators(tmp_path: Path) -> None:
     """Three processes ingest, split, compact, collect and read. The log is in DynamoDB. All files are in S3."""
     with site("aws-local", tmp_path) as at:
         done = soak(rows=24_000, processes=3, seed=5, pause=1.5, at=at, batch_rows=2000)

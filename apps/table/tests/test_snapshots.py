@@ -69,7 +69,7 @@ def slowly(store: Store, later: Any) -> Table:
     return table_of(store)
 
 
-def test_commits_go_on_beside_a_snapshot_until_as_much_has_changed_again(later: Later) -> None:
+def test_commits_continue_during_a_snapshot_until_the_same_amount_has_changed_again(later: Later) -> None:
     table = slowly(memory_store(), later)
     rounds = WEIGHT // BATCH // 2
     for turn in range(1, 5):
@@ -78,7 +78,7 @@ def test_commits_go_on_beside_a_snapshot_until_as_much_has_changed_again(later: 
     assert len(table.at().files(0).files) == 4 * rounds * BATCH
 
 
-def test_what_waits_for_a_snapshot_has_a_bound(later: Later) -> None:
+def test_the_changes_in_memory_that_wait_for_a_snapshot_are_bounded(later: Later) -> None:
     table = slowly(memory_store(), later)
     for number in range(20):
         load(table, number, 1)
@@ -91,14 +91,14 @@ def test_what_waits_for_a_snapshot_has_a_bound(later: Later) -> None:
     verify(table.document)
 
 
-def test_commits_wait_for_a_snapshot_that_the_store_cannot_begin_beside_them(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_commits_wait_for_a_snapshot_when_no_background_task_is_available(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(transaction_group, "SNAPSHOT_WEIGHT", WEIGHT)
     table = slowly(memory_store(), BackgroundTasks(offers_max=0))
     load(table, 0, WEIGHT // BATCH // 2)
     assert snapshots(table) == [table.document.version]
 
 
-def test_a_snapshot_that_fails_beside_commits_fails_none_of_them_and_the_next_makes_it_up(
+def test_a_failed_background_snapshot_fails_no_commit_and_a_later_snapshot_succeeds(
     later: Later, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table = slowly(memory_store(), later)
@@ -120,9 +120,7 @@ def test_a_snapshot_that_fails_beside_commits_fails_none_of_them_and_the_next_ma
     verify(table.document)
 
 
-def test_who_closes_a_store_waits_for_the_snapshot_that_was_begun(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_closing_a_store_waits_for_a_running_snapshot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(transaction_group, "SNAPSHOT_WEIGHT", WEIGHT)
     gate = threading.Event()
     with stratalog.open(tmp_path) as store:

@@ -52,7 +52,7 @@ def files_in(folder: Path) -> list[str]:
         (Schema((Column("\ud800", "long"),)), {}),
     ],
 )
-def test_a_creation_that_cannot_be_leaves_nothing(
+def test_an_invalid_creation_leaves_nothing(
     store: Store, tmp_path: Path, schema: Schema, options: dict[str, Any]
 ) -> None:
     data = (tmp_path / "lake").as_uri()
@@ -87,7 +87,7 @@ def killed(store: Store, folder: Path, monkeypatch: pytest.MonkeyPatch, owner: t
     return table_handle(store, "acme", "events")
 
 
-def test_what_a_rejected_creation_left_is_deleted_or_resumed(store: Store, tmp_path: Path) -> None:
+def test_the_leftovers_of_a_rejected_creation_can_be_deleted_or_resumed(store: Store, tmp_path: Path) -> None:
     folder = tmp_path / "lake"
     table = left_by_an_earlier_version(store, folder)
     with pytest.raises(NotFound):
@@ -102,7 +102,7 @@ def test_what_a_rejected_creation_left_is_deleted_or_resumed(store: Store, tmp_p
 
 
 @pytest.mark.parametrize(("owner", "step"), [(FolderRegister, "enter"), (Table, "commit")])
-def test_what_a_killed_creation_left_is_deleted_or_resumed(
+def test_the_leftovers_of_a_killed_creation_can_be_deleted_or_resumed(
     store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, owner: type, step: str
 ) -> None:
     folder = tmp_path / "lake"
@@ -115,7 +115,9 @@ def test_what_a_killed_creation_left_is_deleted_or_resumed(
 
 
 @pytest.mark.parametrize("resume", [True, False])
-def test_a_kill_while_the_register_is_written_is_no_hindrance(store: Store, tmp_path: Path, resume: bool) -> None:
+def test_a_partly_written_register_entry_prevents_neither_a_creation_nor_a_deletion(
+    store: Store, tmp_path: Path, resume: bool
+) -> None:
     store.create("acme", "events")
     table = table_handle(store, "acme", "events")
     register = tmp_path / "lake" / REGISTER
@@ -130,7 +132,7 @@ def test_a_kill_while_the_register_is_written_is_no_hindrance(store: Store, tmp_
         assert not (tmp_path / "lake").exists()
 
 
-def test_files_of_others_are_no_leftovers(store: Store, tmp_path: Path) -> None:
+def test_foreign_files_in_the_folder_are_not_deleted_as_leftovers(store: Store, tmp_path: Path) -> None:
     (tmp_path / "lake").mkdir()
     (tmp_path / "lake/thesis.txt").write_text("mine")
     store.create("acme", "events")
@@ -162,7 +164,7 @@ def rejected_among_others(document: Any) -> None:
 
 
 @pytest.mark.parametrize("fill", [put, put_and_delete, create, rejected_among_others])
-def test_another_document_is_no_unfinished_creation(fill: Callable[[Any], None]) -> None:
+def test_a_used_document_is_not_an_unfinished_creation(fill: Callable[[Any], None]) -> None:
     store = system_store()
     document = store.create("acme", "events")
     assert is_unfinished(document)

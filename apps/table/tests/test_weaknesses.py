@@ -34,7 +34,7 @@ def test_1_a_gap_in_the_log_is_an_error() -> None:
         open_table(table.store, "acme", "events")
 
 
-def test_2_a_process_behind_a_shortened_log_writes_where_everybody_sees_it() -> None:
+def test_2_a_process_behind_a_truncated_log_writes_a_version_that_all_processes_see() -> None:
     clock = ManualClock()
     table = table_of(memory_store(clock, segment_entries_target=4, snapshot_entries_interval=4))
     asleep = reopened(table)
@@ -49,7 +49,7 @@ def test_2_a_process_behind_a_shortened_log_writes_where_everybody_sees_it() -> 
     assert len(table.at().files(0).files) == 31
 
 
-def test_3_of_two_jobs_committed_together_the_failure_is_told_of_the_one_that_failed() -> None:
+def test_3_a_failure_in_a_shared_commit_is_reported_for_the_job_that_failed() -> None:
     table = table_of(memory_store())
     table.add_files([new_file("a"), new_file("b")])
     table.assign_job_ids([assignment("good", "a")])
@@ -87,7 +87,7 @@ def test_4_within_one_transaction_a_file_is_added_once() -> None:
     assert table.at().has_no_files()
 
 
-def test_5_of_two_jobs_over_one_input_the_tracker_says_what_the_state_says() -> None:
+def test_5_the_tracker_agrees_with_the_state_after_two_jobs_on_the_same_input() -> None:
     table = table_of(memory_store())
     table.add_files([new_file("a")])
     table.assign_job_ids([assignment("job", "a")])
@@ -100,7 +100,7 @@ def test_5_of_two_jobs_over_one_input_the_tracker_says_what_the_state_says() -> 
     assert [one.filename for one in table.at().file_references()] == ["job.parquet"]
 
 
-def test_6_nothing_is_added_to_a_partition_that_is_not_there_or_an_unsound_tree() -> None:
+def test_6_a_file_for_a_missing_partition_and_an_invalid_tree_are_refused() -> None:
     table = table_of(memory_store())
     with refused("partition-not-found", "Partition not found: nowhere"):
         table.add_files([new_file("a", partition="nowhere")])
@@ -109,7 +109,7 @@ def test_6_nothing_is_added_to_a_partition_that_is_not_there_or_an_unsound_tree(
             table.initialise_partitions(tree)
 
 
-def test_7_a_process_that_was_there_before_a_clear_sees_it() -> None:
+def test_7_a_process_opened_before_a_clear_sees_the_clear() -> None:
     table = table_of(memory_store())
     table.add_files([new_file("a")])
     other = reopened(table)
@@ -122,7 +122,7 @@ def test_7_a_process_that_was_there_before_a_clear_sees_it() -> None:
 
 
 @pytest.mark.parametrize("rows", [0, 1, 2, 101, 2**40 + 1])
-def test_8_an_odd_number_of_rows_loses_none_at_a_split(rows: int) -> None:
+def test_8_a_split_of_an_odd_number_of_rows_loses_no_row(rows: int) -> None:
     table = table_of(memory_store())
     table.add_files([new_file("a", rows=rows)])
     table.split_at("root", 50)
@@ -141,7 +141,7 @@ def test_8_a_split_that_loses_a_row_is_refused() -> None:
         table.split_file_references([Split("a", "root", (NewReference(pieces[0].partition, 101, approximate=True),))])
 
 
-def test_9_files_and_partitions_are_of_one_version() -> None:
+def test_9_a_view_has_files_and_partitions_of_the_same_version() -> None:
     table = table_of(memory_store())
     table.add_files([new_file("a")])
     table.split_at("root", 50)

@@ -93,7 +93,7 @@ const stories = {
     assert.equal((await ada.locator("#people i").count()) >= 2, true);
   },
 
-  async offlineAndBack(browser) {
+  async anOfflineEditIsSentOnReturn(browser) {
     const [ada, bob] = await twoWindows(browser);
     const key = "movies/0102";
     await open(ada, key);
@@ -113,7 +113,7 @@ const stories = {
     await agree(ada, bob);
   },
 
-  async aLostNetworkIsNoticedWhenItReturns(browser) {
+  async changesAreSentWhenALostNetworkReturns(browser) {
     const [ada, bob] = await twoWindows(browser);
     const key = "movies/0103";
     await open(ada, key);
@@ -126,7 +126,7 @@ const stories = {
     await settles(ada);
   },
 
-  async aRejectionIsShownAndTakenBack(browser) {
+  async aRejectedChangeIsRevertedAndOfferedAgain(browser) {
     const [ada, bob] = await twoWindows(browser);
     const key = "movies/0104";
     await open(ada, key);
@@ -148,7 +148,7 @@ const stories = {
     await agree(ada, bob);
   },
 
-  async whatIsImpossibleIsRefusedAtOnce(browser) {
+  async anInvalidChangeIsRefusedBeforeAPush(browser) {
     const ada = await windowOf(await browser.newContext());
     const key = "movies/0105";
     await open(ada, key);
@@ -159,7 +159,7 @@ const stories = {
     assert.equal(await evaluate(ada, ([client]) => client.pending().length), 0);
   },
 
-  async anUndoTakesBackOneChangeAndNoOther(browser) {
+  async anUndoRevertsOnlyTheUsersOwnChange(browser) {
     const [ada, bob] = await twoWindows(browser);
     const key = "movies/0106";
     await open(ada, key);
@@ -175,7 +175,7 @@ const stories = {
     assert.equal((await evaluate(bob, ([client, name]) => client.get(name), key))["IMDB Rating"], 3);
   },
 
-  async thePastCanBeBroughtBack(browser) {
+  async anEarlierVersionCanBeRestored(browser) {
     const ada = await windowOf(await browser.newContext());
     const key = "movies/0107";
     await open(ada, key);
@@ -211,7 +211,7 @@ const stories = {
     await agree(ada, bob);
   },
 
-  async aBrowserThatDiesLosesNothing() {
+  async aCrashedBrowserLosesNoPendingMutation() {
     const first = await chromium.launchPersistentContext(task.folder, launching(executablePath));
     const ada = await windowOf(first);
     await evaluate(ada, async ([client]) => {
@@ -248,7 +248,7 @@ const stories = {
     await agree(ada, bob);
   },
 
-  async tabsOfOneProfileAreClientsOfTheirOwn(browser) {
+  async tabsOfAProfileAreSeparateClients(browser) {
     const profile = await browser.newContext();
     const tabs = [await windowOf(profile), await windowOf(profile), await windowOf(profile)];
     const ids = await Promise.all(tabs.map((tab) => evaluate(tab, ([client]) => client.id)));
@@ -310,7 +310,7 @@ const stories = {
     assert.equal(rejected > 0 || SESSIONS === 1, true);
   },
 
-  async tokensTravelInHeadersAndMessagesAlone(browser) {
+  async tokensAreSentOnlyInHeadersAndMessages(browser) {
     const page = await (await browser.newContext()).newPage();
     const requests = [];
     page.on("request", (request) => requests.push(request));
@@ -354,7 +354,7 @@ const stories = {
     ]);
   },
 
-  async aServerThatPokesNobodyIsAskedNowAndThen(browser) {
+  async aClientWithoutPokesPollsTheServer(browser) {
     const [ada, bob] = await twoWindows(browser);
     await bob.routeWebSocket("**/live", (socket) => socket.close());
     await bob.reload();

@@ -28,7 +28,7 @@ const stories = {
     await settles(ada, {});
   },
 
-  async pokesBringWhatIsNew(base) {
+  async aPokeMakesAClientPullNewChanges(base) {
     const [ada, bob] = [open(base, 'ada'), open(base, 'bob')];
     await settles(bob, {});
     await listen(base, bob);
@@ -76,7 +76,7 @@ const stories = {
     await settles(ada, {n: 2});
   },
 
-  async aThousandMutationsInOnePush(base) {
+  async overAThousandOfflineMutationsAreAllApplied(base) {
     const ada = open(base, 'ada');
     await settles(ada, {});
     cut('ada', 'down');
@@ -175,7 +175,7 @@ const stories = {
     assert.notEqual(await after.clientGroupID, group);
   },
 
-  async aCollectedGroupBeginsAgain(base) {
+  async aClientOfACollectedGroupLosesItsStateAndStartsAgain(base) {
     const before = open(base, 'ada');
     await before.mutate.put({key: 'a', value: 1});
     await settles(before, {a: 1});
@@ -191,7 +191,7 @@ const stories = {
     await settles(after, {a: 1, b: 2});
   },
 
-  async aDocumentMadeAnewReplacesTheState(base) {
+  async aRecreatedDocumentReplacesTheClientState(base) {
     const ada = open(base, 'ada');
     for (let count = 0; count < 5; count++) {
       await ada.mutate.inc({key: 'n'});

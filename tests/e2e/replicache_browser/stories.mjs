@@ -121,7 +121,7 @@ const stories = {
     await agree({ n: 102 }, ada, bob);
   },
 
-  async aRejectionIsTakenBack(browser) {
+  async aRejectedMutationIsReverted(browser) {
     const [ada, bob] = await twoWindows(browser);
     const statuses = [];
     ada.on("response", (answer) => answer.url().endsWith("/push") && statuses.push(answer.status()));
@@ -172,7 +172,7 @@ const stories = {
     await agree({ n: 3 }, staying, next);
   },
 
-  async aNewReleaseSendsWhatTheOldOneLeft(browser) {
+  async aNewReleaseSendsPendingMutationsOfTheOldRelease(browser) {
     const profile = await browser.newContext();
     const [old, bob] = [await windowOf(profile), await windowOf(await browser.newContext())];
     await put(old, "a", 1);

@@ -35,10 +35,10 @@ STORIES = [
     "twoWindowsAgree",
     "tabsOfOneProfileAgree",
     "offlineEditsAreRebased",
-    "aRejectionIsTakenBack",
+    "aRejectedMutationIsReverted",
     "aReloadKeepsWhatIsPending",
     "whatAClosedTabLeavesIsSentOnce",
-    "aNewReleaseSendsWhatTheOldOneLeft",
+    "aNewReleaseSendsPendingMutationsOfTheOldRelease",
     "lostAnswersAreAppliedOnce",
 ]
 

@@ -36,7 +36,7 @@ const differs = (page, ...lines) =>
 const focusIs = (page, selector) => page.waitForFunction((wanted) => document.activeElement.matches(wanted), selector);
 
 const stories = {
-  async aWorkIsFoundAndItsPastIsShown(browser) {
+  async aSearchedWorkIsShownWithItsVersions(browser) {
     const page = await person(browser);
     await page.fill("#search", "ZSH program");
     await listed(page, 1);
@@ -60,14 +60,14 @@ const stories = {
     assert.equal(await page.textContent('select option[value="0"]'), "an empty record");
   },
 
-  async whatASourceGivesAsJsonDiffersByValue(browser) {
+  async jsonRecordsAreComparedByValue(browser) {
     const page = await person(browser);
     await open(page, "Alien");
     await differs(page, '-"R. Scott"', '+"Ridley Scott"');
     assert.deepEqual(await page.locator("pre .where").allTextContents(), ["@@ Director"]);
   },
 
-  async aRecordIsFetchedAsItCame(browser) {
+  async aRecordIsDownloadedUnchanged(browser) {
     const page = await person(browser);
     await open(page, "zsh: the zsh program");
     await page.click(".versions button >> nth=1");
@@ -79,7 +79,7 @@ const stories = {
     assert.equal(download.suggestedFilename(), "zsh-amd64");
   },
 
-  async whatWasDeletedKeepsItsPast(browser) {
+  async aDeletedRecordShowsItsEarlierVersions(browser) {
     const page = await person(browser, "&source=debian&id=dash/amd64");
     await page.waitForSelector("text=The source deleted this record. Its earlier versions are below.");
     assert.equal(await page.textContent(".versions .gone"), "deleted");
@@ -113,7 +113,7 @@ const stories = {
     assert.equal(await page.inputValue("#search"), "alien");
   },
 
-  async whatIsHereIsCounted(browser) {
+  async theStartPageCountsTheWorksOfEachSource(browser) {
     const page = await person(browser);
     await page.waitForSelector("table");
     const texts = (rows) => rows.map((row) => [...row.cells].slice(0, 5).map((cell) => cell.textContent));
@@ -143,7 +143,7 @@ const stories = {
     assert.match(await page.textContent("#counts"), / · more than 5 dead letters$/);
   },
 
-  async anAddressLeadsToWhatIsShown(browser) {
+  async anAddressRestoresTheShownSearchAndWork(browser) {
     const page = await person(browser);
     await page.fill("#search", "program");
     await listed(page, 2);
@@ -158,7 +158,7 @@ const stories = {
     await listed(page, 4);
   },
 
-  async aNameLeadsToWhatIsCalledThat(browser) {
+  async aClickOnANameSearchesForTheName(browser) {
     const page = await person(browser);
     await open(page, "zsh: the zsh program");
     await page.click('dd button:has-text("bash")');
@@ -166,7 +166,7 @@ const stories = {
     assert.equal(await page.inputValue("#search"), "bash");
   },
 
-  async whatARecordSaysIsNoMarkup(browser) {
+  async textOfARecordIsNotInterpretedAsMarkup(browser) {
     const page = await person(browser);
     page.on("dialog", () => process.exit(1));
     await open(page, "<img src=x onerror=alert(1)>");
@@ -186,7 +186,7 @@ const stories = {
     assert.equal(await paper(), dark);
   },
 
-  async onANarrowScreenOneThingIsShownAtATime(browser) {
+  async aNarrowScreenShowsEitherTheListOrAWork(browser) {
     const page = await person(browser, "", { viewport: { width: 390, height: 800 } });
     await open(page, "zsh: the zsh program");
     assert.equal(await page.isVisible("#list"), false);

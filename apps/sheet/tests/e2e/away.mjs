@@ -47,7 +47,7 @@ const count = (page) => page.locator("[data-conflict]").count();
 const click = (page, name) => page.getByRole("button", { name, exact: false }).first().click();
 
 export const away = ({ url, story, two }) => ({
-  async textStaysInItsCellWhileRowsAndColumnsComeAndGo(browser) {
+  async typedTextStaysInItsCellWhenRowsAndColumnsAreInsertedOrRemoved(browser) {
     const [ada, bob] = await two(browser);
     await addSheet(bob);
     /** @type {[string, () => Promise<unknown>, string][]} */
@@ -71,7 +71,7 @@ export const away = ({ url, story, two }) => ({
     await agree(url, story, ada, bob);
   },
 
-  async whatWaitsMovesNoTypedCellAnew(browser) {
+  async aPendingInsertionDoesNotMoveATypedCellTwice(browser) {
     const [ada, bob] = await two(browser);
     await ada.route("**/append*", (route) => route.abort());
     await insert(ada, "ROW", 0);
@@ -92,7 +92,7 @@ export const away = ({ url, story, two }) => ({
     await agree(url, story, ada, bob);
   },
 
-  async whatWaitsMovesAsTheEngineHasItNow(browser) {
+  async aTypedCellFollowsAPendingInsertionAsRebasedByTheEngine(browser) {
     const [ada, bob] = await two(browser);
     await ada.route("**/append*", (route) => route.abort());
     await insert(ada, "ROW", 5);
@@ -108,7 +108,7 @@ export const away = ({ url, story, two }) => ({
     await agree(url, story, ada, bob);
   },
 
-  async anUndoneInsertionTakesTheTypedCellAlong(browser) {
+  async anUndoneInsertionMovesTheTypedCellBack(browser) {
     const [ada, bob] = await two(browser, { A1: "first" });
     await insert(bob, "ROW", 0);
     await follow(ada, bob);
@@ -124,7 +124,7 @@ export const away = ({ url, story, two }) => ({
     await agree(url, story, ada, bob);
   },
 
-  async whatIsTypedInADeletedRowIsGivenBack(browser) {
+  async textTypedInADeletedRowOrSheetCanBeRestored(browser) {
     const [ada, bob] = await two(browser, { A1: "above" });
     await begin(ada, "C10", "half a sentence");
     await remove(bob, "ROW", 9);
@@ -181,7 +181,7 @@ export const away = ({ url, story, two }) => ({
     await agree(url, story, again, bob);
   },
 
-  async bothSidesOfTwoOfflineEditsAreShown(browser) {
+  async bothUsersAreShownTheConflictOfTheirOfflineEdits(browser) {
     const [ada, bob] = await two(browser, { A2: "10", A3: "20" });
     await goOffline(ada);
     await goOffline(bob);
@@ -212,7 +212,7 @@ export const away = ({ url, story, two }) => ({
     await agree(url, story, ada, bob);
   },
 
-  async whoWasClosedIsShownWhatOverwroteThem(browser) {
+  async aReopenedWindowListsItsOverwrittenText(browser) {
     const [ada, bob] = await two(browser, { A2: "10" });
     await goOffline(bob);
     await type(bob, "A2", "typed offline");
@@ -230,7 +230,7 @@ export const away = ({ url, story, two }) => ({
     await agree(url, story, again, bob);
   },
 
-  async anUndoOfflineIsOneClickAwayOnReturn(browser) {
+  async anUndoRequestedOfflineIsOfferedOnReturn(browser) {
     const [ada, bob] = await two(browser);
     await type(ada, "A1", "first");
     await type(ada, "A2", "second");
@@ -264,7 +264,7 @@ export const away = ({ url, story, two }) => ({
     await agree(url, story, ada, bob);
   },
 
-  async whatIsTypedOutlivesARestore(browser) {
+  async textBeingTypedSurvivesARestore(browser) {
     const [ada, bob] = await two(browser, { A1: "first" });
     await begin(ada, "B2", "in the middle");
     await send(url, story, "POST", "/restore?author=Program", { version: 1 });
@@ -272,7 +272,7 @@ export const away = ({ url, story, two }) => ({
     await agree(url, story, ada, bob);
   },
 
-  async whatWaitsFollowsItsCellThroughARestore(browser) {
+  async pendingTextFollowsItsCellAcrossARestore(browser) {
     const [ada, bob] = await two(browser, { A1: "first", A5: "fifth" });
     await send(url, story, "POST", "/rows", { row: 1 });
     await shows(ada, "A6", "fifth");
@@ -289,7 +289,7 @@ export const away = ({ url, story, two }) => ({
     assert.equal(await textOf(bob, "B1"), "");
   },
 
-  async whatWaitedInAClosedWindowFollowsItsCellThroughARestore(browser) {
+  async pendingTextOfAClosedWindowFollowsItsCellAcrossARestore(browser) {
     const [ada, bob] = await two(browser, { A1: "first", A5: "fifth" });
     await send(url, story, "POST", "/rows", { row: 1 });
     await shows(ada, "A6", "fifth");
@@ -308,7 +308,7 @@ export const away = ({ url, story, two }) => ({
     assert.equal(await textOf(bob, "B1"), "");
   },
 
-  async aSortAsksBeforeItTakesTheFirstRowAlong(browser) {
+  async aSortAsksBeforeMovingAHeaderRow(browser) {
     const people = { A1: "Name", A2: "Zoe", A3: "Bob", B1: "Town", B2: "Ulm", B3: "Bonn" };
     const [ada, bob] = await two(browser, { ...people, D4: "Fruit", D5: "Pear", D6: "Fig" });
     const asked = [];

@@ -10,7 +10,7 @@ const says = (page, text) => page.waitForFunction((wanted) => document.body.text
 const isCached = (page) => page.waitForSelector("body[data-cached]");
 
 export const branches = ({ url, story, two }) => ({
-  async aRestoredServerTakesWhatWaits(browser) {
+  async aServerRestoredFromABackupAcceptsPendingChanges(browser) {
     const [ada, bob] = await two(browser);
     await type(ada, "B1", "before");
     await shows(bob, "B1", "before");
@@ -49,7 +49,7 @@ export const branches = ({ url, story, two }) => ({
     assert.equal(new Set(await Promise.all([ada, bob, profile].map(versionOf))).size, 1);
   },
 
-  async aTabThatIsAheadIsToldAndTheListOfVersionsIsTheServers(browser) {
+  async aTabAheadOfARestoredServerReturnsToTheVersionOfTheServer(browser) {
     await make(url, story, { A1: "one" });
     const page = await person(browser, "Ada Lace");
     await open(page, url, story);

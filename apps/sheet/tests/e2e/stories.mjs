@@ -29,7 +29,7 @@ const twoOf =
   };
 
 const storiesOf = ({ url, story, folder, two }) => ({
-  async aWorkbookIsImportedAndKept(browser) {
+  async aWorkbookIsImportedAndItsOriginalIsDownloaded(browser) {
     await make(url, "source", { A1: "Nails", B1: "=40+2" });
     const xlsx = Buffer.from(await (await send(url, "source", "GET", "/export.xlsx")).arrayBuffer());
     const file = join(folder, "Ironmonger’s list.xlsx");
@@ -57,7 +57,7 @@ const storiesOf = ({ url, story, folder, two }) => ({
     assert.deepEqual(await readFile(await download.path()), xlsx);
   },
 
-  async theOriginalIsSavedUnderItsOwnName(browser) {
+  async theOriginalIsDownloadedUnderItsFileName(browser) {
     const file = join(folder, "Ironmonger’s list; 2nd.csv");
     await writeFile(file, "Nails,42\r\n");
     const page = await person(browser, "Ada Lace");
@@ -88,7 +88,7 @@ const storiesOf = ({ url, story, folder, two }) => ({
     }
   },
 
-  async twoWindowsShowWhatTheOtherDoes(browser) {
+  async twoWindowsShowEditsAndSelectionsOfEachUser(browser) {
     const [ada, bob] = await two(browser);
     await type(ada, "B2", "4711");
     await shows(bob, "B2", "4711");
@@ -105,7 +105,7 @@ const storiesOf = ({ url, story, folder, two }) => ({
     await bob.waitForFunction(() => !document.querySelector("#people i"));
   },
 
-  async aFormulaTypedOfflineMovesWithARowOfAnother(browser) {
+  async aFormulaTypedOfflineFollowsARowInsertedMeanwhile(browser) {
     const [ada, bob] = await two(browser, column("C", 21, 25));
     await goOffline(ada);
     await type(ada, "D1", "=SUM(C21:C25)");
@@ -118,7 +118,7 @@ const storiesOf = ({ url, story, folder, two }) => ({
     await agree(url, story, ada, bob);
   },
 
-  async aReloadKeepsWhatWaits(browser) {
+  async aReloadPreservesPendingChanges(browser) {
     const [ada, bob] = await two(browser, column("C", 21, 25));
     await goOffline(ada);
     await type(ada, "D1", "=SUM(C21:C25)");
@@ -133,7 +133,7 @@ const storiesOf = ({ url, story, folder, two }) => ({
     assert.equal(await versionOf(ada), 9);
   },
 
-  async aBurstOfChangesIsKeptOnce(browser) {
+  async aBurstOfChangesReportsTheStateOnce(browser) {
     await make(url, story);
     const page = await person(browser, "Ada Lace");
     await open(page, url, story);
@@ -148,7 +148,7 @@ const storiesOf = ({ url, story, folder, two }) => ({
     assert.equal(reports, 1);
   },
 
-  async aSheetOpensWithTheServerAway(browser) {
+  async aCachedSheetOpensOffline(browser) {
     const [ada, bob] = await two(browser, { A1: "kept" }, people.WITH_WORKER);
     await ada.waitForSelector("body[data-cached]");
     await ada.context().setOffline(true);
@@ -182,7 +182,7 @@ const storiesOf = ({ url, story, folder, two }) => ({
     assert.equal(await versionOf(ada), 3);
   },
 
-  async anUndoTakesBackOnesOwnAndNoOther(browser) {
+  async anUndoRevertsOnlyTheUsersOwnEdit(browser) {
     const [ada, bob] = await two(browser);
     await type(ada, "A1", "by Ada");
     await shows(bob, "A1", "by Ada");
@@ -225,7 +225,7 @@ const storiesOf = ({ url, story, folder, two }) => ({
     await shows(page, "C3", "from outside");
   },
 
-  async theCommandLineIsSeenAtOnce(browser) {
+  async anEditByTheCommandLineAppearsAtOnce(browser) {
     await make(url, story);
     const page = await person(browser, "Ada Lace");
     await open(page, url, story);
@@ -238,7 +238,7 @@ const storiesOf = ({ url, story, folder, two }) => ({
     assert.match(await page.textContent(".entries"), /Clerk/);
   },
 
-  async reopeningFetchesOnlyWhatIsNew(browser) {
+  async reopeningASheetFetchesOnlyNewEntries(browser) {
     await make(url, story, { A1: "x".repeat(50_000), ...column("B", 1, 20) });
     const page = await person(browser, "Ada Lace");
     const sizes = [];
@@ -260,7 +260,7 @@ const storiesOf = ({ url, story, folder, two }) => ({
     assert.ok(sizes[1] < 2000, String(sizes));
   },
 
-  async tabsOfOneBrowserAreClientsOfTheirOwn(browser) {
+  async tabsOfABrowserAreSeparateClients(browser) {
     await make(url, story);
     const first = await person(browser, "Ada Lace");
     const second = await windowOf(first.context());
@@ -274,7 +274,7 @@ const storiesOf = ({ url, story, folder, two }) => ({
     await agree(url, story, first, second);
   },
 
-  async whatIsTypedIsNoMarkup(browser) {
+  async typedTextIsNotInterpretedAsMarkup(browser) {
     const markup = '<img src="x" onerror="window.isHurt = true">';
     await make(url, story, { A1: markup }, markup);
     const [ada, bob] = [await person(browser, markup), await person(browser, "Bob Hart")];
@@ -342,7 +342,7 @@ const storiesOf = ({ url, story, folder, two }) => ({
     assert.equal(await paper(), dark);
   },
 
-  async whatIsTypedQuicklyIsAllThatACellHolds(browser) {
+  async quickTypingReplacesTheContentOfACell(browser) {
     await make(url, story, { A1: "kept", A2: "old" });
     const page = await person(browser, "Ada Lace");
     await page.addInitScript(() => {

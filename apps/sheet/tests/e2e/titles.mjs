@@ -30,7 +30,7 @@ const isGone = (page) => page.waitForSelector("#gone:not([hidden])");
 const listOf = (url) => `${url}/web/sheet/`;
 
 export const titles = ({ url, story, two, folder }) => ({
-  async aTitleIsTypedWhereItStandsAndSeenByAll(browser) {
+  async aTitleEditedOnThePageIsShownToAllUsers(browser) {
     const [ada, bob] = await two(browser, { A1: "one" });
     await bob.click("#history");
     await bob.click("#tab-activity");
@@ -58,7 +58,7 @@ export const titles = ({ url, story, two, folder }) => ({
     await isListed(bob, "House");
   },
 
-  async aRefusedTitleStaysToBeCorrected(browser) {
+  async aRefusedTitleStaysInTheFieldForCorrection(browser) {
     await make(url, story);
     const page = await person(browser, "Ada Lace");
     await page.addInitScript(() => {
@@ -84,7 +84,7 @@ export const titles = ({ url, story, two, folder }) => ({
     assert.equal(await page.locator(".retitle").count(), 0);
   },
 
-  async aNewTitleIsKnownWithTheServerAway(browser) {
+  async aNewTitleIsShownOffline(browser) {
     const [page] = await two(browser, {}, WITH_WORKER);
     await send(url, story, "POST", "/rename?author=Program", { title: "Told by a program" });
     await isCalled(page, "Told by a program");
@@ -131,7 +131,7 @@ export const titles = ({ url, story, two, folder }) => ({
     await page.waitForFunction(() => !document.querySelector("#list li"));
   },
 
-  async whatCameTooLateForADeletedSheetIsSaved(browser) {
+  async lateChangesOfADeletedSheetCanBeDownloaded(browser) {
     const [ada, bob] = await two(browser, { A1: "kept" });
     await goOffline(ada);
     await type(ada, "A2", "too late");
@@ -163,7 +163,7 @@ export const titles = ({ url, story, two, folder }) => ({
     assert.deepEqual(held, ["kept", "too late", "=40+2"]);
   },
 
-  async whatWaitedForADeletedSheetIsShownOnReturn(browser) {
+  async pendingChangesOfADeletedSheetAreShownOnReturn(browser) {
     const [ada] = await two(browser, { A1: "kept" });
     await goOffline(ada);
     await type(ada, "A2", "waited");
@@ -183,7 +183,7 @@ export const titles = ({ url, story, two, folder }) => ({
     assert.equal(await ada.textContent("#title"), "Another");
   },
 
-  async anotherSheetOfTheNameIsNotTakenForTheOne(browser) {
+  async aNewSheetIsNotMistakenForADeletedSheetOfTheSameName(browser) {
     const [ada, bob] = await two(browser, { A1: "one" });
     await Promise.all([goOffline(ada), goOffline(bob)]);
     await type(ada, "A1", "typed for the old one");
@@ -199,7 +199,7 @@ export const titles = ({ url, story, two, folder }) => ({
     assert.equal(cell.content, "1");
   },
 
-  async whoMayOnlyReadNeitherRenamesNorDeletes(browser) {
+  async aReaderCannotRenameOrDeleteASheet(browser) {
     const [page] = await two(browser);
     await open(page, url, story, "&view");
     assert.equal(await page.isDisabled("#title"), true);

@@ -129,7 +129,7 @@ export const versionViewer = ({ url, story, two }) => ({
     }
   },
 
-  async playRunsToNow(browser) {
+  async playShowsEachVersionUpToTheNewest(browser) {
     const page = await openMade(browser, url, story, { A1: "one", A2: "two", A3: "three" });
     const seen = new Set();
     await page.exposeFunction("saw", (version) => seen.add(version));
@@ -174,7 +174,7 @@ export const versionViewer = ({ url, story, two }) => ({
     await page.getByText("This cell was never changed.").waitFor();
   },
 
-  async aVersionIsRestoredAsANewOne(browser) {
+  async aRestoreAddsANewVersion(browser) {
     const [ada, bob] = await two(browser, { A1: "first" });
     await type(bob, "A1", "second");
     await shows(ada, "A1", "second");
@@ -197,7 +197,7 @@ export const versionViewer = ({ url, story, two }) => ({
     );
   },
 
-  async aCopyBeginsAtAnyVersion(browser) {
+  async aCopyIsMadeOfAnEarlierVersion(browser) {
     const page = await openMade(browser, url, story, { A1: "first", A2: "second" });
     await showVersion(page, 2);
     page.answers = ["The copy"];
@@ -214,7 +214,7 @@ export const versionViewer = ({ url, story, two }) => ({
     await showVersion(page, 1);
   },
 
-  async aVersionIsNamedAndFoundAgain(browser) {
+  async aNamedVersionIsListedAndOpened(browser) {
     const [ada, bob] = await two(browser, { A1: "first", A2: "second" });
     await showVersion(ada, 2);
     ada.answers = ["Before the review"];
@@ -227,7 +227,7 @@ export const versionViewer = ({ url, story, two }) => ({
     await until(bob, ([{ versionViewer }]) => versionViewer.version === 2);
   },
 
-  async aLinkForReadingChangesNothing(browser) {
+  async aReadOnlyLinkAllowsNoChange(browser) {
     const page = await openMade(browser, url, story, { A1: "first", A2: "second" });
     await open(page, url, story, "&view&at=2");
     await until(page, ([{ versionViewer }]) => versionViewer.version === 2);
