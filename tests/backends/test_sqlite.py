@@ -73,13 +73,20 @@ class TestSqliteQueue(QueueContract):
         return SqliteDatabase(self.folder / "store.db", clock, receives_max=receives_max).queue
 
 
-def test_items_and_messages_survive_closing_and_reopening(tmp_path: Path) -> None:
-    database = _open(tmp_path / "store.db")
+def test_items_messages_and_dead_letters_survive_closing_and_reopening(tmp_path: Path) -> None:
+    database = SqliteDatabase(tmp_path / "store.db", ManualClock(), receives_max=1)
     database.index.commit([Put(_item("s"))])
+    database.queue.send("dead", [b"letter"])
+    [message] = database.queue.receive()
+    assert database.queue.release(message)
+    assert database.queue.receive() == []
     database.queue.send("g", [b"body"])
+    letters = list(database.queue.dead_letters())
+    assert [(letter.group, letter.body) for letter in letters] == [("dead", b"letter")]
     database.close()
     again = _open(tmp_path / "store.db")
     assert again.index.get("p", "s") == _item("s")
+    assert list(again.queue.dead_letters()) == letters
     assert [message.body for message in again.queue.receive()] == [b"body"]
 
 

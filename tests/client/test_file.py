@@ -108,14 +108,16 @@ def test_another_programs_database_is_left_alone(tmp_path: Path) -> None:
     assert Path(path).read_bytes() == before
 
 
-def test_a_file_of_a_newer_format_is_unsupported(tmp_path: Path) -> None:
+def test_a_file_of_a_newer_format_is_unsupported_and_left_alone(tmp_path: Path) -> None:
     path = str(tmp_path / "plan.sqlite")
     Client(InProcess(new_document()), path).close()
     connection = apsw.Connection(path)
     connection.pragma("user_version", 99)
     connection.close()
+    before = Path(path).read_bytes()
     with pytest.raises(Unsupported):
         Client(InProcess(new_document()), path)
+    assert Path(path).read_bytes() == before
 
 
 def test_a_file_that_is_not_a_database_is_corrupt(tmp_path: Path) -> None:

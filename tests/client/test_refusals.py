@@ -165,12 +165,16 @@ def test_a_mutation_answered_before_the_client_was_collected_is_not_resent(clien
     assert items(document) == client.get("list") == ["first", 2]
 
 
-def test_a_pending_mutation_is_applied_after_a_change_of_the_principal(client: Client, document: Document) -> None:
+def test_a_pending_mutation_is_applied_under_a_new_client_id_after_a_change_of_the_principal(
+    client: Client, document: Document
+) -> None:
+    before = identity(client)
     handle = append(client, 2)
     transport_of(client).owner = "bob"
     client.sync()
     client.sync()
     assert (handle.status, items(document)) == ("applied", ["first", 2])
+    assert not set(before) & set(identity(client))
 
 
 def test_a_client_leaves_a_group_that_belongs_to_another_principal(

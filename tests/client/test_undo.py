@@ -82,17 +82,20 @@ def test_undo_does_not_undo_a_later_change(later: Step) -> None:
     assert dict(client.scan()) == shown
 
 
-def test_undo_of_a_patch_that_replaced_an_object_is_rejected_after_a_later_change() -> None:
+@pytest.mark.parametrize("before", [{"old": 1}, None], ids=repr)
+def test_undo_of_a_patch_that_replaced_an_object_or_null_is_rejected_after_a_later_change(before: object) -> None:
     """A merge patch (RFC 7396) cannot set a member to null. Such a patch merges an object into the old object."""
     document = new_document()
     client = Client(InProcess(document))
-    client.mutate(*put({"title": {"old": 1}}))
+    client.mutate(*put({"title": before}))
     handle = client.mutate("patch", {"key": "k", "merge": {"title": "new"}})
     client.sync()
     document.mutate("patch", {"key": "k", "merge": {"done": True}})
     client.sync()
     with pytest.raises(Rejected):
         client.undo(handle)
+    client.sync()
+    assert document.get("k") == {"title": "new", "done": True}
 
 
 def test_a_mutation_of_several_keys_is_undone_key_by_key() -> None:

@@ -159,9 +159,12 @@ def test_a_second_create_table_recognises_the_existing_table(dynamo: Emulator) -
     client.close()
 
 
-@pytest.mark.parametrize("missing", ["AWS_DEFAULT_REGION", "AWS_ACCESS_KEY_ID"])
+@pytest.mark.parametrize(
+    ("missing", "error"),
+    [("AWS_DEFAULT_REGION", "no AWS region is set"), ("AWS_ACCESS_KEY_ID", "no AWS credentials were found")],
+)
 def test_a_client_without_a_region_or_credentials_is_invalid(
-    missing: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    missing: str, error: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     for name in ("AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE"):
         monkeypatch.setenv(name, str(tmp_path / "none"))
@@ -171,7 +174,7 @@ def test_a_client_without_a_region_or_credentials_is_invalid(
         monkeypatch.setenv(name, value)
     open_client(SystemClock()).close()
     monkeypatch.delenv(missing)
-    with pytest.raises(Invalid):
+    with pytest.raises(Invalid, match=error):
         open_client(SystemClock())
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from base64 import b64encode
 from collections.abc import Callable, Iterator, Sequence
 from types import SimpleNamespace
 from typing import Any, NoReturn
@@ -166,11 +167,12 @@ def test_a_missing_object_is_not_found(store: Callable) -> None:
     assert blobs.stat(KEY) is None
 
 
-def test_a_put_sends_a_checksum(store: Callable) -> None:
+def test_a_put_sends_the_checksum_of_the_stored_bytes(store: Callable) -> None:
     blobs, service, _ = store(DONE)
     blobs.put(KEY, BODY)
-    headers = {name.lower() for name in service.requests[0].headers}
-    assert "x-amz-checksum-sha256" in headers
+    [request] = service.requests
+    headers = {name.lower(): value for name, value in request.headers.items()}
+    assert headers["x-amz-checksum-sha256"] == b64encode(sha256(request.body)).decode()
 
 
 def versions(*found: tuple[str, str, bool], more: str = "") -> Reply:

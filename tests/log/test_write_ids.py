@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 import pytest
 
-from stratalog.errors import KeyReused, VersionConflict
+from stratalog.errors import KeyReused, OutcomeUnknown, VersionConflict
 from stratalog.log import Event, Log, open_log
 from stratalog.log.pending_entry import prepare_entry, same_request
+from stratalog.ports.index import Write
 from tests.log.helpers import (
     NAME,
     ORGANISATION,
+    ScriptedIndex,
     after,
     another,
     clock_of,
     data,
     event,
-    lost_answer,
     new_log,
     scripted,
 )
@@ -77,11 +80,27 @@ def test_an_append_raises_key_reused_if_a_rival_commits_its_write_id_first() -> 
     assert data(log) == ["theirs"]
 
 
-def test_an_append_in_doubt_with_a_write_id_is_written_once() -> None:
+def test_an_append_in_doubt_at_two_versions_is_found_although_a_rival_used_its_write_id() -> None:
+    """The interrupted leader leaves version 2 in doubt. The lost answer leaves version 1 in doubt too."""
     log = new_log()
-    scripted(log.environment).script.append(lost_answer)
-    assert log.append(event("ours"), write_id="both").version == 1
-    assert data(log) == ["ours"]
+    rival = other(log)
+    leader = prepare_entry(log.environment, log.record.owner, [event("leader")])
+    ours = prepare_entry(log.environment, log.record.owner, [event("ours")], write_id="both")
+
+    def interrupt(index: ScriptedIndex, writes: Sequence[Write]) -> None:
+        raise KeyboardInterrupt
+
+    def lose_the_answer(index: ScriptedIndex, writes: Sequence[Write]) -> None:
+        index.backend.commit(writes)
+        rival.append(event("theirs"), write_id="both")
+        raise OutcomeUnknown("scripted")
+
+    scripted(log.environment).script = [interrupt, lose_the_answer]
+    with pytest.raises(KeyboardInterrupt):
+        log._appender._run([leader, ours])
+    log._appender._run([ours])
+    assert ours.answer().version == 1
+    assert data(log) == ["ours", "theirs"]
 
 
 def test_an_entry_of_another_principal_is_another_request() -> None:

@@ -9,9 +9,20 @@ import msgspec
 import pytest
 
 import stratalog
-from stratalog.keys import NAME_SORT, entries_partition, name_partition, number, record_key, record_partition
+from stratalog.codec import encode, sha256
+from stratalog.keys import (
+    NAME_SORT,
+    entries_partition,
+    name_partition,
+    number,
+    record_key,
+    record_owner,
+    record_partition,
+)
 from stratalog.log.archive import open_archive, pack_archive
 from stratalog.log.bodies import write_body
+from stratalog.log.entries import encode_events
+from stratalog.log.lifecycle import delete_log
 from stratalog.log.retention import archive_segments, raise_floor
 from stratalog.log.segments import list_segments, segment_change
 from stratalog.log.verification import Finding
@@ -184,8 +195,19 @@ def test_two_swapped_versions_are_reported_as_disordered(store: stratalog.Store,
 
 
 @both
+def test_a_reference_to_the_blob_of_another_body_is_reported(store: stratalog.Store, history: HistoryName) -> None:
+    if history is LOG:
+        owner, body = store.log("acme", "events").record.owner, encode_events([stratalog.Event("seen", "replaced")])
+    else:
+        owner, body = record_owner("acme", record_key(history.name)), b"replaced"
+    ref = write_body(store.environment.blobs, f"{owner}/bodies", body)
+    put(store, item_at(store, history, 6), z=None, x=encode(ref))
+    assert findings(store, history) == [("altered", 6, 6)]
+
+
+@both
 def test_a_missing_blob_is_reported(store: stratalog.Store, history: HistoryName) -> None:
-    put(store, item_at(store, history, 6), z=None, x=stratalog.codec.encode([bytes(32), LARGE, None]))
+    put(store, item_at(store, history, 6), z=None, x=encode([bytes(32), LARGE, None]))
     assert findings(store, history) == [("missing", 6, 6)]
 
 
@@ -268,11 +290,20 @@ def test_versions_after_a_fault_are_verified(store: stratalog.Store) -> None:
     assert verify_history(store, RECORD).findings == tuple(Finding("altered", n, n, reason) for n in (2, 4, 8))
 
 
-def test_a_collection_after_a_merge_reports_no_failure(store: stratalog.Store) -> None:
+def test_a_collection_after_a_merge_retains_every_blob_and_reports_no_failure(store: stratalog.Store) -> None:
     document = store.create("acme", "plan")
     document.mutate("put", {"key": "cells/1", "value": 1})
     fork = document.fork("draft")
-    fork.mutate("put", {"key": "cells/2", "value": b"x" * LARGE})
+    value = b"x" * LARGE
+    fork.mutate("put", {"key": "cells/2", "value": value})
     stratalog.merge(fork, document)
+    delete_log(fork.log)
+    blobs = {stat.key for stat in store.environment.blobs.list(f"{document.log.record.owner}/")}
+    assert any("/items/" in key for key in blobs)
+    orphan = f"{document.log.record.owner}/bodies/{sha256(b'orphan').hex()}"
+    store.environment.blobs.put(orphan, b"orphan")
     store.environment.clock.sleep(100_000)
-    assert collect(store.environment, "acme", dry_run=True).failures == ()
+    report = collect(store.environment, "acme")
+    assert (report.failures, report.garbage) == ((), (orphan,))
+    assert {stat.key for stat in store.environment.blobs.list(f"{document.log.record.owner}/")} == blobs
+    assert store.document("acme", "plan").get("cells/2") == value

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from stratalog.errors import KeyReused
+from stratalog.errors import KeyReused, OutcomeUnknown
 from stratalog.records import NewBody, Records, RecordVersion
 from tests.records.helpers import World
 
@@ -161,11 +161,15 @@ def test_the_bodies_of_a_regrouped_batch_are_recognised(world: World) -> None:
     assert [again[body.id] for body in bodies] == stored
 
 
-def test_a_put_raises_key_reused_if_a_rival_uses_its_write_id_first(world: World) -> None:
+@pytest.mark.parametrize("is_lost", [False, True], ids=["refused", "lost"])
+def test_a_put_raises_key_reused_if_a_rival_uses_its_write_id_first(world: World, is_lost: bool) -> None:
+    """A lost request leaves the put in doubt. The version of the rival must not settle it."""
     other = world.elsewhere()
 
     def first(commit: Callable[[], None]) -> None:
         other.put("r", b"theirs", write_id="W")
+        if is_lost:
+            raise OutcomeUnknown("the request was lost")
         commit()
 
     world.index.script.append(first)
