@@ -107,7 +107,7 @@ REMOVALS: tuple[Removal, ...] = (
         ("tests/postgres/test_store.py::test_commits_succeed_after_a_rollback",),
     ),
     Removal(
-        "B540",
+        "B526",
         (
             Edit(
                 COMMITS,
