@@ -152,7 +152,7 @@ def test_processes_of_a_make_target_write_compiled_modules(tmp_path: Path) -> No
     target = tmp_path / "show.mk"
     target.write_text("include Makefile\nshow: ; @printenv PYTHONDONTWRITEBYTECODE || echo unset\n")
     variables = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
-    assert run(["make", "-f", str(target), "show"], cwd=ROOT, env=variables).stdout == "unset\n"
+    assert run(["make", "--no-print-directory", "-f", str(target), "show"], cwd=ROOT, env=variables).stdout == "unset\n"
 
 
 def run_pytest(folder: Path, *options: str) -> str:

@@ -231,11 +231,12 @@ stream.sendall(b'{"type":"started","process":%d}\\n' % told["process"])
 
 
 def test_a_process_that_takes_no_messages_is_killed(caplog: pytest.LogCaptureFixture) -> None:
-    """Process 0 floods process 1, which reads nothing."""
+    """Process 0 waits until process 1 has started, and then floods process 1, which reads nothing."""
     program = (
         MEMBER
         + f"""
 if told["process"] == 0:
+    stream.recv(1)
     for _ in range({SIBLING_UNSENT_BYTES_MAX // 2**20 + 2}):
         stream.sendall(b"x" * (2**20 - 1) + b"\\n")
 time.sleep(600)

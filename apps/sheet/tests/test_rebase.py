@@ -56,7 +56,7 @@ def test_texts_of_a_new_tab_refused_by_the_engine_are_listed_as_conflicts(
         ("row", [["ROW", "ROW"], [["Sheet1", 5, 3]], [[13, 12]], [None]]),
         ("rows", [["ROW", "ROW"], [["Sheet1", 5, 3]], [[13, 12]], ["ROW"]]),
         ("column", [["COL"], [["Sheet1", 3, 5]], [[12, 13]], []]),
-        ("beside", [[None], [["Sheet1", 3, 5]], [[12, 12]], []]),
+        ("neighbour", [[None], [["Sheet1", 3, 5]], [[12, 12]], []]),
         ("sheet", [["SHEET"], [["Later", 1, 2]], [[12, 12], [100, 26]], []]),
     ],
 )

@@ -1,6 +1,6 @@
-// Another client inserts a row, a column or a sheet, this client has listed conflicts in it, and the other client undoes
-// its change. `node undone.mjs ENGINE_FOLDER PAGE_FOLDER` prints for each case what each conflict has lost, and then the
-// cells with texts and the size of the sheets after the first conflict was restored.
+// Another client inserts a row, a column or a sheet. This client has listed conflicts in it, and the other client
+// undoes its change. `node undone.mjs ENGINE_FOLDER PAGE_FOLDER` prints for each case what each conflict has lost. It
+// also prints the cells with texts, and the size of the sheets, after the first conflict was restored.
 import { made, named, sheetId } from "./lines.mjs";
 
 const page = process.argv[3];
@@ -55,7 +55,7 @@ const cases = {
   row: play(inserted("ROW", 1), { col: 5, row: 3 }, { col: 6, row: 3 }),
   rows: play(inserted("ROW", 2), { col: 5, row: 3 }, { col: 5, row: 4 }),
   column: play(inserted("COL", 1), { col: 3, row: 5 }),
-  beside: play(inserted("COL", 1), { col: 4, row: 5 }),
+  neighbour: play(inserted("COL", 1), { col: 4, row: 5 }),
   sheet: play(["CREATE_SHEET", { sheetId: "later", name: "Later", position: 1 }], { col: 1, row: 2, ...later }),
 };
 console.log(JSON.stringify(cases));

@@ -241,10 +241,10 @@ export function moveSelection(model, { sheetId, col, row }) {
 }
 
 /**
- * Return the positions of cells after an undo or redo that `deliver` gives the model, with `gone` as in positions.js. The
- * new positions depend on all messages after the undone message. So this function temporarily puts two commands for each
- * cell, one for its row and one for its column, at the end of the engine's history, and the engine rebases the commands
- * like unsent changes. It drops the command of a deleted line.
+ * Return the positions of cells after an undo or redo that `deliver` gives the model, with `gone` as in positions.js.
+ * The new positions depend on all messages after the undone message. So this function temporarily puts two commands for
+ * each cell, one for its row and one for its column, at the end of the engine's history, and the engine rebases the
+ * commands like unsent changes. The engine drops the command of a deleted line.
  */
 export function traced(model, positions, deliver) {
   const { revisions } = model.session;

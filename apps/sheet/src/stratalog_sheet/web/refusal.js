@@ -26,14 +26,15 @@
   };
 
   /**
-   * Execute a command. If a core plugin throws while the model replays a command, revert the changes of the command, and
-   * call the views as for each refused command. Core plugins are the same in all models; views may miss earlier
+   * Execute a command. If a core plugin throws while the model replays a command, revert the changes of the command,
+   * and call the views as for each refused command. Core plugins are the same in all models; views may miss earlier
    * messages. @this {any}
    */
   Model.prototype.dispatchToHandlers = function (handlers, command) {
     if (command.type === "UNDO" || command.type === "REDO")
       command = { ...command, commands: command.commands.filter((undone) => !hasReservedId(undone)) };
-    if (!this.isReplayingCommand || !coreTypes.has(command.type)) return dispatchToHandlers.call(this, handlers, command);
+    if (!this.isReplayingCommand || !coreTypes.has(command.type))
+      return dispatchToHandlers.call(this, handlers, command);
     if (this.isExecuting) return execute(this, handlers, command);
     const { changes } = this.state;
     const [{ status }, count] = [this, changes.length];
@@ -79,7 +80,7 @@
       if (type === "UPDATE_CHART") this.figureId = this.figureOf(chartId);
     }
 
-    /** After a chart has moved to a carousel, delete its empty figure. The engine cannot load a state with the figure. */
+    /** After a chart has moved to a carousel, delete its empty figure. The engine cannot load a state with it. */
     handle({ type, sheetId, figureId }) {
       const isLeft = type === "UPDATE_CHART" && this.figureId !== figureId;
       if (isLeft && this.getters.getFigure(sheetId, this.figureId)?.tag === "chart")
@@ -95,7 +96,8 @@
 
   /** Whether an id of a command is a name such as `constructor`. The engine looks up ids in plain objects. */
   function hasReservedId(command) {
-    return Object.entries(command).some(([name, id]) => /^id$|Id(To)?$/.test(name) && typeof id === "string" && id in {});
+    const isId = (name) => /^id$|Id(To)?$/.test(name);
+    return Object.entries(command).some(([name, id]) => isId(name) && typeof id === "string" && id in {});
   }
 
   /** Call the handlers in the engine's order. */

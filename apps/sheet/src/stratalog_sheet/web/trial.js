@@ -1,6 +1,6 @@
 // Trial: tries the content of a command in a small workbook. The engine checks only a part of such content when it
-// executes the command, and throws later: when it draws a cell, copies a sheet or loads the state. The result depends on
-// the content only, so all models refuse the same commands. The server's engines load this file as a script.
+// executes the command, and throws later: when it draws a cell, copies a sheet or loads the state. The result depends
+// on the content only, so all models refuse the same commands. The server's engines load this file as a script.
 {
   const { CorePlugin, Model, registries } = globalThis.o_spreadsheet;
   const REFUSED = Symbol.for("stratalog.refused");
@@ -11,7 +11,8 @@
   const point = (value) => ({ type: "number", operator: "gt", value });
   const POINTS = { upperInflectionPoint: point("1000"), lowerInflectionPoint: point("0") };
   const REFERENCE = /^('.*'!|[^!'"]+!)?\$?[A-Z]{1,3}\$?[1-9]\d*(:\$?[A-Z]{1,3}\$?[1-9]\d*)?$/;
-  const PIVOT = { name: "", type: "SPREADSHEET", dataSet: { sheetId: SHEET, zone: ZONE }, columns: [], rows: [], measures: [] };
+  const DATA = { sheetId: SHEET, zone: ZONE };
+  const PIVOT = { name: "", type: "SPREADSHEET", dataSet: DATA, columns: [], rows: [], measures: [] };
 
   const ranges = [{ _sheetId: SHEET, _zone: ZONE }];
   const target = [ZONE];

@@ -95,7 +95,8 @@ export class Workbook extends EventTarget {
   /** The committed commands that the engine cannot execute: `{version, author, type, reason}`. The model lacks them. */
   get refused() {
     const refused = this.model ? refusedIn(this.model) : [];
-    return refused.filter(({ id }) => this.#entries.has(id)).map((each) => ({ ...each, ...this.#entries.get(each.id) }));
+    const committed = refused.filter(({ id }) => this.#entries.has(id));
+    return committed.map((each) => ({ ...each, ...this.#entries.get(each.id) }));
   }
 
   /** Open the sheet, from the offline cache and from the server. Throws if neither has the sheet. */
