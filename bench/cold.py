@@ -28,7 +28,7 @@ from stratalog.backends.cached_blobs import CachedBlobs
 from stratalog.limits import CHUNK_GETS_MAX
 from stratalog.log import Environment, open_log
 from stratalog.ports.blob_source import BlobSource
-from stratalog.ports.blobs import Blobs, BlobStat
+from stratalog.ports.blobs_wrapper import BlobsWrapper
 from stratalog.protocol import Mutation
 from stratalog.store import open_store
 
@@ -78,30 +78,12 @@ def cpu_ms(program: str, environment: dict[str, str]) -> float:
     return float(subprocess.run(command, env=environment, capture_output=True, check=True).stdout) * 1000
 
 
-class DistantBlobs:
+class DistantBlobs(BlobsWrapper):
     """Blobs whose `get` takes as long as from S3."""
-
-    def __init__(self, blobs: Blobs) -> None:
-        self._blobs = blobs
-
-    def put(self, key: str, body: bytes) -> None:
-        self._blobs.put(key, body)
 
     def get(self, key: str) -> bytes:
         time.sleep(GET_SECONDS)
         return self._blobs.get(key)
-
-    def stat(self, key: str) -> BlobStat | None:
-        return self._blobs.stat(key)
-
-    def list(self, prefix: str, *, after: str = "") -> Iterator[BlobStat]:
-        return self._blobs.list(prefix, after=after)
-
-    def delete(self, key: str, stamp: str) -> bool:
-        return self._blobs.delete(key, stamp)
-
-    def close(self) -> None:
-        self._blobs.close()
 
 
 class ColdPushes:

@@ -16,7 +16,7 @@ from stratalog.backends.sqlite import SqliteDatabase
 from stratalog.clock import SystemClock
 from stratalog.errors import Unavailable
 from stratalog.log import Environment
-from stratalog.ports.blobs import BlobStat
+from stratalog.ports.blobs_wrapper import BlobsWrapper
 from stratalog.ports.index import NO_BLOBS, Item, Write
 from stratalog.store import Store
 
@@ -64,11 +64,11 @@ class HostedIndex:
         self._index.close()
 
 
-class HostedBlobs:
+class HostedBlobs(BlobsWrapper):
     """Blobs in memory. `put` and `get` have the latency of a hosted store, and fail after 1 s while ``is_away``."""
 
     def __init__(self, clock: SystemClock) -> None:
-        self._blobs = MemoryBlobs(clock)
+        super().__init__(MemoryBlobs(clock))
         self.is_away = False
 
     def put(self, key: str, body: bytes) -> None:
@@ -78,18 +78,6 @@ class HostedBlobs:
     def get(self, key: str) -> bytes:
         self._reach()
         return self._blobs.get(key)
-
-    def stat(self, key: str) -> BlobStat | None:
-        return self._blobs.stat(key)
-
-    def list(self, prefix: str, *, after: str = "") -> Iterator[BlobStat]:
-        return self._blobs.list(prefix, after=after)
-
-    def delete(self, key: str, stamp: str) -> bool:
-        return self._blobs.delete(key, stamp)
-
-    def close(self) -> None:
-        self._blobs.close()
 
     def _reach(self) -> None:
         time.sleep(AWAY_SECONDS if self.is_away else BLOB_SECONDS)

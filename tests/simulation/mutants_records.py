@@ -239,7 +239,7 @@ MUTANTS = (
         ("acknowledged", "dangling", "once", "refused"),
     ),
     Mutant(
-        "records: unanswered joint commit taken for done",
+        "records: unanswered joint commit counted as done",
         RecordsWorld,
         replaced(batch, "_commit", _commit_unheard),
         ("acknowledged", "real-time", "read", "key-bound", "chain"),

@@ -10,7 +10,8 @@ from typing import Any, TypeVar
 from stratalog.documents import Document
 from stratalog.errors import OutcomeUnknown, StratalogError, Unavailable
 from stratalog.log import Log
-from stratalog.ports.blobs import Blobs, BlobStat
+from stratalog.ports.blobs import Blobs
+from stratalog.ports.blobs_wrapper import BlobsWrapper
 from stratalog.ports.index import NO_BLOBS, Index, Item, Write
 from stratalog.testing.checkers import Violation
 from stratalog.testing.scheduler import Actor, Interrupt, Scheduler
@@ -184,11 +185,11 @@ class AnsweredIndex:
         """Do nothing, because the backend outlives its processes."""
 
 
-class AnsweredBlobs:
+class AnsweredBlobs(BlobsWrapper):
     """Blobs that call ``step`` after each put and get, before the caller gets the answer."""
 
     def __init__(self, blobs: Blobs, step: Callable[[], None]) -> None:
-        self._blobs = blobs
+        super().__init__(blobs)
         self._step = step
 
     def put(self, key: str, body: bytes) -> None:
@@ -199,15 +200,6 @@ class AnsweredBlobs:
         body = self._blobs.get(key)
         self._step()
         return body
-
-    def stat(self, key: str) -> BlobStat | None:
-        return self._blobs.stat(key)
-
-    def list(self, prefix: str, *, after: str = "") -> Iterator[BlobStat]:
-        return self._blobs.list(prefix, after=after)
-
-    def delete(self, key: str, stamp: str) -> bool:
-        return self._blobs.delete(key, stamp)
 
     def close(self) -> None:
         """Do nothing, because the backend outlives its processes."""

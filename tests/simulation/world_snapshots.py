@@ -6,7 +6,7 @@ store is unreachable, each put or get fails after a delay. Other calls of the bl
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from typing import Any, ClassVar
 
@@ -17,7 +17,8 @@ from stratalog.log import Environment as LogPlace
 from stratalog.log import LogSettings, create_log, open_log
 from stratalog.log.blob_batch import BlobBatch
 from stratalog.log.snapshots import newest_snapshot
-from stratalog.ports.blobs import Blobs, BlobStat
+from stratalog.ports.blobs import Blobs
+from stratalog.ports.blobs_wrapper import BlobsWrapper
 from stratalog.protocol import Mutation
 from stratalog.testing.checkers import Violation
 from stratalog.testing.faults import Weather
@@ -45,11 +46,11 @@ FAILURES_MIN = 12
 FAILURES_PER_SECOND = 1 / 8
 
 
-class AwayBlobs:
+class AwayBlobs(BlobsWrapper):
     """Blobs behind a slow connection that fails for a while."""
 
     def __init__(self, blobs: Blobs, world: SnapshotWorld, process: Process) -> None:
-        self._blobs = blobs
+        super().__init__(blobs)
         self._world = world
         self._clock = process.clock
 
@@ -60,15 +61,6 @@ class AwayBlobs:
     def get(self, key: str) -> bytes:
         self._reach()
         return self._blobs.get(key)
-
-    def stat(self, key: str) -> BlobStat | None:
-        return self._blobs.stat(key)
-
-    def list(self, prefix: str, *, after: str = "") -> Iterator[BlobStat]:
-        return self._blobs.list(prefix, after=after)
-
-    def delete(self, key: str, stamp: str) -> bool:
-        return self._blobs.delete(key, stamp)
 
     def close(self) -> None:
         """Do nothing, because the backend outlives its processes."""

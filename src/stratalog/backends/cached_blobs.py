@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -12,7 +11,8 @@ from stratalog.clock import Clock, new_id
 from stratalog.codec import compress_quickly, decompress, sha256
 from stratalog.errors import Closed, Corrupt
 from stratalog.limits import BLOB_BYTES_MAX, CHUNK_FILES_BYTES_MAX
-from stratalog.ports.blobs import Blobs, BlobStat, key_hash, verified
+from stratalog.ports.blobs import Blobs, key_hash, verified
+from stratalog.ports.blobs_wrapper import BlobsWrapper
 
 __all__ = ["CachedBlobs"]
 
@@ -27,7 +27,7 @@ FREED_SHARE = 2 * CHECKED_SHARE
 _log = logging.getLogger("stratalog")
 
 
-class CachedBlobs:
+class CachedBlobs(BlobsWrapper):
     """``blobs`` with a cache of their content below ``folder``. Only `get` reads the cache; all else goes to ``blobs``.
 
     So the cache never shows that a blob is stored. After another process has deleted a blob, `get` may still return
@@ -42,15 +42,12 @@ class CachedBlobs:
     def __init__(
         self, blobs: Blobs, folder: str | Path, clock: Clock, *, bytes_max: int = CHUNK_FILES_BYTES_MAX
     ) -> None:
-        self._blobs = blobs
+        super().__init__(blobs)
         self._folder = os.fspath(folder)
         self._clock = clock
         self._folder_bytes_max = bytes_max // FOLDERS
         self._is_warned = False
         self._closed = False
-
-    def put(self, key: str, body: bytes) -> None:
-        self._blobs.put(key, body)
 
     def get(self, key: str) -> bytes:
         if self._closed:
@@ -66,12 +63,6 @@ class CachedBlobs:
     def is_near(self, key: str) -> bool:
         """Return whether the folder has a file for the blob."""
         return os.path.exists(self._path(key))
-
-    def stat(self, key: str) -> BlobStat | None:
-        return self._blobs.stat(key)
-
-    def list(self, prefix: str, *, after: str = "") -> Iterator[BlobStat]:
-        return self._blobs.list(prefix, after=after)
 
     def delete(self, key: str, stamp: str) -> bool:
         is_gone = self._blobs.delete(key, stamp)

@@ -27,7 +27,8 @@ from stratalog.codec import sha256
 from stratalog.errors import Conflict, NotFound, Unavailable
 from stratalog.keys import number, parse_number
 from stratalog.log.bodies import BodyRef, read_body, write_body
-from stratalog.ports.blobs import Blobs, BlobStat
+from stratalog.ports.blobs import Blobs
+from stratalog.ports.blobs_wrapper import BlobsWrapper
 from stratalog.ports.index import Item
 from stratalog.process_fork import close_in_child
 from stratalog.tree.chunks import Chunks
@@ -42,13 +43,13 @@ ID_CHARACTERS = 6
 PACKS_HELD_MAX = 64
 
 
-class CountedPuts:
+class CountedPuts(BlobsWrapper):
     """Blobs that count the objects and the uncompressed bytes that were put. Safe for threads."""
 
     def __init__(self, blobs: Blobs) -> None:
+        super().__init__(blobs)
         self.count = 0
         self.size = 0
-        self._blobs = blobs
         self._lock = Lock()
         close_in_child(self, "_lock")
 
@@ -57,21 +58,6 @@ class CountedPuts:
         with self._lock:
             self.count += 1
             self.size += len(body)
-
-    def get(self, key: str) -> bytes:
-        return self._blobs.get(key)
-
-    def stat(self, key: str) -> BlobStat | None:
-        return self._blobs.stat(key)
-
-    def list(self, prefix: str, *, after: str = "") -> Iterator[BlobStat]:
-        return self._blobs.list(prefix, after=after)
-
-    def delete(self, key: str, stamp: str) -> bool:
-        return self._blobs.delete(key, stamp)
-
-    def close(self) -> None:
-        self._blobs.close()
 
 
 class BackupRepository:

@@ -6,6 +6,7 @@ Modules
 index  an ordered table of items with conditional commits
 commit_blobs  storage of a commit's blobs, before the commit or by the index in the same commit
 blobs  immutable bytes under their own hash
+blobs_wrapper  blobs that pass on each call, for subclasses that change some calls
 blob_source  where blobs are loaded from: perhaps a cache, and several at a time
 blob_stats  the metadata of many blobs of one folder
 scratch  blobs in a temporary file, for checks that may not write
