@@ -1,4 +1,4 @@
-"""A log stores app snapshots in parts, and writes a part of two versions once. The collector keeps all parts."""
+"""A log stores app snapshots in parts. Two snapshots share an equal part. The collector deletes no referenced part."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A dead letter is a push that failed permanently, with the reason. A redrive applies the push at most once."""
+"""A dead letter is a failed message or mutation, with the reason. A redrive applies each mutation at most once."""
 
 from __future__ import annotations
 

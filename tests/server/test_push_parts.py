@@ -1,4 +1,7 @@
-"""The server decodes and applies a large push in parts. A push in one part would have the same outcomes."""
+"""The server decodes and applies a large push in parts. Each part is its own entry.
+
+If the server refuses a later part, the outcome of the push is unknown, because the earlier parts are committed.
+"""
 
 from __future__ import annotations
 

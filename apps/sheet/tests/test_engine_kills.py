@@ -1,4 +1,4 @@
-"""A short run of `engine_kills`, as a part of the tests."""
+"""A short run of `engine_kills`, and tests of how it runs servers and reports failures."""
 
 from __future__ import annotations
 

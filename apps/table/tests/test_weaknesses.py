@@ -1,4 +1,7 @@
-"""The weaknesses of the public table state store, each with a test. `docs/coverage.md` has the same numbers."""
+"""The published table state store has ten known weaknesses. Each test checks that our table lacks one of them.
+
+The names of the tests have the numbers of the weaknesses in `docs/coverage.md`.
+"""
 
 from __future__ import annotations
 
@@ -87,7 +90,7 @@ def test_4_within_one_transaction_a_file_is_added_once() -> None:
     assert table.at().has_no_files()
 
 
-def test_5_the_tracker_agrees_with_the_state_after_two_jobs_on_the_same_input() -> None:
+def test_5_the_tracker_agrees_with_the_state_after_two_replacements_of_the_same_input() -> None:
     table = table_of(memory_store())
     table.add_files([new_file("a")])
     table.assign_job_ids([assignment("job", "a")])

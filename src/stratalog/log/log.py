@@ -44,7 +44,10 @@ class Log:
         *,
         seen: Observation | None = None,
     ) -> None:
-        """``seen`` was taken before ``record`` was read or written. With ``seen`` the first append need not read it."""
+        """``seen`` observes the clock before ``record`` is read or written.
+
+        With ``seen``, the first append can use ``record`` without reading the name record again.
+        """
         self.environment = environment
         self.record = record
         """The name record at the time when the handle was made."""

@@ -121,7 +121,7 @@ async def import_file(
     Answers 422 if the file has too many cells for a browser. `import-report` lists the parts that were not imported.
     """
     xlsx = await request.body()
-    # A small file may be large once unpacked, so reserve its unpacked bytes, times the copies, before unpacking.
+    # A small file may be large once unpacked. So before unpacking, reserve memory for each copy of the unpacked bytes.
     await bytes_of(request.scope).take_decoded(import_bytes(xlsx))
 
     def run() -> Facts:
@@ -301,7 +301,7 @@ async def name_version(service: Served, turns: Turns, sheet: Opened, signer: Sig
 
 @writing("/restore", summary="Restore a version")
 async def restore(service: Served, turns: Turns, sheet: Opened, signer: Signer, data: JSONBody[Moment]) -> Any:
-    """The state becomes a new version, and the log keeps all versions. The newest version may be unreadable."""
+    """The state becomes a new version, and the log keeps all versions. A restore does not read the newest version."""
     done = await compute(turns, sheet, lambda: sheet.restore(data.version, author=signer))
     return announce(service, turns, sheet, done)
 

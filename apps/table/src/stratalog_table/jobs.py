@@ -1,8 +1,8 @@
 """The job tracker: the state of ingest and compaction jobs, a second model that is derived from the table's log.
 
 The tracker is a document next to the table's document. Each entry of this document advances the tracker from one
-version of the table to a later version. If another process advanced the tracker first, the entry is rejected. So each
-reader can update the tracker itself, and no process owns the tracker.
+version of the table to a later version. If another process advanced the tracker first, the mutation of the entry is
+rejected and changes nothing. So each reader can update the tracker itself, and no process owns the tracker.
 """
 
 from __future__ import annotations

@@ -96,9 +96,9 @@ export class SyncCycle {
   }
 
   /**
-   * Handle a server that has lost confirmed mutations. First the client pulls, because a pull raises the server's
-   * numbers. `again` is the decision if the server is still behind after this pull: then the client continues under
-   * another id. Otherwise `again` is null.
+   * Handle a server that has lost confirmed mutations. First the client pulls. A pull raises the last mutation numbers
+   * that the server has for the group's clients. `again` is the decision if the server is still behind after this pull:
+   * then the client continues under another id. Otherwise `again` is null.
    */
   async #catchUp(batch, before, again) {
     if (again) return this.#replica.settle((local) => local.reset(again.uncommitted));

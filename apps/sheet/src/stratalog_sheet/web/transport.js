@@ -33,7 +33,7 @@ export class Transport {
    * after a version.
    * `hooks` has these functions:
    * - `onEntry(entry)`: before the engine gets the entry;
-   * - `onState()`: after a new message of the engine, and after a change of `lastError`;
+   * - `onState()`: after a new message of the engine, after the first failed step, and after the next successful step;
    * - `onRefused(message, error)`: for a message that the server will never accept; the error is null if an older entry
    *   of the log already has the message;
    * - `onEnd(error)`: after an error that a retry cannot solve;
@@ -196,7 +196,7 @@ export class Transport {
   }
 }
 
-/** Whether the server refuses this message itself. */
+/** Whether the error code means that the server will never accept this message. */
 const isRefusal = ({ code }) => code === "limit-exceeded" || code === "invalid";
 
 /** Whether a retry may help: no response came, or the server is temporarily unable to answer. */
