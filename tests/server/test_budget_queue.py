@@ -1,4 +1,8 @@
-"""Calls wait for room in a budget: for a bounded time, in order of arrival, and in turns between principals."""
+"""Calls wait for room in a budget, for a bounded time and in order of arrival.
+
+A call that lacks only room in its principal's share delays no other call. A very small call waits only if the budget
+has no room for it.
+"""
 
 from __future__ import annotations
 
@@ -88,7 +92,7 @@ def test_a_call_admitted_in_the_same_loop_turn_as_its_timeout_is_not_refused() -
     assert run_jumping(story()) == (["bob"], 60)
 
 
-def test_a_smaller_call_does_not_overtake_but_a_very_small_call_never_waits() -> None:
+def test_a_smaller_call_does_not_overtake_but_a_very_small_call_does() -> None:
     async def story() -> list[str]:
         room = Room()
         held = room.taken(60, ADA)

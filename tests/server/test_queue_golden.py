@@ -66,7 +66,7 @@ def test_the_golden_push_is_still_encoded_as_the_golden_messages() -> None:
     }
 
 
-def test_the_sender_s_mutators_follow_the_fields_that_an_older_worker_reads() -> None:
+def test_the_names_of_the_sender_s_mutators_are_after_all_fields_that_an_older_worker_reads() -> None:
     store, document = golden_place()
     record = document.log.record
     plain, named = (

@@ -52,10 +52,10 @@ class FamilyRead(msgspec.Struct):
     rows: dict[str, bytes] = {}
     logs: list[NameRecord] = []
     deleted: list[Item] = []
-    """The lines of the deleted logs that a fork needs."""
+    """The items that list the deleted logs which a fork in the backup needs, from `deleted_partition`."""
 
     retained: set[str] = set()
-    """The keys of the rows that are unchanged since the base."""
+    """The keys of the rows that this backup takes unchanged from its base, the earlier backup."""
 
 
 class _Log(msgspec.Struct, frozen=True):
@@ -103,8 +103,8 @@ class FamilyBackup:
         for log in logs:
             self._add(read, owner, log)
         self._add_pins(read, logs)
-        # The source collects garbage long after the items changed, and no item shows whether it has. So list the blobs
-        # again, even if all items are as in the base.
+        # The collector may delete the blobs of redacted, forgotten or deleted content long after the items changed, and
+        # its run changes no item. So list the blobs of such a family again, even if all items are as in the base.
         if not any(map(_may_have_garbage, logs)) and self._is_as_in_base(read, owner):
             read.retained.add(f"{BLOBS_ROW}{owner}")
         else:
@@ -123,14 +123,14 @@ class FamilyBackup:
             assert log.record is not None
             needed.update(parent.prefix for parent in log.record.lineage)
         if needed - logs.keys():
-            raise _Moved  # between the reads, a fork was deleted and then its ancestor was swept
+            raise _Moved  # an ancestor and its fork were created while `members` was read page by page
         return [log for prefix, log in sorted(logs.items()) if prefix in needed]
 
     def _read_log(self, member: Item) -> _Log:
         prefix = member.sort
         record = read_name(self._index, *split_prefix(prefix))
         record = record if record is not None and record.prefix == prefix else None
-        depth_of(member)  # a restoration sorts the logs by their depth
+        depth_of(member)  # raises Corrupt: a restoration needs the depth, to sort the logs
         # Read the checkpoints before the head, so that no checkpoint is of a version after the head.
         checkpoints = tuple(self._index.query(checkpoints_partition(prefix)))
         head = None
@@ -208,7 +208,8 @@ class FamilyBackup:
     def _is_archived(self, owner: str, prefix: str, item: Item) -> bool:
         """Return whether the backup uses the segment's archive. If not, the backup reads the entries from the index.
 
-        A damaged archive whose entries are freed is a failure of the backup, since the index has no copy of them.
+        If the archive is damaged and its entries are freed, the index has no copy of them. Then the backup notes a
+        failure and continues.
         """
         base = self._catalogue.base.get(item.partition, item.sort)
         if base is not None and base.attributes.get("a") == item.attributes["a"]:
@@ -272,7 +273,7 @@ def history_row(history: HistoryName, name: str) -> str:
 
 
 def split_prefix(prefix: str) -> tuple[str, str]:
-    """Split a log's prefix and return its organisation and name. Raises Corrupt for another text."""
+    """Split a log's prefix and return its organisation and name. Raises Corrupt if ``prefix`` has another form."""
     organisation, _, name = prefix.rpartition("@")[0].partition("/")
     if not (organisation and name):
         raise Corrupt("a stored key is not the prefix of a log", key=prefix)

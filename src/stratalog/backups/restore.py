@@ -21,8 +21,9 @@ def restore_store(backup: Store, target: Store, name: str, progress: Callable[[i
     """Copy the store ``backup``, a view of a backup, into the empty store ``target``.
 
     ``name`` identifies the backup, and the time up to which it is restored, if any. An interrupted restoration resumes
-    with the same ``name``. No process may write to the target meanwhile. Incarnations and origins stay. A client
-    compares its (version, hash) with the restored log to find out whether the log lost versions that the client has.
+    with the same ``name``. No process may write to the target meanwhile. Incarnations and origins stay. A server
+    compares the (version, hash) in a client's cookie with the restored log. So it finds out whether the log lost
+    versions that the client has.
 
     Raises Conflict if the target holds other data or another unfinished restoration, Corrupt if the backup is damaged.
     """

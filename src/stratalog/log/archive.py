@@ -24,8 +24,9 @@ def write_archive(
 ) -> BodyRef:
     """Store the entries of a segment that ends at ``last``, read the archive back, and return its reference.
 
-    ``blob_batch`` must put blobs at once. Raises Corrupt if an entry is missing, Unavailable if the archive does
-    not read back. After either error no record names the archive.
+    ``blob_batch`` must not hold or defer blobs, since this function reads them back. Raises Corrupt if an entry is
+    missing, Unavailable if the archive does not read back. This function changes no record, so the caller names the
+    archive in the segment's record.
     """
     items = _indexed(environment, prefix, segment, last)
     ref = blob_batch.write(f"{owner}/archive", pack_archive(items))
@@ -42,8 +43,9 @@ def prove_archive(environment: Environment, prefix: str, owner: str, segment: Se
     """Read an archive back before its entries in the index are freed. Put the archive again, so its blobs are young.
 
     A collection could delete an older blob if it listed the blob before a record named the archive. The function makes
-    a damaged archive again from the entries. Return False if another process changed the segment meanwhile. Raises
-    Corrupt if the archive is damaged and the entries do not give the same archive. Then no entry may be freed.
+    a damaged archive again from the entries. Return False if the archive is damaged and another process changed the
+    segment meanwhile. Raises Corrupt if the archive is damaged and the entries do not give the same archive. Then no
+    entry may be freed.
     """
     if segment.archive is None:
         return True
@@ -72,8 +74,9 @@ def pack_archive(items: Iterable[Item]) -> bytes:
 def read_archive(environment: Environment, prefix: str, owner: str, segment: Segment) -> list[Item]:
     """Return the items of an archived segment. Raises Corrupt.
 
-    If the mark of a segment is committed late, the collector may have deleted the archive before. Until the segment is
-    freed, the index still has the items, so this function reads the items from the index.
+    The commit that marks a segment and names the archive may take effect long after it was sent. The collector may have
+    deleted the archive by then, because no record named it. So if the archive is damaged or missing, this function
+    reads the items from the index, which has them until the segment is freed.
     """
     try:
         return open_archive(environment, prefix, owner, segment)
@@ -99,7 +102,8 @@ def open_archive(environment: Environment, prefix: str, owner: str, segment: Seg
 def is_gapless(items: Sequence[Item], first: int, last: int) -> bool:
     """Return whether ``items`` are the versions from ``first`` to ``last`` in order.
 
-    ``last`` may come from a damaged record, so its versions are not counted up before their number is compared.
+    ``last`` may come from a damaged record and be huge. So this function first compares the number of items, and does
+    not make a list of the expected versions.
     """
     if len(items) != last - first + 1:
         return False

@@ -32,7 +32,7 @@ class Snapshot(msgspec.Struct, frozen=True):
     id: str
     body: bytes
     hash: bytes
-    """The hash of ``version``."""
+    """The hash of the chain at ``version``."""
 
 
 def put_snapshot(
@@ -48,9 +48,10 @@ def put_snapshot(
 
     The snapshot's blobs must be stored already, except ``blobs``. ``base`` is the snapshot whose blobs the new snapshot
     reuses. The commit succeeds only while the base exists, since the base's record keeps those blobs safe from the
-    collector. The commit also succeeds only while the floor is at or below ``version``. A floor above ``version``
-    forgets entries, and perhaps only these entries name some values of the state. Also, `log.retention` deletes the
-    snapshots below a floor only once, after the floor rose.
+    collector. The commit also succeeds only while the floor is at or below ``version``. If the floor is above
+    ``version``, entries up to ``version`` are forgotten. The collector may then have deleted blobs of the state that
+    only these entries named. Also, only `raise_floor_onto` deletes the snapshots below a floor. A snapshot that is
+    stored there later would stay until the next call.
 
     Raises VersionForgotten below the floor, NotFound if the log is deleted, ConditionFailed if the base is gone. Raises
     Unavailable if the name record kept changing. Raises the errors of ``Index.commit``.

@@ -1,7 +1,7 @@
 """Score the corpus: ``python -m apps.sheet.tests.corpus --json scores.jsonl``.
 
 The exit code is 0 if the scores reach the goal and LibreOffice opens every export. The scores are lines of JSON. A
-repeated command scores only the workbooks that have no score yet.
+repeated command scores only the workbooks that have no score yet. With ``--only`` it scores the chosen workbooks again.
 """
 
 from __future__ import annotations
@@ -24,12 +24,14 @@ EQUAL_MIN = 0.95
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Score the workbooks that have no score yet, print the summary, and return the exit code."""
+    """Score the workbooks that the arguments choose, print the summary, and return the exit code."""
     parser = argparse.ArgumentParser(prog="python -m apps.sheet.tests.corpus", description=__doc__)
     parser.add_argument("--json", type=Path, default=Path("corpus.jsonl"), help="the file of the scores")
     parser.add_argument("--exports", type=Path, default=Path("corpus-exports"), help="the folder of the exports")
     parser.add_argument("--every", type=int, default=1, help="score every N-th workbook only")
-    parser.add_argument("--only", default="", help="only workbooks whose path contains this text; print their scores")
+    parser.add_argument(
+        "--only", default="", help="only workbooks whose path contains this text, scored or not; print their scores"
+    )
     given = parser.parse_args(arguments)
     install_engine()
     given.exports.mkdir(exist_ok=True)
@@ -71,8 +73,11 @@ def _summary(scores: Sequence[Score]) -> int:
     unwritten = [score for score in scores if score.export.startswith(UNWRITTEN)]
     exports = [score for score in scores if score.export and score not in unwritten]
     print(f"{len(scores)} workbooks: {dict(outcomes)}; {sum(score.cells for score in scores)} cells compared")
-    print(f"equal: {outcomes['equal']} of {compared} that another reader reads")
-    print(f"workbooks with an unreported difference: {len(silent)}; exports that cannot be opened: {len(exports)}")
+    print(f"equal to openpyxl's values: {outcomes['equal']} of {compared} workbooks that openpyxl reads")
+    print(
+        f"workbooks with an unreported difference: {len(silent)}; "
+        f"exports that cannot be written or opened: {len(exports)}"
+    )
     print(f"exports that a limit refuses: {len(unwritten)}")
     return 0 if outcomes["equal"] >= EQUAL_MIN * compared and not silent and not exports else 1
 
