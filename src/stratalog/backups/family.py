@@ -123,7 +123,7 @@ class FamilyBackup:
             assert log.record is not None
             needed.update(parent.prefix for parent in log.record.lineage)
         if needed - logs.keys():
-            raise _Moved  # an ancestor and its fork were created while `members` was read page by page
+            raise _Moved  # the family changed while `members` was read page by page
         return [log for prefix, log in sorted(logs.items()) if prefix in needed]
 
     def _read_log(self, member: Item) -> _Log:
