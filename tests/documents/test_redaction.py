@@ -32,8 +32,6 @@ from stratalog.maintenance.store_copy import copy_store
 from stratalog.maintenance.verification import HistoryName, list_histories, verify_history
 from stratalog.ports.index import Item, Put
 from stratalog.protocol import Mutation
-from stratalog.protocol.sync import Pull
-from stratalog.sync.pull import pull
 from stratalog.testing.clock import ManualClock
 from tests.documents.helpers import World, put
 from tests.server.helpers import Follower
