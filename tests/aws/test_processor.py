@@ -245,9 +245,10 @@ def test_a_large_push_is_applied_and_its_blobs_are_removed(works: Works) -> None
 
 
 def test_the_message_of_the_recorded_event_is_reported_as_failed(works: Works) -> None:
-    assert works.processor.process(event("queue")["Records"], lambda: PLENTY) == [
-        event("queue")["Records"][0]["messageId"]
-    ]
+    [record] = event("queue")["Records"]
+    assert works.processor.process([record], lambda: PLENTY) == [record["messageId"]]
+    attempts = read_attempts(works.store.environment.index, record["attributes"]["MessageDeduplicationId"])
+    assert attempts.reason.startswith("Corrupt: a message is not")
 
 
 SCOPE = {

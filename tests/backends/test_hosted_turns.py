@@ -455,7 +455,7 @@ def test_the_program_for_the_figures_of_turns_prints_22_lines(capsys: pytest.Cap
     assert len(capsys.readouterr().out.splitlines()) == 22
 
 
-def test_two_handles_in_a_process_can_alternate_appends_to_a_log(index: Slow) -> None:
+def test_two_handles_in_a_process_alternate_appends_to_a_log_without_a_mark(index: Slow) -> None:
     environment = Environment(HostedTurns(index, index.clock), MemoryBlobs(index.clock), index.clock)
     log = create_log(environment, "acme", "plan")
     other = open_log(environment, "acme", "plan")
@@ -463,3 +463,4 @@ def test_two_handles_in_a_process_can_alternate_appends_to_a_log(index: Slow) ->
         log.append(Event("step", 1))
         other.append(Event("step", 1))
     assert log.head().version == 10
+    assert ("commit", waiting_partition(log.record.prefix)) not in index.calls

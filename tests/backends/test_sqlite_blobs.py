@@ -13,7 +13,7 @@ import stratalog
 from stratalog.backends.files import FileBlobs
 from stratalog.backends.row_blobs import RowBlobs
 from stratalog.backends.sqlite import SqliteDatabase
-from stratalog.backends.sqlite_file import _GroupWriter, _nothing, _Ticket
+from stratalog.backends.sqlite_file import _nothing, _Ticket
 from stratalog.clock import Clock
 from stratalog.codec import sha256
 from stratalog.errors import ConditionFailed, Corrupt, OutcomeUnknown, StratalogError
@@ -158,19 +158,24 @@ def test_a_conditional_commit_stores_its_blobs_only_if_the_condition_holds(tmp_p
     assert blobs.get(_key(SMALL)) == SMALL
 
 
-def test_a_commit_whose_insert_fails_raises_outcome_unknown_and_stores_no_blob(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_commit_that_sqlite_rolls_back_raises_outcome_unknown_and_stores_no_blob(tmp_path: Path) -> None:
     database, blobs = _open(tmp_path)
+    connection = database._file._writer._connection
+    refused: list[bool] = []
 
-    def fail(self: object, *rows: object) -> bool:
-        raise OutcomeUnknown("the commit failed")
+    def refuse() -> bool:
+        refused.append(True)
+        return True
 
-    with monkeypatch.context() as patch:
-        patch.setattr(_GroupWriter, "_insert", fail)
-        with pytest.raises(OutcomeUnknown):
-            database.index.commit([Put(Item("p", "s", {}), Absent())], {_key(SMALL): SMALL})
-    assert (database.index.get("p", "s"), blobs.stat(_key(SMALL))) == (None, None)
+    connection.set_commit_hook(refuse)
+    with pytest.raises(OutcomeUnknown):
+        database.index.commit([Put(Item("p", "s", {}), Absent())], {_key(SMALL): SMALL})
+    connection.set_commit_hook(None)
+    assert len(refused) == 2, "the insert of all rows, and the transaction after it, each reach the commit"
+    database.index.commit([Put(Item("p", "later", {}), Absent())])
+    for index, stored in ((database.index, blobs), _reopened(tmp_path)):
+        assert (index.get("p", "s"), stored.stat(_key(SMALL))) == (None, None)
+        assert index.get("p", "later") is not None
 
 
 def test_put_all_writes_blobs_in_slices_of_limited_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -243,6 +248,11 @@ def _open(folder: Path, clock: Clock | None = None) -> tuple[SqliteDatabase, Row
     clock = clock or ManualClock()
     database = SqliteDatabase(folder / "index.sqlite", clock)
     return database, database.blobs(FileBlobs(folder / "blobs", clock))
+
+
+def _reopened(folder: Path) -> tuple[Index, RowBlobs]:
+    database, blobs = _open(folder)
+    return database.index, blobs
 
 
 def _files(folder: Path) -> list[str]:

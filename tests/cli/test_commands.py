@@ -18,7 +18,7 @@ from stratalog.cli.program import FAILED
 from stratalog.clock import SystemClock
 from stratalog.codec import sha256
 from stratalog.errors import NotFound
-from stratalog.keys import deleted_partition
+from stratalog.keys import deleted_partition, snapshots_partition
 from stratalog.ports.index import Item, Put
 from stratalog.store import Store
 from tests.cli.conftest import Run
@@ -342,17 +342,19 @@ def test_redact_erases_a_version_of_a_document_a_log_or_a_record(budget: Run) ->
     assert "redacted" in budget("records", "history", "acme/report").stdout
 
 
-def test_verify_reports_a_corrupt_document_as_failed_and_exits_with_6(
-    budget: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from stratalog.maintenance import verification
-
-    def damaged(*_: object, **__: object) -> None:
-        raise stratalog.Corrupt("a root differs", version=2)
-
-    monkeypatch.setattr(verification, "verify", damaged)
-    assert "FAILED" in budget("verify", "--quick", code=6).stdout
-    assert lines(budget("verify", "--quick", "--json", code=6).stdout)[0]["verified"] is False
+def test_verify_reports_a_document_with_a_wrong_snapshot_as_failed_and_exits_with_6(budget: Run) -> None:
+    budget("snapshot", "acme/budget")
+    budget("verify", "--quick")
+    with stratalog.open("store") as store:
+        record, index = store.document("acme", "budget").log.record, store.environment.index
+        [item] = index.query(snapshots_partition(record.prefix))
+        other = store.create("acme", "other")
+        other.snapshot()
+        [wrong] = index.query(snapshots_partition(other.log.record.prefix))
+        index.commit([Put(Item(item.partition, item.sort, {**item.attributes, "b": wrong.attributes["b"]}))])
+    assert "FAILED" in budget("verify", "--quick", "acme/budget", code=6).stdout
+    [line] = lines(budget("verify", "--quick", "acme/budget", "--json", code=6).stdout)
+    assert (line["name"], line["verified"]) == ("acme/budget", False)
 
 
 def test_verify_names_each_damaged_object_and_resume_skips_finished_histories(budget: Run, tmp_path: Path) -> None:

@@ -563,9 +563,19 @@ def test_a_collection_in_bounded_steps_examines_every_blob(
 ) -> None:
     from stratalog.maintenance import collection as module
 
+    batches: list[int] = []
+    mark = module._Collection._mark
+
+    def count(self: Any, work: Any) -> None:
+        batches.append(len(work.candidates))
+        mark(self, work)
+
     monkeypatch.setattr(module, "COLLECT_CANDIDATES_MAX", 3)
+    monkeypatch.setattr(module._Collection, "_mark", count)
     document, garbage = a_family_with_garbage()
     found = collect_family(document.log.environment, owner(document))
+    assert len(batches) > 3
+    assert max(batches) == 3
     assert set(found.garbage) == garbage
     assert found.looked_at == len(keys(document)) + len(garbage)
 

@@ -164,9 +164,7 @@ REMOVALS: tuple[Removal, ...] = (
                 "mutations, patch, _bindings, _fields_bytes = event.data",
             ),
         ),
-        (
-            "tests/maintenance/test_verification.py::test_a_collection_after_a_merge_retains_every_blob_and_reports_no_failure",
-        ),
+        ("tests/maintenance/test_verification.py::test_a_collection_after_a_merge_retains_every_blob",),
     ),
     Removal(
         "B50",

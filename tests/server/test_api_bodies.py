@@ -125,15 +125,22 @@ def put(client: Client, size: int, token: str = "ada") -> Any:
     return client.put(RECORD, content=b"x" * size, headers={"Authorization": f"Bearer {token}"})
 
 
-def test_the_body_bytes_of_a_principal_are_bounded_and_released_after_each_request() -> None:
+@pytest.mark.parametrize(
+    ("principal_max", "process_max", "scope", "status"),
+    [(1000, 3000, "principal", 429), (3000, 1000, "process", 503)],
+)
+def test_body_bytes_are_bounded_by_principal_and_by_process_and_released_after_each_request(
+    principal_max: int, process_max: int, scope: str, status: int
+) -> None:
     document = {"Authorization": "Bearer ada"}
-    with serving(in_flight(body_bytes_in_flight_max=3000, body_bytes_of_principal_max=1000)) as client:
+    limits = {"body_bytes_in_flight_max": process_max, "body_bytes_of_principal_max": principal_max}
+    with serving(in_flight(**limits)) as client:
         client.put(BUDGET, headers=document)
         for _ in range(3):
             answer = client.post(f"{BUDGET}/pull", json={"group": "g" * 100}, headers=document)
             assert answer.status_code == 200
         answer = client.post(f"{BUDGET}/pull", json={"group": "g" * 2000}, headers=document)
-    assert (answer.status_code, answer.json()["limit"], answer.json()["scope"]) == (429, 1000, "principal")
+    assert (answer.status_code, answer.json()["limit"], answer.json()["scope"]) == (status, 1000, scope)
 
 
 def test_temporary_files_are_bounded_by_principal() -> None:

@@ -70,5 +70,9 @@ def test_the_endpoints_of_logs_refuse_a_document(client: Client) -> None:
     assert problem(client.delete(budget)) == (400, "invalid")
 
 
-def test_a_second_put_of_a_log_is_answered_200(sheet: Client) -> None:
-    assert sheet.put(SHEET).status_code == 200
+def test_a_second_put_of_a_log_returns_the_log_and_its_entries_stay(sheet: Client) -> None:
+    append(sheet, "set")
+    before = sheet.get(SHEET).json()
+    again = sheet.put(SHEET)
+    assert (again.status_code, again.json()) == (200, before)
+    assert len(sheet.get(f"{SHEET}/entries").json()["entries"]) == 1

@@ -13,7 +13,6 @@ from stratalog.log import Event
 from stratalog.server.app import create_app
 from stratalog.server.application import Application, ServerLimits
 from stratalog.store import Store, open_store
-from tests.server.api import Client
 
 EXAMPLES = 4
 STRANGE_EXAMPLES = 1
@@ -52,15 +51,3 @@ def test_generated_requests_for_existing_resources_get_declared_responses(case: 
 @settings(max_examples=STRANGE_EXAMPLES, suppress_health_check=list(HealthCheck))
 def test_generated_requests_for_arbitrary_names_get_declared_responses(case: schemathesis.Case) -> None:
     case.call_and_validate(checks=[CHECKS.get_one(name) for name in PROMISES])
-
-
-def test_the_main_paths_are_in_the_openapi_document(client: Client) -> None:
-    document = client.get("/schema/openapi.json").json()
-    below = "/v1/organisations/{organisation}"
-    expected = {
-        *("/health", "/metrics", below, f"{below}/records", f"{below}/records/{{record}}"),
-        *(f"{below}/documents/{{document}}{path}" for path in ("", "/push", "/pull", "/state", "/events", "/merge")),
-        *(f"{below}/logs/{{log}}{path}" for path in ("", "/append", "/entries", "/snapshot", "/events")),
-    }
-    assert expected <= set(document["paths"])
-    assert document["paths"][f"{below}/documents/{{document}}/push"]["post"]["requestBody"]

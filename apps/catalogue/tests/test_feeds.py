@@ -157,7 +157,9 @@ def test_a_complete_state_that_fails_between_pages_deletes_nothing(catalogue: Ca
     assert len(catalogue.ids("source/books/")) == 8
 
 
-def test_a_complete_state_that_changes_during_the_poll_deletes_nothing(catalogue: Catalogue, feed: Feed) -> None:
+def test_a_complete_state_that_changes_during_the_poll_is_read_again_and_deletes_nothing(
+    catalogue: Catalogue, feed: Feed
+) -> None:
     catalogue.add("books", **{**settings_of(feed), "complete": True})
     catalogue.poll()
     feed.etag = '"2"'
@@ -171,9 +173,12 @@ def test_a_complete_state_that_changes_during_the_poll_deletes_nothing(catalogue
         return answer
 
     feed.answer = shifting  # type: ignore[method-assign]
+    feed.asked.clear()
     polled = catalogue.poll()
     assert (polled.reason, polled.taken.deleted) == ("", 0)
     assert len(catalogue.ids("source/books/")) == 8
+    assert [path for path, _ in feed.asked].count("/feed?from=6") == 2
+    assert [headers.get("If-None-Match") for _, headers in feed.asked][-1] == '"3"'
 
 
 def test_a_poll_waits_for_the_retry_after_seconds_up_to_a_limit(
