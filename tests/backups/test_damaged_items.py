@@ -172,3 +172,17 @@ def test_an_undecodable_directory_line_is_a_failure_and_the_backup_rebuilds_the_
     assert failure.what == f"{line.partition} a"
     assert told(backups.restored(backups.view())) == wanted
     store.close()
+
+
+def test_a_missing_family_item_of_an_ancestor_is_a_failure_and_other_families_are_backed_up(
+    memory: stratalog.Store,
+) -> None:
+    backups = Backups(memory.environment.clock)
+    memory.create_log("acme", "a").append(stratalog.Event("seen", 1))
+    log = memory.create_log("acme", "z")
+    log.append(stratalog.Event("seen", 1))
+    memory.fork_log(log, "draft", 1).append(stratalog.Event("seen", 2))
+    memory.environment.index.commit([Delete(family_partition(log.record.owner), log.record.prefix)])
+    failures = backups.make(memory).manifest.failures
+    assert ("corrupt", log.record.owner) in {(failure.code, failure.what) for failure in failures}
+    assert [listing.id for listing in backups.restored(backups.view()).list("acme")] == ["a"]

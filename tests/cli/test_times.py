@@ -33,6 +33,14 @@ def test_a_local_time_that_has_no_time_in_utc_is_refused() -> None:
         milliseconds("0001-01-01T00:00")
 
 
+@pytest.mark.parametrize("option", ["prune --retain 1 --before", "put - --source-time"])
+@pytest.mark.parametrize("text", ["", "yesterday", "1795251600000"])
+def test_a_record_command_refuses_another_text_than_a_time(budget: Run, option: str, text: str) -> None:
+    command, *arguments = option.split()
+    budget("records", "put", "acme/report", "-", typed="figures")
+    assert "is not an ISO time" in budget("records", command, "acme/report", *arguments, text, code=2).output
+
+
 def test_a_time_before_all_versions_has_version_0(budget: Run) -> None:
     assert "version 0" in budget("show", "acme/budget", "--at", "0001-01-01T00:00+05:00").output
 

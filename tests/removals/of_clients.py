@@ -46,9 +46,9 @@ REMOVALS: tuple[Removal, ...] = (
         "B419",
         (
             Edit(
-                "src/stratalog/web/client/http.js",
-                "{ status, retryAfter, value: answer?.value }",
-                "{ status, retryAfter }",
+                "src/stratalog/web/client/errors.js",
+                "{ status, retryAfter, limit: body?.limit, value: body?.value }",
+                "{ status, retryAfter, limit: body?.limit }",
             ),
         ),
         IN_NODE,

@@ -284,4 +284,28 @@ REMOVALS: tuple[Removal, ...] = (
         (Edit("apps/table/pyproject.toml", 'license-files = ["LICENSE"]', "license-files = []"),),
         (f"{DISTRIBUTIONS}::test_a_distribution_has_the_licence",),
     ),
+    Removal(
+        "B528",
+        (
+            Edit(
+                FAMILY,
+                "if self._index.get(family_partition(owner), prefix) is None and self._is_alive(fork):",
+                "if False:",
+            ),
+        ),
+        (
+            "tests/backups/test_damaged_items.py::test_a_missing_family_item_of_an_ancestor_is_a_failure_and_other_families_are_backed_up",
+        ),
+    ),
+    Removal(
+        "B529",
+        (
+            Edit(
+                "src/stratalog/cli/records.py",
+                "None if before is None else milliseconds(before)",
+                "milliseconds(before) if before else None",
+            ),
+        ),
+        (f"{TIMES}::test_a_record_command_refuses_another_text_than_a_time",),
+    ),
 )

@@ -717,13 +717,26 @@ REMOVALS: tuple[Removal, ...] = (
             ),
             Edit(
                 f"{WEB}/server.js",
-                "    if (!answer.ok) throw problem(answer, content);\n",
+                "    if (!answer.ok) throw errorOf(answer, decoded(content));\n",
                 "    content = answer.ok ? await read(answer) : await answer.text().catch(() => null);\n"
-                "    if (!answer.ok) throw problem(answer, content);\n",
+                "    if (!answer.ok) throw errorOf(answer, decoded(content));\n",
             ),
         ),
         (
             f"{TESTS}/test_broken_bodies.py::test_a_page_reports_an_unknown_outcome_and_reads_again_after_a_broken_response_body",
+        ),
+    ),
+    Removal(
+        "B527",
+        (
+            Edit(
+                "src/stratalog/web/client/errors.js",
+                'status === 429 ? "unreached" : status === 401 ? "forbidden" : (body?.code ?? guess)',
+                "body?.code ?? guess",
+            ),
+        ),
+        (
+            f"{TESTS}/test_broken_bodies.py::test_a_page_keeps_a_message_that_a_proxy_refuses_for_a_rate_or_for_the_token",
         ),
     ),
 )

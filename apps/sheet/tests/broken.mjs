@@ -1,5 +1,6 @@
-// The connection breaks off within a response's body. `node broken.mjs PAGE_FOLDER CLIENT_FOLDER` prints for each case
-// the code of the error that the page gets, and whether the page's transport reads again.
+// The connection breaks off within a response's body, or a proxy answers for the server. `node broken.mjs PAGE_FOLDER
+// CLIENT_FOLDER` prints for each case the code of the error that the page gets, whether the page's transport reads
+// again, and what becomes of a message that the transport sends.
 import { register } from "node:module";
 import { pathToFileURL } from "node:url";
 
@@ -42,6 +43,29 @@ async function readsAgain(respond) {
   return isRunning && responses.length === 0;
 }
 
+/** Return what the transport does with a message to whose request a proxy answers with this status and no code. */
+async function afterProxy(status) {
+  const entry = { version: 1, hash: "", type: "revision", message: { nextRevisionId: "r" } };
+  const responses = [text(JSON.stringify(PAGE)), () => new Response("<p>proxy</p>", { status })];
+  globalThis.fetch = async () => (responses.shift() ?? text(JSON.stringify(entry)))();
+  const log = { read: () => server.get("/entries"), append: () => server.post("/append", {}) };
+  let transport;
+  const outcome = await new Promise((resolve) => {
+    const hooks = {
+      onState: () => {},
+      onEntry: () => resolve("sent again"),
+      onRefused: () => resolve("refused"),
+      onEnd: ({ code }) => resolve(code),
+      give: () => {},
+    };
+    transport = new Transport({ version: 0, hash: "" }, log, hooks);
+    transport.sendMessage({ type: "REMOTE_REVISION", nextRevisionId: "r" });
+    transport.start();
+  });
+  await transport.stop();
+  return outcome;
+}
+
 const calls = {
   get: () => server.get("/entries"),
   post: () => server.post("/append", {}),
@@ -55,4 +79,6 @@ for (const [name, call] of Object.entries(calls)) {
 }
 result.cut = await codeOf(text('{"version'), calls.get);
 result.readsAgain = [await readsAgain(broken(200)), await readsAgain(text('{"version'))];
+result.proxy = {};
+for (const status of [401, 413, 429, 502]) result.proxy[status] = await afterProxy(status);
 console.log(JSON.stringify(result));

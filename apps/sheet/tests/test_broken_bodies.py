@@ -1,10 +1,13 @@
-"""The page's requests to the server when the connection breaks off within a response's body."""
+"""The page's requests when the connection breaks off within a response's body, or a proxy answers for the server."""
 
 from __future__ import annotations
 
 import json
 import subprocess
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 from tests.node import node_program
 
@@ -15,13 +18,23 @@ CALLS = ("get", "post", "text", "download", "upload")
 SECONDS_MAX = 60
 
 
-def test_a_page_reports_an_unknown_outcome_and_reads_again_after_a_broken_response_body() -> None:
+@pytest.fixture(scope="module")
+def results() -> dict[str, Any]:
     arguments = [str(HERE / "broken.mjs"), str(PAGE), str(CLIENT)]
     done = subprocess.run([node_program(), *arguments], capture_output=True, text=True, timeout=SECONDS_MAX)
     assert done.returncode == 0, done.stdout + done.stderr
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+def test_a_page_reports_an_unknown_outcome_and_reads_again_after_a_broken_response_body(
+    results: dict[str, Any],
+) -> None:
     unknown = "outcome-unknown"
-    assert json.loads(done.stdout) == {
-        **{call: [unknown, unknown] for call in CALLS},
-        "cut": unknown,
-        "readsAgain": [True, True],
-    }
+    assert {call: results[call] for call in CALLS} == {call: [unknown, unknown] for call in CALLS}
+    assert results["cut"] == unknown
+    assert results["readsAgain"] == [True, True]
+
+
+def test_a_page_keeps_a_message_that_a_proxy_refuses_for_a_rate_or_for_the_token(results: dict[str, Any]) -> None:
+    assert results["proxy"] == {"401": "forbidden", "413": "refused", "429": "sent again", "502": "sent again"}

@@ -121,10 +121,24 @@ class FamilyBackup:
         needed = {log.prefix for log in alive}
         for log in alive:
             assert log.record is not None
-            needed.update(parent.prefix for parent in log.record.lineage)
-        if needed - logs.keys():
-            raise _Moved  # the family changed while `members` was read page by page
+            for parent in log.record.lineage:
+                if parent.prefix not in logs:
+                    self._check_member(owner, parent.prefix, log.record)
+                    raise _Moved  # the family changed while `members` was read page by page
+                needed.add(parent.prefix)
         return [log for prefix, log in sorted(logs.items()) if prefix in needed]
+
+    def _check_member(self, owner: str, prefix: str, fork: NameRecord) -> None:
+        """Raise Corrupt if the member ``prefix`` of the family is missing while its fork is alive.
+
+        The check reads the fork after the member, since a deletion of both may free the member.
+        """
+        if self._index.get(family_partition(owner), prefix) is None and self._is_alive(fork):
+            raise Corrupt("an item of the family is missing", owner=owner, log=prefix)
+
+    def _is_alive(self, record: NameRecord) -> bool:
+        current = read_name(self._index, *split_prefix(record.prefix))
+        return current is not None and current.prefix == record.prefix and not current.deleted_ms
 
     def _read_log(self, member: Item) -> _Log:
         prefix = member.sort

@@ -47,17 +47,20 @@ def version_of(document: Document | Log, text: str | None) -> int | None:
     if text is None or is_decimal(text):
         return None if text is None else int(text)
     log = document.log if isinstance(document, Document) else document
-    return log.version_at(milliseconds(text))
+    return log.version_at(milliseconds(text, "a version or an ISO time"))
 
 
-def milliseconds(text: str) -> int:
-    """Return an ISO time in milliseconds since 1970. A time without a UTC offset is local. Raises BadParameter."""
+def milliseconds(text: str, expected: str = "an ISO time") -> int:
+    """Return an ISO time in milliseconds since 1970. A time without a UTC offset is local.
+
+    Raises BadParameter, with what the caller has ``expected``.
+    """
     try:
         moment = datetime.fromisoformat(text)
         # Subtract, since `astimezone` fails for a time whose year in UTC is 0 or 10000.
         since_epoch = (moment if moment.tzinfo else moment.astimezone()) - EPOCH
     except (ValueError, OverflowError) as exc:
-        raise click.BadParameter(f"{text!r} is neither a number nor an ISO time, as in 2026-11-21T10:00") from exc
+        raise click.BadParameter(f"{text!r} is not {expected}, as in 2026-11-21T10:00") from exc
     return round(since_epoch / timedelta(milliseconds=1))
 
 

@@ -56,7 +56,7 @@ def put(
     """Store a file, or the input, as the next version. Unchanged bytes make no version."""
     handle, id = _open(session, record)
     metadata = parse_arguments(meta) if meta else None
-    source_ms = milliseconds(source_time) if source_time else None
+    source_ms = None if source_time is None else milliseconds(source_time)
     with nullcontext(sys.stdin.buffer) if file == "-" else Path(file).open("rb") as source:
         stored = handle.put(
             id,
@@ -149,7 +149,7 @@ def undelete(session: Session, record: str, write_id: str | None) -> None:
 def prune(session: Session, record: str, retain: int | None, before: str | None) -> None:
     """Forget old versions; `sweep` frees their space later."""
     handle, id = _open(session, record)
-    oldest = handle.prune(id, retain=retain, before_ms=milliseconds(before) if before else None)
+    oldest = handle.prune(id, retain=retain, before_ms=None if before is None else milliseconds(before))
     session.answer({"name": record, "oldest_retained": oldest}, f"{record} keeps its versions from {oldest} on")
 
 

@@ -1,10 +1,9 @@
 // HTTP client of one document on a server: JSON bodies, and errors with the server's codes.
 
-import { StratalogError } from "./errors.js";
+import { errorOf, StratalogError } from "./errors.js";
 import { decode, encode } from "./values.js";
 
 const TIMEOUT_MS = 30_000;
-const RETRY_AFTER_SECONDS_MAX = 300;
 
 export class Http {
   #url;
@@ -78,7 +77,7 @@ export class Http {
     }
     const answer = parsed(text);
     if (!response.ok) {
-      const error = problem(response, answer);
+      const error = errorOf(response, answer);
       if (response.status === 401) this.#refused = { token, error };
       throw error;
     }
@@ -94,19 +93,6 @@ export class Http {
     const [, organisation, document] = /** @type {RegExpExecArray} */ (named);
     this.#live = { url, document: `${organisation}/${document}` };
   }
-}
-
-// The code comes from the server's error body. A response without a code may come from a proxy, so it does not show
-// whether the request took effect. Without a code, 408, 500 and above give "outcome-unknown", 404 gives "not-found",
-// and any other status gives "invalid". With any body, 429 gives "unreached" and 401 gives "forbidden".
-function problem(response, answer) {
-  const { status } = response;
-  const guess = status >= 500 || status === 408 ? "outcome-unknown" : status === 404 ? "not-found" : "invalid";
-  const code = status === 429 ? "unreached" : status === 401 ? "forbidden" : (answer?.code ?? guess);
-  const seconds = Number.parseInt(response.headers.get("Retry-After") ?? "0", 10) || 0;
-  const retryAfter = Math.min(Math.max(0, seconds), RETRY_AFTER_SECONDS_MAX);
-  const details = { status, retryAfter, value: answer?.value };
-  return new StratalogError(code, answer?.message ?? "the server refused", details);
 }
 
 function parsed(text) {

@@ -4,6 +4,8 @@ import { StratalogError } from "/web/client/errors.js";
 import { LOST } from "./transport.js";
 
 const BEHIND_ENTRIES_MAX = 1500;
+/** The codes of errors after which the page shows the cached sheet. */
+const UNANSWERED = new Set(["outcome-unknown", "unreached"]);
 
 export class Loader {
   #server;
@@ -62,12 +64,13 @@ export class Loader {
   }
 
   /**
-   * Return the cached sheet if the server is unreachable, or if the sheet was deleted while changes were pending.
+   * Return the cached sheet if the server is unreachable or refuses requests for now, or if the sheet was deleted while
+   * changes were pending.
    * Otherwise throw the error. If the sheet was deleted and no change is pending, delete the cached sheet.
    */
   async #fallBack(cached, error) {
     const isGone = error.code === "not-found";
-    const isShown = cached.snapshot && (isGone ? cached.pending : error.code === "outcome-unknown");
+    const isShown = cached.snapshot && (isGone ? cached.pending : UNANSWERED.has(error.code));
     if (isGone && !isShown) await this.#offlineCache?.forget();
     if (!isShown) throw error;
     const title = cached.entries.findLast(({ data }) => data?.title)?.data.title ?? cached.snapshot.facts.title;

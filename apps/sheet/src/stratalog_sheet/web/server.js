@@ -1,7 +1,7 @@
-// Server: requests to the sheet's own paths. An error response raises a StratalogError with the code of the response's
-// body, or with a code that fits the status. Without a response the code is `outcome-unknown`.
+// Server: requests to the sheet's own paths. An unsuccessful response raises the error of `errorOf`. Without a response
+// the code is `outcome-unknown`.
 
-import { StratalogError } from "/web/client/errors.js";
+import { errorOf, StratalogError } from "/web/client/errors.js";
 
 const TIMEOUT_MS = 30_000;
 const UPLOAD_TIMEOUT_MS = 300_000;
@@ -120,7 +120,7 @@ export class Server {
       // `fetch` does not report whether the request reached the server.
       throw new StratalogError("outcome-unknown", "no answer came from the server", { reason: error.message });
     }
-    if (!answer.ok) throw problem(answer, content);
+    if (!answer.ok) throw errorOf(answer, decoded(content));
     // The live connection sends the token, so a page over https accepts only an encrypted address.
     const live = answer.headers.get("Stratalog-Live") ?? "";
     if ((location.protocol === "https:" ? /^wss:\/\// : /^wss?:\/\//).test(live)) this.#live = live;
@@ -136,16 +136,6 @@ function parsed(text) {
   } catch (error) {
     throw new StratalogError("outcome-unknown", "the server's response cannot be decoded", { reason: error.message });
   }
-}
-
-function problem(answer, text) {
-  const { status } = answer;
-  const body = decoded(text);
-  const guess = status >= 500 || status === 408 ? "outcome-unknown" : status === 404 ? "not-found" : "invalid";
-  const message = body?.message ?? "the server refused";
-  const retryAfter = Number.parseInt(answer.headers.get("Retry-After") ?? "0", 10) || 0;
-  const details = { status, retryAfter, limit: body?.limit, value: body?.value };
-  return new StratalogError(body?.code ?? guess, message, details);
 }
 
 /** Return the JSON of an error; null if a proxy has sent another body. */

@@ -202,5 +202,5 @@ const isRefusal = ({ code }) => code === "limit-exceeded" || code === "invalid";
 /** Whether a retry may help: no response came, or the server is temporarily unable to answer. */
 function isPassing({ code, details }) {
   const status = details?.status ?? 0;
-  return code === "outcome-unknown" || status === 429 || status === 408 || (status >= 500 && status !== 501);
+  return code === "outcome-unknown" || code === "unreached" || status === 408 || (status >= 500 && status !== 501);
 }
