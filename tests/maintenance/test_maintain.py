@@ -221,7 +221,7 @@ def test_an_exception_belongs_to_one_organisation_whatever_its_id_contains() -> 
 
 
 def test_an_exception_with_an_unescaped_percent_sign_in_its_organisation_is_refused() -> None:
-    """Without the refusal the exception would apply to no organisation, and its data would be forgotten."""
+    """If the policy were accepted, the exception would apply to no organisation, and the data would be forgotten."""
     with pytest.raises(Invalid, match="%25"):
         read_policy('{"exceptions": {"50%/plan": {}}}')
     policy = read_policy('{"exceptions": {"acme/50%": {"retain_days": 3}}}')
