@@ -594,7 +594,7 @@ def test_the_report_counts_the_steps_that_a_log_completed_before_a_failure(
 
 
 def test_a_damaged_directory_line_stops_no_maintenance(store: stratalog.Store) -> None:
-    """The pass maintains also the log and the record whose own lines are damaged."""
+    """The pass also maintains the log and the record whose own lines are damaged."""
     names = ("a", "b")
     for name in names:
         fill(store.create("acme", name), 14)

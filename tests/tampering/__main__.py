@@ -94,8 +94,8 @@ def _tamper(
     rows = place.load()
     version = draw.choice(sorted(rows))
     kinds = {**ALTERATIONS, **SHIFTS} if careful else ALTERATIONS
-    # A careful tamperer recomputes all hashes. A truncation leaves no hash to recompute. The recomputation would undo
-    # the change of a hash.
+    # A careful tamperer recomputes all hashes. So two kinds are left out: a truncation leaves no hash to recompute, and
+    # the recomputation would undo the change of a hash.
     kind = draw.choice(sorted(kinds.keys() - {"hash", "truncation"} if careful else [*kinds, "blob"]))
     if kind == "blob" and not alter_blob(draw, rows, version, place):
         kind = "content"
