@@ -1,4 +1,4 @@
-"""Interrupts the leader of a group commit: raises KeyboardInterrupt before a chosen bytecode of the leader's work."""
+"""Interrupts a thread of a group commit: raises KeyboardInterrupt before a chosen bytecode of chosen functions."""
 
 from __future__ import annotations
 
@@ -54,8 +54,8 @@ def ends_of(
 ) -> dict[str, Any]:
     """Run each of ``calls`` in a thread named by its key, and return the results by name.
 
-    The calls share one batch, and the first call is the leader. ``held`` keeps the leadership until all calls wait, or
-    are interrupted. The result of a call is its return value, or the exception that it raises.
+    ``held`` keeps the leadership until all calls wait or are interrupted, and runs ``prepare`` then. The first call
+    that still waits is the next leader. The result of a call is its return value, or the exception that it raises.
     """
     ends: dict[str, Any] = {}
 

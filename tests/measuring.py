@@ -1,7 +1,7 @@
 """Chooses the tests that coverage measures: quick tests that are not property tests.
 
-Tracing takes more time than the traced code. So this module turns tracing off in two kinds of tests. Tests of services,
-browsers and killed processes run the same code as quick tests. Property tests run hundreds of examples. A line that
+Tracing takes more time than the traced code. So this module turns tracing off in tests of services, browsers and killed
+processes, which run the same code as quick tests, and in property tests, which run hundreds of examples. A line that
 only these tests reach counts as not reached. `conftest.py` imports the pytest hook `pytest_runtest_protocol`.
 """
 

@@ -1,4 +1,4 @@
-"""Finds Node for tests with scripts/dataset.py, and installs the npm packages that a folder's lock file pins."""
+"""Uses scripts/dataset.py to find Node for tests, and installs the npm packages that a folder's lock file pins."""
 
 from __future__ import annotations
 

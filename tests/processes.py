@@ -82,7 +82,7 @@ class ChildProcess:
 
     @property
     def was_ended(self) -> bool:
-        """True if the test asked the process to end."""
+        """True once the test has sent a signal, called `end`, or killed the process."""
         return not self._must_live
 
     @property
@@ -202,7 +202,7 @@ def environment(*folders: Path) -> dict[str, str]:
 
 @contextmanager
 def killed_after(process: subprocess.Popen[str], seconds: float) -> Iterator[None]:
-    """Kill the process if it runs ``seconds`` later, before the end of the block. The process then closes its pipes."""
+    """Kill the process ``seconds`` after the start of the block, unless the block has ended. Its pipes then close."""
     timer = threading.Timer(seconds, process.kill)
     timer.daemon = True
     timer.start()
@@ -223,7 +223,7 @@ def watched(emulator: Emulator) -> Iterator[Emulator]:
 
 
 def unexpected_ends() -> list[str]:
-    """Return a description of each process that ended although it should run."""
+    """Return a description of each process that ended although its test neither ended nor killed the process."""
     return [text for text in [describe() for describe in list(_watched.values())] if text]
 
 

@@ -207,7 +207,7 @@ class _Page:
             script = ["sh", "-c", command]
             done = subprocess.run(script, timeout=COMMAND_SECONDS_MAX, env=self._environment(), check=True, stdout=PIPE)
             if shown not in text:
-                raise SnippetFailure(f"{self.name}:{snippet.line}: it has no {shown}")
+                raise SnippetFailure(f"{self.name}:{snippet.line}: the snippet does not contain {shown}")
             text = re.sub(rf"{re.escape(shown)}(?![\w-])", done.stdout.decode().strip(), text)
         return text
 

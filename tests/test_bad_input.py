@@ -1,4 +1,4 @@
-"""Bad input raises a typed error that names the value and the limit, and writes nothing."""
+"""Bad input raises a typed error that names the value, the limit, or both, and writes nothing."""
 
 from __future__ import annotations
 

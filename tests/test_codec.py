@@ -1,4 +1,4 @@
-"""The codec accepts values and subtypes of their types. Its quick check and its slow check give the same results."""
+"""The codec accepts values of JSON's types, bytes, and subtypes. Its quick and its slow check give the same results."""
 
 from __future__ import annotations
 

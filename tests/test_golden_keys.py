@@ -95,7 +95,7 @@ def keys_of_every_kind() -> dict[str, list[str]]:
 
 
 def chunk_keys(owner: str) -> list[str]:
-    """Return the key of the empty tree's chunk. This function writes a blob. A document stores this chunk inline."""
+    """Write the empty tree's chunk as a blob, and return its key. A document would store this chunk inline."""
     blobs = MemoryBlobs(ManualClock())
     Chunks(blobs, owner).write(chunk_of(decode_node(EMPTY.inline or b"")))
     return [stat.key for stat in blobs.list("")]

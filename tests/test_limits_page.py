@@ -80,7 +80,7 @@ INNER = {
     "stratalog_table.maintenance_commands.ROWS_MAX",
     "stratalog_table.queries.INNER_SCANNED_MAX",  # with more inner partitions, a query reads the leaves' ancestors
     "stratalog_table.queries.UNWANTED_MAX",
-    "stratalog_table.transaction_group.DELAY_MS_MIN",  # the delay in which other transactions may join a commit
+    "stratalog_table.transaction_group.DELAY_MS_MIN",  # the shortest delay in which other transactions may join
     "stratalog_table.transaction_group.WEIGHT_MAX",  # no further transaction joins an entry of this weight
 }
 """Bounds that refuse no request of a caller. So `docs/limits.md` needs no row for these bounds."""

@@ -97,7 +97,7 @@ def test_a_snippet_comment_that_is_misspelt_or_has_no_snippet_is_refused(page: s
         ("```sh\nstratalog init\nstratalog show acme/gone\n```\n", "page.md:3: exit code 3"),
         ("```sh\ntest -e gone && exit 0\n```\n", "page.md:2: exit code"),
         ("```sh\nstratalog serve\ncurl localhost:8420/v1/gone\n```\n", "page.md:3: exit code 22"),
-        ("<!-- snippet: with here=echo there -->\n```sh\ntrue\n```\n", "page.md:2: it has no here"),
+        ("<!-- snippet: with here=echo there -->\n```sh\ntrue\n```\n", "page.md:2: the snippet does not contain here"),
     ],
 )
 def test_a_failing_snippet_is_reported_with_its_line(page: str, place: str, fresh_folder: Path) -> None:

@@ -54,7 +54,7 @@ RETIRED_PHRASES = re.compile(
     re.VERBOSE | re.IGNORECASE,
 )
 SENTENCE = re.compile(r"test_\w+|\w*NotFound\w*|\w*not_found\w*|\w*one_by_one\w*")
-"""Names that may contain a retired word: names of tests, of an error, and of a common phrase."""
+"""Names that may contain a vague word: names of tests, of an error, and of a common phrase."""
 STORED_NAMES = {"keep_blank_values", "timeout_keep_alive"}
 """Parameters of urllib and of uvicorn."""
 WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")

@@ -1,4 +1,4 @@
-"""A malformed URL raises Invalid, and an unusable path Unavailable, wherever a user gives one."""
+"""Every call that accepts a URL or a path raises Invalid for a malformed URL, and Unavailable for an unusable path."""
 
 from __future__ import annotations
 

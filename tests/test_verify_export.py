@@ -60,7 +60,7 @@ def verified(export: bytes) -> tuple[str, list[bytes]]:
 def export(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with exports and signed checkpoints of a document and of its fork.
 
-    The document has inline values, values in blobs, and a blob of several parts.
+    The document has inline values, values in one blob, and a value in several blobs.
     """
     folder = tmp_path_factory.mktemp("export")
     with stratalog.open("memory:", clock=ManualClock()) as store:

@@ -62,7 +62,7 @@ def test_each_backup_and_its_restoration_equal_the_store_at_that_moment(seed: in
         assert told(backups.view(id)) == what
 
 
-def test_a_backup_counts_each_object_that_it_writes_but_manifests() -> None:
+def test_a_backup_counts_each_object_that_it_writes_except_manifests() -> None:
     clock = ManualClock()
     store, repository = open_inline(settings=SETTINGS, clock=clock), Backups(clock).repository()
     for count in (20, 5, 0):

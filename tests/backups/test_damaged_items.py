@@ -1,4 +1,4 @@
-"""A backup of a store with a damaged item names the item, and contains everything else."""
+"""A backup of a store with a damaged item names the item, its log or its record, and contains everything else."""
 
 from __future__ import annotations
 

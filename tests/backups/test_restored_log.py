@@ -1,4 +1,4 @@
-"""The restoration of one log: after a failure at any write nothing stays, and maintenance may run meanwhile."""
+"""Maintenance removes a restoration of one log that was killed at any write, and may run during a restoration."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Killed(Exception):
 
 
 class Killing(MemoryIndex):
-    """An index that raises Killed instead of the commit after ``commits_left`` commits, if this is not None."""
+    """An index that makes ``commits_left`` more commits, and then raises Killed. With None, it never raises Killed."""
 
     def __init__(self) -> None:
         super().__init__()

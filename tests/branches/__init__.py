@@ -2,8 +2,8 @@
 
 Clients of all kinds change one document. The network loses, duplicates and delays requests and answers. Then the
 session restores the server from an older backup, rolls back the server's index, or splits the store into two copies.
-The clients continue. At the end each client shows the content of its server, and reports each of its lost mutations.
-Replicache does not report lost mutations.
+The clients continue. At the end each client shows the content of its server. Each client except Replicache reports each
+of its lost mutations.
 
 Modules
 -------

@@ -15,7 +15,7 @@ def test_clients_continue_after_history_was_lost(kind: str) -> None:
     assert found.wrong == []
 
 
-def test_the_sessions_detect_a_server_that_raises_no_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_sessions_detect_a_server_that_does_not_resume_mutation_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(document, "resumption_of", lambda *asked: None)
     assert run(3, seed=11, kind="python").wrong
 

@@ -1,4 +1,4 @@
-"""Each mutation of a batch takes effect at most once and in order, and its outcome does not change later."""
+"""Each mutation of a batch takes effect at most once and in order, and its committed outcome does not change later."""
 
 from __future__ import annotations
 

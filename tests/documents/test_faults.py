@@ -190,7 +190,7 @@ def test_an_altered_dead_letter_is_corrupt_and_runs_nothing(attribute: str, is_e
 
 
 def test_a_dead_letter_whose_arguments_do_not_match_its_name_runs_nothing() -> None:
-    """The letter is intact, but other arguments are stored under its name."""
+    """The stored letter can be decoded, but its arguments are not the ones that belong to its name."""
     store = opened(KeyError("n"))
     store.document("acme", "plan").apply([WORK])
     (listed,) = list_letters(store)

@@ -171,7 +171,7 @@ def test_a_fork_at_a_missing_version_is_refused() -> None:
 def two_sides(world: World, most: int = 200) -> tuple[Document, Document]:
     """Return a fork and its document. Both have committed since the fork.
 
-    A merge of the fork rejects `limited` if ``most`` is at most 117.
+    If ``most`` is at most 117, the document would reject the fork's mutation `limited`.
     """
     document = grown(world)
     fork = document.fork("copy", at=10)

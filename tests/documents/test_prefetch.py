@@ -49,7 +49,7 @@ def rename(draft: Draft, args: Any) -> None:
 
 
 class Place:
-    """A document with many keys, clients and tombstones, and its handles without anything in memory."""
+    """A document with many keys, clients and tombstones. `cold` opens the document with empty caches."""
 
     def __init__(self) -> None:
         self.index, self.blobs, self.clock = MemoryIndex(), WatchedBlobs(), ManualClock()
@@ -73,7 +73,7 @@ class Place:
         return Document(open_log(self._environment(gets_max), "acme", "plan"), rules)
 
     def gets(self) -> tuple[int, int]:
-        """Return the number of gets, and how many of them one after the other by the test's thread."""
+        """Return the number of gets, and the number of gets that the test's own thread made one after the other."""
         return len(self.blobs.threads), self.blobs.threads.count(threading.current_thread().name)
 
     def _environment(self, gets_max: int) -> Environment:
@@ -100,7 +100,7 @@ def _arguments(name: str) -> list[dict[str, Any]]:
 
 
 def _gets(place: Place, name: str, gets_max: int) -> tuple[int, int]:
-    """Run a batch by a cold process up to the commit; return the gets, and those one after the other."""
+    """Run a batch with empty caches, without its commit. Return the two numbers of `Place.gets`."""
     document = place.cold(gets_max)
     arguments = _arguments(name)
     batch = [Mutation(client="client-0007", id=2 + step, name=name, args=args) for step, args in enumerate(arguments)]

@@ -1,4 +1,4 @@
-"""A redaction keeps the newest state, removes each copy of the version's values, and is visible in the history."""
+"""A redaction keeps the newest state and is visible in the history. Then a collection removes every copy of a value."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """``python -m tests.hostile`` makes many kinds of attacks on one server, which must still serve honest callers.
 
-The server runs on one core, and all callers run on another core. The first run has no attacks, for comparison.
+If the machine has two cores, the server runs on one, and all callers run on the other. The first run has no attacks,
+for comparison.
 
 Modules
 -------
@@ -10,6 +11,6 @@ server       the server's process, its core, and measurements of its memory, fil
 http_calls   HTTP calls that need little CPU of the caller, and raw sockets
 honest       honest callers: requests at a steady rate, live connections, and a check of all writes at the end
 attacks      one function for each kind of attack
-endurance    a command: a long run in which memory, descriptors and response times must not grow
+endurance    a command: a long run, with limits for the growth of memory, descriptors and response times
 checks       the measurements, and the limits for them
 """

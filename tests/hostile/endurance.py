@@ -1,9 +1,9 @@
 """Send many requests while many live connections are open.
 
-After a warm-up, the server's memory, descriptors and response times must not grow.
+After a warm-up, the server's memory may grow by 10 percent, its p99 by 50 percent, and its descriptors not at all.
 
-``python -m tests.hostile.endurance --requests 1000000 --connections 1000``. The exit code is 0 if nothing grew and no
-request failed.
+``python -m tests.hostile.endurance --requests 1000000 --connections 1000``. The exit code is 0 if no figure grew more
+and no request failed.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ CALLERS = 8
 CALLERS_AT_ONCE = 64
 KEYS = 50
 PUSH = 1
-"""The position of the push among the six kinds of requests that a caller sends in turn."""
+"""The position of the push among the six requests that a caller repeats."""
 BYTES_GROWTH_MAX = 1.1
 P99_GROWTH_MAX = 1.5
 
@@ -148,7 +148,7 @@ def _is_committed(answer: bytes) -> bool:
 
 
 def growth_of(windows: Sequence[Window]) -> list[str]:
-    """Return a sentence for each measurement that grew after the warm-up."""
+    """Return a sentence for each measurement that grew too much after the warm-up."""
     settled = windows[WARM_UP_WINDOWS:]
     quarter = max(1, len(settled) // 4)
     first, last = settled[:quarter], settled[-quarter:]

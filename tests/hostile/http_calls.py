@@ -25,7 +25,11 @@ class HttpCaller:
     async def call(
         self, method: str, path: str, body: bytes = b"", token: str = "", **headers: str
     ) -> tuple[int, bytes]:
-        """Send a request. Return the status and body of its response. Raises OSError, TimeoutError, EOFError."""
+        """Send a request. Return the status and body of its response.
+
+        Raises OSError, TimeoutError, or EOFError if the connection ends early. A malformed response raises ValueError
+        or asyncio.LimitOverrunError.
+        """
         request = head_of(method, path, len(body), token, **headers) + body
         self._drop_idle()
         try:

@@ -108,7 +108,8 @@ OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"
 async def scripted(*answers: bytes) -> AsyncIterator[tuple[int, list[str]]]:
     """Serve one answer to each request, in this order. Yield the port, and a list that gets the path of each request.
 
-    After an empty answer, the server closes its idle connection.
+    For an empty answer, the server answers `OK` and closes the connection. `DROP` closes the connection without an
+    answer. `HANG` waits until the caller closes the connection.
     """
     waiting, paths = list(answers), list[str]()
 

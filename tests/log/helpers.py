@@ -21,7 +21,10 @@ Mishap = Callable[["ScriptedIndex", Sequence[Write]], None]
 
 
 class ScriptedIndex:
-    """A memory index that counts its calls. Each commit runs the next mishap of the script, if one is left."""
+    """A memory index that counts its calls.
+
+    If ``script`` has a mishap, a commit calls the mishap, which decides what is stored, and removes it from the script.
+    """
 
     def __init__(self, backend: MemoryIndex | None = None, *, joint_commits: bool = True) -> None:
         self.backend = backend or MemoryIndex()

@@ -45,7 +45,7 @@ class CountedIndex(MemoryIndex):
 
 
 class Held:
-    """The admission of one organisation with quotas, over an index in memory."""
+    """An admission with the same quotas for every organisation, and measurements of the organisation acme."""
 
     def __init__(self, quotas: Quotas = TEN) -> None:
         self.clock = ManualClock()
@@ -233,7 +233,7 @@ def test_refusals_of_two_organisations_at_once_are_both_counted() -> None:
     assert admission.refusals["documents_max"] == 2
 
 
-def test_years_of_unmeasured_admissions_are_counted_in_bounded_memory() -> None:
+def test_months_of_unmeasured_admissions_are_counted_in_bounded_memory() -> None:
     held = Held(Quotas(documents_max=10**6))
     for _ in range(3 * USAGE_SLICES_MAX):
         held.create()

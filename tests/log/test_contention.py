@@ -1,6 +1,7 @@
 """A writer without rivals appends without a read.
 
-A writer that would probably lose a race reads the head first. Each lost race doubles the writer's wait.
+A writer whose put would lose a race with a probability above 0.2 reads the head first. Each lost race doubles the limit
+of the writer's next wait.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from tests.threads import CallThread, join_all, start_all
 
 
 class Interleaved(Counter[str]):
-    """Counters that let another thread count between the read and the write of a count, if it can."""
+    """Counters that let another thread count between the read and the write of a count, if the lock is free."""
 
     def __init__(self, environment: Environment) -> None:
         super().__init__()

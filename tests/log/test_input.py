@@ -1,4 +1,4 @@
-"""Input beyond a limit raises a typed error. The error's details contain the value, the limit, or both."""
+"""Invalid input and input beyond a limit raise typed errors. Their details contain the value, the limit, or both."""
 
 from __future__ import annotations
 

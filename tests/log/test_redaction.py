@@ -37,7 +37,7 @@ from tests.log.helpers import (
 
 SECRET = b"a person's name"
 CHANGES = 500
-"""The number of changes by another process. The writer waits before each try, so its time ends before the last one."""
+"""A writer that waits before each try reaches its deadline before another process makes this many changes."""
 
 
 def grown(secret: bytes = SECRET, **settings: Any) -> Log:

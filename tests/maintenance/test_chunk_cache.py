@@ -50,7 +50,7 @@ class Machine:
         return len(list(self.open().document("acme", "plan").scan()))
 
     def open(self) -> Store:
-        """Return a handle of the store without anything in memory."""
+        """Open the store with empty caches in memory, and with the machine's cache on disk."""
         source = BlobSource(CachedBlobs(self.blobs, self.folder, self.clock))
         environment = Environment(self.index, self.blobs, self.clock, chunk_source=source)
         return Store(environment, MemoryQueue(self.clock))

@@ -317,8 +317,8 @@ def refuse(key: str, body: bytes) -> None:
 def test_a_collected_archive_is_put_again_before_its_segment_record_refers_to_it() -> None:
     """The writer pauses after it reads the archive back, and a collection deletes the archive.
 
-    The *mark* is the write of the segment's record that names the archive. During the commit of the mark, the blob
-    store refuses every put. So the writer must put the archive again before this commit.
+    During the commit of the segment record that names the archive, the blob store refuses every put. So the writer must
+    put the archive again before this commit.
     """
     document = with_a_full_segment()
     index, blobs = document.log.environment.index, document.log.environment.blobs
@@ -340,7 +340,7 @@ def test_a_collected_archive_is_put_again_before_its_segment_record_refers_to_it
 
 
 def test_an_archive_deleted_during_the_commit_of_its_segment_record_is_rebuilt() -> None:
-    """A collection deletes the archive while the commit of the mark is under way.
+    """A collection deletes the archive while the commit of the segment record that names the archive is under way.
 
     The writer then fails to put the archive again.
     """
@@ -412,7 +412,7 @@ def test_a_collection_queries_a_single_snapshot_at_a_time() -> None:
     """The collection must query one snapshot at a time.
 
     Suppose that it queried a page of several snapshots. The log can make a newer snapshot during the read of the page.
-    The page lacks this snapshot, but it may be the only snapshot that still refers to a value.
+    The page lacks this newer snapshot, which may be the only snapshot that still refers to a value.
     """
     document = a_document(segment_entries_target=100)
     for number in range(70):

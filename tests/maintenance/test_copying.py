@@ -325,7 +325,7 @@ def test_a_redacted_body_is_deleted_from_the_target_by_its_next_collection() -> 
 
 
 def test_a_killed_copy_of_a_redaction_is_resumed(people: stratalog.Store) -> None:
-    """The target has single commits, and each run is killed after one write."""
+    """The copy commits items one by one, and each run is killed after one write."""
     dying = Dying(open_inline(settings=SETTINGS))
     target = dying.store
     copy_store(people, target)

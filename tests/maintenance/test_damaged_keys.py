@@ -1,4 +1,4 @@
-"""An item whose key is not a version, or not the prefix of a log, is damage. It ends no verification and no backup."""
+"""An item whose key is not a version, or not the prefix of a log, is damage. It stops no verification and no backup."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ PARTITIONS: dict[str, Callable[[stratalog.Store], str]] = {
 
 
 def damaged_store(partition: str, sort: str) -> tuple[stratalog.Store, str]:
-    """Return a store, and the key of its newest item of a partition, which the store also has under another key."""
+    """Copy the newest item of a partition to the sort key ``sort``. Return the store, and the full key of the copy."""
     store = open_inline(settings=SETTINGS, clock=ManualClock())
     plan = store.create("acme", "plan")
     for count in range(30):

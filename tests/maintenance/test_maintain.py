@@ -221,7 +221,7 @@ def test_an_exception_belongs_to_one_organisation_whatever_its_id_contains() -> 
 
 
 def test_an_exception_with_an_unescaped_percent_sign_in_its_organisation_is_refused() -> None:
-    """Without the refusal the exception would apply to no organisation, and its data would be forgotten."""
+    """If the policy were accepted, the exception would apply to no organisation, and the data would be forgotten."""
     with pytest.raises(Invalid, match="%25"):
         read_policy('{"exceptions": {"50%/plan": {}}}')
     policy = read_policy('{"exceptions": {"acme/50%": {"retain_days": 3}}}')
@@ -594,7 +594,7 @@ def test_the_report_counts_the_steps_that_a_log_completed_before_a_failure(
 
 
 def test_a_damaged_directory_line_stops_no_maintenance(store: stratalog.Store) -> None:
-    """The pass maintains also the log and the record whose own lines are damaged."""
+    """The pass also maintains the log and the record whose own lines are damaged."""
     names = ("a", "b")
     for name in names:
         fill(store.create("acme", name), 14)

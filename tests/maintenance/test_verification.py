@@ -125,7 +125,7 @@ def test_removed_versions_are_missing(store: stratalog.Store, history: HistoryNa
 
 
 def few_steps() -> Callable[[int], None]:
-    """Return a progress that fails if a verification reads far more versions than the store has."""
+    """Return a progress function that fails if a verification takes far more steps than the store has versions."""
     steps = list[int]()
 
     def progress(count: int) -> None:

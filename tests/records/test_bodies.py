@@ -152,7 +152,7 @@ def test_an_upload_that_exceeds_its_time_limit_is_refused(world: World) -> None:
     assert world.records.get("b1").body == b"start"
 
 
-def test_an_upload_of_an_hour_is_spared_by_the_collector(world: World) -> None:
+def test_an_upload_of_several_hours_is_spared_by_the_collector(world: World) -> None:
     def slow() -> Iterator[bytes]:
         for piece in pieces(HUGE + HUGE):
             yield piece

@@ -1,4 +1,4 @@
-"""If a record's body is damaged or lost, the next ingest of the same body restores it."""
+"""If a record's body is damaged or lost, the next put of the same body restores it."""
 
 from __future__ import annotations
 

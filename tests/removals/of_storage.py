@@ -422,6 +422,6 @@ REMOVALS: tuple[Removal, ...] = (
                 "self.chunks = Chunks(blobs, ROOT)",
             ),
         ),
-        (f"{BACKUP}::test_a_backup_counts_each_object_that_it_writes_but_manifests",),
+        (f"{BACKUP}::test_a_backup_counts_each_object_that_it_writes_except_manifests",),
     ),
 )

@@ -1,4 +1,7 @@
-"""The tampering campaign alters the index and the blobs of stores directly. Verification must find each alteration.
+"""The tampering campaign alters the index and the blobs of stores directly.
+
+Verification must find each alteration. If the tamperer recomputed the hashes or removed the newest versions, a
+checkpoint must find it.
 
 Modules
 -------

@@ -1,6 +1,7 @@
 """Plant alterations in random stores: ``python -m tests.tampering --alterations 1000 --seed 1``.
 
-The exit code is 0 if verification or a checkpoint finds every alteration.
+The exit code is 0 if verification finds every alteration, and a checkpoint finds each truncation and each alteration
+with recomputed hashes that verification does not find.
 """
 
 from __future__ import annotations
@@ -93,8 +94,8 @@ def _tamper(
     rows = place.load()
     version = draw.choice(sorted(rows))
     kinds = {**ALTERATIONS, **SHIFTS} if careful else ALTERATIONS
-    # A careful tamperer recomputes all hashes. A truncation leaves no hash to recompute. The recomputation would undo
-    # the change of a hash.
+    # A careful tamperer recomputes all hashes. So two kinds are left out: a truncation leaves no hash to recompute, and
+    # the recomputation would undo the change of a hash.
     kind = draw.choice(sorted(kinds.keys() - {"hash", "truncation"} if careful else [*kinds, "blob"]))
     if kind == "blob" and not alter_blob(draw, rows, version, place):
         kind = "content"

@@ -1,4 +1,4 @@
-"""The stored versions of one history, read and written without the store."""
+"""The stored versions of one history, read and changed below the store's checks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A prefetch loads the chunks that lookups will read, those of one level at the same time. It changes no answer."""
+"""A prefetch loads the chunks that lookups will read, those of one level at the same time."""
 
 from __future__ import annotations
 

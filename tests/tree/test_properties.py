@@ -1,4 +1,4 @@
-"""A tree equals a plain dict, over histories that Hypothesis generates."""
+"""After any history that Hypothesis generates, a tree has the content of a plain dict."""
 
 from __future__ import annotations
 
