@@ -146,7 +146,7 @@ class BackupWorld:
             self.forks.append(name)
 
     def collect(self, process: Process) -> None:
-        """Collect all blobs of the organisation."""
+        """Collect the unreferenced blobs of the organisation."""
         while self._next(process):
             self._try(partial(collect, log_place(process, SETTINGS), ORGANISATION))
 
@@ -314,7 +314,7 @@ class BackupWorld:
 
 
 class _SlowBlobs:
-    """The blobs of the backups. Some puts are so slow that other processes free items that the backup has read."""
+    """The blobs of the backups. Some puts are so slow that other processes may free items that the backup has read."""
 
     def __init__(self, copies: MemoryBlobs, process: Process) -> None:
         self._copies = copies

@@ -214,7 +214,10 @@ class DocumentWorld:
         return Document(open_log(log_place(self.place, self.settings), ORGANISATION, name), RULES)
 
     def projection(self, document: Document, process: Process) -> Projection:
-        """Return a projection that writes each entry's row under a random key, so that the checks see a second row."""
+        """Return a projection that writes a row for each entry under a random key.
+
+        If it projects an entry twice, the entry has two rows, and the checks see them.
+        """
 
         def project(entry: Entry) -> Sequence[Write]:
             self.scheduler.counts.bump("projected")
