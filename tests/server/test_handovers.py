@@ -1,4 +1,4 @@
-"""A connection moves to the preferred process of a contended document, or stays, and never both. Simulated time."""
+"""A connection moves to the preferred process of a contended document, or stays, never both. Time is simulated."""
 
 from __future__ import annotations
 
@@ -347,7 +347,7 @@ def test_a_connection_that_is_dropped_during_its_offer_is_served_by_no_process()
     tell(story, receiving=False)
 
 
-def test_a_push_that_no_offer_can_carry_stays() -> None:
+def test_a_push_too_large_for_an_offer_stays() -> None:
     async def story(first: Process, second: Process) -> None:
         caller = await first.accept()
         large = (

@@ -1,8 +1,9 @@
 """The world of backups: a process makes backups while other processes change, fork, forget, delete and collect.
 
-The checks open each backup as a store, since a restoration copies that store. The backup must contain every change that
-was acknowledged before the backup began. Every value of every version must be readable. The newest hash of each log in
-the backup must agree with the live store, if the live store still has that version.
+The checks open each backup as a store, since a restore copies this store. The backup must contain every change that was
+acknowledged before the backup began, except in a family or record that the backup reports as skipped. Every value of
+every version must be readable. The newest hash of each log in the backup must agree with the live store, if the live
+store still has that version.
 """
 
 from __future__ import annotations

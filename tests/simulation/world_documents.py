@@ -1,7 +1,7 @@
 """The world of documents: clients whose batches arrive late, twice or out of order, through several processes.
 
-Servers push on behalf of clients until every mutation has a final answer. Servers may crash. Meanwhile other processes
-take snapshots, archive, forget, fork and merge, collect a client, follow the log, and read the document.
+Servers push on behalf of clients, and may crash. Meanwhile other processes take snapshots, archive, forget, fork and
+merge, collect a client, follow the log, and read the document.
 """
 
 from __future__ import annotations
@@ -334,7 +334,7 @@ class DocumentWorld:
         return document
 
     def _check_kept(self, document: Document, truth: Truth) -> None:
-        """Check that the retained history is readable, agrees with ``truth``, and rebuilds every snapshot's roots."""
+        """Check that retained versions are readable and verify, and that samples of their content match ``truth``."""
         fresh = self.open_honest(document.name)
         oldest, head = max(fresh.log.floor(), fresh.log.first), fresh.version
         versions = {oldest, head} | {self.scheduler.random.randint(oldest, head) for _ in range(SAMPLED_VERSIONS)}
