@@ -56,7 +56,7 @@ BURST_SECONDS_MAX = 0.2
 class _Begun(msgspec.Struct, frozen=True):
     """The state of a log or record when a backup begins.
 
-    ``part`` names its family or record in the backup's failures.
+    ``part`` is the name of the log's family, or of the record, in the backup's list of failures.
     """
 
     part: str
@@ -65,7 +65,7 @@ class _Begun(msgspec.Struct, frozen=True):
 
 
 class BackupWorld:
-    """Two writers, a process that archives and forgets, a forker, a collector, a writer of records, and a backup."""
+    """Two writers, and processes that archive and forget, fork, collect, write records, and make backups."""
 
     columns: ClassVar[tuple[str, ...]] = (
         "backups",

@@ -5,7 +5,8 @@ the snapshot at a floor. No floor may rise onto a damaged base. No process may f
 damaged, or collect a needed blob. The world keeps a copy of every blob. At the end the world restores the damaged
 blobs. Then all retained history must be readable.
 
-A busy seed has no faults and no damage. Writers commit without pause, and each floor must rise after one proof.
+A busy seed has no faults and no damage. Writers commit without pause, and each floor must rise after one proof of its
+base.
 In a slow seed a pause may last weeks, and a scrub reads blobs. The disk may damage a value after the scrub has read it.
 A floor may rise onto such a value while its blob exists. The world keeps its own record of the scrub's reads.
 """
@@ -332,10 +333,7 @@ class DecayWorld:
     # Helpers of the actors
 
     def _repeat(self, process: Process, act: Callable[[Process], None]) -> None:
-        """Run an actor's turns.
-
-        A fault or missing history ends a turn. If the seed has damage, damage also ends a turn.
-        """
+        """Run an actor's turns. A fault or missing history ends a turn, and so does damage if the disk may damage."""
         while self.left[process.name]:
             self._pause(process)
             if not self.left.take(process.name):

@@ -115,7 +115,7 @@ class DocumentWorld:
             self.place.start(fork.name, partial(self.branch, fork), frees=False)
 
     def serve(self, process: Process) -> None:
-        """Push batches of clients. Two servers seldom push for one client. Some mutations come again or too early."""
+        """Push batches of clients, some again or too early. Two servers seldom push for one client at the same time."""
         document = self.open(process)
         process.spawn(f"{process.name}-background", partial(self._take_snapshots, process, document))
         for job in self.jobs:
@@ -159,7 +159,7 @@ class DocumentWorld:
             document.forget_below(version)
 
     def collect(self, process: Process, document: Document) -> None:
-        """Collect the last client. Its group leaves a tombstone."""
+        """Mostly collect the world's last client and its group, which leaves a tombstone."""
         job = self.jobs[-1]
         if job.done and process.clock.random() < 0.7:
             self.collecting = True

@@ -309,7 +309,7 @@ class LogWorld:
         self.scheduler.counts.bump("reads")
 
     def _any_log(self, process: Process, log: Log) -> Log:
-        """Return mostly the log itself, and sometimes one of its forks."""
+        """Return mostly the log itself, and sometimes any log of the organisation, such as a fork."""
         if process.clock.random() < 0.6:
             return log
         names = [listing.id for listing in list_directory(log.environment.index, ORGANISATION, LOGS)]

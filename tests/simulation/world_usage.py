@@ -170,7 +170,7 @@ class UsageWorld:
         return found
 
     def _stored(self) -> dict[str, set[str]]:
-        """Return the names of the documents and records in the directory. Every creation adds a line."""
+        """Return the names of the documents and records in the directory, to which every creation adds a line."""
         shelves = {"documents": LOGS, "records": RECORDS}
         lines = {kind: list_directory(self.place.index, ORGANISATION, shelf) for kind, shelf in shelves.items()}
         return {kind: {line.id for line in each} for kind, each in lines.items()}
