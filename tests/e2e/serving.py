@@ -42,9 +42,9 @@ def told_stories(folder: Path, node: str) -> list[str]:
 
 
 class Storyteller:
-    """A process that tells a folder's stories in one Chromium. It starts with the first story.
+    """A process that tells a folder's stories in one Chromium. The first story starts the process.
 
-    An error in a story ends the process, and the next story starts another one.
+    An error in a story ends the process, and the next story starts another process.
     """
 
     def __init__(self, folder: Path, node: str) -> None:
@@ -53,13 +53,16 @@ class Storyteller:
         self._process: ChildProcess | None = None
 
     def tell(self, url: str, story: str, folder: Path) -> None:
-        """Tell one story of users of the server at ``url``, with a folder for its files. Its errors fail the test."""
+        """Tell one story of users of the server at ``url``. The story may write files to ``folder``.
+
+        An error in the story fails the test.
+        """
         with self.telling(url, story, folder):
             pass
 
     @contextmanager
     def telling(self, url: str, story: str, folder: Path) -> Iterator[ChildProcess]:
-        """Tell one story during the block, which exchanges lines with the story. The end of the block waits for it."""
+        """Tell one story during the block, which exchanges lines with the story. Then wait for the end of the story."""
         process, self._process = self._process or start(self._command, cwd=self._folder), None
         with ExitStack() as stack:
             stack.enter_context(process)  # an error ends the process, and the report describes it

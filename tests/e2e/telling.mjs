@@ -51,9 +51,9 @@ export async function ask(word) {
 }
 
 /**
- * List the stories, or, with the path of Chromium as an argument, tell the stories that the lines of stdin name. Each
- * line is a `task` as JSON. After each story the process prints “told”. An error in a story ends the process, since an
- * error can leave the browser in any state. `storiesOf` returns the stories for a task.
+ * Without an argument, list the stories. With the path of Chromium as an argument, tell the stories that the lines of
+ * stdin name. Each line is a `task` as JSON. After each story the process prints “told”. An error in a story ends the
+ * process, since an error can leave the browser in any state. `storiesOf` returns the stories for a task.
  */
 export async function tellStories(chromium, storiesOf) {
   const [executablePath] = process.argv.slice(2);

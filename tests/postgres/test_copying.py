@@ -1,4 +1,4 @@
-"""The copy command moves a store to PostgreSQL and back, and from there to AWS."""
+"""The copy command copies a store from a folder to PostgreSQL, then to AWS, then back to PostgreSQL and a folder."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A simulation of hubs: several server processes use one store. Their hints are lost, repeated and late.
+"""A simulation of hubs: several server processes use one store. Their hints may be lost, repeated or late.
 
 Each process has a `Hub` with listeners, and makes commits. With half of the seeds (``with_hints``), no hint is lost,
 every commit sends a hint, and the hubs never poll. So the hints alone must bring every listener to the newest version.

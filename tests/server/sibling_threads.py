@@ -1,7 +1,6 @@
-"""Siblings in threads. Each sibling has its own event loop.
+"""Siblings, the processes of one server, as threads of this process. Each thread has its own event loop.
 
 A relay forwards the lines of each sibling to the other siblings, as the supervisor does.
-
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The process returns freed memory to the operating system."""
+"""After `give_memory_back`, the process returns freed large blocks to the operating system."""
 
 from __future__ import annotations
 

@@ -245,7 +245,7 @@ def test_a_store_error_is_answered_with_its_status_and_without_a_traceback(
     assert caplog.records
 
 
-def test_every_answer_forbids_caching_and_content_type_sniffing(client: Client) -> None:
+def test_answers_in_json_forbid_caching_and_content_type_sniffing(client: Client) -> None:
     for answer in (client.get("/health"), client.get(BUDGET), client.get("/nothing", headers={"Host": "evil.example"})):
         assert answer.headers["cache-control"] == "no-store"
         assert answer.headers["x-content-type-options"] == "nosniff"

@@ -1,4 +1,4 @@
-"""The server slows down an address that guesses tokens, but still checks tokens that were valid recently."""
+"""For an address that guesses tokens, the server delays refusals, and checks only tokens that were valid recently."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""While the server sends a body or a patch, one piece is in memory and the rest is in a file."""
+"""While the server sends a body or a patch, one piece is in memory. The rest of the current part is in a file."""
 
 from __future__ import annotations
 

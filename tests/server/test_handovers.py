@@ -1,4 +1,4 @@
-"""A connection moves to the preferred process of a contended document, or stays, and never both. Simulated time."""
+"""A connection moves to the preferred process of a contended document, or stays, never both. Time is simulated."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ GET = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"
 
 
 def document_of(process: int) -> bytes:
-    """Return the name of a document for which the process is preferred, of two processes."""
+    """Return the name of a document whose preferred process is ``process``, of the processes 0 and 1."""
     return next(b"d%d" % number for number in range(100) if preferred_process("acme", f"d{number}", {0, 1}) == process)
 
 
@@ -116,7 +116,7 @@ class Caller:
         return answer.partition(b"\r\n\r\n")[2].decode()
 
     async def push(self, process: int) -> str:
-        """Push to a document for which the process is preferred."""
+        """Push to a document whose preferred process is ``process``."""
         return await self.ask(HEAD % document_of(process), b"{}")
 
 
@@ -313,7 +313,7 @@ def test_a_process_at_its_limit_of_connections_refuses_an_offer() -> None:
     tell(story)
 
 
-def test_a_process_that_ends_after_it_took_a_connection_leaves_none_to_run_the_push() -> None:
+def test_no_process_runs_a_push_after_the_process_that_took_its_connection_ends() -> None:
     """The other process took the token and ended before its answer, so it may have run the push."""
 
     async def story(first: Process, second: Process) -> None:
@@ -347,7 +347,7 @@ def test_a_connection_that_is_dropped_during_its_offer_is_served_by_no_process()
     tell(story, receiving=False)
 
 
-def test_a_push_that_no_offer_can_carry_stays() -> None:
+def test_a_push_too_large_for_an_offer_stays() -> None:
     async def story(first: Process, second: Process) -> None:
         caller = await first.accept()
         large = (

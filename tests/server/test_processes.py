@@ -1,6 +1,6 @@
 """Several processes serve one port. Hints, presence and metrics reach all processes.
 
-A process that has ended starts again. All processes end with their supervisor.
+The supervisor restarts a process that has ended. All processes end with their supervisor.
 """
 
 from __future__ import annotations

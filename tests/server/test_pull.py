@@ -1,4 +1,4 @@
-"""Pull: a group gets the changes from its cookie to one version. Only the group's principal may pull for the group."""
+"""Pull: a group gets the changes since its cookie, up to one version. Only the group's principal may pull for it."""
 
 from __future__ import annotations
 

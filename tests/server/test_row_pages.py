@@ -1,4 +1,4 @@
-"""Pages have limits of rows and bytes. The server reads no row beyond a limit. Following `next` gives every row."""
+"""Pages have limits of rows and bytes. The server loads no value beyond a limit. Following `next` gives every row."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ def log_place(ends: Place | Process, settings: LogSettings) -> LogPlace:
 def machine_source(process: Process, machine: dict[str, bytes]) -> BlobSource:
     """Return the process's blobs behind the cache of its machine, which all processes share.
 
-    The cache loses nothing, so no cache on a disk could hide more damage.
+    The cache drops nothing. So it hides at least as much damage of the storage as a real cache on a disk.
     """
     blobs = copy(process.blobs)
 

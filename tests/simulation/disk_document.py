@@ -33,10 +33,9 @@ FORMS: tuple[Callable[[int], str], ...] = (
 )
 """The forms of the values.
 
-The entry contains a value in the first form. A value in the second form compresses badly, so the body of its entry is a
-blob in a row of the database. A file contains a value in the third form. The entry contains a value in the fourth form,
-compressed.
-
+A value in the first form is stored in its entry. A value in the second form compresses badly, so the body of its entry
+is a blob in a row of the database. A value in the third form is a blob in a file. A value in the fourth form is stored
+in its entry, compressed.
 """
 
 SETTINGS = LogSettings(

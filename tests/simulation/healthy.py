@@ -141,7 +141,7 @@ def healthy(stores: int, seed: int, only: str | None = None) -> Healthy:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Print the counts. Return 1 if an inspection found damage, else 0."""
+    """Print the counts. Return 1 if a seed failed, else 0."""
     parser = argparse.ArgumentParser(prog="python -m tests.simulation.healthy")
     parser.add_argument("--stores", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=7)

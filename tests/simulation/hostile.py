@@ -81,7 +81,7 @@ def reuse_update(scheduler: Scheduler, clock: Clock, records: Records, id: str, 
 
 
 def reuse_number(scheduler: Scheduler, document: Document, last: Mutation, group: str, owner: str) -> None:
-    """Push the last number of a client that has ended: first with another payload, then with the original payload."""
+    """Push the last number of a client that has finished, first with another payload, then with the original one."""
     forged = Mutation(client=last.client, id=last.id, name="put", args={"key": "forged", "value": last.id})
     for mutation, expected in ((forged, "mismatch"), (last, "seen")):
         [outcome] = document.apply([mutation], group=group, owner=owner)

@@ -51,8 +51,7 @@ class LogTruth:
         self.created = created
         self.first = first
         self.parents = parents
-        """The ancestors of a fork, oldest first: the prefix of each ancestor, and its last version that the fork takes.
-        """
+        """The ancestors of a fork, oldest first: the prefix of each, and its last version that belongs to the fork."""
 
         self.before = before
         """The hash before the first entry."""

@@ -94,7 +94,10 @@ MUTANTS = (
         ("progress", "last", "vanished"),
     ),
     Mutant(
-        "branches: what is lost not named", BranchesWorld, replaced(Answer, "_complete", _nothing_named), ("vanished",)
+        "branches: lost mutations not named",
+        BranchesWorld,
+        replaced(Answer, "_complete", _nothing_named),
+        ("vanished",),
     ),
     Mutant(
         "branches: resumed clients not bound", BranchesWorld, replaced(Fold, "_bind", _unbound), ("progress", "last")

@@ -94,7 +94,7 @@ MUTANTS = (
     _mutant("floor onto a state that was not read", AppBases, "_damage", lambda self, snapshot: None, "unread"),
     _mutant("freed without reading back", document_module, "require_base", lambda document: None, "unread"),
     _mutant("scrub trusted for later values", scrub_record, "SCRUB_CLOCKS_SECONDS_MAX", -(10**9), "unread"),
-    _mutant("scrub that met damage trusted", scrub_record, "load_scrub_record", _load_undamaged, "unread"),
+    _mutant("scrub that found damage trusted", scrub_record, "load_scrub_record", _load_undamaged, "unread"),
     _mutant("scrubbed values not looked up", ScrubbedValues, "read_rest", lambda self: iter(()), "unread"),
     _mutant("base proven through the machine's cache", Chunks, "read_back", _read_from_source, "unread"),
     Mutant("decay: base proven through the cache", DecayWorld, _proven_through_the_cache, ("unread",)),

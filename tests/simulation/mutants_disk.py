@@ -127,13 +127,13 @@ MUTANTS = (
         ("witnessed",),
     ),
     Mutant(
-        "conflict stands though COMMIT failed",
+        "conflict reported although COMMIT failed",
         DiskWorld,
         together(_settle_early(ConditionFailed, release=False), replaced(sqlite_file, "_fail", _fail_undecided)),
         ("witnessed",),
     ),
     Mutant(
-        "failed COMMIT told as unavailable",
+        "failed COMMIT reported as unavailable",
         DiskWorld,
         replaced(sqlite_file, "OutcomeUnknown", Unavailable),
         ("refused",),
@@ -182,7 +182,7 @@ MUTANTS = (
         ("brought blob",),
     ),
     Mutant(
-        "row's age left as it was",
+        "age of a stored row not renewed",
         DiskWorld,
         together(replaced(sqlite_blobs, "store_blobs", _store_new), replaced(sqlite, "store_blobs", _store_new)),
         ("blob's age",),

@@ -167,7 +167,7 @@ MUTANTS = (
         ("state", "rebuilt", "outcome", "kept", "key-bound", *ONCE),
     ),
     Mutant(
-        "documents: commits beside a snapshot forgotten",
+        "documents: commits during a snapshot forgotten",
         DocumentWorld,
         replaced(State, "onto", _onto_alone),
         ("state", "rebuilt", "outcome", "kept", "key-bound", *ONCE),
@@ -185,13 +185,13 @@ MUTANTS = (
         ("merged",),
     ),
     Mutant(
-        "documents: merge not run whole first",
+        "documents: outcomes of a merge not checked",
         DocumentWorld,
         replaced(replay, "_check_outcome", lambda own, outcome, target: None),
         ("merged",),
     ),
     Mutant(
-        "documents: last number bound to nothing",
+        "documents: payload of the last number not compared",
         DocumentWorld,
         replaced(run, "same_payload", lambda stored, asked: True),
         ("key-bound",),

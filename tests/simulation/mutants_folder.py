@@ -68,6 +68,6 @@ LOST = "acknowledged blob"
 MUTANTS = (
     _mutant("deleted without the lock", "_unlink_generation", _unlink_unlocked, LOST, "blob's age"),
     _mutant("renamed aside to delete", "_unlink_generation", _unlink_aside, LOST),
-    _mutant("opening leaves what was begun", "_remove_unfinished", _remove_nothing, "left over"),
+    _mutant("opening leaves unfinished files", "_remove_unfinished", _remove_nothing, "left over"),
     _mutant("refreshed without a second look", "_refresh", _refresh_once, LOST),
 )

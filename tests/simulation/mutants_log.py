@@ -166,7 +166,6 @@ def _delete_head_first(log: Any) -> None:
     """The mutant of `delete_log` that reads the head, waits, and then reads the name record.
 
     `delete_log` must read the name record first, because the name record fences the deletion against a roll-over.
-
     """
     environment, record = log.environment, log.record
     for _ in range(20):
@@ -257,7 +256,10 @@ MUTANTS = (
     ),
     _mutant("write id ignored", replaced(LogAppend, "_landed", _landed_unseen), "once", "refused"),
     _mutant(
-        "doubt dropped while its place is free", replaced(LogAppend, "_landed", _landed_or_absent), "refused", "once"
+        "version in doubt dropped while it is free",
+        replaced(LogAppend, "_landed", _landed_or_absent),
+        "refused",
+        "once",
     ),
     _mutant(
         "pointer before blob",
@@ -321,11 +323,13 @@ MUTANTS = (
         "final answer from a stale head", replaced(LogAppend, "__init__", _append_fresh), "stale-answer", "honest-retry"
     ),
     _mutant(
-        "reads first, but what may be old by then", replaced(LogAppend, "_reread", _reread_lagging), "stale-answer"
+        "head read again from an outdated replica", replaced(LogAppend, "_reread", _reread_lagging), "stale-answer"
     ),
     _mutant("hash without the time", replaced(PendingEntry, "hash_after", _hash_without_time), "chain"),
     _mutant("a fork begins another history", replaced(lifecycle, "_lineage", _lineage_unhashed), "chain"),
-    _mutant("write id bound to nothing", replaced(append, "same_request", lambda stored, asked: True), "key-bound"),
+    _mutant(
+        "request of a write id not compared", replaced(append, "same_request", lambda stored, asked: True), "key-bound"
+    ),
     _mutant(
         "retry under a new display name called a conflict",
         replaced(append, "same_request", _same_named),
@@ -357,5 +361,5 @@ MUTANTS = (
         "created",
         "deleted",
     ),
-    _mutant("floor that rose told as refused", replaced(_Raising, "_end", _end_unsure), "floor"),
+    _mutant("raised floor reported as refused", replaced(_Raising, "_end", _end_unsure), "floor"),
 )

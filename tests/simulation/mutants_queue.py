@@ -113,7 +113,9 @@ MUTANTS = (
         ("letters",),
     ),
     Mutant("queue: innocent rejected", QueueWorld, replaced(execution, "MUTATION_TRIES_MAX", 0), ("innocent",)),
-    Mutant("queue: errors of ports count", QueueWorld, replaced(Worker, "_settle", _ports_count), ("failure",)),
+    Mutant(
+        "queue: port errors counted as failures", QueueWorld, replaced(Worker, "_settle", _ports_count), ("failure",)
+    ),
     Mutant(
         "queue: other incarnation applied",
         QueueWorld,
@@ -122,10 +124,13 @@ MUTANTS = (
     ),
     Mutant("queue: joined backwards", QueueWorld, replaced(settlement, "coalesce", _backwards), ("settled", "failure")),
     Mutant(
-        "queue: joined whatever the numbers", QueueWorld, replaced(coalescing, "_run_on", _any_numbers), ("settled",)
+        "queue: joined without a comparison of numbers",
+        QueueWorld,
+        replaced(coalescing, "_run_on", _any_numbers),
+        ("settled",),
     ),
     Mutant(
-        "queue: joined in another's name",
+        "queue: joined across devices",
         QueueWorld,
         replaced(coalescing, "_batch_key", _anybody),
         ("answers", "settled", "owners", "progress"),

@@ -176,7 +176,7 @@ MUTANTS = (
         replaced(record_put, "chained", _chained_without_time),
         ("chain",),
     ),
-    Mutant("records: hash of the last try, not of the one that landed", _LossyWorld, _answered_from_memory, ("chain",)),
+    Mutant("records: hash of the last try returned", _LossyWorld, _answered_from_memory, ("chain",)),
     Mutant(
         "records: redacted digest without the salt",
         RecordsWorld,
@@ -190,13 +190,13 @@ MUTANTS = (
         ("chain",),
     ),
     Mutant(
-        "records: write id bound to nothing",
+        "records: request of a write id not compared",
         RecordsWorld,
         replaced(decisions, "same_request", lambda stored, asked: True),
         ("key-bound",),
     ),
     Mutant(
-        "records: write id of a joint put bound to nothing",
+        "records: request of a joint put not compared",
         RecordsWorld,
         replaced(batch, "RecordCall", _UnboundCall),
         ("key-bound",),
@@ -227,7 +227,7 @@ MUTANTS = (
         ("refused",),
     ),
     Mutant(
-        "records: own write not known again",
+        "records: own write not recognised",
         RecordsWorld,
         replaced(RecordAppend, "_landed", lambda self, version: self._doubts.discard(version)),
         ("acknowledged", "once", "refused"),
@@ -263,7 +263,7 @@ MUTANTS = (
         ("batch",),
     ),
     Mutant(
-        "records: stale body of a batch taken in",
+        "records: stale body of a batch stored",
         RecordsWorld,
         replaced(batch, "next_newer", _next_of_any_age),
         ("newer",),

@@ -95,13 +95,13 @@ def _every_group(state: State, changes: Changes, group: str) -> Iterable[Member]
 
 MUTANTS = (
     Mutant(
-        "sync: the store's names open to all",
+        "sync: reserved names open to all",
         SyncWorld,
         replaced(push, "check_unreserved", lambda mutation: mutation),
         ("reserved",),
     ),
     Mutant("sync: cookie not moved by a rejection", SyncWorld, replaced(Answer, "_news", _stand_still), ("cookie",)),
-    Mutant("sync: rejection not told at all", SyncWorld, replaced(Answer, "_news", _stand_still_unseen), ("progress",)),
+    Mutant("sync: rejection not reported", SyncWorld, replaced(Answer, "_news", _stand_still_unseen), ("progress",)),
     Mutant("sync: last ids of a later version", SyncWorld, replaced(Answer, "_news", _last_ids_of_later), ("last",)),
     Mutant(
         "sync: another document without clear",

@@ -218,7 +218,7 @@ class ActorTasks:
         return task
 
     def pause(self) -> None:
-        """Do nothing, because actors take turns at the calls of ports."""
+        """Do nothing, because the scheduler may switch to another actor at each port call."""
 
     def wait(self) -> None:
         """Do nothing, because the run waits for every actor."""

@@ -3,7 +3,7 @@
 The command prints the first ten failing seeds, each with a command that repeats the seed, and the counts of events. The
 exit code is 1 if a seed failed, or if the median seed made too few port calls. In a run of at least 1,000 seeds, the
 exit code is also 1 if an event in a world's ``columns`` never happened. ``--mutants`` plants each known bug. The exit
-code is then 0 only if one of the bug's checkers caught each bug.
+code is then 0 only if each bug was caught by one of the checkers that its mutant names.
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ def test_a_correct_history_passes() -> None:
     check_appends([FIRST, SECOND, REFUSED, UNKNOWN], [HeadRead(5, 6, 2)], LOG)
 
 
-def test_a_history_passes_without_the_forgotten_entries_below_the_floor() -> None:
+def test_a_history_passes_without_the_forgotten_entries_up_to_the_floor() -> None:
     check_appends([FIRST, SECOND], [], LOG[1:], floor=1)
 
 

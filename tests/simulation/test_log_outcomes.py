@@ -90,7 +90,7 @@ def test_a_version_below_the_floor_of_a_log_or_an_ancestor_was_forgotten() -> No
     calls.check()
 
 
-def test_an_error_that_a_version_of_the_journal_is_forgotten_is_a_violation() -> None:
+def test_an_error_that_reports_a_retained_version_as_forgotten_is_a_violation() -> None:
     calls = Calls()
     fork = calls.fork(calls.log, "fork", 8)
     assert calls.raise_floor(calls.log, 6) == 6

@@ -136,7 +136,7 @@ def test_a_new_database_opens_after_any_run_of_failed_syncs_and_power_failures(t
 
 
 def open_on(disk: Disk, *, sync_fails_at: int = -1) -> None:
-    """Open and close the database on a disk on which one of the next syncs fails."""
+    """Open and close the database. The sync with the index ``sync_fails_at`` fails; by default, no sync fails."""
     machine = SimulatedMachine(Scheduler(1), disk, DiskWeather(), lambda _: None)
     syncs = count()
     machine.sync_fault = lambda: fail_sync() if next(syncs) == sync_fails_at else None  # type: ignore[method-assign]

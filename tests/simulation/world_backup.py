@@ -1,8 +1,9 @@
 """The world of backups: a process makes backups while other processes change, fork, forget, delete and collect.
 
-The checks open each backup as a store, since a restoration copies that store. The backup must contain every change that
-was acknowledged before the backup began. Every value of every version must be readable. The newest hash of each log in
-the backup must agree with the live store, if the live store still has that version.
+The checks open each backup as a store, since a restore copies this store. The backup must contain every change that was
+acknowledged before the backup began, except in a family or record that the backup reports as skipped. Every value of
+every version must be readable. The newest hash of each log in the backup must agree with the live store, if the live
+store still has that version.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ BURST_SECONDS_MAX = 0.2
 class _Begun(msgspec.Struct, frozen=True):
     """The state of a log or record when a backup begins.
 
-    ``part`` names its family or record in the backup's failures.
+    ``part`` is the name of the log's family, or of the record, in the backup's list of failures.
     """
 
     part: str
@@ -64,7 +65,7 @@ class _Begun(msgspec.Struct, frozen=True):
 
 
 class BackupWorld:
-    """Two writers, a process that archives and forgets, a forker, a collector, a writer of records, and a backup."""
+    """Two writers, and processes that archive and forget, fork, collect, write records, and make backups."""
 
     columns: ClassVar[tuple[str, ...]] = (
         "backups",
@@ -146,7 +147,7 @@ class BackupWorld:
             self.forks.append(name)
 
     def collect(self, process: Process) -> None:
-        """Collect all blobs of the organisation."""
+        """Collect the unreferenced blobs of the organisation."""
         while self._next(process):
             self._try(partial(collect, log_place(process, SETTINGS), ORGANISATION))
 
@@ -314,7 +315,7 @@ class BackupWorld:
 
 
 class _SlowBlobs:
-    """The blobs of the backups. Some puts are so slow that other processes free items that the backup has read."""
+    """The blobs of the backups. Some puts are so slow that other processes may free items that the backup has read."""
 
     def __init__(self, copies: MemoryBlobs, process: Process) -> None:
         self._copies = copies

@@ -209,7 +209,7 @@ def _bury_nobody(found: IdleClients) -> Event:
 
 MUTANTS = (
     Mutant(
-        "clients: collected on what was read before",
+        "clients: collected by an outdated state",
         ClientsWorld,
         replaced(Writer, "append_decided", _append_anyhow),
         ("members", "expired", "owner"),

@@ -1,6 +1,6 @@
 """The world of the collector: writers put and delete large values of documents, while two collectors delete blobs.
 
-A collector may stop or crash at any step. Either collector resumes from the progress that one of them saved. A
+A collector may stop or crash at any step. Each collector resumes from the progress that was saved last, by either. A
 collector may sleep for up to an hour between two reads. Half the values come from a few texts. So a blob may be garbage
 at one moment, and a writer may put the blob again at the next moment. Actors sleep for minutes between calls, so blobs
 become old enough for collection while their writers have not finished.

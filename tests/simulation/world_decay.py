@@ -1,11 +1,12 @@
 """The world of damage at rest: a disk damages blobs while other processes forget, free and collect history.
 
 The store has a document, forks of the document, forks of forks, and a log with an application's snapshots. A base is
-the snapshot at a floor. No floor may rise onto a damaged base, and no process may free a segment above a damaged base
-or collect a needed blob. The world keeps a copy of every blob. At the end the world restores the damaged blobs. Then
-all retained history must be readable.
+the snapshot at a floor. No floor may rise onto a damaged base. No process may free forgotten segments while the base is
+damaged, or collect a needed blob. The world keeps a copy of every blob. At the end the world restores the damaged
+blobs. Then all retained history must be readable.
 
-A busy seed has no faults and no damage. Writers commit without pause, and each floor must rise after one proof.
+A busy seed has no faults and no damage. Writers commit without pause, and each floor must rise after one proof of its
+base.
 In a slow seed a pause may last weeks, and a scrub reads blobs. The disk may damage a value after the scrub has read it.
 A floor may rise onto such a value while its blob exists. The world keeps its own record of the scrub's reads.
 """
@@ -172,7 +173,7 @@ class DecayWorld:
                 )
 
     def fork(self, process: Process) -> None:
-        """Fork a document or a fork. A source that is a fork may then forget common history, which moves its pins."""
+        """Fork a document or a fork. If the source is a fork, it may then forget common history, which moves pins."""
         source, name = self._document(process), f"fork-{process.clock.random()}-{self.left[process.name]}"
         oldest, newest = max(source.log.floor(), source.log.first), source.version
         at = newest - int(process.clock.random() * (newest - oldest + 1))
@@ -205,7 +206,7 @@ class DecayWorld:
         self.scheduler.counts.bump("collected blobs", len(found.garbage))
 
     def scrub(self, process: Process) -> None:
-        """Run one pass of the scrub. A pass reads all blobs of a round or a part of them."""
+        """Run one pass of the scrub, which reads at most `SCRUB_BLOBS_MAX` blobs. A round may take several passes."""
         report = self.scrubs.run_pass(log_place(process, self.settings), SCRUB_DAYS, SCRUB_BLOBS_MAX)
         self.scheduler.counts.bump("scrub rounds", report.is_round_finished and report.blobs > 0)
 
@@ -332,10 +333,7 @@ class DecayWorld:
     # Helpers of the actors
 
     def _repeat(self, process: Process, act: Callable[[Process], None]) -> None:
-        """Run an actor's turns.
-
-        A fault or missing history ends a turn. If the seed has damage, damage also ends a turn.
-        """
+        """Run an actor's turns. A fault or missing history ends a turn, and so does damage if the disk may damage."""
         while self.left[process.name]:
             self._pause(process)
             if not self.left.take(process.name):

@@ -66,7 +66,7 @@ class BlobPut(msgspec.Struct, frozen=True):
 
 
 class DiskWorld:
-    """Actors that write, read, put and delete blobs, reopen the store, and change a document, on a failing machine."""
+    """Actors on a failing machine: they write and read items, put and delete blobs, reopen, and change a document."""
 
     columns: ClassVar[tuple[str, ...]] = (
         "sqlite.write",

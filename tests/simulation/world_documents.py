@@ -1,7 +1,7 @@
 """The world of documents: clients whose batches arrive late, twice or out of order, through several processes.
 
-Servers push on behalf of clients until every mutation has a final answer. Servers may crash. Meanwhile other processes
-take snapshots, archive, forget, fork and merge, collect a client, follow the log, and read the document.
+Servers push on behalf of clients, and may crash. Meanwhile other processes take snapshots, archive, forget, fork and
+merge, collect a client, follow the log, and read the document.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ class DocumentWorld:
             self.place.start(fork.name, partial(self.branch, fork), frees=False)
 
     def serve(self, process: Process) -> None:
-        """Push batches of clients. Two servers seldom push for one client. Some mutations come again or too early."""
+        """Push batches of clients, some again or too early. Two servers seldom push for one client at the same time."""
         document = self.open(process)
         process.spawn(f"{process.name}-background", partial(self._take_snapshots, process, document))
         for job in self.jobs:
@@ -159,7 +159,7 @@ class DocumentWorld:
             document.forget_below(version)
 
     def collect(self, process: Process, document: Document) -> None:
-        """Collect the last client. Its group leaves a tombstone."""
+        """Mostly collect the world's last client and its group, which leaves a tombstone."""
         job = self.jobs[-1]
         if job.done and process.clock.random() < 0.7:
             self.collecting = True
@@ -214,7 +214,10 @@ class DocumentWorld:
         return Document(open_log(log_place(self.place, self.settings), ORGANISATION, name), RULES)
 
     def projection(self, document: Document, process: Process) -> Projection:
-        """Return a projection that writes each entry's row under a random key, so that the checks see a second row."""
+        """Return a projection that writes a row for each entry under a random key.
+
+        If it projects an entry twice, the entry has two rows, and the checks see them.
+        """
 
         def project(entry: Entry) -> Sequence[Write]:
             self.scheduler.counts.bump("projected")
@@ -331,7 +334,7 @@ class DocumentWorld:
         return document
 
     def _check_kept(self, document: Document, truth: Truth) -> None:
-        """Check that the retained history is readable, agrees with ``truth``, and rebuilds every snapshot's roots."""
+        """Check that retained versions are readable and verify, and that samples of their content match ``truth``."""
         fresh = self.open_honest(document.name)
         oldest, head = max(fresh.log.floor(), fresh.log.first), fresh.version
         versions = {oldest, head} | {self.scheduler.random.randint(oldest, head) for _ in range(SAMPLED_VERSIONS)}

@@ -309,7 +309,7 @@ class LogWorld:
         self.scheduler.counts.bump("reads")
 
     def _any_log(self, process: Process, log: Log) -> Log:
-        """Return mostly the log itself, and sometimes one of its forks."""
+        """Return mostly the log itself, and sometimes any log of the organisation, such as a fork."""
         if process.clock.random() < 0.6:
             return log
         names = [listing.id for listing in list_directory(log.environment.index, ORGANISATION, LOGS)]
@@ -317,7 +317,7 @@ class LogWorld:
         return log if name == MAIN else open_log(log.environment, ORGANISATION, name)
 
     def _check_log(self, log: Log, truth: Truth) -> None:
-        """Check that an existing log is readable from its floor on, even if its ancestors were deleted or forgotten."""
+        """Check that an existing log is readable from its floor on, even if ancestors were deleted or raised floors."""
         record = log.record
         floors = [truth.logs[parent.prefix].floor for parent in record.lineage]
         for parent, floor in zip(record.lineage, floors, strict=True):

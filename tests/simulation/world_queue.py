@@ -1,6 +1,7 @@
 """The world of the queue: servers queue the pushes of devices, and workers apply these pushes over a faulty queue.
 
-The queue delivers messages twice, visibility timeouts expire, and acknowledgements get lost. Workers freeze and crash.
+The queue delivers some messages twice, visibility timeouts expire, and acknowledgements get lost. Workers freeze and
+crash.
 Some mutations (poison) crash every worker that runs them. In some seeds an actor deletes a document, and creates
 another document under the same name.
 """

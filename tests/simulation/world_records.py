@@ -155,7 +155,7 @@ class RecordsWorld:
         reuse_update(self.scheduler, process.clock, records, f"own-{write_id}", write_id)
 
     def read(self, process: Process, records: Records) -> None:
-        """Read the latest version, an older version, or all versions."""
+        """Read the latest version or an older version, and sometimes all versions."""
         id = choose(process.clock, IDS)
         sent = self.scheduler.steps
         latest = records.stat(id)

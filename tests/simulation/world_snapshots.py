@@ -194,5 +194,5 @@ MUTANTS = (
     _mutant("large blobs put under the lock", BlobBatch, "defer", _not_deferred, "waits"),
     _mutant("failures do not back off", SnapshotSchedule, "_is_pausing", lambda handle: False, "hammered"),
     _mutant("a failure backs off for ever", SnapshotSchedule, "_is_pausing", lambda handle: handle._pause, "snapshots"),
-    _mutant("begun for ever", SnapshotSchedule, "_run", _begun_for_ever, "snapshots"),
+    _mutant("task marked as running for ever", SnapshotSchedule, "_run", _begun_for_ever, "snapshots"),
 )

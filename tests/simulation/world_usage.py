@@ -110,7 +110,7 @@ class UsageWorld:
             self._check_known()
 
     def measure(self, process: Process) -> None:
-        """Measure, with random stops. Each measurement resumes a stopped measurement of either process."""
+        """Measure, with random stops. If either process has stopped a measurement, the next call resumes it."""
         environment = log_place(process, SETTINGS)
         while self.left.take(process.name):
             process.clock.sleep(60 * process.clock.random())
@@ -170,7 +170,7 @@ class UsageWorld:
         return found
 
     def _stored(self) -> dict[str, set[str]]:
-        """Return the names of the documents and records in the directory. Every creation adds a line."""
+        """Return the names of the documents and records in the directory, to which every creation adds a line."""
         shelves = {"documents": LOGS, "records": RECORDS}
         lines = {kind: list_directory(self.place.index, ORGANISATION, shelf) for kind, shelf in shelves.items()}
         return {kind: {line.id for line in each} for kind, each in lines.items()}
@@ -223,9 +223,9 @@ def _release_doubt(self: Reservation, kind: object, exc: object, tb: object) -> 
 
 _Account = admission_module._Account
 MUTANTS = (
-    _mutant("a measurement ends all that was admitted", _Account, "_forget_before", _forget_all, "below", "quota"),
-    _mutant("what was written is not noted", _Account, "note", lambda account, amounts: None, "below", "quota"),
+    _mutant("a measurement forgets later admissions", _Account, "_forget_before", _forget_all, "below", "quota"),
+    _mutant("written amounts not noted", _Account, "note", lambda account, amounts: None, "below", "quota"),
     _mutant("reservations are not released", Reservation, "release", lambda reserved: None, "quiet"),
     _mutant("an answer in doubt is released", Reservation, "__exit__", _release_doubt, "below", "quota"),
-    _mutant("a log in hand counts again", usage_module._Progress, "begin", _resume_anew, "bytes"),
+    _mutant("a resumed log is counted again", usage_module._Progress, "begin", _resume_anew, "bytes"),
 )

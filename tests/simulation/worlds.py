@@ -33,7 +33,7 @@ class World(Protocol):
         """Raise Violation if a rule is broken.
 
         `run_seed` calls this method after the run, so no faults occur. Outside any actor, a port call takes no
-        simulated time and starts no other actor.
+        simulated time and lets no other actor run.
         """
         ...
 

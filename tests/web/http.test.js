@@ -35,7 +35,7 @@ test("the token is not sent unencrypted, unless the requests are unencrypted too
   assert.equal((await heeded("http://127.0.0.1:8000", clear)).url, clear);
 });
 
-test("a header without the address of a WebSocket is ignored, and so is the header of an error", async () => {
+test("a header without the address of a WebSocket is ignored, and so is a header in an error's answer", async () => {
   for (const header of ["", "https://sockets.example/live", "javascript:alert(1)", "x wss://sockets.example"]) {
     assert.equal((await heeded("https://api.example", header)).url, `wss://api.example${DOCUMENT}/live`);
   }

@@ -84,7 +84,7 @@ test("an invalid token is sent once, and again after hurry(); another token is s
   live.stop();
 });
 
-test("live updates outlast a token function that rejects and a WebSocket that throws", async () => {
+test("live updates continue after the function for the token or the function for the address has failed", async () => {
   const opened = sockets();
   let failure = "token";
   const token = async () => {

@@ -46,7 +46,7 @@ test("a gap gives the id from which to send again", () => {
   assert.equal(resendFrom, 4);
 });
 
-test("a gap before all pending mutations means that the server lost confirmed ones: a pull comes first", () => {
+test("a gap before all pending mutations means that the server lost confirmed mutations, so the client pulls", () => {
   const batch = [waiting(4, OPEN), waiting(5, OPEN)];
   const decision = decide(batch, outcome(4, "gap", { expected: 2 }), outcome(5, "gap", { expected: 2 }));
   assert.equal(decision.isBehind, true);
@@ -78,7 +78,7 @@ test("an answer about other mutations is corrupt", () => {
   assert.throws(() => decide([waiting(2)], outcome(2, "gap", { expected: 2 })), { code: "corrupt" });
 });
 
-test("pauses double up to a cap, with jitter, and are not shorter than the server asked", () => {
+test("pauses double up to a limit, with jitter, and are not shorter than the server's Retry-After", () => {
   const bounds = { firstMs: 100, limitMs: 30_000 };
   const pauses = [1, 2, 3, 20].map((failures) => pauseMs(failures, { ...bounds, random: () => 0.5 }));
   assert.deepEqual(pauses, [50, 100, 200, 15_000]);

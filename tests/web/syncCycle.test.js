@@ -46,7 +46,7 @@ function newCycle(local, answers) {
   return { asked, cycle: new SyncCycle({ local, settle, note() {} }, { request }) };
 }
 
-/** A client at version 1 that has sent a mutation and has no answer to it. */
+/** Return a client at version 1 that has sent a mutation and got no answer, and the client's cookie. */
 async function withOneSent() {
   const asked = cookie(1);
   const local = newLocal(new Database(), asked);

@@ -1,5 +1,5 @@
 // The unmodified Replicache client and the browser client, both in Node, for the sessions of tests/branches. In such a
-// session the server returns to an older backup. Both clients store their data in `fake-indexeddb`. This file
+// session the server is restored from an older backup. Both clients store their data in `fake-indexeddb`. This file
 // implements `navigator.locks` for the browser client.
 import 'fake-indexeddb/auto';
 import {Replicache} from 'replicache';
