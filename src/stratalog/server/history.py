@@ -217,7 +217,7 @@ def versions(
     return answer_page(request, VersionPage, versions=page.rows, next=following)
 
 
-@reading("/mutation", opt={"action": "read"}, summary="Query 5: the version that applied a mutation, if any")
+@reading("/mutation", opt={"action": "read"}, summary="Query 5: the version that committed a mutation, if any")
 def mutation(
     service: Served,
     organisation: Name,

@@ -22,7 +22,8 @@ __all__ = ["list_holders"]
 class NameHolders(msgspec.Struct, frozen=True):
     """The organisations that have a name.
 
-    ``complete`` is false if more than `NAME_HOLDERS_MAX` organisations have the name. The server lists no further ones.
+    ``complete`` is false if more than `NAME_HOLDERS_MAX` organisations have the name. The server then examines
+    only the first of them.
     """
 
     items: list[NameHolder]
