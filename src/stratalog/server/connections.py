@@ -77,7 +77,7 @@ class OpenConnections:
         connection.allocation.release()
 
     async def drop_overdue(self, now: float) -> None:
-        """Abort each connection whose caller has missed a deadline by ``now``. The caller gets no response."""
+        """Abort each connection whose caller has missed a deadline by ``now``. The caller gets no error response."""
         dropped = 0
         for connection in list(self._open):
             reason = connection.missed_deadline(now)
