@@ -140,7 +140,7 @@ def test_files_of_similar_size_are_merged_without_a_much_larger_file() -> None:
 
 
 def test_a_minimum_of_files_outside_its_range_is_refused(tmp_path: Path) -> None:
-    """A minimum of 0 would make empty jobs without an end, and a minimum of 1 would merge each file with itself."""
+    """A minimum of 0 would plan empty jobs for ever. A minimum of 1 would plan jobs that only copy one file."""
     table, files = made_of(tmp_path, LONG)
     table.add_files([new_file(f"{number}.parquet") for number in range(FILES_PER_JOB_MAX + 50)])
     version = table.version

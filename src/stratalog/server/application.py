@@ -179,8 +179,9 @@ class Application(msgspec.Struct, frozen=True, kw_only=True):
     ignores this header of any other peer."""
 
     pages: Mapping[str, str | Path] = {}
-    """Folders of web pages, by their names below `/web/`. The files in these folders are public. The browser client is
-    `/web/client/stratalog.js`. `/web/theme/` has the colours, type and dark scheme of the server's own pages."""
+    """Folders of web pages, by their names below `/web/`. The files in these folders are public. The server serves only
+    files whose suffix is in `pages.KINDS`. The browser client is `/web/client/stratalog.js`. `/web/theme/` has the
+    colours, type and dark scheme of the server's own pages."""
 
     routes: Sequence[ControllerRouterHandler] = ()
     """Handlers of the application, in addition to the server's handlers. Requests to these handlers pass the same

@@ -77,8 +77,7 @@ class Question(Request[Any, Any, Any]):
                 taken.take_body(len(piece))
                 received += len(piece)
                 if size is not None:
-                    # Check the size after each piece. So the server refuses a body that would take too much memory
-                    # before the rest of the body arrives.
+                    # Check the size after each piece. So the server can refuse a body before all of it has arrived.
                     await _run_sized(received, partial(size.add, piece))
                     self._check_size(size.decoded_bytes, self._decoded_bytes_max)
                 pieces.append(piece)

@@ -88,8 +88,8 @@ class BodySpool:
             if self._file is None:
                 with temporary_folder_errors(SENT):
                     self._file = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115 - open until `close`
-                # A serverless platform discards a process without a call of `close`. So close the file also when this
-                # object is freed.
+                # AWS Lambda ends a process without a call of `close`. So close the file also when this object is freed,
+                # or when the interpreter exits.
                 weakref.finalize(self, self._file.close)
             if self._free:
                 return heapq.heappop(self._free)

@@ -84,7 +84,7 @@ class RequestBytes:
         """Wait for the memory that decoding and applying a body needs, and take it.
 
         Raises Refused when no room becomes free in time, or when too many bodies of the caller wait. Raises
-        LimitExceeded for a body that exceeds the caller's share.
+        LimitExceeded for a body larger than the caller's share or the process's limit.
         """
         allocation = self._allocation(self._budgets.decoded)
         if amount > allocation.amount_max:
@@ -104,7 +104,7 @@ class RequestBytes:
     def cover_answer(self, amount: int) -> None:
         """Take the memory that the request still lacks for a response of ``amount`` bytes.
 
-        Raises Refused, and LimitExceeded for a response larger than the caller's share.
+        Raises Refused, and LimitExceeded for a response larger than the caller's share or the process's limit.
         """
         allocation = self._allocation(self._budgets.answers)
         if amount > allocation.amount_max:

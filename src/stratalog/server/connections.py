@@ -77,7 +77,7 @@ class OpenConnections:
         connection.allocation.release()
 
     async def drop_overdue(self, now: float) -> None:
-        """Abort each connection whose caller has missed a deadline by ``now``. The caller gets no response."""
+        """Abort each connection whose caller has missed a deadline by ``now``. The caller gets no error response."""
         dropped = 0
         for connection in list(self._open):
             reason = connection.missed_deadline(now)
@@ -104,7 +104,7 @@ class Connection:
         self.head_began: float | None = now
         """The time at which the wait for a request's head began, in seconds of the event loop's clock, or None."""
         self.was_taken_back = False
-        """Whether an offer of the connection was withdrawn. The other process may still have a copy of the socket."""
+        """Whether an offer ended and the connection stayed. The other process may still have a copy of the socket."""
         self._connections = connections
         self._transport = transport
         self._written_bytes = 0

@@ -59,8 +59,8 @@ class CountedRequest:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None) -> None:
-        # If an inner layer has answered an error, only the status shows the error. If the error arrives here as an
-        # exception, an outer layer answers it later.
+        # If an inner layer turned an error into a response, only the status shows the error. If the error arrives here
+        # as an exception, an outer layer turns it into a response later.
         refused = 400 <= self._status < 600 and self._status != OUTCOME_UNKNOWN
         if refused or (isinstance(exc, Exception) and not isinstance(exc, OutcomeUnknown)):
             self._reservation.release()

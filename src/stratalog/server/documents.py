@@ -105,7 +105,7 @@ def show(service: Served, organisation: Name, document: Name) -> DocumentInfo:
 
 @deleting("/", opt={"action": "delete"}, summary="Delete a document")
 def remove(service: Served, organisation: Name, document: Name) -> None:
-    """A new incarnation may use the name again. The store keeps the versions that forks need."""
+    """A later document may have the same name. The store keeps the versions that forks need."""
     service.store.delete(service.document(organisation, document))
 
 

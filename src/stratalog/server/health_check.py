@@ -65,7 +65,7 @@ class HealthCheck:
         try:
             await self._pool.run(lambda: next(iter(self._store.organisations()), None))
         except StratalogError as exc:
-            # A damaged or a newer store cannot be read either. The status of its error is 500 or 400.
+            # A damaged or a newer store cannot be read either. The status of its error is 500 or 501.
             is_503 = status_of(exc) == 503
             self._error = exc if is_503 else Unavailable(f"the store cannot be read: {exc.message}", code=exc.code)
         else:

@@ -199,7 +199,7 @@ def versions(
 ) -> Response[VersionPage]:
     """Lists the versions that are not forgotten, in order.
 
-    With ``states``, pages contain whole states and fewer versions.
+    With ``states``, pages contain whole states and fewer versions. A state that is larger than a page is an error.
     """
     opened = service.document(organisation, document)
     versions_max = min(limit, PAGE_STATES_MAX) if states else limit
@@ -217,7 +217,7 @@ def versions(
     return answer_page(request, VersionPage, versions=page.rows, next=following)
 
 
-@reading("/mutation", opt={"action": "read"}, summary="Query 5: the version that applied a mutation, if any")
+@reading("/mutation", opt={"action": "read"}, summary="Query 5: the version that committed a mutation, if any")
 def mutation(
     service: Served,
     organisation: Name,

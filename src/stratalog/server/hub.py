@@ -2,9 +2,9 @@
 
 A handler of this process calls `Hub.poke` after a push, an append or a merge, which pokes the listeners at once. The
 hub finds all other commits by polling. A poll reads the head of each document or log that has listeners, with one small
-read for each. If the store has announcements, another process sends a hint with the document's name after it calls
-`Hub.poke`. After a hint, the hub soon reads the head of the document. At most one message of each kind waits for a
-listener. A newer message replaces an older message, except a message of presence: see `Listener.offer`.
+read for each. If the store has announcements, `Hub.poke` of another process sends a hint with the document's name.
+After a hint, the hub soon reads the head of the document. At most one message of each kind waits for a listener. A
+newer message replaces an older message, except a message of presence: see `Listener.offer`.
 """
 
 from __future__ import annotations

@@ -49,7 +49,7 @@ class LineLog:
     """
 
     def __init__(self, target: str, clock: Clock, per_second: int) -> None:
-        # Each of these counters is written by one thread only: by the caller's, and by the log's.
+        # Only the caller's thread writes `_refused`, and only the log's thread writes `_unwritten`.
         self._refused = 0
         self._unwritten = 0
         self._clock = clock

@@ -1,4 +1,4 @@
-"""Log throttle: writes one line of each kind per second, so that a caller cannot quickly fill the disk with the log."""
+"""Log throttle: at most one line of each kind per second. So a caller cannot quickly fill the disk with the log."""
 
 from __future__ import annotations
 

@@ -146,7 +146,7 @@ def show(service: Served, organisation: Name, log: Name) -> LogInfo:
 
 @deleting("/", opt={"action": "delete"}, summary="Delete a log")
 def remove(service: Served, organisation: Name, log: Name) -> None:
-    """A new incarnation may use the name again."""
+    """A later log may have the same name."""
     delete_log(service.log(organisation, log))
 
 

@@ -57,7 +57,7 @@ class Metrics:
     ) -> None:
         self.registry = CollectorRegistry()
         self.listeners = Gauge("stratalog_live_listeners", "Open live connections.", registry=self.registry)
-        self.connections = Gauge("stratalog_connections", "Open connections.", registry=self.registry)
+        self.connections = Gauge("stratalog_connections", "Open sockets of callers.", registry=self.registry)
         self.connections_refused = Counter(
             "stratalog_connections_refused", "Connections refused on arrival.", registry=self.registry
         )
@@ -81,7 +81,7 @@ class Metrics:
             "stratalog_mutations", "Pushed mutations by outcome.", ["status"], registry=self.registry
         )
         self._requests = Counter(
-            "stratalog_requests", "Requests answered.", ["method", "path", "status"], registry=self.registry
+            "stratalog_requests", "Finished requests.", ["method", "path", "status"], registry=self.registry
         )
         self._seconds = Histogram(
             "stratalog_request_seconds", "Duration of requests.", ["method", "path"], registry=self.registry
@@ -97,7 +97,10 @@ class Metrics:
     def watch(self, budgets: ConnectionBudgets, audit: Audit) -> None:
         """Add metrics of the connections in progress and of the omitted lines of logs."""
         connections = Gauge(
-            "stratalog_connections_in_use", "Connections in progress.", ["kind"], registry=self.registry
+            "stratalog_connections_in_use",
+            "Requests and live connections in progress.",
+            ["kind"],
+            registry=self.registry,
         )
         connections.labels("all").set_function(lambda: budgets.connections.used)
         connections.labels("live").set_function(lambda: budgets.live.used)
@@ -263,7 +266,9 @@ class _AuditCounters(Collector):
 
     def collect(self) -> Iterator[CounterMetricFamily]:
         family = CounterMetricFamily(
-            "stratalog_log_lines_omitted", "Lines omitted because of the rate limit.", labels=["log"]
+            "stratalog_log_lines_omitted",
+            "Lines omitted because of a rate limit, a full queue or a write error.",
+            labels=["log"],
         )
         for log, count in self._audit.omitted.items():
             family.add_metric([log], count)

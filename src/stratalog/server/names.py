@@ -20,9 +20,10 @@ __all__ = ["list_holders"]
 
 
 class NameHolders(msgspec.Struct, frozen=True):
-    """The organisations that have a name.
+    """The organisations with a document or log of the requested name.
 
-    ``complete`` is false if more than `NAME_HOLDERS_MAX` organisations have the name. The server lists no further ones.
+    ``complete`` is false if more than `NAME_HOLDERS_MAX` organisations have such a document or log. The server
+    then examines only the first `NAME_HOLDERS_MAX`.
     """
 
     items: list[NameHolder]
@@ -35,7 +36,7 @@ class NameHolders(msgspec.Struct, frozen=True):
     opt={"action": "list"},
     responses=PROBLEMS,
     tags=["organisations"],
-    summary="The organisations that have a name",
+    summary="The organisations with a document or log of a given name",
 )
 async def list_holders(service: Served, request: Request[Principal, Any, Any], name: Name) -> NameHolders:
     """Organisations whose document or log of this name the caller may read, ordered by the UTF-8 bytes of the ids.

@@ -67,7 +67,7 @@ def pages(application: Application) -> HTTPRouteHandler:
 
 
 def files_in(prefix: str, folder: Path) -> dict[str, Path]:
-    """Return the files of the folder by path. The path of a subfolder refers to the subfolder's index page.
+    """Return the files with a suffix in `KINDS`, by path. The path of a folder refers to the folder's index page.
 
     A symbolic link that leads out of the folder gets no path. Each call logs a warning for each of these links.
     """

@@ -78,7 +78,8 @@ class PresenceBoard:
         """Show the state of a connection, or hide the connection if ``state`` is None.
 
         If the board shows too many connections in all or of the principal, it ignores a new connection silently. The
-        ignored connection stays open. Return False if the board ignored the connection, or if it had no state to hide.
+        ignored connection stays open. Return False if the board ignored the connection, or if the connection had no
+        state to hide.
         Raises LimitExceeded for a state that is too large. Then the earlier state stays.
         """
         if state is None:

@@ -111,7 +111,8 @@ async def put_record(
 ) -> RecordInfo:
     """With ``expected`` the write fails unless ``expected`` is the latest version.
 
-    With ``if_newer`` the server discards a body unless its source time is later than the latest version's source time.
+    A write repeated with the same ``expected`` returns the version that the first write made. With ``if_newer`` the
+    server discards a body if the latest version's source time is the same or later.
 
     A body that equals the latest body makes no new version, unless the request has other metadata or another source
     time. The response is the version that contains the body, or the latest version if the body was discarded. Metadata

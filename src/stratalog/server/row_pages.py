@@ -1,4 +1,4 @@
-"""Row pages: a list response ends after a limit of rows or bytes, and names the row at which the next page begins.
+"""Row pages: a list response ends after a limit of rows or bytes, and ``next`` identifies the start of the next page.
 
 The server encodes each row before it reads the next row. So a request needs memory for one row and for the bytes of its
 page, even if the store has many rows. The request takes the page's bytes from the budget of responses before the server

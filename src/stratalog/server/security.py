@@ -50,7 +50,7 @@ class Principal(msgspec.Struct, frozen=True, kw_only=True):
     name: str = ""
     read_only: bool = False
     expires_ms: int | None = None
-    """The time at which the token expires. Its live connections then end at their next message or heartbeat.
+    """The time at which the token expires. Its live connections then end.
 
     None for a token that does not expire."""
 

@@ -64,9 +64,10 @@ async def push_mutations(
 async def pull_news(
     service: Served, request: Asked, organisation: Name, document: Name, data: JSONBody[Pull]
 ) -> Response[Pulled]:
-    """Returns the changed keys and the last mutation of each client of the group, all of one version.
+    """Returns the changed keys and the last mutation numbers of the group's clients, all of one version.
 
-    The server streams a large patch. If the store fails during the stream, the response ends early.
+    A client whose number has not increased is left out, unless the response has the full state. The server streams a
+    large patch. If the store fails during the stream, the response ends early.
     """
     who = request.user
 

@@ -36,7 +36,7 @@ class Verdict(Enum):
 
     DELETE = "delete"
     FORGET = "forget"
-    """Remove only the name from the table: another table deletes the file, or the name does not name a data file."""
+    """Remove only the name from the table: the file belongs to another table, or the name names no data file."""
 
     RETAIN = "retain"
     """Keep the name and the file: a relative may need the file, or the file's owner is unknown. Decide again later."""

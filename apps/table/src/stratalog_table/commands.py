@@ -57,7 +57,13 @@ def table() -> None:
     metavar="NAME:TYPE",
     help="A column outside the row key.  [default: the columns of the first rows]",
 )
-@click.option("--split-at", "points", multiple=True, metavar="KEY", help="The first key of the next leaf, in order.")
+@click.option(
+    "--split-at",
+    "points",
+    multiple=True,
+    metavar="KEY",
+    help="The first key of a further leaf. Give the keys in order.",
+)
 @click.option(
     "--data", default="", metavar="FOLDER|URL", help="The location of the data files.  [default: beside the store]"
 )

@@ -45,7 +45,10 @@ class _Options(NamedTuple):
 
 
 class FileIngestReport(msgspec.Struct, frozen=True):
-    """The numbers of rows and data files that an ingest added. ``known`` counts input files that the table had."""
+    """The numbers of rows and data files that an ingest added.
+
+    ``known`` counts the input files of which the table had all rows.
+    """
 
     rows: int
     files: int

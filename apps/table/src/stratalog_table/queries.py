@@ -172,9 +172,10 @@ class TableView:
         return next(row.version for row in self._view.list(TABLE) if row.key == TABLE)
 
     def is_assigned(self, requests: Iterable[Assignment]) -> bool:
-        """Return whether all the references are assigned to the given jobs. A reference without a job gives False.
+        """Return whether all the references are assigned to the given jobs.
 
-        Raises TransactionRefused for a reference that does not exist or has another job.
+        The first reference that is not assigned to its given job decides. If it has no job, the result is False. If it
+        does not exist or has another job, the method raises TransactionRefused.
         """
         for request in requests:
             for filename in request.filenames:

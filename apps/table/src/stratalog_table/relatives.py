@@ -1,4 +1,7 @@
-"""The relatives of a table: its forks, copies and origins in the same store, which may track the same data files."""
+"""The relatives of a table: the other tables of its store that have the same origin.
+
+Forks and copies keep the origin of a table, and may track the same data files.
+"""
 
 from __future__ import annotations
 

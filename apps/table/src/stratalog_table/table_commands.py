@@ -103,7 +103,8 @@ def delete(session: Session, table: str, yes: bool) -> None:
 def adopt(session: Session, table: str, data: str, yes: bool) -> None:
     """Make this store's table the only owner of its data files: of all files in the folder that the table's log names.
 
-    Use this command for a table of a copied store, for a table of an older version, and after you moved data files.
+    Use this command for a table of a copied store, for a table that an older program created, and after you moved data
+    files.
     """
     opened = opened_table(session, table)
     url = data_url(session, table, data) if data else ""
@@ -112,7 +113,7 @@ def adopt(session: Session, table: str, data: str, yes: bool) -> None:
     )
     if not yes:
         click.confirm(
-            f"confirm that no other store uses its {table}, and that no other table uses {folder.url}",
+            f"confirm that no other store uses its copy of {table}, and that no other table uses {folder.url}",
             abort=True,
             err=True,
         )

@@ -93,8 +93,8 @@ class Committer:
     def commit(self, requests: Sequence[Request]) -> list[CommittedTransaction]:
         """Commit at most `TRANSACTIONS_PER_CALL_MAX` requests in order, in one entry, and return the outcome of each.
 
-        Raises Invalid and LimitExceeded, with nothing of this call written. Raises ContentionError, Unavailable and
-        OutcomeUnknown after retries for a minute. After OutcomeUnknown the requests may be committed.
+        Raises Invalid and LimitExceeded, with nothing of this call written. Raises ContentionError and Unavailable
+        after retries for a minute. Raises OutcomeUnknown if the requests may be committed.
         """
         if len(requests) > TRANSACTIONS_PER_CALL_MAX:
             raise LimitExceeded("too many transactions at once", value=len(requests), limit=TRANSACTIONS_PER_CALL_MAX)

@@ -1,5 +1,5 @@
-// Draft: the object that a mutator reads and writes. The draft keeps its changes apart from the state below the draft.
-// The caller applies or drops all changes together.
+// Draft: the object that a mutator reads and writes. The draft keeps its changes apart from the state or draft under
+// it. The caller applies or drops all changes together.
 
 import { exceeded, invalid } from "./errors.js";
 import { canonical, compare } from "./values.js";
@@ -8,7 +8,7 @@ const KEY_BYTES_MAX = 512;
 const COLLECTION_ESCAPED_BYTES_MAX = 200;
 const ESCAPED = /[^A-Za-z0-9._\-\u{a0}-\u{fffd}\u{10000}-\u{10ffff}]/gu;
 
-/** The canonical keys and values, below all drafts. */
+/** The canonical state: the keys and values of the newest pull, without the changes of any draft. */
 export class State {
   #items;
   /** @type {string[] | null} */

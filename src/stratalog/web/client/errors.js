@@ -9,7 +9,7 @@ export class StratalogError extends Error {
   }
 }
 
-/** Thrown by a mutator. The mutation then has no effect, for `reason`. */
+/** Thrown by a mutator. `reason` says why the mutation has no effect. */
 export class Rejected extends StratalogError {
   constructor(reason) {
     super("rejected", reason);

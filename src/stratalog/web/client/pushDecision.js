@@ -2,7 +2,10 @@
 
 import { StratalogError } from "./errors.js";
 
-/** Values of a mutation's `sent`. NEVER: no push contained it. REFUSED: certainly no push committed it. OPEN: else. */
+/**
+ * Values of a mutation's `sent`. NEVER: no push contained the mutation. REFUSED: certainly no push committed it. OPEN: a
+ * push may have committed it.
+ */
 export const NEVER = 0;
 export const REFUSED = 1;
 export const OPEN = 2;

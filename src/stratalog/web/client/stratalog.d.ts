@@ -14,7 +14,7 @@ export interface Draft {
   keys(prefix?: string): string[];
 }
 
-/** A mutator depends only on its arguments: it uses no clock, no random numbers and no network. */
+/** A mutator depends only on its draft and its arguments: it uses no clock, no random numbers and no network. */
 export type Mutator = (draft: Draft, args: any) => void;
 export type Mutators = Readonly<Record<string, Mutator>>;
 
@@ -27,7 +27,7 @@ export class StratalogError extends Error {
   readonly details: Readonly<Record<string, unknown>>;
 }
 
-/** Thrown by a mutator. The mutation then has no effect, for `reason`. */
+/** Thrown by a mutator. `reason` says why the mutation has no effect. */
 export class Rejected extends StratalogError {
   constructor(reason: string);
   readonly reason: string;
@@ -35,7 +35,7 @@ export class Rejected extends StratalogError {
 
 /**
  * pending: the mutation is stored in the browser, and not yet confirmed. queued: the server will apply the mutation
- * later. applied: the mutation is part of the document. rejected: the server recorded the mutation without effect.
+ * later. applied: the mutation is part of the document. rejected: the mutation has no effect and is not sent again.
  * unknown: the client cannot find out whether the mutation was applied. lost: the mutation was applied, and then the
  * server went back to a history without the mutation, as after a restore.
  */
