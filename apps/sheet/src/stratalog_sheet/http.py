@@ -200,7 +200,7 @@ def entries(sheet: Opened, after: Version, hash: Text = "") -> Any:
 
 @writing("/append", summary="Commit a message of the engine")
 async def append(service: Served, turns: Turns, sheet: Opened, signer: Signer, data: JSONBody[NewMessage]) -> Any:
-    """A repeated message gets its first response again.
+    """A message that is repeated within 200 entries, and not after a restore, gets its first response again.
 
     Answers 409 with the code `version-conflict` if the message is not based on the present revision. Answers 409 with
     `version-lost` if the sheet no longer has the version of the sender.
@@ -301,7 +301,7 @@ async def name_version(service: Served, turns: Turns, sheet: Opened, signer: Sig
 
 @writing("/restore", summary="Restore a version")
 async def restore(service: Served, turns: Turns, sheet: Opened, signer: Signer, data: JSONBody[Moment]) -> Any:
-    """The state becomes a new version, and the log keeps all versions. A restore does not read the newest version."""
+    """The state becomes a new version. No version is lost. The newest version need not be one that engines can open."""
     done = await compute(turns, sheet, lambda: sheet.restore(data.version, author=signer))
     return announce(service, turns, sheet, done)
 
@@ -328,7 +328,7 @@ async def export(turns: Turns, sheet: Opened, at: At = None) -> Response[bytes]:
 
 @computing("/export-report", summary="The parts that an export cannot hold")
 async def export_report(turns: Turns, sheet: Opened, at: At = None) -> FileReport:
-    """The response lists the parts of a version that an .xlsx file cannot contain. It does not have the export."""
+    """The response lists the parts of a version that an .xlsx file cannot contain. It does not have the file itself."""
     return await compute(turns, sheet, lambda: sheet.files.export(at)[1])
 
 

@@ -10,8 +10,9 @@ SHEET_XLSX_FILES_MAX = 2000
 SHEET_MESSAGE_BYTES_MAX = 4 * 1024 * 1024
 SHEET_COMMANDS_MAX = 100_000
 SHEET_TEXT_BYTES_MAX = 200
-# Bounds on the size of a sheet and on the additions of one message, so that the engine can open each committed version.
-# The engine opens a million rows in three seconds. It takes too long to open a million rows and a thousand columns.
+# Bounds on positions in a sheet and on the additions of one message. Without these bounds, one message could make a
+# version that no engine can open. The engine opens a million rows in three seconds. It takes too long to open a million
+# rows and a thousand columns.
 SHEET_ROWS_MAX = 1_048_576
 SHEET_COLUMNS_MAX = 18_278
 SHEET_ROWS_ADDED_MAX = 20_000
