@@ -20,7 +20,7 @@ Run = Callable[..., Result]
 
 @pytest.fixture
 def run(tmp_path: Path, engines: EnginePool, monkeypatch: pytest.MonkeyPatch) -> Run:
-    """Return a function that runs a command with the engines of the tests, so that none has to start."""
+    """Return a function that runs a command with the engines of the tests, so that no command starts an engine."""
 
     class SheetsOfCommand(Sheets):
         def __init__(self, store: Store) -> None:

@@ -57,9 +57,9 @@ SHEET_UNOPENABLE_SECONDS = 60
 SHEET_UNOPENABLE_MAX = 1000
 # Limits on reading a workbook: the text for the engine, the elements parsed, and the images.
 SHEET_XLSX_READ_BYTES_MAX = 32 * 1024 * 1024
-# In measurements, an import had this many copies of the unpacked bytes in memory at once. A part with an emoji takes
-# four bytes for each ASCII character as a Python string, one byte as UTF-8 and one byte as JSON. The object of a
-# numeric cell is larger than its text.
+# In measurements, an import had fewer than this many copies of the unpacked bytes in memory at once. A part with an
+# emoji takes four bytes for each ASCII character as a Python string, one byte as UTF-8 and one byte as JSON. The object
+# of a numeric cell is larger than its text.
 SHEET_XLSX_COPIES = 10
 # The memory that one import may reserve: nearly all the memory for decoded bodies of a server with default settings.
 SHEET_IMPORT_BYTES_MAX = 96 * 1024 * 1024

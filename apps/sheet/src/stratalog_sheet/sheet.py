@@ -156,11 +156,11 @@ class Sheet:
         return msgspec.convert(self._query(at, "sheets"), list[dict[str, Any]])
 
     def get(self, cell: str, *, sheet: str | None = None, at: int | None = None) -> Cell:
-        """Return one cell at a version, with its value. Raises Invalid, and NotFound for a missing sheet or cell."""
+        """Return one cell at a version, with its value. Raises Invalid, and NotFound for a missing sheet or version."""
         column, row = parse_cell(cell)
         content = self._query(at, "cell", sheet=sheet, col=column, row=row)
         if content is None:
-            raise NotFound("sheet or cell not found in the workbook", sheet=sheet or "", cell=cell)
+            raise NotFound("sheet not found in the workbook", sheet=sheet or "", cell=cell)
         return msgspec.convert(content, Cell)
 
     def refused(self, at: int | None = None) -> list[RefusedCommand]:
