@@ -190,7 +190,7 @@ async def load(
 
 @reading("/entries", opt={"action": "read"}, summary="The entries after a version")
 def entries(sheet: Opened, after: Version, hash: Text = "") -> Any:
-    """If ``reload`` is true, the reader must load the sheet again, because it is too far behind or after a restore.
+    """If ``reload`` is true, the reader must load the sheet again: it is too far behind, or the sheet was restored.
 
     Answers 409 with the code `version-lost` if the sheet has no version ``after`` of this ``hash``, for example after a
     restore from an older backup. The reader must then load the sheet again.
@@ -301,7 +301,7 @@ async def name_version(service: Served, turns: Turns, sheet: Opened, signer: Sig
 
 @writing("/restore", summary="Restore a version")
 async def restore(service: Served, turns: Turns, sheet: Opened, signer: Signer, data: JSONBody[Moment]) -> Any:
-    """The state becomes a new version. No version is lost. The newest version need not be one that engines can open."""
+    """The state becomes a new version. All versions stay. Engines need not be able to open the newest version."""
     done = await compute(turns, sheet, lambda: sheet.restore(data.version, author=signer))
     return announce(service, turns, sheet, done)
 

@@ -50,7 +50,7 @@ class NewSheet(msgspec.Struct, frozen=True):
 
 
 class Facts(msgspec.Struct, frozen=True):
-    """A sheet with its first and newest version. ``author`` is the author of the caller's changes."""
+    """A sheet with its oldest kept and its newest version. ``author`` is the author of the caller's changes."""
 
     organisation: str
     name: str

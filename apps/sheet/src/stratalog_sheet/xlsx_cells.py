@@ -78,7 +78,7 @@ class CellContext(msgspec.Struct, frozen=True):
     date_styles: Collection[int] = ()
     text_styles: Collection[int] = ()
     number_styles: Mapping[int, int] = {}
-    """Maps each text style to the style that a cell with a number gets instead."""
+    """Maps each text style to the style that a number, or a text that begins with "=", gets instead."""
 
     styles: int = 1
     is_1904: bool = False
