@@ -602,7 +602,7 @@ REMOVALS: tuple[Removal, ...] = (
         (
             Edit(
                 f"{WEB}/panel.js",
-                "    this.#turn++; // an answer for another tab is still to come, and must not fill this one\n",
+                "    this.#turn++; // an answer for another tab may still arrive, and must not be shown in this tab\n",
                 "",
             ),
         ),

@@ -48,7 +48,7 @@ KILL_DELAY_SECONDS_MAX = 0.01
 TRIES_MAX = 40
 TRY_SECONDS = 0.1
 ENGINE_END_SECONDS_MAX = 10
-"""The time that an engine has to end after its server. An engine notices the end of its parent every five seconds."""
+"""The time that an engine has to end after its server. An engine checks every five seconds whether its parent runs."""
 
 BUSY = (429, 503)
 END_SECONDS_MAX = 60
@@ -63,8 +63,8 @@ class Server:
 
     def __init__(self, folder: str) -> None:
         command = [sys.executable, "-c", PROGRAM, "--json", "sheet", "serve", "--store", folder, "--port", "0"]
-        # The engines get the server's path for imports. So the folder at its end tells whose engine a process is, also
-        # after the server has died and the engine has another parent.
+        # The engines inherit the server's path for imports, which ends with the store's folder. The folder shows which
+        # server started an engine, even after the server has died and the engine has another parent.
         path = os.pathsep.join(filter(None, [os.environ.get("PYTHONPATH"), os.path.abspath(folder)]))
         environment = {**os.environ, "PYTHONPATH": path}
         self._folder = os.path.abspath(folder).encode()

@@ -25,7 +25,7 @@ const removed = [{ type: "REMOVE_COLUMNS_ROWS", ...rows, elements: [1] }];
 const deleted = (sheetId) => [{ type: "DELETE_SHEET", sheetId, sheetName: sheetId }];
 const duplicated = [{ type: "DUPLICATE_SHEET", sheetId: two, sheetIdTo: "copy", sheetNameTo: "copy" }];
 
-/** The messages of each case. A number is an undo of the message at that index. Other cases test `rewind`. */
+/** The messages of each case. A number is an undo of the message at that index. Cases without an undo test `rewind`. */
 const cases = {
   deletedSheet: [deleted(two), 0],
   twoDeletedSheets: [deleted(two), deleted("three"), 0, 1],

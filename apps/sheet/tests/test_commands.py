@@ -20,7 +20,7 @@ Run = Callable[..., Result]
 
 @pytest.fixture
 def run(tmp_path: Path, engines: EnginePool, monkeypatch: pytest.MonkeyPatch) -> Run:
-    """Return a function that runs a command with the engines of the tests, so that none has to start."""
+    """Return a function that runs a command with the engines of the tests, so that no command starts an engine."""
 
     class SheetsOfCommand(Sheets):
         def __init__(self, store: Store) -> None:
@@ -121,7 +121,8 @@ def test_imports_and_exports_report_losses(run: Run, tmp_path: Path) -> None:
     (found,) = [json.loads(line) for line in run("report", "local/book", "--json").output.splitlines()]
     assert (found["code"], found["where"]) == ("formula", ["S!A1"])
     run("set", "local/book", "A2", "=[@none")
-    assert "formulas that cannot be read go out as text (1: S!A2)" in run("export", "local/book", "out.xlsx").output
+    lost = "formulas that the engine cannot read are exported as text (1: S!A2)"
+    assert lost in run("export", "local/book", "out.xlsx").output
     (tmp_path / "list.csv").write_text("a,007\n")
     run("import", "list.csv")
     assert run("report", "local/list").output == "the file was imported completely\n"

@@ -65,7 +65,7 @@ def test_clients_that_hang_are_killed(
 
 
 def at_the_head(log: Log, settings: SheetSettings) -> Iterator[int]:
-    """Yield the version of which an older program saved the due snapshot. An undo may cross this version."""
+    """Yield the version of the snapshot that an older program saved when a snapshot was due. An undo may cross it."""
     head, interval = log.head().version, settings.snapshot_entries
     newest = log.app_snapshot(head)
     last = newest.version if newest else 0

@@ -35,7 +35,7 @@ STORIES = [
     "quickTypingReplacesTheContentOfACell",
     "aLateAnswerForAnotherPanelTabIsNotShown",
     "theListIsUsedWithoutAMouse",
-    "darkIsFollowedAndChosen",
+    "theColourSchemeFollowsTheSystemUntilTheUserChooses",
     "theSliderShowsEveryVersion",
     "changedCellsStandOut",
     "theHistoryButtonListsAllEntries",

@@ -1,4 +1,4 @@
-"""The server refuses a message that no engine can open. If a log already has such a message, only engines die."""
+"""The server refuses a message that no engine can open. Such a message in a log ends engines, but never the server."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def test_an_unopenable_version_is_tried_in_an_engine_only_once(store: Store, poo
         sheet.state()
     deaths = pool.counts().deaths
     for _ in range(5):
-        with pytest.raises(LimitExceeded, match="version 2 of the sheet cannot be opened"):
+        with pytest.raises(LimitExceeded, match="version 2 of the sheet makes the engine fail"):
             sheet.get("A1")
     assert pool.counts().deaths == deaths == 1
 
@@ -167,7 +167,7 @@ def test_a_load_computes_the_state_of_a_restored_version_without_a_snapshot(
     assert loaded["data"]["sheets"][0]["cells"] == {"A1": "good"}
 
 
-# Remembered deaths
+# Recorded failures
 
 
 def died(by: str) -> StratalogError:

@@ -1,4 +1,4 @@
-"""The engine refuses a command that it cannot execute. The sheet opens without the command, and names it."""
+"""The engine refuses a command that it cannot execute. The sheet opens without the command, and lists the command."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ PIVOT = {
 }
 
 UNUSABLE: dict[str, dict[str, Any]] = {
-    "a cell of no sheet": put(0, 0, "x", "nosuch"),
-    "rows of no sheet": {"type": "UNFREEZE_ROWS", "sheetId": "nosuch"},
-    "a chart of no type": {**CHART, "definition": {"type": "nosuch"}},
+    "a cell of a missing sheet": put(0, 0, "x", "nosuch"),
+    "rows of a missing sheet": {"type": "UNFREEZE_ROWS", "sheetId": "nosuch"},
+    "a chart of an unknown type": {**CHART, "definition": {"type": "nosuch"}},
     "a chart without data": {**CHART, "definition": {"type": "bar"}},
     "a scale without colours": {
         "type": "ADD_CONDITIONAL_FORMAT",
@@ -50,15 +50,15 @@ UNUSABLE: dict[str, dict[str, Any]] = {
         "ranges": RANGES,
         "cf": {"id": "x", "rule": {"type": "ColorScaleRule"}},
     },
-    "a validation of nothing": {"type": "ADD_DATA_VALIDATION_RULE", **ON_SHEET, "ranges": RANGES, "rule": {}},
-    "a table of no pivot": {"type": "INSERT_PIVOT", **ON_SHEET, "pivotId": "p", "col": 0, "row": 0, "table": {}},
-    "a pivot table of no fields": {"type": "ADD_PIVOT", "pivotId": "p", "pivot": {"type": "SPREADSHEET"}},
+    "a validation without a criterion": {"type": "ADD_DATA_VALIDATION_RULE", **ON_SHEET, "ranges": RANGES, "rule": {}},
+    "cells of a missing pivot": {"type": "INSERT_PIVOT", **ON_SHEET, "pivotId": "p", "col": 0, "row": 0, "table": {}},
+    "a pivot without fields": {"type": "ADD_PIVOT", "pivotId": "p", "pivot": {"type": "SPREADSHEET"}},
 }
 UNUSABLE_LATER: dict[str, dict[str, Any]] = {
     "an id that each object has": {"type": "ADD_PIVOT", "pivotId": "constructor", "pivot": PIVOT},
     "a colour that is a number": {**CHART, "definition": {**BAR, "background": 5}},
     "a chart figure without a chart": {"type": "CREATE_FIGURE", **FIGURE, "tag": "chart"},
-    "an icon of no name": {
+    "an unknown icon": {
         "type": "ADD_CONDITIONAL_FORMAT",
         **ON_SHEET,
         "ranges": RANGES,
@@ -121,7 +121,7 @@ def loaded(sheet: Sheet, engines: EnginePool) -> bytes:
 
 
 def test_a_refused_command_has_the_reason(sheet: Sheet) -> None:
-    sheet.append(revision(sheet, UNUSABLE["a chart of no type"]), author="eve")
+    sheet.append(revision(sheet, UNUSABLE["a chart of an unknown type"]), author="eve")
     reason = "Error: Cannot find nosuch in this registry!"
     assert sheet.refused() == [RefusedCommand(2, "eve", "CREATE_CHART", reason)]
     assert sheet.refused(1) == []

@@ -1,6 +1,7 @@
-// Another client inserts a row, a column or a sheet. This client has listed conflicts in it, and the other client
-// undoes its change. `node undone.mjs ENGINE_FOLDER PAGE_FOLDER` prints for each case what each conflict has lost. It
-// also prints the cells with texts, and the size of the sheets, after the first conflict was restored.
+// Another client inserts rows, a column or a sheet. This client lists conflicts in the new cells or beside them. Then
+// the other client undoes the insertion. `node undone.mjs ENGINE_FOLDER PAGE_FOLDER` prints for each case the kind of
+// line that each conflict has lost (ROW, COL or SHEET). It also prints the cells with texts, and the size of the
+// sheets, after the first conflict was restored.
 import { made, named, sheetId } from "./lines.mjs";
 
 const page = process.argv[3];

@@ -9,7 +9,7 @@ events             the events of a sheet's log, and the check of new messages
 bounds             bounds on the numbers of a message
 branches           the check for readers whose history the log has lost
 window             the check whether a message may be committed next
-load_plan          an app snapshot and the messages after it
+load_plan          a base state and the messages after it
 retention          the entries that retention kept
 refusals           committed commands that the engine cannot execute
 snapshot_versions  the versions of app snapshots

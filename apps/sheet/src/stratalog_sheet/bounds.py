@@ -1,4 +1,4 @@
-"""Bounds on the numbers of a message, so that an engine can open every committed version.
+"""Bounds on the numbers of a message. Without them, one message could make a version that no engine can open.
 
 For each sheet the engine keeps an array of rows, an array of columns, and tables of rows times columns. So one message
 may add a limited number of rows, columns and sheets, and may write ranges with a limited number of cells. No position

@@ -18,7 +18,7 @@ def parse_cell(name: str) -> Position:
     """Return the position of a name such as ``B7``. ``$`` signs are ignored. Raises Invalid."""
     match = _CELL.fullmatch(name.strip())
     if match is None:
-        raise Invalid("not a cell, as in B7", value=name)
+        raise Invalid("not a cell name such as B7", value=name)
     return column_number(match[1]), int(match[2]) - 1
 
 

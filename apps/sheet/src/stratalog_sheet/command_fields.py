@@ -1,7 +1,8 @@
 """The commands of the pinned engine, and the types of the fields that the engine or the server needs.
 
 The engine throws if it applies a command that lacks a needed field, or that has a value of another type in the field.
-After that, no engine opens this version or a later version. So the server refuses such a command.
+The server refuses the message of such a command before the commit. If a log nevertheless has such a command, the
+engine refuses the command (`web/refusal.js`).
 """
 
 from __future__ import annotations

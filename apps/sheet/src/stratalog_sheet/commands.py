@@ -86,7 +86,7 @@ def import_(session: Session, file: Path, name: str | None, title: str, author: 
 @command("list", example="stratalog sheet list acme")
 @click.argument("organisation", required=False)
 def list_(session: Session, organisation: str | None) -> None:
-    """List the sheets of an organisation, or of all."""
+    """List the sheets of one organisation, or of all organisations."""
     sheets = _sheets(session)
     wanted = [organisation] if organisation else list(sheets.store.organisations())
     listed = ((organisation_name, info) for organisation_name in wanted for info in sheets.list(organisation_name))
@@ -240,7 +240,7 @@ def versions(session: Session, name: str) -> None:
 @click.argument("label")
 @by_author
 def name_(session: Session, name: str, version: int, label: str, author: str) -> None:
-    """Give a version a name; an empty name removes it."""
+    """Give a version a name. An empty name removes the version's name."""
     change = _opened(session, name).name_version(version, label, author=author)
     plain = {"name": name, "named": version, "label": label, "version": change.version}
     session.answer(plain, f"version {version} is “{label}”" if label else f"version {version} has no name")
@@ -279,7 +279,7 @@ def fork(session: Session, name: str, fork: str, at: str | None, title: str, aut
 @command("snapshot", example="stratalog sheet snapshot")
 @click.argument("organisation", required=False)
 def snapshot(session: Session, organisation: str | None) -> None:
-    """Save the due snapshots of an organisation's sheets, or of all, so that they load quickly."""
+    """Save the due snapshots of one organisation's sheets, or of all sheets, so that the sheets load quickly."""
     sheets = _sheets(session)
     saved = sum(
         sheets.snapshots_due(organisation_name)

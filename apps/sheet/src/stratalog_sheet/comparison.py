@@ -44,7 +44,10 @@ class CellChange(msgspec.Struct, frozen=True):
     before: str
     after: str
     earlier_cell: str = ""
-    """The cell's name in the earlier version; empty if the earlier version does not have the cell."""
+    """The cell's name in the earlier version; empty if the earlier version does not have the cell.
+
+    If `Comparison.between` compared two states, this name is always equal to ``cell``.
+    """
 
 
 class Comparison:

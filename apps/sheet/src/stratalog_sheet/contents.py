@@ -164,7 +164,7 @@ class Tab:
         return len(self.hidden[dimension] | further) < len(lines)
 
     def has_lines_without(self, dimension: str, removed: set[int]) -> bool:
-        """Return whether a visible line stays after a removal and, beside frozen lines, one that is not frozen."""
+        """Return whether a removal leaves a visible line and, if lines are frozen, a line that is not frozen."""
         lines, frozen = self.lines(dimension), self.frozen[dimension]
         left = [position for position in range(len(lines)) if position not in removed]
         is_any_visible = any(lines.at(position) not in self.hidden[dimension] for position in left)

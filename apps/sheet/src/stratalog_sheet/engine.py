@@ -120,7 +120,7 @@ class Engine:
         if self._process is not None:
             return
         try:
-            # `_options` may read a file.
+            # `_options` may read a file, and so may raise OSError.
             command = [sys.executable, "-P", "-S", str(PROGRAM), self._options()]
             # Python's sockets are not inheritable, so another child that starts meanwhile does not keep this one open.
             ours, theirs = socket.socketpair()

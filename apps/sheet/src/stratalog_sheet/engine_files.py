@@ -67,8 +67,8 @@ def install_engine(say: Callable[[str], None] = lambda text: None, folder: Path 
 
     One rename puts the files in place, so an interrupted run leaves no partial installation. The next run removes the
     interrupted run's work folder. One process at a time fetches the files; other processes wait for it. Raises
-    Unavailable if npm or the network is missing or the files cannot be put in place, and Corrupt for a package that
-    does not have its pinned content.
+    Unavailable if npm or the network is missing, if the files cannot be put in place, or if the folder in
+    ``$STRATALOG_SHEET_ENGINE`` has other files. Raises Corrupt for a package that does not have its pinned content.
     """
     home = folder or _chosen()
     if _is_complete(home):

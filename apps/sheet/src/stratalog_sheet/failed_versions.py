@@ -1,4 +1,4 @@
-"""Failed versions: calls that ended an engine or took too much time or memory. `Unopenable` refuses these calls."""
+"""Failed versions: calls on a version that ended engines or exceeded limits. `Unopenable` refuses them for a while."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Unopenable:
             if failure.since.age_seconds() > self._seconds:
                 del self._failures[owner, version, call]
                 return
-        text = f"version {version} of the sheet cannot be opened; restore an earlier version (`restore`)"
+        text = f"version {version} of the sheet makes the engine fail; restore an earlier version (`restore`)"
         raise LimitExceeded(text, version=version, call=call, reason=failure.reason)
 
     def note(self, owner: str, version: int, call: str, error: StratalogError) -> None:

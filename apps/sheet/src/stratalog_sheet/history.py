@@ -135,7 +135,7 @@ def _revision_text(fact: Revision) -> tuple[str, list[str]]:
 
 
 def _written(commands: Iterable[Mapping[str, Any]]) -> Iterator[str]:
-    """Yield the names of the cells that the commands for which `_is_write` is true write."""
+    """Yield the names of the cells written by those commands for which `_is_write` returns True."""
     for command in filter(_is_write, commands):
         if command["type"] == "SQUISHED_UPDATE_CELL":
             (left, top), (right, bottom) = parse_range(command["targetRange"])

@@ -190,7 +190,7 @@ async def load(
 
 @reading("/entries", opt={"action": "read"}, summary="The entries after a version")
 def entries(sheet: Opened, after: Version, hash: Text = "") -> Any:
-    """If ``reload`` is true, the reader must load the sheet again, because it is too far behind or after a restore.
+    """If ``reload`` is true, the reader must load the sheet again: it is too far behind, or the sheet was restored.
 
     Answers 409 with the code `version-lost` if the sheet has no version ``after`` of this ``hash``, for example after a
     restore from an older backup. The reader must then load the sheet again.
@@ -200,7 +200,7 @@ def entries(sheet: Opened, after: Version, hash: Text = "") -> Any:
 
 @writing("/append", summary="Commit a message of the engine")
 async def append(service: Served, turns: Turns, sheet: Opened, signer: Signer, data: JSONBody[NewMessage]) -> Any:
-    """A repeated message gets its first response again.
+    """A message that is repeated within 200 entries, and not after a restore, gets its first response again.
 
     Answers 409 with the code `version-conflict` if the message is not based on the present revision. Answers 409 with
     `version-lost` if the sheet no longer has the version of the sender.
@@ -301,7 +301,7 @@ async def name_version(service: Served, turns: Turns, sheet: Opened, signer: Sig
 
 @writing("/restore", summary="Restore a version")
 async def restore(service: Served, turns: Turns, sheet: Opened, signer: Signer, data: JSONBody[Moment]) -> Any:
-    """The state becomes a new version, and the log keeps all versions. A restore does not read the newest version."""
+    """The state becomes a new version. All versions stay. Engines need not be able to open the newest version."""
     done = await compute(turns, sheet, lambda: sheet.restore(data.version, author=signer))
     return announce(service, turns, sheet, done)
 
@@ -328,7 +328,7 @@ async def export(turns: Turns, sheet: Opened, at: At = None) -> Response[bytes]:
 
 @computing("/export-report", summary="The parts that an export cannot hold")
 async def export_report(turns: Turns, sheet: Opened, at: At = None) -> FileReport:
-    """The response lists the parts of a version that an .xlsx file cannot contain. It does not have the export."""
+    """The response lists the parts of a version that an .xlsx file cannot contain. It does not have the file itself."""
     return await compute(turns, sheet, lambda: sheet.files.export(at)[1])
 
 

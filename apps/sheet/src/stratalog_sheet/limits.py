@@ -10,8 +10,9 @@ SHEET_XLSX_FILES_MAX = 2000
 SHEET_MESSAGE_BYTES_MAX = 4 * 1024 * 1024
 SHEET_COMMANDS_MAX = 100_000
 SHEET_TEXT_BYTES_MAX = 200
-# Bounds on the size of a sheet and on the additions of one message, so that the engine can open each committed version.
-# The engine opens a million rows in three seconds. It takes too long to open a million rows and a thousand columns.
+# Bounds on positions in a sheet and on the additions of one message. Without these bounds, one message could make a
+# version that no engine can open. The engine opens a million rows in three seconds. It takes too long to open a million
+# rows and a thousand columns.
 SHEET_ROWS_MAX = 1_048_576
 SHEET_COLUMNS_MAX = 18_278
 SHEET_ROWS_ADDED_MAX = 20_000
@@ -56,9 +57,9 @@ SHEET_UNOPENABLE_SECONDS = 60
 SHEET_UNOPENABLE_MAX = 1000
 # Limits on reading a workbook: the text for the engine, the elements parsed, and the images.
 SHEET_XLSX_READ_BYTES_MAX = 32 * 1024 * 1024
-# In measurements, an import had this many copies of the unpacked bytes in memory at once. A part with an emoji takes
-# four bytes for each ASCII character as a Python string, one byte as UTF-8 and one byte as JSON. The object of a
-# numeric cell is larger than its text.
+# In measurements, an import had fewer than this many copies of the unpacked bytes in memory at once. A part with an
+# emoji takes four bytes for each ASCII character as a Python string, one byte as UTF-8 and one byte as JSON. The object
+# of a numeric cell is larger than its text.
 SHEET_XLSX_COPIES = 10
 # The memory that one import may reserve: nearly all the memory for decoded bodies of a server with default settings.
 SHEET_IMPORT_BYTES_MAX = 96 * 1024 * 1024

@@ -125,11 +125,11 @@ class Sheet:
     def append(self, message: dict[str, Any], *, author: str = "", reader: Standing = ANYWHERE) -> SheetChange:
         """Commit one complete message of the engine: a revision, undo or redo. ``reader`` is the sender's version.
 
-        The message must be based on the present revision. For a repeated message, return its first commit.
-
-        Raises VersionConflict for another base. The sender then reads `since`, rebases the message and sends it again.
-        Raises VersionLost if the log no longer has the reader's version, LimitExceeded for an undo that reaches too far
-        back, and Invalid. After these errors, the log is unchanged. Raises the errors of `Log.append`.
+        The message must be based on the present revision. For a repetition within `SheetSettings.undo_entries` entries,
+        and not after a restore, return the first commit. Raises VersionConflict for another base. The sender then reads
+        `since`, rebases the message and sends it again. Raises VersionLost or VersionForgotten if the log no longer has
+        the reader's version, LimitExceeded for a large message or an undo that reaches too far back, and Invalid. After
+        these errors, the log is unchanged. Raises the errors of `Log.append`.
         """
         checked = check_message(message)
 
@@ -156,15 +156,15 @@ class Sheet:
         return msgspec.convert(self._query(at, "sheets"), list[dict[str, Any]])
 
     def get(self, cell: str, *, sheet: str | None = None, at: int | None = None) -> Cell:
-        """Return one cell at a version, with its value. Raises Invalid, and NotFound for a missing sheet or cell."""
+        """Return one cell at a version, with its value. Raises Invalid, and NotFound for a missing sheet or version."""
         column, row = parse_cell(cell)
         content = self._query(at, "cell", sheet=sheet, col=column, row=row)
         if content is None:
-            raise NotFound("sheet or cell not found in the workbook", sheet=sheet or "", cell=cell)
+            raise NotFound("sheet not found in the workbook", sheet=sheet or "", cell=cell)
         return msgspec.convert(content, Cell)
 
     def refused(self, at: int | None = None) -> list[RefusedCommand]:
-        """Return the commands of a version's load plan that the engine cannot execute. The state lacks them."""
+        """Return the commands of a version's load plan that the engine cannot execute. They do not change the state."""
         return refused_commands(self.load(at), self._query(at, "refused"))
 
     @property
@@ -216,15 +216,15 @@ class Sheet:
         self._store.delete_log(self.log)
 
     def name_version(self, version: int, label: str, *, author: str = "") -> SheetChange:
-        """Give a version a label. An empty label removes the version's label. Raises VersionForgotten."""
+        """Give a version a label. An empty label removes the present label. Raises NotFound, LimitExceeded, Invalid."""
         fact = Named(check_retained(self.log, self._version(version)), check_text(label, "label"))
         return self._commit(lambda window: fact, author)
 
     def restore(self, version: int, *, author: str = "") -> SheetChange:
         """Restore the state of a version as a new entry.
 
-        Readers then load the sheet again, and users can no longer undo earlier edits. Raises VersionForgotten, and
-        LimitExceeded if engines recently failed to open ``version``. The method does not open the newest version.
+        Readers then load the sheet again, and users can no longer undo earlier edits. Raises NotFound, and
+        LimitExceeded if engines cannot open ``version``. The method does not open the newest version.
         """
         wanted = self._version(version)
         self._engines.unopenable.check(self._owner, wanted)
@@ -238,7 +238,7 @@ class Sheet:
     def fork(self, version: int, name: str, *, title: str = "", author: str = "") -> Sheet:
         """Return a new sheet of the same organisation that shares this sheet's history up to ``version``.
 
-        Raises Conflict if the name is taken, or if ``version`` belongs to the deleted source of this sheet.
+        Raises NotFound, and Conflict if the name is taken or ``version`` belongs to the deleted source of this sheet.
         """
         check_text(title, "title")
         at = self._version(version)
@@ -287,7 +287,7 @@ class Sheet:
     def snapshot_due(self) -> int | None:
         """Save a snapshot if one is due, and return its version; else return None.
 
-        Call this method until it returns None. Several processes may save a version, because the first snapshot stays.
+        Call this method until it returns None, in one or more processes. Raises LimitExceeded if no due version opens.
         """
         failure: LimitExceeded | None = None
         for version in snapshot_versions(self.log, self._settings):

@@ -1,4 +1,4 @@
-"""Request and response bodies of the spreadsheet's routes that no method of a sheet returns."""
+"""Bodies of the spreadsheet's routes: all request bodies, and the response bodies that no method of a sheet returns."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class NewSheet(msgspec.Struct, frozen=True):
 
 
 class Facts(msgspec.Struct, frozen=True):
-    """A sheet with its first and newest version. ``author`` is the author of the caller's changes."""
+    """A sheet with its oldest kept and its newest version. ``author`` is the author of the caller's changes."""
 
     organisation: str
     name: str
@@ -84,7 +84,7 @@ class NewRows(msgspec.Struct, frozen=True):
 
 
 class Moment(msgspec.Struct, frozen=True):
-    """A version, and its label as a name; an empty label removes the name. A restore ignores the label."""
+    """A version, and its new label. An empty label removes the version's label. A restore ignores the label."""
 
     version: Number
     label: str = ""

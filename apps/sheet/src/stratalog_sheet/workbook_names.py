@@ -1,7 +1,7 @@
 """Workbook names: defined names and tables. In formulas, this module replaces references to tables by plain ranges.
 
-It replaces a defined name by the text of the name. It does not replace a name that becomes a named range of the engine,
-or a name that depends on its cell or on itself.
+It replaces a defined name by the definition of the name. It does not replace a name that becomes a named range of the
+engine, or a name whose definition depends on the cell or on the name itself.
 """
 
 from __future__ import annotations

@@ -78,7 +78,7 @@ class CellContext(msgspec.Struct, frozen=True):
     date_styles: Collection[int] = ()
     text_styles: Collection[int] = ()
     number_styles: Mapping[int, int] = {}
-    """Maps each text style to the style that a cell with a number gets instead."""
+    """Maps each text style to the style that a number, or a text that begins with "=", gets instead."""
 
     styles: int = 1
     is_1904: bool = False
@@ -115,8 +115,8 @@ class SheetWriter(PartWriter):
         self.values: list[tuple[int, int, Any]] = []
         """(column, row, value) for each cell that has a value in the file and a formula that is not volatile.
 
-        The value comes from the file. The list also has the cells with a value in the range of an array formula that
-        have no formula themselves.
+        The value comes from the file. The list also has each cell that has a value and no formula of its own, but is in
+        the range of an array formula.
         """
 
     def rewritten(self, chunks: Iterable[bytes]) -> str:

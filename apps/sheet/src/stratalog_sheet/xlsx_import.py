@@ -107,7 +107,7 @@ def workbook_of(name: str, sheet: str, cells: int, report: FileReport) -> Workbo
 
 
 class _Import:
-    """One import. Worksheets are renamed in the workbook's order, because the engine sorts sheets by part name."""
+    """One import. It numbers the parts of worksheets in the workbook's order: the engine sorts sheets by part name."""
 
     def __init__(self, archive: WorkbookArchive) -> None:
         self._archive = archive

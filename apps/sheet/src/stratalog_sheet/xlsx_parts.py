@@ -135,7 +135,7 @@ class StylesWriter(PartWriter):
         self.text_styles: set[int] = set()
         self._formats: dict[int, str] = {}
         self.twins: dict[int, int] = {}
-        """Maps each text style to a copy with the general format. Cells with numbers get this copy."""
+        """Maps each text style to a copy with the general format, for numbers and for texts that begin with "="."""
 
         self.count = 0
         """The number of the file's cell styles, without the copies in ``twins``."""

@@ -267,7 +267,7 @@ class SheetRepair(OrderRepair):
         text = self._strings.texts[int(value)]
         if text.startswith("="):  # the engine cannot read this formula, and Excel would refuse the formula, too
             where = f"{self._sheet}!{attributes['r']}"
-            self._findings.add("formula", "formulas that cannot be read go out as text", where)
+            self._findings.add("formula", "formulas that the engine cannot read are exported as text", where)
         if text.startswith("'"):
             return "s", str(self._strings.number(text[1:]))
         return ("e", text) if text in ERRORS else ("s", value)

@@ -325,7 +325,7 @@ const storiesOf = ({ url, story, folder, two }) => ({
     assert.equal(await page.textContent("#title"), "Made by key");
   },
 
-  async darkIsFollowedAndChosen(browser) {
+  async theColourSchemeFollowsTheSystemUntilTheUserChooses(browser) {
     await make(url, story);
     const page = await person(browser, "Ada Lace", { colorScheme: "dark" });
     const paper = () => page.evaluate(() => getComputedStyle(document.body).backgroundColor);

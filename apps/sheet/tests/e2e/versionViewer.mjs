@@ -81,7 +81,7 @@ export const versionViewer = ({ url, story, two }) => ({
     );
     assert.equal(await evaluate(page, ([{ versionViewer }]) => versionViewer.marks.count), 1);
     assert.match(await page.textContent("#timeline .when"), /1 cell changed/);
-    // A row that was inserted later moves no mark in the shown version. The cells of that row have no mark in it.
+    // A row that was inserted later does not move the marks in the shown version, and its cells get no marks there.
     await send(url, story, "POST", "/rows", { row: 1 });
     await write(url, story, "A1", "in the new row");
     await hasVersion(page, 6);

@@ -8,9 +8,9 @@ const LINES = { ROW: "row", COL: "column", SHEET: "sheet" };
 
 /** The heading of each kind, and the text below the heading. */
 const KINDS = {
-  deleted: ["Lost by deletion", "You typed these texts into rows, columns or sheets that were deleted."],
+  deleted: ["Lost by deletion", "Your texts and changes in rows, columns or sheets that were deleted."],
   overwritten: ["Overwritten by others", "Others replaced your texts before they had seen your texts."],
-  overwrote: ["Overwritten by you", "Others wrote these texts while you were away. Your later texts replaced theirs."],
+  overwrote: ["Overwritten by you", "Others wrote these texts before yours were saved. Your texts replaced theirs."],
   refused: ["Refused", "The sheet did not accept these changes."],
   undo: ["Undo and redo", "These actions did not reach the server, and changed nothing."],
 };

@@ -7,7 +7,7 @@ import { isSame, moved, movedBy } from "./positions.js";
 
 const OWN_WRITES_MAX = 200;
 const SHIFTS = new Set(["ADD_COLUMNS_ROWS", "REMOVE_COLUMNS_ROWS", "DELETE_SHEET"]);
-/** If another user deletes the cells of such a command, the only possible conflict is a text that the command wrote. */
+/** If another user deletes the cells of a command of these types, only a text that the command wrote is a conflict. */
 const LOOKS = /^UPDATE_CELL$|^CLEAR|^DELETE|^REMOVE|FORMATTING|BORDER|RESIZE|FREEZE|HIDE|FOLD|GROUP/;
 /** Identifies a command across rebases, which copy the command. The page neither sends nor stores a symbol property. */
 const ORIGIN = Symbol("origin");

@@ -73,7 +73,7 @@ export class Panel extends EventTarget {
     }
     find("#panel-body").setAttribute("aria-labelledby", `tab-${tab}`);
     find("#panel-body").replaceChildren();
-    this.#turn++; // an answer for another tab is still to come, and must not fill this one
+    this.#turn++; // an answer for another tab may still arrive, and must not be shown in this tab
     this.refresh(0);
   }
 

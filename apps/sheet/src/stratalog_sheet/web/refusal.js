@@ -5,13 +5,17 @@
 {
   /**
    * Marks a refused command with the reason, if the command is unusable. The reason is empty if the engine refuses the
-   * command only beside another change, such as a name that is taken. A rebase copies the mark; no message contains it.
+   * command because of another change, for example because a name is taken. A rebase copies the mark, and no message
+   * contains the mark.
    */
   const REFUSED = Symbol.for("stratalog.refused");
   const { CorePlugin, Model, coreTypes, registries } = globalThis.o_spreadsheet;
   const { checkDispatchAllowedRemoteCommand, dispatchToHandlers, onRemoteRevisionReceived } = Model.prototype;
 
-  /** Refuse a command if its check throws: each plugin checks it, even if its sheet does not exist. @this {any} */
+  /**
+   * Refuse a command if its check throws. A check may throw, because each plugin checks a command even if the command's
+   * sheet does not exist. @this {any}
+   */
   Model.prototype.checkDispatchAllowedRemoteCommand = function (command) {
     delete command[REFUSED];
     try {
@@ -27,8 +31,8 @@
 
   /**
    * Execute a command. If a core plugin throws while the model replays a command, revert the changes of the command,
-   * and call the views as for each refused command. Core plugins are the same in all models; views may miss earlier
-   * messages. @this {any}
+   * and call the views as for each refused command. If a view throws, throw the error, too: unlike core plugins, the
+   * views of different models may differ, because a view may lack earlier messages. @this {any}
    */
   Model.prototype.dispatchToHandlers = function (handlers, command) {
     if (command.type === "UNDO" || command.type === "REDO")
@@ -66,9 +70,9 @@
     allowDispatch(command) {
       const { type, chartId, elements, figureId, sheetId } = command;
       if (hasReservedId(command)) return "Unusable: an id is the name of a property of each object";
-      // The engine gives cells other ids in each model.
+      // The engine gives one cell different ids in different models.
       if (type === "UPDATE_CELL_POSITION") return "Unusable: the command names a cell by its id";
-      // The engine removes further lines, and only some plugins move their contents.
+      // If a line is listed twice, the engine removes a further line, and only some plugins move that line's contents.
       if (type === "REMOVE_COLUMNS_ROWS" && new Set(elements).size < elements.length)
         return "Unusable: a line is removed twice";
       if (type !== "UPDATE_CHART" || this.figureOf(chartId) === figureId) return "Success";
@@ -80,7 +84,7 @@
       if (type === "UPDATE_CHART") this.figureId = this.figureOf(chartId);
     }
 
-    /** After a chart has moved to a carousel, delete its empty figure. The engine cannot load a state with it. */
+    /** After a chart has moved to a carousel, delete its empty figure. The engine cannot load an empty figure. */
     handle({ type, sheetId, figureId }) {
       const isLeft = type === "UPDATE_CHART" && this.figureId !== figureId;
       if (isLeft && this.getters.getFigure(sheetId, this.figureId)?.tag === "chart")

@@ -1,4 +1,4 @@
-// Refusals: names the committed commands that the engine cannot execute, so that the sheet lacks them.
+// Refusals: tells the user which committed commands the engine cannot execute. The sheet lacks their changes.
 
 import { make, toast } from "./dom.js";
 

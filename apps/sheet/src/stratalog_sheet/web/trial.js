@@ -26,7 +26,7 @@
 
   /** The commands that put the content of a command into the workbook. */
   const TRIALS = {
-    // The engine looks for an icon only if a value has that icon, so the last rule has values for each icon.
+    // The engine looks up an icon only if a value gets that icon. The second format gives each icon to some value.
     ADD_CONDITIONAL_FORMAT: ({ cf }) => (cf?.rule?.icons ? [format(cf), format(withEachIcon(cf))] : [format(cf)]),
     ADD_DATA_VALIDATION_RULE: ({ rule }) => [{ type: "ADD_DATA_VALIDATION_RULE", ranges, rule }],
     CREATE_CHART: chart,
@@ -157,7 +157,7 @@
     }
   }
 
-  /** Replace each sheet, zone and reference by one of the workbook. */
+  /** Replace each sheet, zone and reference of the commands by a sheet, zone or reference of the small workbook. */
   function framed(value, key = "") {
     if (typeof value === "string") return framedText(value, key);
     if (typeof value !== "object" || value === null) return value;

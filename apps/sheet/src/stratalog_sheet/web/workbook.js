@@ -64,7 +64,7 @@ export class Workbook extends EventTarget {
     return this.fault?.code === "not-found";
   }
 
-  /** Whether the model has applied each entry completely. If the engine failed, the model has no version's state. */
+  /** Whether the model has applied each entry completely. Otherwise the model's state is the state of no version. */
   get isComplete() {
     return this.#isComplete;
   }
