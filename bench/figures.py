@@ -142,7 +142,7 @@ FIGURES: tuple[Figure, ...] = (
     ),
     Figure(
         name="postgres-seldom",
-        what="99th percentile of commits to PostgreSQL next to a process that commits without pause; reference: alone",
+        what="99th percentile of 20 commits a second to PostgreSQL, next to a busy process; reference: without it",
         unit="ms",
         better="less",
         reason=MARKS,
@@ -368,7 +368,7 @@ FIGURES: tuple[Figure, ...] = (
     ),
     Figure(
         name="shared-seldom",
-        what="99th percentile of commits next to a process that commits without pause; reference: a lone writer's",
+        what="99th percentile of 20 commits a second, next to a busy process; reference: without it",
         unit="ms",
         goal=50,
         better="less",
@@ -414,7 +414,7 @@ FIGURES: tuple[Figure, ...] = (
     ),
     Figure(
         name="hosted-seldom",
-        what="99th percentile of one commit a second, next to a busy writer; reference: the same without turns",
+        what="99th percentile of a writer's one commit a second, next to a busy writer; reference: without turns",
         unit="round trips",
         goal=20,
         better="less",
