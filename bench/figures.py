@@ -37,7 +37,7 @@ class Measured(msgspec.Struct, frozen=True):
     value: float
     reference: float | None = None
     above_us: float | None = None
-    """The microseconds that one operation takes longer than in plain SQLite; None if it follows from `reference`."""
+    """The microseconds that an operation takes longer than the reference; None if unknown, or if two rates give it."""
 
 
 class Result(msgspec.Struct, frozen=True, kw_only=True):
@@ -589,7 +589,7 @@ def problems(results: Iterable[Result], wanted: Iterable[str]) -> list[str]:
 
 
 def _above_us(figure: Figure, measured: Measured) -> float | None:
-    """Return the microseconds of one operation above plain, from two rates if the measurement does not have it."""
+    """Return `Measured.above_us`. If it is None and the figure is a rate on a disk, compute it from both rates."""
     if measured.above_us is not None or measured.reference is None or not figure.on_disk:
         return measured.above_us
     return 1e6 / measured.value - 1e6 / measured.reference if figure.unit.endswith("/s") else None

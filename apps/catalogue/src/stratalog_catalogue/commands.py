@@ -77,7 +77,8 @@ def catalogue() -> None:
     default=20.0,
     show_default=True,
     metavar="PERCENT",
-    help="The share of records, if more than 25, that a complete state may delete without --allow-deletions.",
+    help="The percentage of records that a complete state may delete without --allow-deletions, if this is more than "
+    "25 records.",
 )
 @click.option("--pattern", default="**/*", show_default=True, help="The glob pattern of the files of a folder.")
 @click.option("--prefix", default="oai_dc", show_default=True, help="The metadata format of OAI-PMH.")
@@ -248,7 +249,7 @@ def stats(session: Session, organisation: str) -> None:
 @click.option("--begins", default="", metavar="TEXT", help="Only ids that begin with this text.")
 @click.option("--limit", default=50, show_default=True, type=click.IntRange(1, 1000))
 def search(session: Session, organisation: str, words: tuple[str, ...], source: str, begins: str, limit: int) -> None:
-    """Find works by words of their titles, or by the beginning of their ids."""
+    """Find works by words of their titles or ids, or by the beginning of their ids."""
     records = session.open().records(organisation)
     hits = _module("queries").search(records, " ".join(words), source=source, begins=begins, limit=limit)
     session.answer_list(((hit, [hit.source, hit.id, hit.title]) for hit in hits), "no works match")
