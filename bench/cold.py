@@ -2,7 +2,7 @@
 
 `cold_start` measures the CPU time of a new process until it can settle its first message. The other side is a minimal
 handler that only makes boto3's clients of the same three services. The other rows measure the time of a push of 20
-changes far apart, by a process without a chunk in memory. Each get of a chunk takes as long as from S3.
+changes far apart, by a process without a chunk in memory. A get of a chunk from the store takes as long as from S3.
 """
 
 from __future__ import annotations
@@ -92,7 +92,8 @@ class ColdPushes:
     def __init__(self, store: Store, keys: int) -> None:
         self._store = store
         self._keys = keys
-        # The pushes of an earlier row have other keys: a state has the newest changes without a chunk.
+        # The version seeds the keys, so this row changes other keys than an earlier row. A state has recently changed
+        # keys in memory, so a change of such a key would load no chunk.
         version = store.document(ORGANISATION, DOCUMENT).version
         self._random = Random(version)
         self._clients = count(version)

@@ -41,9 +41,10 @@ T = TypeVar("T")
 
 
 class Outcome(msgspec.Struct, frozen=True):
-    """The result of one run. ``wasted`` and ``reads`` are per successful commit, and NaN if no commit succeeded.
+    """The result of one run. ``wasted`` is the number of writes whose condition failed.
 
-    ``slow_ms`` is the 99th percentile of the successful appends. ``failed`` is the number of failed appends.
+    ``wasted`` and ``reads`` are per successful commit, and NaN if no commit succeeded. ``slow_ms`` is the 99th
+    percentile of the successful appends. ``failed`` is the number of failed appends.
     """
 
     commits_per_second: float

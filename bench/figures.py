@@ -37,7 +37,7 @@ class Measured(msgspec.Struct, frozen=True):
     value: float
     reference: float | None = None
     above_us: float | None = None
-    """The microseconds that one operation takes longer than in plain SQLite; None if it follows from `reference`."""
+    """The microseconds that an operation takes longer than the reference; None if unknown, or if two rates give it."""
 
 
 class Result(msgspec.Struct, frozen=True, kw_only=True):
@@ -142,7 +142,7 @@ FIGURES: tuple[Figure, ...] = (
     ),
     Figure(
         name="postgres-seldom",
-        what="99th percentile of commits to PostgreSQL next to a process that commits without pause; reference: alone",
+        what="99th percentile of 20 commits a second to PostgreSQL, next to a busy process; reference: without it",
         unit="ms",
         better="less",
         reason=MARKS,
@@ -368,7 +368,7 @@ FIGURES: tuple[Figure, ...] = (
     ),
     Figure(
         name="shared-seldom",
-        what="99th percentile of commits next to a process that commits without pause; reference: a lone writer's",
+        what="99th percentile of 20 commits a second, next to a busy process; reference: without it",
         unit="ms",
         goal=50,
         better="less",
@@ -414,7 +414,7 @@ FIGURES: tuple[Figure, ...] = (
     ),
     Figure(
         name="hosted-seldom",
-        what="99th percentile of one commit a second, next to a busy writer; reference: the same without turns",
+        what="99th percentile of a writer's one commit a second, next to a busy writer; reference: without turns",
         unit="round trips",
         goal=20,
         better="less",
@@ -589,7 +589,7 @@ def problems(results: Iterable[Result], wanted: Iterable[str]) -> list[str]:
 
 
 def _above_us(figure: Figure, measured: Measured) -> float | None:
-    """Return the microseconds of one operation above plain, from two rates if the measurement does not have it."""
+    """Return `Measured.above_us`. If it is None and the figure is a rate on a disk, compute it from both rates."""
     if measured.above_us is not None or measured.reference is None or not figure.on_disk:
         return measured.above_us
     return 1e6 / measured.value - 1e6 / measured.reference if figure.unit.endswith("/s") else None

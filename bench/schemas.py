@@ -1,10 +1,11 @@
 """Other published schemas for the same documents in the same services, to count their billed units.
 
-Each schema is small, and correct with one writer. If its article leaves a choice, the schema uses the cheapest option:
+Each schema is small, and correct with one writer. If the article about a schema leaves a choice, the schema uses the
+cheapest option:
 
 - Maps have the size of MessagePack, which is never larger than the size of DynamoDB's own maps. Hashes are 32 raw
   bytes.
-- No schema pays for a secondary index or for a retry. A processor reads only once each item that its article names.
+- No schema pays for a secondary index or for a retry. A processor reads each item that the article names only once.
 - If S3 already has the value of a mutation, the mutation's own item has only the hash of the value.
 - Bodies are in S3 under the hash of their content. The meter counts their compressed size.
 """

@@ -105,7 +105,7 @@ MEASURES: dict[str, Callable[[Workplace], Measured]] = {
 
 
 class _SingleLock:
-    """The predecessor of the turnstile: one lock between processes."""
+    """The reference for a turnstile: one file lock, without an order of the processes."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor

@@ -78,7 +78,7 @@ def _requests(after: Mapping[tuple[str, str], float], before: Mapping[tuple[str,
 
 
 class RoundTrips:
-    """Counts gets of chunks one after the other. Gets at the same time count once for each `CHUNK_GETS_MAX` of them."""
+    """Counts the round trips of gets: one for a get alone, and one for each `CHUNK_GETS_MAX` gets at the same time."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.count = 0
@@ -105,7 +105,7 @@ class RoundTrips:
 
 @pytest.mark.slow
 def test_the_round_trips_of_a_cold_push_to_a_large_document(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The table "The chunks of a large document" in docs/concepts/cost.md."""
+    """The section "The chunks of a large document" in docs/concepts/cost.md has these numbers."""
     trips, index, clock = RoundTrips(monkeypatch), MemoryIndex(), SystemClock()
     settings = LogSettings(snapshot_entries_interval=10**6)
 

@@ -1,4 +1,4 @@
-"""Blobs behind a cache in a folder: the contract, bounded files, and no error that the cache adds."""
+"""A cache of blobs in a folder fulfils the contract of blobs, bounds its files, and adds no error."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ class FaultyQueue(MemoryQueue):
 
 
 class FaultyIndex(MemoryIndex):
-    """Refuses every commit with blobs with LimitExceeded, even if another error is the right one."""
+    """Raises LimitExceeded for every commit that has blobs, even if another error is right."""
 
     def commit(self, writes: Sequence[Write], blobs: Mapping[str, bytes] = NO_BLOBS) -> None:
         if blobs:

@@ -112,7 +112,7 @@ def test_putting_over_a_damaged_row_restores_it(tmp_path: Path, damage: str) -> 
 
 
 def test_a_restored_blob_has_the_size_of_its_new_body(tmp_path: Path) -> None:
-    """The damaged body has another size, as a body that another program compressed."""
+    """The damaged row has a body of one byte, and gives this size."""
     database, blobs = _open(tmp_path)
     blobs.put(_key(SMALL), SMALL)
     before = blobs.stat(_key(SMALL))

@@ -247,7 +247,7 @@ def test_an_interrupt_anywhere_in_a_commit_leaves_no_lock(tmp_path: Path) -> Non
 
 
 def interrupted_at(step: int, functions: tuple[Any, ...], call: Callable[[], object]) -> bool:
-    """Interrupt a call in a thread before the bytecode ``step``. Return True if the call ended before."""
+    """Interrupt a call in a thread before the bytecode ``step``. Return True if the call ended before this bytecode."""
     interrupter = Interrupter(step, functions)
     with interrupter.active(), ThreadPoolExecutor(1) as pool:
         future = pool.submit(call)

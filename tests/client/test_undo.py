@@ -84,7 +84,7 @@ def test_undo_does_not_undo_a_later_change(later: Step) -> None:
 
 @pytest.mark.parametrize("before", [{"old": 1}, None], ids=repr)
 def test_undo_of_a_patch_that_replaced_an_object_or_null_is_rejected_after_a_later_change(before: object) -> None:
-    """A merge patch (RFC 7396) cannot set a member to null. Such a patch merges an object into the old object."""
+    """An undo is a merge patch (RFC 7396). It cannot set a member to null, and may not restore an object exactly."""
     document = new_document()
     client = Client(InProcess(document))
     client.mutate(*put({"title": before}))

@@ -1,4 +1,4 @@
-"""A URL opens a store on AWS. The store creates missing resources, or an error names them."""
+"""A URL opens a store on AWS and creates missing resources. With ``create=False`` an error names them instead."""
 
 from __future__ import annotations
 

@@ -300,7 +300,7 @@ class BucketClient:
         ("eu-west-1", {"CreateBucketConfiguration": {"LocationConstraint": "eu-west-1"}}),
     ],
 )
-def test_a_bucket_is_created_in_the_region_of_the_client_unnamed_for_us_east_1(
+def test_a_bucket_is_created_in_the_client_s_region_which_the_request_omits_for_us_east_1(
     region: str, more: dict[str, Any]
 ) -> None:
     client = BucketClient(region)

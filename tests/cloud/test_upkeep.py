@@ -53,7 +53,7 @@ def store(aws: Emulator, blobs: ObjectBlobs) -> Iterator[Store]:
 
 
 def fill(store: Store, count: int) -> str:
-    """Create a document with large values, and an orphan. Return the orphan's key."""
+    """Create a document with large values, and a blob that nothing refers to. Return this blob's key."""
     document = store.create("acme", "budget")
     for number in range(count):
         assert document.mutate("put", {"key": "notes/a", "value": f"{number} {LONG}"}).status == "applied"

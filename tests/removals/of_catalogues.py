@@ -95,7 +95,7 @@ REMOVALS: tuple[Removal, ...] = (
         (
             Edit(
                 f"{SOURCES}polls.py",
-                "except Exception as exc:  # noqa: BLE001 - what ends one source's poll must not stop the others'",
+                "except Exception as exc:  # noqa: BLE001 - an error of one poll must not stop the other polls",
                 "except (StratalogError, OSError) as exc:",
             ),
         ),

@@ -19,7 +19,7 @@ LONG = "é" * 2000
 
 
 class Hostile(msgspec.Struct, frozen=True):
-    """A file, its source's settings, the original bytes of its valid records by id, and the number of dead letters."""
+    """A file, its source's settings, the stored bytes of its valid records by id, and the number of dead letters."""
 
     name: str
     form: str

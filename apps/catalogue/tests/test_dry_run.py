@@ -1,4 +1,4 @@
-"""A dry run writes nothing, and returns the counts that a poll would return at that moment."""
+"""A dry run writes nothing, and returns the counts that a poll would return if no record were in a step twice."""
 
 from __future__ import annotations
 

@@ -40,12 +40,12 @@ def test_golden_sources_summaries_and_letters_are_still_read(kind: type[msgspec.
     assert msgspec.json.encode(read).decode() == GOLDEN[name]
 
 
-def test_settings_of_a_source_from_before_windows_in_time_are_still_read() -> None:
+def test_settings_of_a_source_without_since_and_until_are_still_read() -> None:
     read = msgspec.json.decode(GOLDEN["source_before"], type=Source)
     assert (read.name, read.since, read.until) == ("archive", "", "")
 
 
-def test_settings_and_letters_from_before_encodings_are_still_read() -> None:
+def test_settings_and_letters_without_an_encoding_are_still_read() -> None:
     source = msgspec.json.decode(GOLDEN["source_before_encodings"], type=Source)
     assert (source.encoding, source.paused, source.deletions_percent_max) == ("", False, 20.0)
     letter = msgspec.json.decode(GOLDEN["letter_before_documents"], type=IngestFailure)

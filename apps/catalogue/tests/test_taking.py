@@ -137,7 +137,7 @@ def test_a_record_or_document_without_end_is_unreadable_beyond_a_limit(
     assert "limit=100" in found.reason
 
 
-def test_xml_with_a_document_type_is_refused_and_kept_as_a_dead_letter(catalogue: Catalogue) -> None:
+def test_xml_whose_document_type_has_declarations_becomes_a_dead_letter(catalogue: Catalogue) -> None:
     catalogue.add("feed", format="xml", records="a", id="id", complete=False)
     catalogue.write(BOMB, source="feed", name="bomb.xml")
     assert catalogue.poll().taken.failed == 1

@@ -69,7 +69,7 @@ def catalogue() -> None:
 )
 @click.option("--next", "next_page", default="", metavar="FIELD", help="The field in which a page names the next page.")
 @click.option(
-    "--complete", is_flag=True, help="Each file or response is the complete state. A poll deletes missing records."
+    "--complete", is_flag=True, help="The source gives complete states. A poll deletes the records that a state lacks."
 )
 @click.option("--encoding", default="", help="The encoding of text that is not UTF-8 and declares no encoding.")
 @click.option(
@@ -77,7 +77,8 @@ def catalogue() -> None:
     default=20.0,
     show_default=True,
     metavar="PERCENT",
-    help="The share of records that a complete state may delete without --allow-deletions.",
+    help="The percentage of records that a complete state may delete without --allow-deletions, if this is more than "
+    "25 records.",
 )
 @click.option("--pattern", default="**/*", show_default=True, help="The glob pattern of the files of a folder.")
 @click.option("--prefix", default="oai_dc", show_default=True, help="The metadata format of OAI-PMH.")
@@ -88,7 +89,7 @@ def catalogue() -> None:
     "--due", default=3600.0, show_default=True, metavar="SECONDS", help="The time until the next poll is due."
 )
 def add(session: Session, source: str, location: str, adapter: str, form: str, transformer: str, **more: Any) -> None:
-    """Add a source, or change an existing source. If the store does not exist, create it."""
+    """Add a source, or replace all settings of an existing source. If the store does not exist, create it."""
     app = _module("sources")
     organisation, name = split_name(source)
     _module("transformers").transformer(transformer)
@@ -164,7 +165,8 @@ def poll(
 def ingest(session: Session, source: str, files: tuple[str, ...], dry_run: bool) -> None:
     """Store the records of files, from any folder, as records of a source.
 
-    The command does not change the source's checkpoint, and makes no works.
+    If each file of the source is a complete state, the command deletes the records that a file lacks. The command does
+    not change the source's checkpoint, and makes no works.
     """
     folder, ingest = _module("folder"), _module("ingest")
     take = _module("dry_run").preview if dry_run else ingest.take
@@ -247,7 +249,7 @@ def stats(session: Session, organisation: str) -> None:
 @click.option("--begins", default="", metavar="TEXT", help="Only ids that begin with this text.")
 @click.option("--limit", default=50, show_default=True, type=click.IntRange(1, 1000))
 def search(session: Session, organisation: str, words: tuple[str, ...], source: str, begins: str, limit: int) -> None:
-    """Find works by words of their titles, or by the beginning of their ids."""
+    """Find works by words of their titles or ids, or by the beginning of their ids."""
     records = session.open().records(organisation)
     hits = _module("queries").search(records, " ".join(words), source=source, begins=begins, limit=limit)
     session.answer_list(((hit, [hit.source, hit.id, hit.title]) for hit in hits), "no works match")

@@ -1,4 +1,4 @@
-"""Dry runs of an ingest: the same decisions and counts, but nothing is written."""
+"""Dry runs of an ingest: they count the changes that an ingest would make, and write nothing."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ def preview(
     progress: Callable[[int], None] = lambda count: None,
     allow_deletions: bool = False,
 ) -> IngestCounts:
-    """Return the counts that `take` would return for a step. The function writes nothing, not even a dead letter.
+    """Return the counts that `take` would return for a step, if the step has no record twice. Raises Unavailable.
 
-    The function compares each record with the present state of the store. So two copies of a record in one step have
-    the same outcome. Raises Unavailable.
+    The function writes nothing, not even a dead letter. It compares each record with the present state of the store. So
+    it counts both copies of a new record in one step as new, while `take` counts the second copy as same.
     """
     counts, seen = IngestCounts(), {stored_id(id) for id in step.present}
     for record in step.records:

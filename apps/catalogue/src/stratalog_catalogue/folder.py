@@ -50,8 +50,8 @@ class Step(msgspec.Struct, frozen=True):
     checkpoint: Checkpoint
     """The checkpoint after the step.
 
-    While the records are read, each unreadable file is removed from this checkpoint, so the next poll tries the file
-    again.
+    While the records are read, each file that cannot be opened or read is removed from this checkpoint. So the next
+    poll tries the file again.
     """
 
     time_ms: int

@@ -91,7 +91,7 @@ class IngestFailure(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the body is a whole file or HTTP answer. A redrive splits this body into records."""
 
     encoding: str = ""
-    """The body's encoding, if it differs from the encoding in the source's settings."""
+    """The encoding of a record's bytes, if it is not UTF-8. If empty, a redrive uses the source's encoding."""
 
 
 def take(

@@ -16,7 +16,11 @@ of_organisation = click.argument("organisation")
 @command("dead-letters", example="stratalog catalogue dead-letters acme")
 @of_organisation
 def dead_letters(session: Session, organisation: str) -> None:
-    """List the files, pages and records that could not be stored or made into a work, with the reasons."""
+    """List all dead letters of an organisation with their reasons, including the letters of other programs.
+
+    The catalogue makes dead letters of records, files and pages that it could not store or make a work of, and of
+    sources whose polls failed repeatedly.
+    """
     letters = session.open().records(organisation).dead_letters()
     rows = ((made, [made.id, str(made.failures), local_time(made.last_ms), made.reason]) for made in letters)
     session.answer_list(rows, "no dead letters", right=[1])

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 # CATALOGUE_DOCUMENT_BYTES_MAX limits the documents that are read whole: an HTTP response, a JSON document, and an XML
-# document that is one record. From other files only one record at a time is in memory. CATALOGUE_RECORD_BYTES_MAX
-# limits this record.
+# document that is one record. Other files are read in pieces. CATALOGUE_RECORD_BYTES_MAX limits each record in them.
 CATALOGUE_DOCUMENT_BYTES_MAX = 256 * 1024 * 1024
 CATALOGUE_RECORD_BYTES_MAX = 64 * 1024 * 1024
 CATALOGUE_PAGES_MAX = 100_000
@@ -13,11 +12,11 @@ CATALOGUE_DIFF_BYTES_MAX = 1024 * 1024
 CATALOGUE_FILE_TICK_SECONDS_MAX = 2.0
 # Without --allow-deletions a complete state may delete CATALOGUE_DELETIONS_UNASKED_MAX records. If
 # CATALOGUE_DELETIONS_PERCENT of the source's records are more, the state may delete this percentage. The settings of a
-# source may have another percentage. A state without records may delete none.
+# source may have another percentage. Without the option a state without records deletes none.
 CATALOGUE_DELETIONS_UNASKED_MAX = 25
 CATALOGUE_DELETIONS_PERCENT = 20.0
 
-# The limits of XML. If a document is read whole, the limit of a record applies to the root element.
+# The limits of XML. XML_ELEMENTS_OF_RECORD_MAX also limits a document that is one record.
 XML_DEPTH_MAX = 100
 XML_TOKEN_BYTES_MAX = 1024 * 1024
 XML_ATTRIBUTES_OF_ELEMENT_MAX = 1_000
@@ -32,8 +31,8 @@ CATALOGUE_ID_STORED_BYTES_MAX = 960
 # The maximum size of a record's metadata as JSON. A value that does not fit is left out.
 CATALOGUE_METADATA_BYTES_MAX = 900
 
-# The maximum number of tries of a poll from one checkpoint, and of a file or deletion. A poll waits for the time in a
-# Retry-After header, but at most CATALOGUE_RETRY_AFTER_SECONDS_MAX.
+# CATALOGUE_POLL_TRIES_MAX limits the tries of a poll from one checkpoint, and CATALOGUE_RECORD_TRIES_MAX the tries to
+# store one file or one deletion. A poll waits as Retry-After says, but at most CATALOGUE_RETRY_AFTER_SECONDS_MAX.
 CATALOGUE_POLL_TRIES_MAX = 4
 CATALOGUE_RECORD_TRIES_MAX = 3
 CATALOGUE_RETRY_AFTER_SECONDS_MAX = 300.0

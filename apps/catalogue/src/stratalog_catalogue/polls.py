@@ -133,7 +133,7 @@ def poll_source(
                     tries, retry = 0, Retry(clock, RETRY_POLICY)
             _save_checkpoint(records, source, _checkpoint(records, source), clock.wall_ms())
             break
-        except Exception as exc:  # noqa: BLE001 - what ends one source's poll must not stop the others'
+        except Exception as exc:  # noqa: BLE001 - an error of one poll must not stop the other polls
             tries += 1
             if tries < CATALOGUE_POLL_TRIES_MAX and isinstance(exc, Unavailable | OSError):
                 clock.sleep(_retry_seconds(retry, exc))

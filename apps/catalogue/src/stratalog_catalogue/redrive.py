@@ -19,7 +19,10 @@ __all__ = ["Redriven", "redrive"]
 
 
 class Redriven(msgspec.Struct, frozen=True):
-    """The outcome for one dead letter. If the retry of a work or of a letter with a body fails, the letter stays."""
+    """The outcome for one dead letter.
+
+    After a failed retry the letter stays, unless a poll resolved the letter and then failed.
+    """
 
     id: str
     resolved: bool
@@ -129,8 +132,8 @@ def _take_all(records: Records, source: Source, read: Iterator[SplitRecord | Unr
 def _poll_anew(store: Store, records: Records, source: Source, letter: DeadLetter, connect: Connect) -> str:
     """Poll a source from its beginning, and then resolve the letters without a body that did not fail again.
 
-    After a poll that fails, all letters stay, since the poll may not have read their files. Return the reason of the
-    poll's failure, or "".
+    After a poll that fails, resolve none of them, since the poll may not have read their files. Return the reason of
+    the poll's failure, or "".
     """
     prefix = f"{SOURCES}{source.name}/"
     before = [

@@ -34,14 +34,14 @@ def pause(session: Session, source: str) -> None:
 @command("resume", example="stratalog catalogue resume acme/books")
 @of_source
 def resume(session: Session, source: str) -> None:
-    """Poll a source again."""
+    """End the pause of a source: polls read it again."""
     _pause(session, source, False)
 
 
 @command("remove", example="stratalog catalogue remove acme/books")
 @of_source
 def remove(session: Session, source: str) -> None:
-    """Forget a source. Its records, works and dead letters stay."""
+    """Forget a source, and the dead letter of its polls. Its records, works and other dead letters stay."""
     from stratalog_catalogue.sources import remove_source
 
     organisation, name = split_name(source)
