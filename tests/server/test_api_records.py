@@ -36,6 +36,13 @@ def test_a_put_if_newer_with_an_older_source_time_is_discarded(client: Client) -
     assert problem(client.put(f"{REPORT}?if_newer=true", content=b"x")) == (400, "invalid")
 
 
+def test_a_put_if_newer_with_an_expected_version_is_refused(client: Client) -> None:
+    client.put(f"{REPORT}?source_time_ms=1", content=b"old")
+    refused = client.put(f"{REPORT}?if_newer=true&source_time_ms=2&expected=1", content=b"new")
+    assert problem(refused) == (400, "invalid")
+    assert client.get(REPORT).content == b"old"
+
+
 def test_a_large_body_is_read_back_in_full_and_in_ranges(client: Client) -> None:
     assert client.put(REPORT, content=LARGE).json()["size"] == len(LARGE)
     assert client.get(REPORT).content == LARGE

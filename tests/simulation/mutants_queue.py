@@ -133,7 +133,7 @@ MUTANTS = (
         "queue: joined across devices",
         QueueWorld,
         replaced(coalescing, "_batch_key", _anybody),
-        ("answers", "settled", "owners", "progress"),
+        ("answers", "settled", "owner", "progress"),
     ),
     Mutant(
         "queue: outcome of another message",

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import sys
 import threading
 from contextlib import nullcontext
+from pathlib import Path
 
 import pytest
 
+from stratalog.testing import checkers
 from stratalog.testing.scheduler import Scheduler
 from tests.simulation import simulate as command
 from tests.simulation.mutants import Mutant, hunt
@@ -29,6 +32,15 @@ def test_every_world_passes_many_seeds(name: str) -> None:
 def test_a_planted_bug_is_caught_by_its_checker(mutant: Mutant) -> None:
     catch = hunt(mutant, MUTANT_SEEDS)
     assert catch.good, catch
+
+
+def test_every_checker_that_a_planted_bug_names_exists() -> None:
+    sources = [*Path(__file__).parent.glob("*.py"), *Path(checkers.__file__).parent.glob("*.py")]
+    calls = [node for path in sources for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call)]
+    reports = [call.args[0] for call in calls if ast.unparse(call.func) in ("Violation", "self._violated")]
+    raised = {part.value for report in reports for part in ast.walk(report) if isinstance(part, ast.Constant)}
+    named = {checker for mutant in command.MUTANTS for checker in mutant.caught_by}
+    assert named - raised == set()
 
 
 @pytest.mark.slow

@@ -253,6 +253,14 @@ def test_a_pool_ends_its_engines_when_it_is_closed(made: Callable[..., EnginePoo
         pass
 
 
+def test_a_closed_pool_starts_no_engine(made: Callable[..., EnginePool]) -> None:
+    pool = made()
+    pool.close()
+    with pytest.raises(Closed):
+        pool.start()
+    assert (pool.counts().engines, pool.counts().starts) == (0, 0)
+
+
 def test_a_call_that_runs_fails_when_its_pool_is_closed(made: Callable[..., EnginePool]) -> None:
     pool = made(engines_max=1)
     with pool.lend("a") as models:

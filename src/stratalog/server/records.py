@@ -109,7 +109,8 @@ async def put_record(
     write_id: WriteId = None,
     metadata: Metadata = None,
 ) -> RecordInfo:
-    """With ``expected`` the write fails unless ``expected`` is the latest version.
+    """With ``expected`` the write fails unless ``expected`` is the latest version. A request with ``if_newer`` accepts
+    no ``expected``.
 
     A write repeated with the same ``expected`` returns the version that the first write made. With ``if_newer`` the
     server discards a body if the latest version's source time is the same or later.
@@ -122,6 +123,8 @@ async def put_record(
     own: dict[str, Any] = {"write_id": write_id, "principal": request.user.id}
     if if_newer and source_time_ms is None:
         raise Invalid("if_newer needs source_time_ms")
+    if if_newer and expected is not None:
+        raise Invalid("if_newer accepts no expected version", expected=expected)
     with spooled_body(SPOOL_BYTES_MAX) as spooled:
         taken = bytes_of(request.scope)
         async for piece in request.stream():

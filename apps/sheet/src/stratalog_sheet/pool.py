@@ -59,9 +59,10 @@ class EnginePool:
     def start(self) -> None:
         """Start an engine if the pool has none. From now on keep an engine idle if possible.
 
-        Raises Unavailable if the engine cannot start.
+        Raises Closed after `close`, and Unavailable if the engine cannot start.
         """
         with self._freed:
+            self._check_open()
             self._is_ahead = True
             if not self._all:
                 self._idle.append(self._start_engine())
@@ -169,8 +170,7 @@ class EnginePool:
 
         Raises Closed, and Unavailable if an engine cannot start.
         """
-        if self._is_closed:
-            raise Closed("the spreadsheet's engines were closed")
+        self._check_open()
         if owner in self._lent:
             return None
         self._drop_ended()
@@ -180,6 +180,10 @@ class EnginePool:
             self._idle.remove(models)
             return models
         return self._start_engine() if len(self._all) < self.settings.engines_max else None
+
+    def _check_open(self) -> None:
+        if self._is_closed:
+            raise Closed("the spreadsheet's engines were closed")
 
     def _give_back(self, owner: str, models: Models) -> None:
         with self._freed:
