@@ -194,7 +194,7 @@ def quiet(text: str) -> None:
 
 
 def there_and_here(there: Any, here: Any) -> str:
-    return f"{brief(left(there, here))} there, {brief(left(here, there))} here"
+    return f"{brief(left(there, here))} in the fork, {brief(left(here, there))} in the document"
 
 
 def left(value: Any, other: Any) -> Any:

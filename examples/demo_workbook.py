@@ -137,7 +137,7 @@ def costs() -> Iterator[Step]:
         ("Beans, milk, flour", [f"=Income!{column}13*0.27" for column in COLUMNS]),
         ("Energy", [620, 560, 480, 430, 450, 450, 440, 520, 610, 690, 720, 700]),
         ("Insurance and fees", [310] * 12),
-        ("Being known", [900, 500, 300, 200, 200, 200, 300, 200, 200, 400, 150, 150]),
+        ("Advertising", [900, 500, 300, 200, 200, 200, 300, 200, 200, 400, 150, 150]),
     ]
     for row, (label, values) in enumerate(lines, 5):
         who = (BEN, DAN)[row % 2]

@@ -79,7 +79,7 @@ def sums(sheet: str, row: int, label: str, first: int, last: int) -> Commands:
 
 
 def card(left: str, label: str, formula: str, number_format: str) -> Commands:
-    """A card with one number in two columns and two rows, and a label in the row above."""
+    """A card: a number in a merged range of two columns and two rows, and a label in the row above."""
     right = chr(ord(left) + 1)
     zones = [f"{left}4:{right}4", f"{left}5:{right}6"]
     return [

@@ -199,7 +199,7 @@ def main():
             sys.exit("not verified: the note is of another history")
         if int(version) >= len(hashes) or base64.b64encode(hashes[int(version)]).decode() != hash:
             sys.exit(f"not verified: the note is contradicted: version {version} is missing or has another hash")
-        print(f"the export goes on from the note: version {version}")
+        print(f"the export continues the history of the note: version {version}")
 
 
 if __name__ == "__main__":

@@ -107,7 +107,7 @@ def test_the_example_verifies_the_golden_export() -> None:
 def test_the_example_verifies_an_export_against_a_checkpoint(export: Path, name: str) -> None:
     done = run(export / f"{name}.jsonl", "--note", export / f"{name}.note", "--key", (export / "key").read_text())
     assert (done.returncode, done.stderr) == (0, "")
-    assert "the export goes on from the note" in done.stdout
+    assert "the export continues the history of the note" in done.stdout
 
 
 def test_the_example_refuses_a_note_of_another_history_or_with_a_wrong_signature(export: Path, tmp_path: Path) -> None:

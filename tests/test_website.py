@@ -109,7 +109,7 @@ def test_a_valid_link_is_not_reported(tmp_path: Path, html: str) -> None:
 
 def test_a_style_sheet_that_requests_another_host_is_reported(tmp_path: Path) -> None:
     (tmp_path / "page.css").write_text("@import url(https://fonts.example/x.css)")
-    assert faults(tmp_path) == ["page.css: asks another host"]
+    assert faults(tmp_path) == ["page.css: loads from another host"]
 
 
 def test_links_of_the_repository_lead_within_the_site() -> None:

@@ -147,7 +147,7 @@ export class Panel {
     const when = new Date(change.created_ms).toLocaleString([], { dateStyle: "medium", timeStyle: "short" });
     const [mutation] = change.mutations;
     const who =
-      mutation?.client === this.client.id ? "you" : change.author === "import" ? "as it came" : "somebody else";
+      mutation?.client === this.client.id ? "you" : change.author === "import" ? "imported" : "somebody else";
     say(this.moment, `Version ${number.format(change.version)}, ${when}, ${who}`);
   }
 

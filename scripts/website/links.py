@@ -52,7 +52,7 @@ def faults(site: Path) -> list[str]:
     matches = [
         f"{_name(site, path)}: {fault}" for path, page in pages.items() for fault in _page_faults(path, page, pages)
     ]
-    return matches + [f"{_name(site, path)}: asks another host" for path in _styles_that_ask(site)]
+    return matches + [f"{_name(site, path)}: loads from another host" for path in _styles_that_ask(site)]
 
 
 def _page_faults(path: Path, page: Page, pages: dict[Path, Page]) -> list[str]:
