@@ -1,4 +1,4 @@
-"""The limits of inputs and of shared resources. A few modules have more limits, of their own work.
+"""The limits of inputs and of shared resources. A few modules define more limits, each for its own work.
 
 The name of a limit contains its unit. The code that receives an input enforces the input's limits.
 """
@@ -86,7 +86,7 @@ DOCUMENTS_HELD_MAX = 1000
 CHUNK_CACHE_BYTES_MAX = 64 * 1024 * 1024
 # The files of the chunk cache in a folder of a machine, for all its processes together.
 CHUNK_FILES_BYTES_MAX = 1024 * 1024 * 1024
-# A store on a hosted service loads this many chunks at the same time for one batch, or for one snapshot.
+# A store on AWS loads this many chunks at the same time for one batch, or for one snapshot.
 CHUNK_GETS_MAX = 16
 # A store takes at most this many snapshots in the background at the same time. Beyond this number a document takes its
 # snapshot at a later commit.

@@ -89,7 +89,7 @@ def check_unpinned(environment: Environment, record: NameRecord, version: int) -
 
 
 def erase_entry(environment: Environment, record: NameRecord, version: int, checks: Sequence[Check] = ()) -> None:
-    """Erase the entry in the index and in its archive, while ``checks`` hold and no fork pins the version.
+    """Erase the entry in the index and in its archive, if ``checks`` hold and no fork pins this or a later version.
 
     The segment's record changes in the same commit, so no record can name an archive that was made of the old item. The
     commit also changes the name record. A fork does the same, so of an erasure and a concurrent fork one commit fails.

@@ -49,7 +49,10 @@ class Segment(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the segment's entries are deleted from the index."""
 
     base: int = 0
-    """In the first kept segment, the version of the verified snapshot with which history starts; else 0."""
+    """The version of the verified snapshot with which history started when this was the first kept segment.
+
+    0 if the floor never rose to this segment, or rose to it only while it was the log's last segment.
+    """
 
 
 def segment_put(prefix: str, segment: Segment, condition: Condition) -> Put:
