@@ -133,7 +133,7 @@ class Document:
         return self.mutate("patch", {"key": key, "merge": merge}, client=client, author=author)
 
     def increment(self, key: str, by: float = 1, *, client: str = DEFAULT_CLIENT, author: str = "") -> Outcome:
-        """Add ``by`` to the number under ``key``; an absent key counts as 0. Rejects other values. See `mutate`."""
+        """Add ``by`` to the number under ``key``; an absent key counts as 0. Rejects a value that is no number."""
         return self.mutate("inc", {"key": key, "by": by}, client=client, author=author)
 
     def append(self, key: str, item: Any, *, client: str = DEFAULT_CLIENT, author: str = "") -> Outcome:
@@ -182,9 +182,9 @@ class Document:
         If the batch writes nothing, its outcomes come from a fresh state. A new client is bound to ``group`` and
         ``owner``. ``admitted`` means that the batch was acknowledged earlier, so no quota refuses it.
 
-        Raises Invalid or LimitExceeded for a batch that may not be committed, and NotFound, QuotaExceeded,
-        ContentionError or Unavailable: nothing is written. Raises OutcomeUnknown: apply the same batch again, with the
-        same ids. A shortage of memory or files in a mutator (MemoryError, OSError) propagates, and nothing is written.
+        Raises Invalid or LimitExceeded for a batch that may not be committed, and NotFound, QuotaExceeded, Corrupt,
+        ContentionError, HistoryChanged or Unavailable: nothing is written. Raises OutcomeUnknown: apply the same batch
+        again, with the same ids. If memory or files run out in a mutator, its error propagates: nothing is written.
         """
         if len(mutations) > MUTATIONS_PER_BATCH_MAX:
             raise LimitExceeded("a batch has too many mutations", value=len(mutations), limit=MUTATIONS_PER_BATCH_MAX)
@@ -339,7 +339,7 @@ class Document:
     def snapshot(self, version: int | None = None) -> int:
         """Make the snapshot of a version (the newest, if None) unless it exists; return the version.
 
-        Commits of other threads continue meanwhile. A handle takes one snapshot at a time: this call waits for another.
+        Other threads' commits continue meanwhile. A handle takes one snapshot at a time: this call waits for its turn.
         If retention repeatedly deletes the base of the snapshot meanwhile, no snapshot is made.
         """
         return self._snapshots.take(version)

@@ -72,7 +72,7 @@ class Queue(Protocol):
         ...
 
     def dead_letters(self, *, after: str = "") -> Iterator[DeadMessage]:
-        """Yield the dead letters that come after the id ``after``, oldest first. ``after`` may be any text."""
+        """Yield the dead letters that come after the id ``after``, in order of ids. ``after`` may be any text."""
         ...
 
     def close(self) -> None:

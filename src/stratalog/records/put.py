@@ -223,7 +223,7 @@ class RecordAppend(ConditionalAppend[RecordHead, Planned]):
         return planned
 
     def landed(self, planned: Planned, sent: Observation) -> Item | None:
-        """Settle a commit that succeeded; return the version, or None if the answer came too late; then call `write`.
+        """Settle a commit that succeeded; return the version. If the answer came too late, return None: call `write`.
 
         ``sent`` was taken before the commit was sent. Raises Unavailable if the body cannot be put again.
         """

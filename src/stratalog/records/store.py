@@ -52,8 +52,9 @@ class Declined(Exception):
 class Records:
     """The records of an organisation. Safe to use from many threads.
 
-    All methods share these errors. Invalid and LimitExceeded are raised for an invalid name or value. Unavailable means
-    that the call could not be completed in time and that nothing was written; only `free` may have deleted items.
+    All methods share these errors. Invalid and LimitExceeded are raised for an invalid name or value. Unavailable and
+    ContentionError (raised only by methods that write) mean that the call could not be completed in time and that
+    nothing was written; only `free` may have deleted items.
     OutcomeUnknown means that a write may exist. Corrupt means that stored data are damaged or missing.
 
     A caller's own ``write_id`` is bound to the request and to ``principal``, the id of the requesting principal. The id

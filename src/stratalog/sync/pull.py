@@ -128,7 +128,7 @@ class _Answer:
             raise Collected("the group's clients were collected", group=self._group)
 
     def _is_here(self, state: State, cookie: Cookie) -> bool | None:
-        """Return whether the cookie's version is in this history; None if its hash is forgotten or before the fork."""
+        """Return whether the cookie's version is in this history; None if it is forgotten or precedes the fork."""
         if cookie.version > state.version:
             return False
         if cookie.version < max(self._document.log.first, state.floor):
