@@ -226,7 +226,7 @@ CONNECTIONS_MAX = 10_000
 # File descriptors that are reserved for the store's files, for engines and for other services.
 DESCRIPTORS_RESERVED = 256
 # The limits of one turn of the event loop. A turn accepts, sets up and drops at most this many connections. It serves
-# at most this many ready sockets of one principal, and of all addresses together.
+# this many ready sockets of one principal, and of all addresses together; more only if very many sockets are ready.
 ACCEPTS_PER_TURN_MAX = 64
 SETUPS_PER_TURN_MAX = 2
 DROPS_PER_TURN_MAX = 4
@@ -350,8 +350,9 @@ HANDOVER_PAUSE_SECONDS = 5.0
 # function.
 FUNCTION_ANSWER_BYTES_MAX = (6 * 1024 * 1024 - 64 * 1024) // 4 * 3
 FUNCTION_UNPACKED_BYTES_MAX = 64 * 1024 * 1024
-# A connection at API Gateway is closed this long after its first message. The token in this message is checked once and
-# not stored. So the permission cannot be checked again, and the client must connect again.
+# A connection at API Gateway expires at the latest this long after its first message, and then gets no messages. The
+# token in the first message is checked once and not stored. So the permission cannot be checked again, and the client
+# must connect again.
 GATEWAY_CONNECTION_SECONDS_MAX = 900
 # At most this many connections of a document show a presence state. One WebSocket message of API Gateway contains all
 # states, and may have 128 KB.

@@ -45,7 +45,7 @@ class Document:
     """A log of mutations, and the state derived from it.
 
     Threads may share a handle. A handle belongs to one incarnation. Once the incarnation is deleted, commits and reads
-    of the newest version raise NotFound.
+    of the newest version raise NotFound. If a restore has replaced the history, commits may raise HistoryChanged.
     """
 
     def __init__(self, log: Log, rules: Rules | None = None, *, chunks: Chunks | None = None) -> None:
@@ -183,8 +183,8 @@ class Document:
         ``owner``. ``admitted`` means that the batch was acknowledged earlier, so no quota refuses it.
 
         Raises Invalid or LimitExceeded for a batch that may not be committed, and NotFound, QuotaExceeded, Corrupt,
-        ContentionError, HistoryChanged or Unavailable: nothing is written. Raises OutcomeUnknown: apply the same batch
-        again, with the same ids. If memory or files run out in a mutator, its error propagates: nothing is written.
+        ContentionError or Unavailable: nothing is written. Raises OutcomeUnknown: apply the same batch again, with the
+        same ids. A shortage of memory or files in a mutator (MemoryError, OSError) propagates, and nothing is written.
         """
         if len(mutations) > MUTATIONS_PER_BATCH_MAX:
             raise LimitExceeded("a batch has too many mutations", value=len(mutations), limit=MUTATIONS_PER_BATCH_MAX)

@@ -178,7 +178,7 @@ class Records:
 
         If the index has joint commits, puts of different records share commits, which makes a put cheaper. Otherwise
         ``threads`` puts run in parallel. The call is no transaction: each put succeeds or fails alone. The error of a
-        put is part of its result, and is not raised. The call reads at most some hundred bodies ahead. Bodies of one
+        put is part of its result, and is not raised. The call reads at most 400 bodies ahead. Bodies of one
         record keep their order.
         """
         return put_many(self.environment, self.organisation, self._heads, bodies, threads)
