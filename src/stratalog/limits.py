@@ -91,7 +91,7 @@ CHUNK_GETS_MAX = 16
 # A store takes at most this many snapshots in the background at the same time. Beyond this number a document takes its
 # snapshot at a later commit.
 BACKGROUND_OFFERS_MAX = 4
-# One collection entry of a document forgets at most this many clients.
+# `Document.expire_clients` forgets at most this many clients in one entry.
 CLIENTS_COLLECTED_PER_ENTRY_MAX = 1000
 
 # Sync. A server applies a push in batches of at most this many mutations.
@@ -221,6 +221,7 @@ LARGE_ROW_BYTES_MIN = 256 * 1024
 LARGE_ROWS_MAX = 2
 # A page of a response ends at this size, if it has more than one row. AWS Lambda allows a little more per response.
 PAGE_BYTES_MAX = 4 * 1024 * 1024
+# The largest body of a snapshot that a request stores, and of a snapshot record.
 SNAPSHOT_BODY_BYTES_MAX = 256 * 1024
 CONNECTIONS_MAX = 10_000
 # File descriptors that are reserved for the store's files, for engines and for other services.

@@ -163,7 +163,7 @@ class Store:
         return Records(self.environment, organisation)
 
     def organisations(self) -> Iterator[str]:
-        """Yield every organisation that has ever created a document, a log or a record."""
+        """Yield every organisation that has ever stored something, even if all of it is deleted."""
         return list_organisations(self.environment.index)
 
     def list(self, organisation: str, *, after: str = "") -> Iterator[Listing]:

@@ -205,7 +205,7 @@ class Document:
         """Forget clients, in one entry. Leave a tombstone for each of ``groups``: its late mutations have no effect.
 
         A client whose group is not in ``groups`` leaves no tombstone: its first mutation, if sent again, is applied
-        again. Raises Invalid, NotFound, ContentionError, Unavailable, OutcomeUnknown.
+        again. Raises Invalid, LimitExceeded, NotFound, ContentionError, Unavailable, OutcomeUnknown.
         """
         expired = sorted({check_identity(group, "group") for group in groups})
         wanted = sorted({check_identity(client, "client") for client in clients})

@@ -115,7 +115,7 @@ def organisation_missing(environment: Environment, organisation: str) -> list[Pu
 
 
 def list_organisations(index: Index) -> Iterator[str]:
-    """Yield the organisations that ever created a log or record, in UTF-8 order of the ids."""
+    """Yield the organisations that have ever stored something, in UTF-8 order of the ids."""
     for listed in list_items(index, ORGANISATIONS_PARTITION):
         yield listed.sort
 

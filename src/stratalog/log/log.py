@@ -179,7 +179,7 @@ class Log:
         log reads the head again before it rejects ``upto`` as too high.
 
         The call itself raises NotFound for an ``upto`` beyond the head. It raises VersionForgotten if ``after`` + 1 is
-        below the floor that this handle last read. The iteration raises VersionForgotten and Corrupt.
+        below the floor that this handle last read. The iteration raises VersionForgotten, Corrupt and Unavailable.
         """
         self._check_version(after, minimum=0)
         self._check_above_floor(after + 1)
