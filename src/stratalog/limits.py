@@ -82,7 +82,8 @@ POINTER_BYTES_MAX = 2048
 # A store keeps the states of this many documents in memory. It drops the least recently used document first.
 DOCUMENTS_HELD_MAX = 1000
 
-# A store caches decoded chunks of this size for all its documents. It drops the least recently used chunk first.
+# A store caches decoded chunks of at most this total size for all its documents. It drops the least recently used chunk
+# first.
 CHUNK_CACHE_BYTES_MAX = 64 * 1024 * 1024
 # The files of the chunk cache in a folder of a machine, for all its processes together.
 CHUNK_FILES_BYTES_MAX = 1024 * 1024 * 1024
@@ -148,9 +149,9 @@ UNKNOWN_OWNER_SECONDS_MAX = 7 * 86_400
 # While a round of the scrub is under way, each maintenance pass reads at least this many bytes, unless the round ends
 # earlier or the pass has no time left.
 SCRUB_PASS_BYTES_MIN = 256 * 1024 * 1024
-# A complete round of the scrub proves for this long that its blobs are intact. Before retention forgets history, it
-# checks the blobs that the new base needs. If the last round has read a blob, retention only looks up whether the blob
-# is stored. It reads all other blobs.
+# A complete round of the scrub proves for this long that its blobs are intact. Before retention forgets history of a
+# document, it checks the blobs that the new base needs. If the last round has read a large value, retention only looks
+# up whether the value is stored. It reads all other blobs.
 SCRUB_PROOF_SECONDS_MAX = 30 * 86_400
 # The largest assumed difference between a process's clock and the clock of the storage that dates blobs.
 SCRUB_CLOCKS_SECONDS_MAX = 86_400

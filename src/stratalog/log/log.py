@@ -121,7 +121,7 @@ class Log:
         return self._appender.head()
 
     def known_head(self) -> Head | None:
-        """Return the end of the log that this handle last read or wrote; None if it has neither read nor written."""
+        """Return the end of the log that this handle last read or wrote; None before the first read or write."""
         return self._appender.known_head()
 
     def is_behind(self) -> bool:

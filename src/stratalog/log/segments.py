@@ -49,9 +49,9 @@ class Segment(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the segment's entries are deleted from the index."""
 
     base: int = 0
-    """The version of the verified snapshot with which history started when this was the first kept segment.
+    """The version of the base, if a rise of the floor made this the first kept segment; else 0.
 
-    0 if the floor never rose to this segment, or rose to it only while it was the log's last segment.
+    It is also 0 if this was the log's last segment at that rise.
     """
 
 

@@ -289,7 +289,7 @@ class RecordAppend(ConditionalAppend[RecordHead, Planned]):
             if self._fresh:
                 raise
             decided = None
-        # Neither an error nor an existing item is final unless the head is fresh.
+        # Only on a fresh head is an error or an existing item final.
         if decided is None or (isinstance(decided, Item) and not self._fresh):
             head = self._reread()
             decided = self._decided(head)
