@@ -2,7 +2,7 @@
 
 Packages
 --------
-A package imports only from packages below it in this list.
+A package imports only from packages below it in this list. Only `testing` imports from packages above it.
 
 cli            the command line
 aws            functions for AWS Lambda
@@ -28,8 +28,8 @@ newest         a value that threads share, and that no older value replaces
 cache          a cache of decoded values, with a limit in bytes
 recent_reads   the blobs that this process has found intact, or has written, a short time ago
 process_fork   invalidation of handles in a forked child
-folders        durable folders, removed once they are empty
 new_database   new SQLite files that appear complete or not at all
+folders        durable folders, removed once they are empty
 urls           the parts of URLs
 codec          canonical bytes, compression, hashes
 retry          retries, and the waits between them

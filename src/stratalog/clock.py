@@ -18,7 +18,7 @@ class Clock(Protocol):
         ...
 
     def boot_ms(self) -> int:
-        """Return the milliseconds since the machine started, with the time of its sleep. The result never decreases."""
+        """Return the milliseconds since the machine started, also those in which it slept. They never decrease."""
         ...
 
     def sleep(self, seconds: float) -> None:

@@ -5,8 +5,8 @@ str keys. An instance of a subclass of one of these types (an `OrderedDict`, a `
 A bytearray or memoryview is stored as bytes, and a tuple as a list.
 
 JSON has one number type, so a float without a fraction *is* the integer (RFC 8785 has the same rule): ``1.0`` is
-stored, hashed and read back as ``1``. A larger float than the largest int, such as ``1e300``, stays a float. Text is
-never normalised.
+stored, hashed and read back as ``1``. A float beyond the range of ints, such as ``1e300``, stays a float. Text is never
+normalised.
 """
 
 from __future__ import annotations
@@ -201,7 +201,7 @@ _CODECS = {name: codec for codec in (PLAIN, ZSTD) for name in codec if name}
 def codec_named(name: str, key: str) -> Codec:
     """Return the codec of a tag, a suffix that is not empty, or a content encoding.
 
-    Raises Unsupported for another name; the details have ``name`` and ``key``.
+    Raises Unsupported for another name; the details have the name, as ``codec``, and ``key``.
     """
     try:
         return _CODECS[name]
@@ -241,7 +241,7 @@ class _Zstd(threading.local):
 
 
 class _Hashed:
-    """The last hashed bytes and their hash, in one tuple, so that every thread reads a hash of the same bytes."""
+    """The last hashed bytes and their hash, in one tuple. So no thread reads bytes with the hash of other bytes."""
 
     __slots__ = ("last",)
 

@@ -234,7 +234,10 @@ class Unavailable(StratalogError):
 
 
 class QueueFull(Unavailable):
-    """The queue has too many messages of one group. Nothing was queued. Try again after ``seconds``."""
+    """The queue has too many messages of one group. Nothing was queued.
+
+    The details have ``seconds``, the time to wait before another try.
+    """
 
     code = "queue-full"
 

@@ -72,7 +72,7 @@ class DurableFolders:
 def remove_empty(folder: str, root: str) -> None:
     """Remove ``folder`` if it is empty, then each empty folder above it. Stop at ``root`` or at the first error.
 
-    A folder that contains only the file `DURABLE` counts as empty. The removal of any other folder fails.
+    A folder that contains only the file `DURABLE` counts as empty. The removal of a folder with other content fails.
     """
     while folder != root:
         try:

@@ -112,7 +112,7 @@ class GroupCommit(Generic[P]):
     """Serialises commits. The leader commits for the waiters that its ``serve`` takes, then promotes the next waiter.
 
     If a leader only freed the leadership, the fastest thread would take it. The fastest thread is usually the previous
-    leader itself, and its queue would be empty. So the leader promotes a waiter.
+    leader itself, which would then commit its next request alone. So the leader promotes a waiter.
 
     A waiter joins the queue and then tries once more to become the leader. A leader frees the leadership and then
     checks the queue once more. If the waiter joins first, the leader finds the waiter in the queue. Otherwise the
@@ -246,8 +246,8 @@ class GroupCommit(Generic[P]):
 class CommitDelay(Generic[P]):
     """The time for which a leader waits for the callers that the last commit answered, as `commit_delay` in PostgreSQL.
 
-    Such callers usually call again at once. Without the delay they would miss this commit and wait for the whole next
-    one, so that each commit would have only half of the callers. The delay is `DELAY_SHARE` of the last commit's time,
+    Such callers usually call again at once. Without the delay they would miss this commit and join the next commit, so
+    that each commit would have only half of the callers. The delay is `DELAY_SHARE` of the last commit's time,
     but at least ``ms_min`` and at most `DELAY_MS_MAX` milliseconds.
     """
 

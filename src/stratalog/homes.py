@@ -1,7 +1,7 @@
 """Opens the ports behind a store's URL. No other module of the library opens the backends of a store.
 
-A function imports the modules of a backend when it opens the backend. Some modules need an optional dependency. A
-function on AWS Lambda starts faster without the modules of other backends.
+The modules of a backend are imported only when the backend is opened. Some of these modules need an optional
+dependency. A program on AWS Lambda starts faster without the modules of other backends.
 """
 
 from __future__ import annotations
@@ -179,7 +179,7 @@ def _aws_ports(url: str, create: bool, clock: Clock, meter: Meter | None, chunk_
 
 
 def _chunk_source(blobs: Blobs, folder: str | Path | None, clock: Clock, gets_max: int = 1) -> BlobSource:
-    """Return the source of chunks that are in an object store, behind the cache in ``folder`` if there is one."""
+    """Return the source of a hosted store's chunks, behind the cache in ``folder`` if one is given."""
     if not folder:
         return BlobSource(blobs, gets_max)
     from stratalog.backends.cached_blobs import CachedBlobs

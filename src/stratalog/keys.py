@@ -120,7 +120,7 @@ def number(value: int) -> str:
 
 
 def parse_number(text: str) -> int:
-    """Return the number that `number` formatted. Raises Corrupt for any other text, and for the largest number.
+    """Return the number that `number` formatted. Raises Corrupt for text that is no number, and for the largest number.
 
     So the successor of a stored number is a number too, and callers can use it as a bound.
     """
@@ -135,9 +135,9 @@ def name_partition(organisation: str, log: str) -> str:
 
 
 def log_prefix(organisation: str, log: str, incarnation: str) -> str:
-    """The prefix of the partitions of one incarnation of a log. The prefix of a family's first log owns its blobs.
+    """The prefix of the partitions of one incarnation of a log.
 
-    So all logs of the family share the blobs.
+    The prefix of a family's first log is the owner of the family's blobs, so all logs of the family share them.
     """
     return f"{name_partition(organisation, log)}@{incarnation}"
 
@@ -168,7 +168,7 @@ def family_partition(owner: str) -> str:
 
 
 def checkpoints_partition(prefix: str) -> str:
-    """The checkpoints of the projections that follow a log, each under its name."""
+    """The checkpoints of the projections that follow a log, each under the name of its projection."""
     return f"{prefix}/checkpoints"
 
 

@@ -1,4 +1,4 @@
-"""The limits of inputs and of shared resources. A few modules have more limits, of their own work.
+"""The limits of inputs and of shared resources. A few modules define more limits, each for its own work.
 
 The name of a limit contains its unit. The code that receives an input enforces the input's limits.
 """
@@ -82,16 +82,17 @@ POINTER_BYTES_MAX = 2048
 # A store keeps the states of this many documents in memory. It drops the least recently used document first.
 DOCUMENTS_HELD_MAX = 1000
 
-# A store caches decoded chunks of this size for all its documents. It drops the least recently used chunk first.
+# A store caches decoded chunks of at most this total size for all its documents. It drops the least recently used chunk
+# first.
 CHUNK_CACHE_BYTES_MAX = 64 * 1024 * 1024
 # The files of the chunk cache in a folder of a machine, for all its processes together.
 CHUNK_FILES_BYTES_MAX = 1024 * 1024 * 1024
-# A store on a hosted service loads this many chunks at the same time for one batch, or for one snapshot.
+# A store on AWS loads this many chunks at the same time for one batch, or for one snapshot.
 CHUNK_GETS_MAX = 16
 # A store takes at most this many snapshots in the background at the same time. Beyond this number a document takes its
 # snapshot at a later commit.
 BACKGROUND_OFFERS_MAX = 4
-# One collection entry of a document forgets at most this many clients.
+# `Document.expire_clients` forgets at most this many clients in one entry.
 CLIENTS_COLLECTED_PER_ENTRY_MAX = 1000
 
 # Sync. A server applies a push in batches of at most this many mutations.
@@ -148,9 +149,9 @@ UNKNOWN_OWNER_SECONDS_MAX = 7 * 86_400
 # While a round of the scrub is under way, each maintenance pass reads at least this many bytes, unless the round ends
 # earlier or the pass has no time left.
 SCRUB_PASS_BYTES_MIN = 256 * 1024 * 1024
-# A complete round of the scrub proves for this long that its blobs are intact. Before retention forgets history, it
-# checks the blobs that the new base needs. If the last round has read a blob, retention only looks up whether the blob
-# is stored. It reads all other blobs.
+# A complete round of the scrub proves for this long that its blobs are intact. Before retention forgets history of a
+# document, it checks the blobs that the new base needs. If the last round has read a large value, retention only looks
+# up whether the value is stored. It reads all other blobs.
 SCRUB_PROOF_SECONDS_MAX = 30 * 86_400
 # The largest assumed difference between a process's clock and the clock of the storage that dates blobs.
 SCRUB_CLOCKS_SECONDS_MAX = 86_400
@@ -221,12 +222,13 @@ LARGE_ROW_BYTES_MIN = 256 * 1024
 LARGE_ROWS_MAX = 2
 # A page of a response ends at this size, if it has more than one row. AWS Lambda allows a little more per response.
 PAGE_BYTES_MAX = 4 * 1024 * 1024
+# The largest body of a snapshot that a request stores, and of a snapshot record.
 SNAPSHOT_BODY_BYTES_MAX = 256 * 1024
 CONNECTIONS_MAX = 10_000
 # File descriptors that are reserved for the store's files, for engines and for other services.
 DESCRIPTORS_RESERVED = 256
 # The limits of one turn of the event loop. A turn accepts, sets up and drops at most this many connections. It serves
-# at most this many ready sockets of one principal, and of all addresses together.
+# this many ready sockets of one principal, and of all addresses together; more only if very many sockets are ready.
 ACCEPTS_PER_TURN_MAX = 64
 SETUPS_PER_TURN_MAX = 2
 DROPS_PER_TURN_MAX = 4
@@ -350,8 +352,9 @@ HANDOVER_PAUSE_SECONDS = 5.0
 # function.
 FUNCTION_ANSWER_BYTES_MAX = (6 * 1024 * 1024 - 64 * 1024) // 4 * 3
 FUNCTION_UNPACKED_BYTES_MAX = 64 * 1024 * 1024
-# A connection at API Gateway is closed this long after its first message. The token in this message is checked once and
-# not stored. So the permission cannot be checked again, and the client must connect again.
+# A connection at API Gateway expires at the latest this long after its first message, and then gets no messages. The
+# token in the first message is checked once and not stored. So the permission cannot be checked again, and the client
+# must connect again.
 GATEWAY_CONNECTION_SECONDS_MAX = 900
 # At most this many connections of a document show a presence state. One WebSocket message of API Gateway contains all
 # states, and may have 128 KB.

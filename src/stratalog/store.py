@@ -131,7 +131,7 @@ class Store:
         delete_log(document.log)
 
     def create_log(self, organisation: str, log: str, kind: str = "log", *, upcasters: Upcasters | None = None) -> Log:
-        """Create an empty log for an application's own events. Raises Conflict, QuotaExceeded.
+        """Create an empty log for an application's own events. Raises the errors of `create`.
 
         An application that saves app snapshots (`Log.save_snapshot`) gives its logs another ``kind`` than ``log``. Such
         a log begins its next segment only once the current segment has a snapshot, or twice the target number of
@@ -146,7 +146,8 @@ class Store:
     def fork_log(self, log: Log, name: str, at: int, *, upcasters: Upcasters | None = None) -> Log:
         """Create a log in the same organisation that shares the versions of ``log`` up to ``at``. Nothing is copied.
 
-        Raises NotFound, VersionForgotten, Conflict, QuotaExceeded, Invalid, LimitExceeded, ContentionError.
+        Raises NotFound, VersionForgotten, Conflict, QuotaExceeded, Invalid, LimitExceeded, ContentionError,
+        Unavailable, OutcomeUnknown; see `stratalog.log.fork_log`.
         """
         return fork_log(log, name, at, upcasters=upcasters)
 
@@ -162,7 +163,7 @@ class Store:
         return Records(self.environment, organisation)
 
     def organisations(self) -> Iterator[str]:
-        """Yield every organisation that has ever created a document, a log or a record."""
+        """Yield every organisation that has ever stored something, even if all of it is deleted."""
         return list_organisations(self.environment.index)
 
     def list(self, organisation: str, *, after: str = "") -> Iterator[Listing]:

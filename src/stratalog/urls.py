@@ -12,7 +12,7 @@ __all__ = ["split_http_url", "split_url"]
 def split_url(url: str, shown: str = "") -> SplitResult:
     """Return the parts of a URL. Raises Invalid; the error has ``shown``, or else the URL.
 
-    Does not read the port, since a URL of PostgreSQL may name several hosts with ports.
+    The function does not check the port, since a URL of PostgreSQL may name several hosts with ports.
     """
     try:
         url.encode()

@@ -197,7 +197,7 @@ def test_a_message_is_moved_aside_after_too_many_of_its_mutations_end_the_proces
     moved, *gave_up = letters(path)
     assert [letter.mutation for letter in gave_up] == [2, 3, 4]
     assert moved.mutation == 0
-    assert moved.reason.startswith("NotRun: given out 10 times, and not run: client=ada id=5")
+    assert moved.reason.startswith("NotRun: delivered 10 times, and not run: client=ada id=5")
     assert path.document.last_mutation("ada") == 4
 
 

@@ -70,7 +70,7 @@ class PatchRow(msgspec.Struct, frozen=True, array_like=True, gc=False):
     deleted the key."""
 
     by: tuple[int, ...]
-    """Positions in the entry of the mutations that touched the key."""
+    """The mutations of the entry that touched the key, as positions in ``Commit.mutations``."""
 
 
 class Merged(msgspec.Struct, frozen=True, array_like=True):

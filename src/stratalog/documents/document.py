@@ -45,7 +45,7 @@ class Document:
     """A log of mutations, and the state derived from it.
 
     Threads may share a handle. A handle belongs to one incarnation. Once the incarnation is deleted, commits and reads
-    of the newest version raise NotFound.
+    of the newest version raise NotFound. If a restore has replaced the history, commits may raise HistoryChanged.
     """
 
     def __init__(self, log: Log, rules: Rules | None = None, *, chunks: Chunks | None = None) -> None:
@@ -133,7 +133,7 @@ class Document:
         return self.mutate("patch", {"key": key, "merge": merge}, client=client, author=author)
 
     def increment(self, key: str, by: float = 1, *, client: str = DEFAULT_CLIENT, author: str = "") -> Outcome:
-        """Add ``by`` to the number under ``key``; an absent key counts as 0. Rejects other values. See `mutate`."""
+        """Add ``by`` to the number under ``key``; an absent key counts as 0. Rejects a value that is no number."""
         return self.mutate("inc", {"key": key, "by": by}, client=client, author=author)
 
     def append(self, key: str, item: Any, *, client: str = DEFAULT_CLIENT, author: str = "") -> Outcome:
@@ -182,7 +182,7 @@ class Document:
         If the batch writes nothing, its outcomes come from a fresh state. A new client is bound to ``group`` and
         ``owner``. ``admitted`` means that the batch was acknowledged earlier, so no quota refuses it.
 
-        Raises Invalid or LimitExceeded for a batch that may not be committed, and NotFound, QuotaExceeded,
+        Raises Invalid or LimitExceeded for a batch that may not be committed, and NotFound, QuotaExceeded, Corrupt,
         ContentionError or Unavailable: nothing is written. Raises OutcomeUnknown: apply the same batch again, with the
         same ids. A shortage of memory or files in a mutator (MemoryError, OSError) propagates, and nothing is written.
         """
@@ -205,7 +205,7 @@ class Document:
         """Forget clients, in one entry. Leave a tombstone for each of ``groups``: its late mutations have no effect.
 
         A client whose group is not in ``groups`` leaves no tombstone: its first mutation, if sent again, is applied
-        again. Raises Invalid, NotFound, ContentionError, Unavailable, OutcomeUnknown.
+        again. Raises Invalid, LimitExceeded, NotFound, ContentionError, Unavailable, OutcomeUnknown.
         """
         expired = sorted({check_identity(group, "group") for group in groups})
         wanted = sorted({check_identity(client, "client") for client in clients})
@@ -339,7 +339,7 @@ class Document:
     def snapshot(self, version: int | None = None) -> int:
         """Make the snapshot of a version (the newest, if None) unless it exists; return the version.
 
-        Commits of other threads continue meanwhile. A handle takes one snapshot at a time: this call waits for another.
+        Other threads' commits continue meanwhile. A handle takes one snapshot at a time: this call waits for its turn.
         If retention repeatedly deletes the base of the snapshot meanwhile, no snapshot is made.
         """
         return self._snapshots.take(version)

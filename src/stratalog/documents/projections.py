@@ -44,7 +44,8 @@ class Projection:
         necessary. Several processes may follow one log: for each entry only the first commit takes effect. Entries that
         are appended during this call are left to the next call. Raises HistoryChanged if the checkpoint belongs to
         another history than the log's history. Raises VersionForgotten if retention forgot the next entry. After either
-        error, rebuild the projection. Raises LimitExceeded if ``project`` returns too many writes.
+        error, rebuild the projection. Raises LimitExceeded if ``project`` returns too many writes, and
+        ConditionFailed if a condition of these writes does not hold.
         """
         head = self._log.head()
         upto = head.version if version_min is None else min(version_min, head.version)

@@ -100,11 +100,11 @@ def write_letters(environment: Environment, record: NameRecord, failed: Sequence
 
 
 def list_rejections(index: Index, *, after: str = "") -> Iterator[tuple[str, RejectedMutation]]:
-    """Yield the rejected mutations with their letters, in order of letters. Raises Corrupt for a damaged item.
+    """Yield each rejected mutation with the id of its letter, in order of ids. Raises Corrupt for a damaged item.
 
-    A worker's letter is the message's id, a slash, and the mutation's position in the message. The letter of a
-    mutator's exception is a hash of document and client, a slash, and the mutation's number. A letter with edited
-    arguments has a second slash and the hash of these arguments.
+    The id of a worker's letter is the message's id, a slash, and the mutation's position in the message. The id of a
+    letter for a mutator's exception is a hash of document and client, a slash, and the mutation's number. The id of a
+    letter with edited arguments has a second slash and the payload hash of the edited mutation.
     """
     for item in index.query(REJECTED_PARTITION, after=after or None):
         yield item.sort, read_rejection(item)

@@ -22,9 +22,9 @@ __all__ = ["ScrubbedValues"]
 class ScrubbedValues:
     """Replaces `Values` while a state is read back. Call `read_rest` after the last chunk, then `close`.
 
-    `read_back` notes a value that has one blob in a temporary file, under the blob's key. `read_rest` lists the folders
-    in order of keys, which is cheaper than a request for each value. `read_rest` then reads each value that no scrub
-    has read, or whose blob is missing from the list.
+    For a value of one blob, `read_back` notes the blob's key in a temporary file. `read_rest` lists the folders in
+    order of keys, which is cheaper than a request for each value. `read_rest` then reads each value that no scrub has
+    read, or whose blob is missing from the list.
     """
 
     def __init__(self, values: Values, blobs: Blobs, before_ms: int) -> None:

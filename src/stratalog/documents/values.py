@@ -85,7 +85,7 @@ class Values:
         return self._store(_folder(collection_of(key)), encoded, blob_batch)
 
     def store_argument(self, encoded: bytes, blob_batch: BlobBatch) -> bytes:
-        """Return the bytes to store for a large argument that is no item's value. Adds its blob to ``blob_batch``."""
+        """Return the bytes to store for a large argument that is no value of the patch. Adds it to ``blob_batch``."""
         return self._store(ARGUMENTS, encoded, blob_batch)
 
     def _store(self, folder: str, encoded: bytes, blob_batch: BlobBatch) -> bytes:

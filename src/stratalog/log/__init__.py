@@ -35,7 +35,7 @@ retention           archiving, forgetting and freeing of segments
 usage               the measured storage of an organisation
 admission           admission of writes within the quotas of organisations
 scrub_record        the position of the blob scrub, and the result of its last complete pass over all blobs
-sweep               removal of the rows of a deleted log
+sweep               removal of the items and blobs of a deleted log
 
 A log does not interpret its events. Documents, and applications that use a log directly, interpret the events.
 """

@@ -58,7 +58,7 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def ratio(self) -> float:
-        """Return the largest used share of a quota of the organisation; 0 without such a quota above 0.
+        """Return the largest ratio of an amount to its quota; 0 if the organisation has no quota above 0.
 
         The clients of one document count as measured: this process does not know how many of the admitted clients
         belong to the same document.
@@ -160,7 +160,7 @@ class Admission:
         return account
 
     def _make_room(self, newest: str) -> None:
-        """Evict one account other than ``newest``: the least recently used account that is empty, else of all accounts.
+        """Evict the least recently used empty account other than ``newest``, or without one, the least recently used.
 
         Callers may invent organisation names. The account of an invented name is empty, so it is evicted before
         accounts with amounts.

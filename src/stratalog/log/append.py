@@ -336,7 +336,7 @@ class LogAppend(ConditionalAppend[Head, Plan]):
             self._batch.remove(pending)
 
     def _learn(self, plan: Plan, head: Head, conflict: ConditionFailed) -> bool:
-        """Record the lost race. The next try reads the head after the back-off, since a head read now would be old."""
+        """Record the lost race. The next try reads the head after the back-off: a head read now would be outdated."""
         if self._head_is_gone(plan, head, conflict):
             return False
         ours = {pending.write_id for pending in plan.batch}

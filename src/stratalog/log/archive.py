@@ -42,10 +42,10 @@ def write_archive(
 def prove_archive(environment: Environment, prefix: str, owner: str, segment: Segment) -> bool:
     """Read an archive back before its entries in the index are freed. Put the archive again, so its blobs are young.
 
-    A collection could delete an older blob if it listed the blob before a record named the archive. The function makes
-    a damaged archive again from the entries. Return False if the archive is damaged and another process changed the
-    segment meanwhile. Raises Corrupt if the archive is damaged and the entries do not give the same archive. Then no
-    entry may be freed.
+    Without the put, a collection could delete a blob that it listed before a record named the archive. The function
+    makes a damaged archive again from the entries. Return False if the archive is damaged and another process changed
+    the segment meanwhile. Raises Corrupt if the archive is damaged and the entries do not give the same archive. Then
+    no entry may be freed.
     """
     if segment.archive is None:
         return True

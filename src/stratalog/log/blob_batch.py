@@ -43,7 +43,8 @@ class BlobBatch:
     ) -> None:
         """``held_bytes_max`` limits the held blobs: above it, the batch puts the held blobs ahead.
 
-        With ``held_bytes_max`` 0, each blob is durable once it is written. ``blobs`` replaces the environment's blobs.
+        With ``held_bytes_max`` 0 and without `defer`, each blob is durable once it is written. ``blobs`` replaces the
+        environment's blobs.
         """
         self._environment = environment
         self._blobs = blobs or environment.blobs
@@ -100,7 +101,10 @@ class BlobBatch:
         self.held_bytes += size
 
     def put_all(self, bodies: Mapping[str, bytes]) -> None:
-        """Store many blobs. The blobs to put ahead are put in parallel. Raises the errors of ``Blobs.put``."""
+        """Store many blobs, no later than with the commit. Raises the errors of ``Blobs.put``.
+
+        If the index stores no blobs, the batch puts all of them ahead together; see `put_together`.
+        """
         if self._environment.index.blob_bytes_max:
             for key, body in bodies.items():
                 self.put(key, body)

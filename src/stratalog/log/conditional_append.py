@@ -91,7 +91,8 @@ class ConditionalAppend(ABC, Generic[H, P]):
     def run(self) -> None:
         """Try until the append is settled.
 
-        Raises ContentionError, Unavailable: nothing is written. Raises OutcomeUnknown: the entry may be written.
+        Raises ContentionError, Unavailable: nothing is written. Raises OutcomeUnknown: the entry may be written. Also
+        raises the errors of the subclass's methods.
         """
         if not self._reads_first():
             self._try_once()

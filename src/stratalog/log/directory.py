@@ -5,7 +5,7 @@ millions of records, which many writers create at once. So the lines of records 
 merges the shards.
 
 Names belong to an organisation. The partition `!names/NAME` has one line for each organisation that has a log of that
-name. The commit that writes such a line also writes the name record of the log, on a condition.
+name. The commit that writes such a line also writes the name record of the log, and its condition protects both.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ def organisation_missing(environment: Environment, organisation: str) -> list[Pu
 
 
 def list_organisations(index: Index) -> Iterator[str]:
-    """Yield the organisations that ever created a log or record, in UTF-8 order of the ids."""
+    """Yield the organisations that have ever stored something, in UTF-8 order of the ids."""
     for listed in list_items(index, ORGANISATIONS_PARTITION):
         yield listed.sort
 

@@ -43,7 +43,7 @@ class LogSettings(msgspec.Struct, frozen=True, kw_only=True):
     """The number of versions from one snapshot of a document to the next."""
 
     body_inline_bytes_max: int = BODY_INLINE_BYTES_MAX
-    """A body of events that is larger after compression is stored as a blob. A smaller body costs less in the index."""
+    """A larger compressed body of an entry or record is stored as a blob. A smaller body costs less in the index."""
 
     append_seconds_max: float = 10.0
     """The time for which an append retries under contention or while the index is unavailable."""

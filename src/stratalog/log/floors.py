@@ -52,7 +52,8 @@ def _floor_of_ancestor(index: Index, parent: Parent) -> LogFloor:
 def _floor_of_segments(index: Index, parent: Parent) -> LogFloor:
     """Return the oldest version that an ancestor without a name record keeps.
 
-    Every entry above the forgotten segments is stored. The floor of an ancestor with state is its oldest snapshot.
+    Every entry above the forgotten segments is stored. The floor of an ancestor with state is its first snapshot at or
+    above the last forgotten version.
     """
     forgotten = 0
     for segment in list_segments(index, parent.prefix):

@@ -50,7 +50,7 @@ def find_head(index: Index, clock: Clock, name: NameRecord) -> Head:
 
 
 def follow_head(index: Index, clock: Clock, name: NameRecord, head: Head | None) -> Head:
-    """Return the head. A search from ``head`` needs one read while the segment of ``head`` exists. Raises NotFound.
+    """Return the head. A search from ``head`` needs one read while its segment is the last segment. Raises NotFound.
 
     If ``head`` is older than the observation rule allows, its segment may be freed, and may contain a late write. The
     search then begins at the name record.

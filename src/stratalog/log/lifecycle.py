@@ -138,7 +138,8 @@ def delete_log(log: Log) -> None:
     """Delete the log. One commit writes an end marker as entry n + 1 and marks the name record as deleted.
 
     `sweep_deleted` removes the log's items later, when no process may rely on an earlier read of them. A repeated call
-    raises NotFound. Raises ContentionError: the log is unchanged.
+    raises NotFound. Raises ContentionError or Unavailable: the log is unchanged. Raises OutcomeUnknown: the log may be
+    deleted.
     """
     retry = log.environment.retry()
     lost: ConditionFailed | None = None

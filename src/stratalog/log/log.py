@@ -121,7 +121,7 @@ class Log:
         return self._appender.head()
 
     def known_head(self) -> Head | None:
-        """Return the end of the log that this process last read or wrote; None if this process has no such end."""
+        """Return the end of the log that this handle last read or wrote; None before the first read or write."""
         return self._appender.known_head()
 
     def is_behind(self) -> bool:
@@ -162,7 +162,7 @@ class Log:
         return self._read_floor().version
 
     def learn_floor(self, record: NameRecord) -> int:
-        """Remember the floor of a name record that the caller has read. Return the highest floor of this handle."""
+        """Remember the floor of a name record that the caller has read. Return the highest floor remembered."""
         return self._floor.offer(read_log_floor(self.environment.index, record)).version
 
     def entry(self, version: int) -> Entry:
@@ -179,7 +179,7 @@ class Log:
         log reads the head again before it rejects ``upto`` as too high.
 
         The call itself raises NotFound for an ``upto`` beyond the head. It raises VersionForgotten if ``after`` + 1 is
-        below the floor that this handle last read. The iteration raises VersionForgotten and Corrupt.
+        below the floor that this handle last read. The iteration raises VersionForgotten, Corrupt and Unavailable.
         """
         self._check_version(after, minimum=0)
         self._check_above_floor(after + 1)
@@ -271,11 +271,11 @@ class Log:
         return snapshot
 
     def save_snapshot(self, version: int, parts: Sequence[bytes]) -> bool:
-        """Save an application's state of ``version`` as parts of at most 8 MiB. Return False if a snapshot exists.
+        """Save an application's state of ``version`` as parts of at most 8 MiB.
 
-        A part of the newest snapshot at or below ``version`` is not written again. So cut the state in such a way that
-        a small change leaves most parts unchanged. Raises NotFound for a version that does not exist, VersionForgotten,
-        LimitExceeded.
+        Return False, and save nothing, if this log has a snapshot of that version. A part of the newest snapshot at or
+        below ``version`` is not written again. So cut the state in such a way that a small change leaves most parts
+        unchanged. Raises NotFound for a version that does not exist, VersionForgotten, LimitExceeded.
         """
         hash = self.entry(version).hash
         return save_app_snapshot(self.environment, self.record, self.snapshot_at(version), version, hash, parts)

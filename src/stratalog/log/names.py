@@ -84,7 +84,7 @@ def read_name(index: Index, organisation: str, name: str) -> NameRecord | None:
 
 
 def require_name(index: Index, organisation: str, name: str, incarnation: str | None = None) -> NameRecord:
-    """Return the record of a log that is not deleted, and of ``incarnation`` unless it is None. Raises NotFound."""
+    """Return the record of an existing log; with ``incarnation``, only of this incarnation. Raises NotFound."""
     record = read_name(index, organisation, name)
     if record is None or record.deleted_ms or incarnation not in (None, record.incarnation):
         raise NotFound("log not found", organisation=organisation, log=name)

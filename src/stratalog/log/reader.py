@@ -38,7 +38,7 @@ class Reader:
         self._archived = _Archived()
 
     def entry(self, version: int, head: Head | None = None) -> Entry:
-        """Return entry ``version``. If the caller passes a ``head``, the method need not look up a segment for it.
+        """Return entry ``version``. With ``head``, an entry in the segment of ``head`` needs no look-up of its segment.
 
         Raises NotFound, VersionForgotten, Corrupt, Unavailable.
         """

@@ -89,7 +89,7 @@ def check_unpinned(environment: Environment, record: NameRecord, version: int) -
 
 
 def erase_entry(environment: Environment, record: NameRecord, version: int, checks: Sequence[Check] = ()) -> None:
-    """Erase the entry in the index and in its archive, while ``checks`` hold and no fork pins the version.
+    """Erase the entry in the index and in its archive, if ``checks`` hold and no fork pins this or a later version.
 
     The segment's record changes in the same commit, so no record can name an archive that was made of the old item. The
     commit also changes the name record. A fork does the same, so of an erasure and a concurrent fork one commit fails.
@@ -164,7 +164,7 @@ def _erased(environment: Environment, record: NameRecord, item: Item) -> Item:
 def _without(
     environment: Environment, record: NameRecord, segment: Segment, version: int, blob_batch: BlobBatch
 ) -> Segment | None:
-    """Return the segment with a new archive without the entry's events; None if the archive already has no events."""
+    """Return the segment with a new archive, in which the entry is erased; None if the archive has erased it before."""
     items = open_archive(environment, record.prefix, record.owner, segment)
     position = version - segment.first
     if "d" in items[position].attributes:

@@ -49,7 +49,10 @@ class Segment(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the segment's entries are deleted from the index."""
 
     base: int = 0
-    """In the first kept segment, the version of the verified snapshot with which history starts; else 0."""
+    """The version of the base, if a rise of the floor made this the first kept segment; else 0.
+
+    It is also 0 if this was the log's last segment at that rise.
+    """
 
 
 def segment_put(prefix: str, segment: Segment, condition: Condition) -> Put:

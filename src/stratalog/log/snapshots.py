@@ -24,7 +24,10 @@ SNAPSHOT_PUT, NAME_CHECK, BASE_CHECK = range(3)
 
 
 class Snapshot(msgspec.Struct, frozen=True):
-    """A state at a version, encoded by its model: the roots of a document's trees, or an app snapshot's manifest."""
+    """A state at a version, encoded by its model.
+
+    The body contains the roots of a document's trees, an app snapshot's manifest, or the body of a request over HTTP.
+    """
 
     prefix: str
     version: int

@@ -1,7 +1,7 @@
 """The sweep deletes the items of a deleted log, once no process may rely on an earlier read of the log.
 
-The restoration of a log lists its copy here before it copies anything. So the sweep also deletes what a restoration
-leaves that does not end.
+The restoration of a log adds its copy to the list of deleted logs before it copies anything. So the sweep also deletes
+the remains of a restoration that did not end.
 
 The sweep decodes no body of an entry, so damaged bodies do not stop it.
 """

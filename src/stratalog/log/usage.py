@@ -79,7 +79,7 @@ QuotasOf = Callable[[str], Quotas]
 
 
 class Measurement(msgspec.Struct, frozen=True, kw_only=True):
-    """The amounts that an organisation stored between ``began_ms`` and ``ended_ms``."""
+    """The amounts of an organisation's whole storage. The measurement took from ``began_ms`` to ``ended_ms``."""
 
     began_ms: int
     ended_ms: int

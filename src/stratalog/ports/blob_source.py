@@ -20,7 +20,7 @@ class BlobSource(msgspec.Struct, frozen=True):
 
     blobs: Blobs
     gets_max: int = 1
-    """The number of gets that may run at the same time. With 1 no thread starts: the storage is on this machine."""
+    """The number of gets that may run at the same time. With 1 no thread starts."""
 
     is_near: Callable[[str], bool] = _nothing_near
-    """Returns whether a cache on this machine probably has the blob. Such a get is faster without a thread."""
+    """Returns whether a cache on this machine probably has the blob. The blob's get is then faster without a thread."""

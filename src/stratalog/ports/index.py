@@ -310,7 +310,7 @@ def _are_small(writes: Sequence[Write], encoded: Sequence[bytes]) -> bool:
 
 
 def _check_attribute(name: str, value: Attribute) -> None:
-    """Raise Invalid for a value that is no `Attribute`. A value of a condition must be one too, as in an item."""
+    """Raise Invalid for a value that is no `Attribute`. The value of a condition must be an `Attribute` too."""
     if not (type(value) is str or type(value) is bytes or (type(value) is int and value in _INTEGERS)):
         text = "an attribute must be text, bytes or an integer of 64 bits"
         raise Invalid(text, name=name, kind=type(value).__name__)

@@ -39,7 +39,8 @@ class Queue(Protocol):
     *Order*: within a group, the queue delivers messages in the order in which they were sent. A message is in flight
     from its delivery until it is acknowledged or its visibility timeout ends. While a message is in flight, another
     receive gets no later message of its group. *At least once*: a message whose visibility timeout ends is delivered
-    again. A message that was delivered `receives_max` times becomes a dead letter instead, and the group continues.
+    again. After as many deliveries as the backend's parameter `receives_max`, it becomes a dead letter instead, and the
+    group continues.
     """
 
     def send(self, group: str, bodies: Sequence[bytes]) -> None:
@@ -72,7 +73,7 @@ class Queue(Protocol):
         ...
 
     def dead_letters(self, *, after: str = "") -> Iterator[DeadMessage]:
-        """Yield the dead letters that come after the id ``after``, oldest first. ``after`` may be any text."""
+        """Yield the dead letters that come after the id ``after``, in order of ids. ``after`` may be any text."""
         ...
 
     def close(self) -> None:

@@ -35,7 +35,7 @@ SILENCE_SECONDS_MAX = 60
 """After this many seconds without a message from the server, a client disconnects. `Ready` may state another number."""
 
 SUBPROTOCOL = "stratalog.live.1"
-"""The first WebSocket subprotocol. A client sends its token in `Hello`, or offers ``bearer.<token>`` as a second
+"""The oldest WebSocket subprotocol. A client sends its token in `Hello`, or offers ``bearer.<token>`` as a second
 subprotocol. The functions on Lambda read the token only from `Hello`."""
 
 SUBPROTOCOLS = ("stratalog.live.2", SUBPROTOCOL)
@@ -88,9 +88,9 @@ class PresentPrincipal(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Here(msgspec.Struct, frozen=True, tag="here", omit_defaults=True):
-    """The presence of the document's connections. A server ignores presence above its limit of connections.
+    """The presence of the document's connections. A connection that is not in ``present`` has no presence.
 
-    A connection that is not in ``present`` has no presence.
+    A server that shows as many connections as its limit allows ignores the presence of further connections.
 
     ``principals`` contains the known principals of these connections, as the server authenticated them. A client can
     send a false presence, but not a false principal.

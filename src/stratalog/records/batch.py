@@ -164,7 +164,7 @@ class _Put:
 
 
 class _UnstoredBody(RecordBody):
-    """A body of a dry run. A decision that needs its place in storage stores nothing."""
+    """A body of a dry run. Decisions call `attributes`, which stores nothing here."""
 
     def attributes(self) -> dict[str, Attribute]:
         return {"h": self.digest}

@@ -180,7 +180,7 @@ def next_deletion(call: RecordCall, given: dict[str, Attribute], expected: int |
 
 
 def next_revival(call: RecordCall) -> Decide:
-    """Decide an undeletion: store the version before the deletion again, unless the latest version is not deleted.
+    """Decide an undeletion: if the latest version is a deletion, store the version before it again.
 
     The new version refers to the blob of the old version. If the old version is freed, a collector may delete the blob.
     So the commit fails if the floor has changed since the decision read it.

@@ -3,8 +3,8 @@
 One item holds the floor, so one conditional write marks any number of versions as forgotten. A late write may put an
 item at the key of a freed version. Readers ignore this item, because its version is below the floor.
 
-A redaction writes the floor too, with the next revision. So a reader that compares the floor of now with an earlier one
-learns whether any version changed since.
+A redaction writes the floor too, with the next revision. So if two readings of the floor are equal, no version was
+forgotten or redacted in between.
 """
 
 from __future__ import annotations

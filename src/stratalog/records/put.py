@@ -223,7 +223,7 @@ class RecordAppend(ConditionalAppend[RecordHead, Planned]):
         return planned
 
     def landed(self, planned: Planned, sent: Observation) -> Item | None:
-        """Settle a commit that succeeded; return the version, or None if the answer came too late; then call `write`.
+        """Settle a commit that succeeded; return the version. If the answer came too late, return None: call `write`.
 
         ``sent`` was taken before the commit was sent. Raises Unavailable if the body cannot be put again.
         """
@@ -289,7 +289,7 @@ class RecordAppend(ConditionalAppend[RecordHead, Planned]):
             if self._fresh:
                 raise
             decided = None
-        # Neither an error nor an existing item is final unless the head is fresh.
+        # Only on a fresh head is an error or an existing item final.
         if decided is None or (isinstance(decided, Item) and not self._fresh):
             head = self._reread()
             decided = self._decided(head)

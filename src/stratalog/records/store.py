@@ -52,8 +52,9 @@ class Declined(Exception):
 class Records:
     """The records of an organisation. Safe to use from many threads.
 
-    All methods share these errors. Invalid and LimitExceeded are raised for an invalid name or value. Unavailable means
-    that the call could not be completed in time and that nothing was written; only `free` may have deleted items.
+    All methods share these errors. Invalid and LimitExceeded are raised for an invalid name or value. Unavailable and
+    ContentionError (raised only by methods that write) mean that the call could not be completed in time and that
+    nothing was written; only `free` may have deleted items.
     OutcomeUnknown means that a write may exist. Corrupt means that stored data are damaged or missing.
 
     A caller's own ``write_id`` is bound to the request and to ``principal``, the id of the requesting principal. The id
@@ -177,7 +178,7 @@ class Records:
 
         If the index has joint commits, puts of different records share commits, which makes a put cheaper. Otherwise
         ``threads`` puts run in parallel. The call is no transaction: each put succeeds or fails alone. The error of a
-        put is part of its result, and is not raised. The call reads at most some hundred bodies ahead. Bodies of one
+        put is part of its result, and is not raised. The call reads at most 400 bodies ahead. Bodies of one
         record keep their order.
         """
         return put_many(self.environment, self.organisation, self._heads, bodies, threads)

@@ -49,7 +49,7 @@ def pull(document: Document, request: Pull, owner: str = "", may_write: MayWrite
 
     Raises Invalid for an invalid group or cookie, and LimitExceeded for a cookie with too many clients. Raises
     Collected if the group's clients were collected, and Forbidden if a client in the result belongs to another owner.
-    Also raises NotFound, ContentionError, Unavailable, Corrupt and OutcomeUnknown.
+    Also raises NotFound, ContentionError, HistoryChanged, Unavailable, Corrupt and OutcomeUnknown.
     """
     return open_pull(document, request, owner, may_write, start_bytes_max=sys.maxsize).start
 
@@ -128,7 +128,7 @@ class _Answer:
             raise Collected("the group's clients were collected", group=self._group)
 
     def _is_here(self, state: State, cookie: Cookie) -> bool | None:
-        """Return whether the cookie's version is in this history; None if its hash is forgotten or before the fork."""
+        """Return whether the cookie's version is in this history; None if it is forgotten or precedes the fork."""
         if cookie.version > state.version:
             return False
         if cookie.version < max(self._document.log.first, state.floor):

@@ -273,7 +273,10 @@ class _Cursor:
         self.node = self._top
 
     def prefetch(self, keys: Sequence[str]) -> None:
-        """Load the chunks that contain ``keys`` together. At a higher level the work on the leaves has loaded them."""
+        """Load the leaves that contain ``keys``, and the chunks above them. A cursor of a higher level loads nothing.
+
+        The work on the leaves has loaded the chunks of the higher levels.
+        """
         if self._level == 0:
             prefetch(self._chunks, [(self._root, keys)])
 

@@ -15,8 +15,8 @@ class AttemptRecord(msgspec.Struct, frozen=True):
     """The reason and time of a message's last failure, and the mutation of the message that last ran alone.
 
     ``client`` and ``id`` name this mutation. ``tries`` is the number of its runs alone. ``receives`` is the number of
-    receives of the message when the last of these runs began. ``redriven_ms`` is the time of the last redrive of the
-    dead letter.
+    receives of the message when the last of these runs began. A run that ended with an error of a port is not counted,
+    and sets ``receives`` to 0. ``redriven_ms`` is the time of the last redrive of the dead letter.
     """
 
     reason: str = ""

@@ -115,7 +115,7 @@ class _Trial:
             return self._reject_after_last_attempt(position, carried, tries)
         if self._is_last:
             raise NotRun(
-                f"given out {self._message.receives} times, and not run: client={carried.client} id={carried.id}"
+                f"delivered {self._message.receives} times, and not run: client={carried.client} id={carried.id}"
             )
         return self._try(carried, tries)
 
