@@ -138,9 +138,10 @@ FILE_LOCK_WAIT_MS_MAX = 10_000
 # visited.
 COLLECT_CANDIDATES_MAX = 200_000
 COLLECT_CHUNKS_SEEN_MAX = 1_000_000
-# A queue keeps a message for at most two weeks, and then a dead letter for at most two more weeks.
-QUEUED_SECONDS_MAX = 30 * 86_400
+# A claim check is kept for at least this long, since its message is sent after it was written.
+CLAIM_CHECK_SECONDS_MIN = 2 * 86_400
 # A client must be idle for at least this long before it is forgotten, since the queue may still contain its messages.
+# SQS keeps a message for at most two weeks, and then a dead letter for at most two more weeks.
 CLIENT_IDLE_DAYS_MIN = 30
 # Blobs stay this long if the index has no item of their owner. A copy of the owner may be in progress. So the
 # restoration of one log must end within this time.

@@ -13,7 +13,8 @@ import msgspec
 
 from stratalog.backends.boto import aws_client
 from stratalog.backends.service_request import RequestPolicy
-from stratalog.backends.sqs import SqsQueue, create_queues
+from stratalog.backends.sqs import SqsQueue
+from stratalog.backends.sqs_setup import create_queues
 from stratalog.clock import Clock, SystemClock, new_id
 from stratalog.testing.clock import ManualClock
 from stratalog.testing.emulators import Command, ministack_environment, started

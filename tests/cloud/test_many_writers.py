@@ -11,7 +11,8 @@ from stratalog.backends.boto import aws_client
 from stratalog.backends.dynamodb import DynamoIndex
 from stratalog.backends.memory import MemoryBlobs, MemoryQueue
 from stratalog.backends.service_request import RequestPolicy
-from stratalog.backends.sqs import SqsQueue, create_queues
+from stratalog.backends.sqs import SqsQueue
+from stratalog.backends.sqs_setup import create_queues
 from stratalog.clock import Observation, SystemClock, new_id
 from stratalog.log import Environment
 from stratalog.protocol import Mutation

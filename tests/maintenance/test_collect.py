@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import pytest
 
-from stratalog.backends.memory import MemoryBlobs, MemoryIndex
+from stratalog.backends.memory import MemoryBlobs, MemoryIndex, MemoryQueue
 from stratalog.codec import sha256
 from stratalog.documents import Document, verify
 from stratalog.errors import Corrupt, NotFound, OutcomeUnknown, Unavailable
 from stratalog.keys import collecting_partition, entries_partition, segments_partition
-from stratalog.limits import GRACE_SECONDS, OBSERVATION_SECONDS_MAX, QUEUED_SECONDS_MAX, UNKNOWN_OWNER_SECONDS_MAX
+from stratalog.limits import CLAIM_CHECK_SECONDS_MIN, GRACE_SECONDS, OBSERVATION_SECONDS_MAX, UNKNOWN_OWNER_SECONDS_MAX
 from stratalog.log import Environment, LogSettings, create_log, open_log
 from stratalog.log.snapshots import list_snapshots
 from stratalog.log.tasks import InlineTasks
@@ -531,11 +532,26 @@ def test_a_blob_of_a_queued_push_is_deleted_when_no_message_can_refer_to_it() ->
     waiting = put_blob(document, f"acme/queue/budget@{incarnation}/token1")
     former = put_blob(document, "acme/queue/budget@aaaaaaaaaaaa/token2")
     environment = document.log.environment
-    assert collect(environment, "acme").garbage == ()
+    queue = MemoryQueue(environment.clock)
+    queue.send("acme/budget", [b"the push"])
+    collect_queued = partial(collect, environment, "acme", queue=lambda: queue)
+    assert collect_queued().garbage == ()
     age(document)
-    assert collect(environment, "acme").garbage == (former,)
-    environment.clock.sleep(QUEUED_SECONDS_MAX)
-    assert collect(environment, "acme").garbage == (waiting,)
+    assert collect_queued().garbage == (former,)
+    environment.clock.sleep(365 * 86_400)
+    assert collect_queued().garbage == collect(environment, "acme").garbage == ()
+    (message,) = queue.receive()
+    assert queue.acknowledge(message)
+    assert collect(environment, "acme").garbage == ()
+    assert collect_queued().garbage == (waiting,)
+
+
+def test_a_blob_of_a_push_that_is_not_sent_yet_stays() -> None:
+    document = a_document()
+    put_blob(document, f"acme/queue/budget@{document.log.record.incarnation}/token1")
+    environment = document.log.environment
+    environment.clock.sleep(CLAIM_CHECK_SECONDS_MIN - 1)
+    assert collect(environment, "acme", queue=partial(MemoryQueue, environment.clock)).garbage == ()
 
 
 def test_blobs_of_an_owner_without_index_items_are_retained_longer_for_a_running_copy() -> None:

@@ -15,6 +15,7 @@ from stratalog.documents.history import Applied
 from stratalog.errors import Corrupt, Invalid, OutcomeUnknown, QueueFull, Unavailable
 from stratalog.limits import MESSAGE_BYTES_MAX, MUTATION_TRIES_MAX, QUEUE_RECEIVES_MAX
 from stratalog.log import delete_log
+from stratalog.maintenance.collection import collect
 from stratalog.ports.queue import Message
 from stratalog.protocol import Draft, Mutation
 from stratalog.protocol.sync import Push
@@ -211,6 +212,19 @@ def test_a_message_never_exceeds_the_size_limit_of_a_queue() -> None:
         sizes.append(len(message.body))
     assert MESSAGE_BYTES_MAX - 512 < max(sizes) <= MESSAGE_BYTES_MAX
     assert min(sizes) < 1024
+
+
+def test_a_large_push_that_waits_for_a_year_is_applied_after_a_collection() -> None:
+    path = QueuePath()
+    path.backlog = QueuedPushes(path.store, message_bytes_max=2_000)
+    text = "".join(map(chr, range(0x4E00, 0x4E00 + 4_000)))  # does not compress to the size of a message
+    path.push(put("ada", 1, "items/k", text))
+    path.clock.sleep(365 * 86_400)
+    (large,) = path.store.environment.blobs.list("acme/queue/")
+    assert collect(path.store.environment, "acme", queue=lambda: path.store.queue).garbage == ()
+    path.work()
+    assert path.document.get("items/k") == text
+    assert path.store.environment.blobs.stat(large.key) is None
 
 
 def test_a_message_whose_claim_check_was_removed_before_its_acknowledgement_is_settled() -> None:

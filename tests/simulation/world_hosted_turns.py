@@ -359,7 +359,7 @@ MUTANTS = (
         "hosted turns: new mark after every loss",
         apply=together(
             replaced(hosted_turns, "LOSSES_MIN", 1),
-            replaced(hosted_turns._Wait, "mark_after_ms", lambda self: 0),
+            replaced(hosted_turns._Wait, "mark_after_ms", lambda self, scale: 0),
             replaced(HostedTurns, "_mark", _always_absent),
         ),
         caught_by=("early mark",),

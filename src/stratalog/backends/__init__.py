@@ -29,6 +29,7 @@ cached_blobs            a wrapper of blobs with a cache in a folder of this mach
 objectstore             blobs in S3 or another object store
 s3_versions             lists and conditional deletes in S3 by object version, and creation of the bucket
 sqs                     the queue on SQS FIFO
+sqs_setup               creation of the queues on SQS, and their URLs
 aws_access              region, endpoints and credentials of AWS
 aws_store               the index, blobs and queue behind an AWS URL
 boto                    clients and errors of boto3

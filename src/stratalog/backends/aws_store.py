@@ -21,7 +21,8 @@ from stratalog.backends.hosted_turns import HostedTurns
 from stratalog.backends.objectstore import ObjectBlobs, open_object_blobs
 from stratalog.backends.s3_versions import bucket_is_ready, create_bucket
 from stratalog.backends.service_request import RequestPolicy
-from stratalog.backends.sqs import SqsQueue, create_queues, find_queues, missing_queues
+from stratalog.backends.sqs import SqsQueue
+from stratalog.backends.sqs_setup import create_queues, find_queues, missing_queues
 from stratalog.clock import Clock
 from stratalog.errors import Invalid
 from stratalog.ports.meter import Meter

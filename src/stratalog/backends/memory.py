@@ -256,6 +256,11 @@ class MemoryQueue:
         self._check_open()
         yield from sorted((letter for letter in self._dead if letter.id > after), key=lambda letter: letter.id)
 
+    def oldest_ms(self) -> int:
+        self._check_open()
+        with self._lock:
+            return 0 if self._groups or self._dead else self._clock.wall_ms()
+
     def close(self) -> None:
         self._closed = True
 

@@ -203,6 +203,9 @@ class MeteredQueue:
         self._count("ReceiveMessage")
         yield from (letter for letter in letters if letter.id > after)
 
+    def oldest_ms(self) -> int:
+        return self._queue.oldest_ms()
+
     def close(self) -> None:
         self._queue.close()
 

@@ -47,6 +47,8 @@ SET_GROUP = "UPDATE message_groups SET visible_ms = %s, first = %s WHERE name = 
 DELETE_GROUP = "DELETE FROM message_groups WHERE name = %s"
 DEAD_LETTERS = "SELECT id, name, body, receives, dead_ms FROM dead_letters WHERE id > %s ORDER BY id LIMIT 10"
 
+HAS_MESSAGES = "SELECT EXISTS (SELECT FROM messages) OR EXISTS (SELECT FROM dead_letters)"
+
 
 class PostgresQueue:
     """A queue in the table ``messages``. A receive returns the oldest messages of the groups that are ready.
@@ -96,6 +98,12 @@ class PostgresQueue:
             for id, name, *rest in rows:
                 yield DeadMessage(message_id(id), name.decode(), *rest)
             last = rows[-1][0]
+
+    def oldest_ms(self) -> int:
+        self._check_open()
+        now_ms = self._clock.wall_ms()
+        ((has_messages,),) = self._connections.read(HAS_MESSAGES, ())
+        return 0 if has_messages else now_ms
 
     def close(self) -> None:
         """Refuse later calls. The index of the store closes the connections."""

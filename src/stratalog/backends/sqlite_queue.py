@@ -44,6 +44,8 @@ RELEASE = (
 )
 DEAD_LETTERS = "SELECT id, name, body, receives, dead_ms FROM dead_letters WHERE id > ? ORDER BY id LIMIT 10"
 
+HAS_MESSAGES = "SELECT EXISTS (SELECT 1 FROM messages) OR EXISTS (SELECT 1 FROM dead_letters)"
+
 
 class SqliteQueue:
     """A queue in the table ``messages``. A receive returns the oldest messages of the groups that are ready.
@@ -83,6 +85,11 @@ class SqliteQueue:
         while rows := self._file.read(DEAD_LETTERS, (last,)):
             yield from (DeadMessage(message_id(number), *rest) for number, *rest in rows)
             last = rows[-1][0]
+
+    def oldest_ms(self) -> int:
+        now_ms = self._clock.wall_ms()
+        ((has_messages,),) = self._file.read(HAS_MESSAGES, ())
+        return 0 if has_messages else now_ms
 
     def close(self) -> None:
         self._file.close()

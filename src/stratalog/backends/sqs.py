@@ -25,6 +25,7 @@ import msgspec
 from stratalog.backends.billed_units import billed_requests, message_bytes
 from stratalog.backends.boto import RequestRefused, once
 from stratalog.backends.service_request import RequestPolicy, Retryable, send_request
+from stratalog.backends.sqs_setup import RETENTION_SECONDS
 from stratalog.clock import Clock, Observation, new_id
 from stratalog.errors import Closed, LimitExceeded, OutcomeUnknown, Unavailable
 from stratalog.limits import QUEUE_RECEIVES_MAX, VISIBILITY_SECONDS_MAX
@@ -32,7 +33,7 @@ from stratalog.ports.meter import Meter
 from stratalog.ports.queue import DeadMessage, Message, check_receive, check_send
 from stratalog.process_fork import close_in_child
 
-__all__ = ["SqsQueue", "create_queues", "find_queues", "messages_of_event", "missing_queues"]
+__all__ = ["SqsQueue", "messages_of_event"]
 
 T = TypeVar("T")
 
@@ -41,13 +42,11 @@ BATCH = 10
 LISTING_SECONDS_MIN = 60
 TIMEOUTS_MAX = 10_000
 WAIT_SECONDS_MAX = 20
-RETENTION_SECONDS = 14 * 24 * 3600
 # SQS accepts these names of message groups. For a group with another name, the message group is a hash of the name. The
 # name is always an attribute of the message too.
 GROUP = re.compile(r"[!-~]{1,128}")
 RECEIVES = re.compile(r"[0-9]{1,9}")
 EMPTY = "-"
-MISSING = frozenset({"NonExistentQueue", "QueueDoesNotExist"})
 STALE = frozenset({"InvalidParameterValue", "MessageNotInflight", "ReceiptHandleIsInvalid"})
 ATTRIBUTES = ("ApproximateReceiveCount", "MessageDeduplicationId", "MessageGroupId", "SentTimestamp")
 
@@ -149,6 +148,11 @@ class SqsQueue:
         finally:
             self._let_go(list(receipts.values()))
         yield from (letters[id] for id in sorted(letters) if id > after)
+
+    def oldest_ms(self) -> int:
+        self._check_open()
+        # A dead letter is a new message of the second queue, so its retention begins anew.
+        return self._clock.wall_ms() - 2 * RETENTION_SECONDS * 1000
 
     def close(self) -> None:
         self._closed = True
@@ -273,62 +277,6 @@ class _VisibilityTimeout(msgspec.Struct, frozen=True):
 
     seen: Observation
     seconds: float
-
-
-def find_queues(client: Any, name: str) -> tuple[str, str]:
-    """Return the URLs of the FIFO queue ``name`` and its dead-letter queue.
-
-    Raises Unavailable. If a queue is missing, the error names this queue.
-    """
-    urls = []
-    for full_name in _names(name):
-        url = _url(client, full_name)
-        if not url:
-            raise Unavailable("the queue does not exist; `stratalog init` creates it", queue=full_name)
-        urls.append(url)
-    return urls[0], urls[1]
-
-
-def missing_queues(client: Any, name: str) -> list[str]:
-    """Return the full names of the queue and dead-letter queue, if they are missing. Raises Unavailable."""
-    return [full_name for full_name in _names(name) if not _url(client, full_name)]
-
-
-def create_queues(client: Any, name: str) -> tuple[str, str]:
-    """Create the FIFO queue ``name`` and its dead-letter queue if they are missing, and return their URLs.
-
-    After Unavailable or OutcomeUnknown, call `create_queues` again.
-    """
-    attributes = {
-        "FifoQueue": "true",
-        "DeduplicationScope": "messageGroup",
-        "FifoThroughputLimit": "perMessageGroupId",
-        "MessageRetentionPeriod": str(RETENTION_SECONDS),
-    }
-    urls = []
-    for full_name in _names(name):
-        make = partial(client.create_queue, QueueName=full_name, Attributes=attributes)
-        try:
-            urls.append(once("SQS", make, writes=True)["QueueUrl"])
-        except Retryable as exc:
-            raise exc.error from exc
-    return urls[0], urls[1]
-
-
-def _names(name: str) -> tuple[str, str]:
-    return f"{name}.fifo", f"{name}-dead.fifo"
-
-
-def _url(client: Any, full_name: str) -> str:
-    """Return the URL of a queue; empty if the queue does not exist."""
-    try:
-        return str(once("SQS", partial(client.get_queue_url, QueueName=full_name), writes=False)["QueueUrl"])
-    except Retryable as exc:
-        raise exc.error from exc
-    except RequestRefused as exc:
-        if exc.reason not in MISSING:
-            raise
-        return ""
 
 
 def _entry(group: str, body: bytes, id: str, **attributes: str) -> dict[str, Any]:

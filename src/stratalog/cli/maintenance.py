@@ -107,7 +107,7 @@ class _Sweep:
                 with self._noted(f"{organisation}/records/{record}"):
                     self._count("record_versions", free_versions(environment, Name(organisation, record)))
                 step(1)
-            report = collect_blobs(environment, escape(organisation), report=step)
+            report = collect_blobs(environment, escape(organisation), report=step, queue=lambda: store.queue)
             self._count("blobs", len(report.garbage))
             self.failures += report.failures
 
@@ -143,7 +143,8 @@ def collect(session: Session, organisation: str | None, dry_run: bool, until: fl
     reports: list[CollectionReport] = []
     for owner in [organisation] if organisation else list(store.organisations()):
         with progress(f"collecting {owner}", None) as step:
-            reports.append(collect_blobs(store.environment, escape(owner), dry_run=dry_run, stop=stop, report=step))
+            collected = partial(collect_blobs, store.environment, escape(owner), queue=lambda: store.queue)
+            reports.append(collected(dry_run=dry_run, stop=stop, report=step))
         if not reports[-1].is_finished:
             break
     for report in reports:

@@ -22,10 +22,10 @@ from stratalog.clock import Observation
 from stratalog.errors import Corrupt, Invalid, LimitExceeded, NotFound, OutcomeUnknown, StratalogError, Unavailable
 from stratalog.keys import RecordKey, deleted_partition, family_partition, unescape
 from stratalog.limits import (
+    CLAIM_CHECK_SECONDS_MIN,
     COLLECT_CANDIDATES_MAX,
     GRACE_SECONDS,
     OBSERVATION_SECONDS_MAX,
-    QUEUED_SECONDS_MAX,
     UNKNOWN_OWNER_SECONDS_MAX,
 )
 from stratalog.log.directory import LOGS, list_ids
@@ -35,6 +35,7 @@ from stratalog.log.retention import Stop, never
 from stratalog.maintenance.marks import Marking
 from stratalog.maintenance.progress import Candidate, CollectionProgress, drop_work, load_work, save_work
 from stratalog.ports.blobs import BlobStat
+from stratalog.ports.queue import Queue
 from stratalog.records.retention import is_known, referenced
 from stratalog.records.versions import Name
 
@@ -127,17 +128,19 @@ def collect(
     dry_run: bool = False,
     stop: Stop = never,
     report: Callable[[int], None] = _unheard,
+    queue: Callable[[], Queue] | None = None,
 ) -> CollectionReport:
     """Delete the blobs under ``scope`` that nothing refers to. ``scope`` is an escaped organisation or an owner.
 
     Owners are collected one after the other. If an owner's references cannot be read, all its blobs stay, the report
     names the failure, and the run continues with the next owner. A dry run starts at the saved position, and writes
     and deletes nothing. ``stop`` is called between reads and before each delete. ``report`` is called with the number
-    of blobs examined since its last call.
+    of blobs examined since its last call. ``queue`` returns the queue of the store; the run calls it only if there is
+    a push whose body is a blob. Without ``queue`` the bodies of the pushes to existing documents stay.
 
     Raises Unavailable, OutcomeUnknown: the next call resumes from the saved progress.
     """
-    return _Collection(environment, scope, dry_run, stop, report).run()
+    return _Collection(environment, scope, dry_run, stop, report, queue).run()
 
 
 class _Stopped(Exception):
@@ -154,6 +157,7 @@ class _Collection:
         dry_run: bool,
         stop: Stop,
         report: Callable[[int], None],
+        queue: Callable[[], Queue] | None = None,
         *,
         is_strict: bool = False,
     ) -> None:
@@ -162,6 +166,7 @@ class _Collection:
         self._dry_run = dry_run
         self._stop = stop
         self._report = report
+        self._queue = queue
         self._is_strict = is_strict
         self._work, self._is_saved = load_work(environment, scope)
         self._saved = Observation(environment.clock)
@@ -261,7 +266,7 @@ class _Collection:
         elif kind == "record":
             self._mark_record(work, parts)
         else:
-            self._mark_younger(work, OLD_SECONDS if self._is_gone(parts[0], parts[2]) else QUEUED_SECONDS_MAX)
+            self._mark_queued(work, parts)
 
     def _mark_family(self, work: CollectionProgress, parts: list[str]) -> None:
         if next(self._environment.index.query(family_partition(work.owner), limit=1), None) is None:
@@ -284,6 +289,14 @@ class _Collection:
             if roots is None or key.rpartition("/")[2] in roots:
                 work.mark(key)
 
+    def _mark_queued(self, work: CollectionProgress, parts: list[str]) -> None:
+        """Mark the claim checks of messages that the queue may still have. A message is sent after its claim check."""
+        if self._is_gone(parts[0], parts[2]):
+            self._mark_younger(work, OLD_SECONDS)
+        else:
+            oldest_ms = self._queue().oldest_ms() if self._queue else 0
+            self._mark_since(work, oldest_ms - CLAIM_CHECK_SECONDS_MIN * 1000)
+
     def _is_gone(self, organisation: str, incarnation: str) -> bool:
         """Return whether the log is known to be deleted: its name record is deleted or names another incarnation.
 
@@ -295,9 +308,11 @@ class _Collection:
 
     def _mark_younger(self, work: CollectionProgress, seconds: float) -> None:
         """Mark the blobs younger than ``seconds``, since their references cannot be found or are not written yet."""
-        now_ms = self._environment.clock.wall_ms()
+        self._mark_since(work, self._environment.clock.wall_ms() - int(seconds * 1000))
+
+    def _mark_since(self, work: CollectionProgress, since_ms: int) -> None:
         for key, candidate in list(work.candidates.items()):
-            if now_ms - candidate.modified_ms <= seconds * 1000:
+            if candidate.modified_ms >= since_ms:
                 work.mark(key)
 
     def _delete_unmarked(self, work: CollectionProgress) -> None:

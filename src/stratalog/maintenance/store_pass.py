@@ -308,7 +308,13 @@ class _Pass:
         return True
 
     def _collect_organisation(self, organisation: str, stop: Stop, finished: list[bool]) -> None:
-        report = collect(self._store.environment, escape(organisation), dry_run=self._dry_run, stop=stop)
+        report = collect(
+            self._store.environment,
+            escape(organisation),
+            dry_run=self._dry_run,
+            stop=stop,
+            queue=lambda: self._store.queue,
+        )
         finished.append(report.is_finished)
         self._garbage += report.garbage
         self._failures += report.failures

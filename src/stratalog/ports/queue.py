@@ -76,6 +76,13 @@ class Queue(Protocol):
         """Yield the dead letters that come after the id ``after``, in order of ids. ``after`` may be any text."""
         ...
 
+    def oldest_ms(self) -> int:
+        """Return a time, in milliseconds since 1970, before which the queue's messages and dead letters were not sent.
+
+        The time is a lower bound: 0 if the queue cannot tell.
+        """
+        ...
+
     def close(self) -> None:
         """Release files and connections. Later calls raise Closed. Closing twice is harmless."""
         ...

@@ -23,6 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
+from itertools import accumulate
 from random import Random
 from typing import Any, TypeVar
 
@@ -378,20 +379,17 @@ class FaultyQueue:
     def dead_letters(self, *, after: str = "") -> Iterator[DeadMessage]:
         yield from self._line.read("queue.dead_letters", lambda: list(self._backend.dead_letters(after=after)))
 
+    def oldest_ms(self) -> int:
+        return self._line.read("queue.oldest_ms", self._backend.oldest_ms)
+
     def close(self) -> None:
         """Do nothing: the backend outlives the simulated processes."""
 
 
 def _table(weather: Weather, faults: Sequence[str]) -> list[tuple[float, str]]:
     """Return the faults with a rate above 0, each with the upper bound of its share of [0, 1)."""
-    table = []
-    bound = 0.0
-    for fault in faults:
-        rate = getattr(weather, fault.replace(" ", "_"))
-        if rate:
-            bound += rate
-            table.append((bound, fault))
-    return table
+    rates = [getattr(weather, fault.replace(" ", "_")) for fault in faults]
+    return [(bound, fault) for bound, rate, fault in zip(accumulate(rates), rates, faults, strict=True) if rate]
 
 
 def _effect(function: Callable[..., Any], arguments: tuple[Any, ...]) -> None:

@@ -196,6 +196,28 @@ class QueueContract(ABC):
         for seconds in (0, VISIBILITY_SECONDS_MAX + 1):
             assert isinstance(_raised(partial(queue.receive, visibility_seconds=seconds)), LimitExceeded)
 
+    def test_no_message_and_no_dead_letter_is_older_than_the_oldest_time(self) -> None:
+        queue, clock = self._queue(receives_max=1)
+        sent_ms = clock.wall_ms()
+        queue.send("g", [b"1"])
+        clock.sleep(3600)
+        assert queue.oldest_ms() <= sent_ms
+        (message,) = queue.receive()
+        assert queue.oldest_ms() <= sent_ms
+        clock.sleep(60)
+        assert queue.receive() == []
+        assert [letter.id for letter in queue.dead_letters()] == [message.id]
+        assert queue.oldest_ms() <= sent_ms
+
+    def test_the_oldest_time_of_an_empty_queue_advances_with_the_clock(self) -> None:
+        queue, clock = self._queue()
+        queue.send("g", [b"1"])
+        (message,) = queue.receive()
+        assert queue.acknowledge(message)
+        before_ms = queue.oldest_ms()
+        clock.sleep(3600)
+        assert before_ms < queue.oldest_ms() <= clock.wall_ms()
+
     def test_threads_share_the_work_and_keep_every_group_in_order(self) -> None:
         queue, _ = self._queue()
         for n in range(60):
@@ -223,6 +245,7 @@ class QueueContract(ABC):
             lambda: queue.acknowledge(message),
             lambda: queue.release(message),
             lambda: list(queue.dead_letters()),
+            queue.oldest_ms,
         ]
         for call in calls:
             assert isinstance(_raised(call), Closed)

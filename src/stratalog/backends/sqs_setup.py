@@ -1,0 +1,74 @@
+"""Creation of the queues on SQS, and their URLs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from stratalog.backends.boto import RequestRefused, once
+from stratalog.backends.service_request import Retryable
+from stratalog.errors import Unavailable
+
+__all__ = ["RETENTION_SECONDS", "create_queues", "find_queues", "missing_queues"]
+
+RETENTION_SECONDS = 14 * 24 * 3600
+MISSING = frozenset({"NonExistentQueue", "QueueDoesNotExist"})
+
+
+def find_queues(client: Any, name: str) -> tuple[str, str]:
+    """Return the URLs of the FIFO queue ``name`` and its dead-letter queue.
+
+    Raises Unavailable. If a queue is missing, the error names this queue.
+    """
+    urls = []
+    for full_name in _names(name):
+        url = _url(client, full_name)
+        if not url:
+            raise Unavailable("the queue does not exist; `stratalog init` creates it", queue=full_name)
+        urls.append(url)
+    return urls[0], urls[1]
+
+
+def missing_queues(client: Any, name: str) -> list[str]:
+    """Return the full names of the queue and dead-letter queue, if they are missing. Raises Unavailable."""
+    return [full_name for full_name in _names(name) if not _url(client, full_name)]
+
+
+def create_queues(client: Any, name: str) -> tuple[str, str]:
+    """Create the FIFO queue ``name`` and its dead-letter queue if they are missing, and return their URLs.
+
+    After Unavailable or OutcomeUnknown, call `create_queues` again.
+    """
+    attributes = {
+        "FifoQueue": "true",
+        "DeduplicationScope": "messageGroup",
+        "FifoThroughputLimit": "perMessageGroupId",
+        "MessageRetentionPeriod": str(RETENTION_SECONDS),
+    }
+    queue, dead = (
+        str(_once(partial(client.create_queue, QueueName=full_name, Attributes=attributes), writes=True)["QueueUrl"])
+        for full_name in _names(name)
+    )
+    return queue, dead
+
+
+def _names(name: str) -> tuple[str, str]:
+    return f"{name}.fifo", f"{name}-dead.fifo"
+
+
+def _url(client: Any, full_name: str) -> str:
+    """Return the URL of a queue; empty if the queue does not exist."""
+    try:
+        return str(_once(partial(client.get_queue_url, QueueName=full_name), writes=False)["QueueUrl"])
+    except RequestRefused as exc:
+        if exc.reason not in MISSING:
+            raise
+        return ""
+
+
+def _once(request: Callable[[], Any], *, writes: bool) -> Any:
+    try:
+        return once("SQS", request, writes=writes)
+    except Retryable as exc:
+        raise exc.error from exc
