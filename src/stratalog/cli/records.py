@@ -53,7 +53,7 @@ def put(
     source_time: str | None,
     write_id: str | None,
 ) -> None:
-    """Store a file, or the input, as the next version. Unchanged bytes make no version."""
+    """Store a file, or standard input, as the next version. Unchanged bytes make no version."""
     handle, id = _open(session, record)
     metadata = parse_arguments(meta) if meta else None
     source_ms = milliseconds(source_time) if source_time else None
@@ -73,10 +73,10 @@ def put(
 @click.argument("record", metavar=NAME)
 @click.option("--at", type=int, metavar="VERSION", help="The version to read.  [default: the latest]")
 @click.option(
-    "--output", type=click.Path(dir_okay=False), metavar="FILE", help="The file to write.  [default: the output]"
+    "--output", type=click.Path(dir_okay=False), metavar="FILE", help="The file to write.  [default: standard output]"
 )
 def get(session: Session, record: str, at: int | None, output: str | None) -> None:
-    """Write the body of a version to a file or to the output; with --json print it with its version."""
+    """Write the body of a version to a file or to standard output; with --json print it with its version."""
     handle, id = _open(session, record)
     if output:
         # Without --at another writer may add versions meanwhile, so read the version that the answer describes.

@@ -115,7 +115,7 @@ def serve_application(
     """Serve the session's store until a signal; create it if it is missing. ``page`` is the path of the printed URL.
 
     ``logs`` may name the files of an ``access`` and a ``security`` log. Raises UsageError for an application without
-    authentication at an address beyond this machine.
+    authentication at an address beyond this machine, and ClickException if the address or a log cannot be opened.
     """
     server = _server_modules()
     membership = server.take_membership()

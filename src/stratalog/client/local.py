@@ -166,8 +166,8 @@ class Local:
     def note_refused(self, batch: Sequence[Waiting]) -> None:
         """Note that the push of a batch committed nothing.
 
-        Each mutation in ``batch`` must be as it was before `note_sending`. A mutation that was `OPEN` before the push
-        stays `OPEN`, since an earlier push may have committed it.
+        ``batch`` contains the mutations as the caller read them before `note_sending`. A mutation that was `OPEN`
+        before the push stays `OPEN`, since an earlier push may have committed it.
         """
         self._set_sent([waiting for waiting in batch if waiting.sent != OPEN], REFUSED)
 
