@@ -60,7 +60,8 @@ class MaintenancePolicy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknow
     expire_clients_days: Annotated[float, msgspec.Meta(ge=CLIENT_IDLE_DAYS_MIN)] | None = None
     """Forget the clients of documents whose groups committed nothing for this many days. None forgets no client.
 
-    The minimum is the longest time that a queue may hold a push: late mutations of an expired group have no effect.
+    The minimum is the longest time that a queue may hold a push, since late mutations of an expired group have no
+    effect.
     """
 
     collect_hours: Annotated[float, msgspec.Meta(ge=0)] = 24

@@ -19,9 +19,9 @@ __all__ = ["ScrubReport", "last_scrub_ms", "scrub"]
 
 DAY_MS = 86_400_000
 SHARE = 0.8
-"""A round reads every blob once, and is planned for this share of its days.
+"""The planned length of a round, which reads every blob once, as a share of ``days``.
 
-So late or failing passes do not make the round exceed its days.
+The rest leaves time for late and failing passes.
 """
 
 
@@ -91,6 +91,6 @@ def _budget(position: ScrubRecord, now_ms: int, days: float) -> int:
     round's bytes.
     """
     elapsed_ms = max(0, now_ms - position.passed_ms)
-    # `SHARE` squared: a round may start only after `1 - SHARE` of the days, and is planned for `SHARE` of the rest.
+    # `SHARE` squared: a round may start only after `1 - SHARE` of the days, and is planned to take `SHARE` of the rest.
     due = position.round_bytes * elapsed_ms / max(1.0, days * DAY_MS * SHARE * SHARE)
     return max(SCRUB_PASS_BYTES_MIN, int(due))

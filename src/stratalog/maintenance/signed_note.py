@@ -139,9 +139,9 @@ def _key_parts(text: str) -> tuple[str, bytes, bytes]:
     try:
         key_hash = bytes.fromhex(hash)
     except ValueError as exc:
-        raise Invalid("the text is not a verifier key") from exc
+        raise Invalid("the text is not a key") from exc
     if len(key) != 1 + KEY_BYTES or key[:1] != ED25519:
-        raise Invalid("the verifier key is not an Ed25519 key", name=name)
+        raise Invalid("the key is not an Ed25519 key", name=name)
     return _checked_name(name), key_hash, key[1:]
 
 
