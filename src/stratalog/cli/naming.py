@@ -57,7 +57,7 @@ def milliseconds(text: str) -> int:
         # Subtract, since `astimezone` fails for a time whose year in UTC is 0 or 10000.
         since_epoch = (moment if moment.tzinfo else moment.astimezone()) - EPOCH
     except (ValueError, OverflowError) as exc:
-        raise click.BadParameter(f"{text!r} is neither a number nor an ISO time, as in 2026-11-21T10:00") from exc
+        raise click.BadParameter(f"{text!r} is not an ISO time, as in 2026-11-21T10:00") from exc
     return round(since_epoch / timedelta(milliseconds=1))
 
 

@@ -22,7 +22,9 @@ __all__ = ["COMMANDS"]
 NAME = "ORGANISATION/RECORD"
 PREVIEW_BYTES = 60
 _write_id = click.option(
-    "--write-id", metavar="ID", help="Your own id of this write. A repetition with this id stores nothing."
+    "--write-id",
+    metavar="ID",
+    help="Your own id of this write. A repetition stores nothing while this write's version is the latest.",
 )
 
 
@@ -53,7 +55,10 @@ def put(
     source_time: str | None,
     write_id: str | None,
 ) -> None:
-    """Store a file, or standard input, as the next version. Unchanged bytes make no version."""
+    """Store a file, or standard input, as the next version.
+
+    If the bytes and the given --meta and --source-time are those of the latest version, nothing is stored.
+    """
     handle, id = _open(session, record)
     metadata = parse_arguments(meta) if meta else None
     source_ms = milliseconds(source_time) if source_time else None

@@ -140,7 +140,7 @@ class Local:
         return next((_waiting(row) for row in self._file.read(f"{PENDING} ORDER BY sequence LIMIT 1")), None)
 
     def has_unsent(self) -> bool:
-        """Return whether any pending mutation was never sent."""
+        """Return whether any pending mutation was never sent under its present number."""
         return self._file.first("SELECT 1 FROM pending WHERE sent = ?", NEVER) is not None
 
     def batch(self, count_max: int, bytes_target: int) -> list[Waiting]:

@@ -35,7 +35,7 @@ class ScrubReport(msgspec.Struct, frozen=True):
 
 
 def scrub(environment: Environment, days: float, *, dry_run: bool = False, stop: Stop = never) -> ScrubReport:
-    """Read the due share of the blobs, so that every blob is read within ``days``. Raises Unavailable.
+    """Read the due share of the blobs, so that regular passes read every blob within ``days``. Raises Unavailable.
 
     A new round starts when a fifth of ``days`` (``1 - SHARE``) has passed since the last finished round began. Until
     then the scrub reads nothing. A pass reads at least `SCRUB_PASS_BYTES_MIN` bytes, if so many bytes of the round are
