@@ -33,7 +33,7 @@ HOST_DEFAULT = "127.0.0.1"
 PORT_DEFAULT = 8420
 BACKLOG_CONNECTIONS = 2048
 PROCESSES = "stratalog.processes"
-"""The key of the value of ``--processes`` in the meta data of click's context."""
+"""The key under which click's context stores the value of ``--processes``."""
 F = TypeVar("F", bound=Callable[..., Any])
 
 

@@ -35,7 +35,7 @@ NOTE_BYTES_MAX = 1_000_000
 
 
 class VerifierKey(msgspec.Struct, frozen=True):
-    """A public key and the name in its signatures."""
+    """A public key and the key's name, which is part of its signatures."""
 
     name: str
     public: bytes
@@ -50,7 +50,7 @@ class VerifierKey(msgspec.Struct, frozen=True):
 
 
 class SigningKey(msgspec.Struct, frozen=True):
-    """A private key of 32 bytes and the name in its signatures. Any process that has the key can sign."""
+    """A private key of 32 bytes and the key's name. Any process that has the key can sign."""
 
     name: str
     seed: bytes
