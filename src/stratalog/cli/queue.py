@@ -34,7 +34,7 @@ THREADS_ASIDE = RECEIVE_MESSAGES_MAX
 
 @command("work", example="stratalog work myapp:app --store ./data")
 @click.argument("application", required=False)
-@click.option("--drain", is_flag=True, help="Exit once the queue is empty.")
+@click.option("--drain", is_flag=True, help="Exit once the queue delivers no message.")
 @click.option(
     "--visibility",
     type=FiniteRange(0.1, VISIBILITY_SECONDS_MAX),

@@ -150,9 +150,9 @@ def undelete(session: Session, record: str, write_id: str | None) -> None:
 @command("prune", example="stratalog records prune acme/report --retain 3")
 @click.argument("record", metavar=NAME)
 @click.option("--retain", type=int, metavar="COUNT", help="Retain this many of the newest versions.")
-@click.option("--before", metavar="TIME", help="Forget versions that were superseded before this ISO time.")
+@click.option("--before", metavar="TIME", help="Forget versions that were superseded at or before this ISO time.")
 def prune(session: Session, record: str, retain: int | None, before: str | None) -> None:
-    """Forget old versions; `sweep` frees their space later."""
+    """Forget old versions: give either --retain or --before. `sweep` frees their space later."""
     handle, id = _open(session, record)
     oldest = handle.prune(id, retain=retain, before_ms=milliseconds(before) if before else None)
     session.answer({"name": record, "oldest_retained": oldest}, f"{record} keeps its versions from {oldest} on")
