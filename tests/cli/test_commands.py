@@ -212,7 +212,7 @@ def test_diff_shows_the_old_and_the_new_value(budget: Run) -> None:
 def test_history_follows_one_key(budget: Run) -> None:
     assert [line["version"] for line in lines(budget("history", "acme/budget", "cells/C2", "--json").stdout)] == [2, 1]
     assert "ada#1 put" in budget("history", "acme/budget", "cells/C2", "--at", "1").stdout
-    assert "never changed" in budget("history", "acme/budget", "nothing").stderr
+    assert "no changes of the key" in budget("history", "acme/budget", "nothing").stderr
 
 
 def test_a_fork_is_replayed_and_merged_once(budget: Run) -> None:

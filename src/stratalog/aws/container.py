@@ -85,7 +85,7 @@ class Container:
     def announce(self) -> None:
         """Poke the listeners of each document that `note` has noted. Raises nothing: pokes are only hints.
 
-        All documents share the time of one announcement.
+        All documents together get the time of one announcement.
         """
         if not self._news:
             return

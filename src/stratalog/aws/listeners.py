@@ -205,7 +205,7 @@ class Listeners:
         return [listener for listener in listeners if listener.expires_ms > now_ms]
 
     def _end_expired(self, name: Name, listeners: list[GatewayListener], begun: Observation) -> None:
-        """Close expired connections until the time since ``begun`` is over. The next call closes the others."""
+        """Close expired connections, until `ANNOUNCE_SECONDS_MAX` after ``begun``. The next call closes the others."""
         now_ms = self._clock.wall_ms()
         for listener in listeners:
             if listener.expires_ms <= now_ms and not _is_over(begun):

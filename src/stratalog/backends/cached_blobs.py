@@ -18,9 +18,10 @@ __all__ = ["CachedBlobs"]
 
 FOLDERS = 256
 BLOCK_BYTES = 4096
-# After a put that fills the cache, a folder is checked with a probability that grows with the size of the file: on
+# After a process has added a file, it checks the file's folder with a probability that grows with the file's size: on
 # average once for this share of the folder's limit. The check removes files until twice this share is free. So no
-# process counts the bytes of the others, and the total of all folders stays below the limit.
+# process counts the bytes of the others. One folder may exceed its limit for a while, but hardly the sum of all
+# folders.
 CHECKED_SHARE = 1 / 16
 FREED_SHARE = 2 * CHECKED_SHARE
 
@@ -35,8 +36,8 @@ class CachedBlobs(BlobsWrapper):
 
     A file contains one blob, compressed, and its name is the hash of the blob's key. Each read compares the content
     with the key's hash, and removes a damaged file. Nothing is made durable. An error of the folder fails no call: the
-    blob then comes from ``blobs``. The files have at most ``bytes_max`` bytes together; see `CHECKED_SHARE`. The least
-    recently read files are removed first, also files that a crash has left unfinished.
+    blob then comes from ``blobs``. The files have hardly more than ``bytes_max`` bytes together; see `CHECKED_SHARE`.
+    The least recently read files are removed first, also files that a crash has left unfinished.
     """
 
     def __init__(

@@ -137,8 +137,9 @@ def _roots_on_demand() -> ssl.SSLContext | None:
     """Return a context that reads a root certificate from OpenSSL's folder when the verification of a chain needs it.
 
     Return None if OpenSSL has no folder with a file that is named by a certificate's hash. A read of all root
-    certificates takes some 25 ms of CPU time, a fifth of a function's cold start. OpenSSL's file of root certificates
-    may have more certificates than the folder. So `Endpoint` reads all certificates if it cannot verify a chain.
+    certificates takes some 25 ms, a fifth of the CPU time of a function's cold start. OpenSSL's file of root
+    certificates may have more certificates than the folder. So `Endpoint` reads all certificates if it cannot verify a
+    chain.
     """
     folder = ssl.get_default_verify_paths().capath
     with suppress(OSError):  # a folder that this process may not list

@@ -47,8 +47,8 @@ def open_client(
 ) -> DynamoClient:
     """Return a client with the region, endpoint and credentials that AWS's own tools would use.
 
-    An ``endpoint`` that is not empty takes precedence. So does a ``region``, unless ``access`` is given: the region is
-    then that of ``access``. Raises Invalid without credentials or a region.
+    An ``endpoint`` that is not empty takes precedence. So does a ``region``, but only without ``access``, which has a
+    region of its own. Raises Invalid if the credentials or the region are missing.
     """
     access = access or find_access(region)
     if not access.region:

@@ -88,7 +88,7 @@ class _Traffic:
         """Whether a new mark asks this process to stop at its next commit."""
 
         self.author: _Wait | None = None
-        """The writer of this process that wrote the newest mark. None if another process did, or after its commit."""
+        """The writer of this process that wrote the newest mark. None after its commit, or if another process did."""
 
     def learn(self, id: str, author: _Wait | None = None) -> bool:
         """Record a mark that was read or written. Return whether its id is new. A new id sets ``stop``.

@@ -1,4 +1,4 @@
-"""Rows of items, for an index in SQL: encodes attributes, makes the rows of inserting commits, and reads pages."""
+"""Rows of items, for an index in SQL: encodes attributes, makes the rows of commits that only insert, reads pages."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ MessagePack map has up to 15 pairs.
 """
 
 ReadPage = Callable[[str | None, str | None, int], Sequence[tuple[str, bytes]]]
-"""Reads one page. The arguments are ``after``, ``before`` and the number of rows at most.
+"""Reads one page. The arguments are ``after``, ``before`` and the maximum number of rows.
 
 The result has the sort and the body of each row, in the order of the query.
 """

@@ -152,7 +152,7 @@ class ObjectBlobs:
     def _page(self, prefix: str, after: str) -> tuple[Sequence[BlobStat], str]:
         """Return one page of a list through obstore, and the ``after`` of the next page.
 
-        obstore lists whole folders, after a given key. The list starts after ``after``, but not before ``prefix``
+        obstore lists whole folders, after a given key. The list starts after the larger of ``after`` and ``prefix``
         without its last character. This method drops the listed objects without the prefix.
         """
         folder, offset = prefix.rpartition("/")[0] or None, max(after, prefix[:-1]) or None

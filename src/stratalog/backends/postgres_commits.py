@@ -5,8 +5,10 @@ PostgreSQL's default isolation level. PostgreSQL cannot lock an absent row. So t
 other transactions that insert the same key wait. If the commit does not put the item, the transaction deletes the row
 again.
 
-All transactions lock rows in one order, so that they do not deadlock: first the existing rows, then the rows that they
-insert, both in order of key. PostgreSQL would end a deadlock only after a second.
+Transactions with several statements lock rows in one order, so that they do not deadlock with each other: first the
+existing rows, then the rows that they insert, both in order of key. One INSERT for several commits may lock a row that
+it checks after it inserted another row. So it may deadlock with another transaction. PostgreSQL ends one of the two
+after a second, and its writer repeats the work.
 """
 
 from __future__ import annotations

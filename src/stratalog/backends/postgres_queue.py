@@ -129,10 +129,10 @@ class PostgresQueue:
     def _receive(self, connection: Connection, limit: int, now: int, hidden_until_ms: int) -> list[Message]:
         """Receive up to ``limit`` messages inside a transaction.
 
-        Read up to ``limit`` groups whose delivered messages are visible again, in the order of that time. Also read up
-        to ``limit`` groups whose messages were never delivered, in the order of their oldest messages. These groups are
-        enough, since each group has at least one message. If all messages of these groups become dead letters, read the
-        next groups.
+        Read up to ``limit`` groups whose delivered messages are visible again, first the group that became visible
+        first. Also read up to ``limit`` groups whose messages were never delivered, in the order of their oldest
+        messages. These groups are enough, since each group has at least one message. If all messages of these groups
+        become dead letters, read the next groups.
         """
         while True:
             again = _names(connection, VISIBLE_AGAIN, (now, limit))

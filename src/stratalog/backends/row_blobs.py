@@ -57,7 +57,7 @@ class RowBlobs:
     def __init__(self, table: BlobTable, clock: Clock, larger: Blobs | None, row_bytes_max: int) -> None:
         self._table = table
         self._clock = clock
-        self._larger = larger or _NoBlobs()
+        self._larger = larger or _NoBlobs(row_bytes_max)
         self._row_bytes_max = row_bytes_max
         self._closed = False
 
@@ -133,11 +133,14 @@ class RowBlobs:
 
 
 class _NoBlobs:
-    """A blob store that is always empty: a put raises LimitExceeded."""
+    """A blob store that is always empty: a put raises LimitExceeded with the limit of a row, ``row_bytes_max``."""
+
+    def __init__(self, row_bytes_max: int) -> None:
+        self._row_bytes_max = row_bytes_max
 
     def put(self, key: str, body: bytes) -> None:
         check_put(key, body)
-        raise LimitExceeded("a blob is too large for a row", value=len(body), key=key)
+        raise LimitExceeded("a blob is too large for a row", value=len(body), limit=self._row_bytes_max, key=key)
 
     def get(self, key: str) -> bytes:
         raise NotFound("the blob does not exist", key=key)

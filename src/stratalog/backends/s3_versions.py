@@ -96,7 +96,8 @@ class S3Versions:
     def delete(self, key: str, stamp: str) -> bool:
         """Delete as `Blobs.delete` does. May also raise OutcomeUnknown: a second call is safe.
 
-        Raises Unavailable for an object with a version `NULL`, and if this machine's clock differs from the store's.
+        Raises Unavailable for an object with a version `NULL`, and if this machine's clock differs from the store's by
+        more than `SKEW_SECONDS_MAX`.
         """
         key_hash(key)
         versions = []

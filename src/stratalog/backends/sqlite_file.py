@@ -119,7 +119,7 @@ class SqliteFile:
             raise _error(exc) from exc
 
     def turn(self) -> AbstractContextManager[bool]:
-        """Keep other processes from committing until the end of the block. See `Turnstile.turn`. Raises Closed."""
+        """Make the commits of other processes wait for the end of the block. See `Turnstile.turn`. Raises Closed."""
         self.check_open()
         return self._turnstile.turn()
 

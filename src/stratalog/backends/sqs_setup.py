@@ -31,7 +31,7 @@ def find_queues(client: Any, name: str) -> tuple[str, str]:
 
 
 def missing_queues(client: Any, name: str) -> list[str]:
-    """Return the full names of the queue and dead-letter queue, if they are missing. Raises Unavailable."""
+    """Return the full name of each of the two queues that is missing. Raises Unavailable."""
     return [full_name for full_name in _names(name) if not _url(client, full_name)]
 
 

@@ -69,8 +69,8 @@ def back_up(
     this log or record, the new backup has the same rows for it.
     ``progress`` is called with the number of rows or blobs put. ``workers`` is the number of threads that copy blobs.
 
-    After Unavailable or OutcomeUnknown, call `back_up` again. Raises Conflict if the base was pruned meanwhile, and
-    Corrupt if the repository is damaged. After an error there is no new backup.
+    Raises Conflict if the base was pruned meanwhile, and Corrupt or NotFound if the repository is damaged: there is no
+    new backup. After Unavailable or OutcomeUnknown the new backup may exist; call `back_up` again.
     """
     newest, unfinished = repository.newest(), repository.unfinished()
     begun = unfinished if unfinished and (newest is None or unfinished.id > newest.id) else newest

@@ -52,7 +52,7 @@ class FamilyRead(msgspec.Struct):
     rows: dict[str, bytes] = {}
     logs: list[NameRecord] = []
     deleted: list[Item] = []
-    """The items that list the deleted logs which a fork in the backup needs, from `deleted_partition`."""
+    """The items of `deleted_partition` that list deleted logs which forks in the backup need."""
 
     retained: set[str] = set()
     """The keys of the rows that this backup takes unchanged from its base, the earlier backup."""

@@ -60,7 +60,7 @@ PACK_BYTES_MAX = 4 * 1024 * 1024
 
 
 class BackupFailure(msgspec.Struct, frozen=True):
-    """A family, record, segment or blob that could not be read, and the reason."""
+    """A family, record, segment, item or blob that could not be read, and the reason."""
 
     what: str
     code: str

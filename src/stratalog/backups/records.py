@@ -76,7 +76,7 @@ class RecordsBackup:
     def _line(self, partition: str, id: str, created_ms: int) -> Item:
         """Return the directory line of a record whose own line is damaged: the base's line, or a new one.
 
-        The new line does not read the source again, where the record may be damaged or lost meanwhile.
+        The new line takes its time from ``created_ms``, since another read of the source may find the record lost.
         """
         standing = self._catalogue.base.get(partition, id)
         return standing or directory_put(self._organisation, RECORDS, id, "record", created_ms).item

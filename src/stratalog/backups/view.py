@@ -115,10 +115,10 @@ def store_over(
 
 
 def _in_order_of_keys(rows: Iterable[tuple[str, bytes]]) -> Iterator[tuple[str, bytes]]:
-    """Yield each owner with a slash, and its row, in the order of the keys of its blobs. ``rows`` are in owners' order.
+    """Yield each owner with a slash, and the owner's row, in the order of the blobs' keys.
 
-    The orders differ if the id of one record begins with the id of another: `r` precedes `r-1`, but `r-1/` precedes
-    `r/`. So an owner waits until no later owner can precede it.
+    ``rows`` are in order of owner. The orders differ if the id of one record begins with the id of another: `r`
+    precedes `r-1`, but `r-1/` precedes `r/`. So an owner waits until no later owner can precede it.
     """
     waiting: list[tuple[str, bytes]] = []
     for owner, row in rows:

@@ -114,7 +114,10 @@ def prune(session: Session, to: str, retain: int, dry_run: bool) -> None:
 @click.argument("from_", metavar="FROM")
 @id_option
 @click.option(
-    "--time", "time", metavar="TIME", help="The state at this ISO time; after the backup, the state of the backup."
+    "--time",
+    "time",
+    metavar="TIME",
+    help="The state at this ISO time. For a time after the backup: the state in the backup.",
 )
 @click.option("--name", metavar="ORGANISATION/NAME", help="Restore only this log or document.")
 @click.option("--version", type=click.IntRange(0), metavar="VERSION", help="The state at this version; needs --name.")

@@ -67,7 +67,7 @@ def history(session: Session, document: str, key: str, at: str | None) -> None:
     """List the changes of one key, newest first: time, author, mutation and new value."""
     opened = session.document(document)
     changes = opened.history(key, at=version_of(opened, at))
-    session.answer_list(((change, _change_row(change)) for change in changes), "the key was never changed", right=[0])
+    session.answer_list(((change, _change_row(change)) for change in changes), "no changes of the key", right=[0])
 
 
 def _version_row(version: Version) -> list[str]:

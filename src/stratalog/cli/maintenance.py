@@ -61,7 +61,10 @@ def archive(session: Session, document: str, upto: str | None) -> None:
 @click.argument("document", metavar="ORGANISATION/DOCUMENT")
 @click.option("--below", metavar="VERSION|TIME", required=True, help="The oldest version to keep.")
 def forget(session: Session, document: str, below: str) -> None:
-    """Forget the versions below a given version, unless a fork needs them. First verify the oldest state to keep."""
+    """Forget the versions below a given version, unless a fork needs them.
+
+    The command first verifies the oldest state to keep.
+    """
     opened = session.document(document)
     version = version_of(opened, below) or 0
     with progress(f"verifying {document}", max(0, version - opened.log.first)) as step:

@@ -49,7 +49,7 @@ def dim(text: str) -> str:
 def local_time(time_ms: int) -> str:
     """Return a time in milliseconds since 1970 as ISO in the local time zone, to the second.
 
-    A time that is not in the years 1 to 9999 stays in milliseconds. A source may send any time.
+    A time that is not in the years 1 to 9999 stays in milliseconds. An external source may send such a time.
     """
     try:
         moment = datetime.fromtimestamp(time_ms / 1000, tz=UTC).astimezone()

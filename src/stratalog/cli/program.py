@@ -36,7 +36,7 @@ NOT_PROVABLE = 7
 CONTRADICTED = 8
 EXIT_CODES: dict[int, str] = {
     0: "done",
-    FAILED: "a mutation was rejected, or a part of the work failed",
+    FAILED: "a mutation was rejected, a verification or another part of the work failed, or the user aborted",
     USAGE: "the command or its input is not valid",
     3: "not found: it does not exist, or it is no longer kept",
     CONFLICT: "a conflict with the stored state",

@@ -69,7 +69,7 @@ def work(
         with _stopped_by_signals(worker), server.heartbeats(worker, heartbeat_seconds):
             worker.run(drain=drain)
     done = dict(sorted(worker.counts.items()))
-    session.answer(done, ", ".join(f"{count} {name}" for name, count in done.items()) or "nothing was queued")
+    session.answer(done, ", ".join(f"{count} {name}" for name, count in done.items()) or "no message was delivered")
 
 
 @click.group("dead-letters", epilog="Example: stratalog dead-letters list")

@@ -22,7 +22,9 @@ __all__ = ["COMMANDS"]
 NAME = "ORGANISATION/RECORD"
 PREVIEW_BYTES = 60
 _write_id = click.option(
-    "--write-id", metavar="ID", help="Your own id of this write. A repetition with this id stores nothing."
+    "--write-id",
+    metavar="ID",
+    help="Your own id of this write. A repetition stores nothing while this write's version is the latest.",
 )
 
 
@@ -53,7 +55,10 @@ def put(
     source_time: str | None,
     write_id: str | None,
 ) -> None:
-    """Store a file, or the input, as the next version. Unchanged bytes make no version."""
+    """Store a file, or standard input, as the next version.
+
+    If the bytes and the given --meta and --source-time are those of the latest version, nothing is stored.
+    """
     handle, id = _open(session, record)
     metadata = parse_arguments(meta) if meta else None
     source_ms = None if source_time is None else milliseconds(source_time)
@@ -73,10 +78,10 @@ def put(
 @click.argument("record", metavar=NAME)
 @click.option("--at", type=int, metavar="VERSION", help="The version to read.  [default: the latest]")
 @click.option(
-    "--output", type=click.Path(dir_okay=False), metavar="FILE", help="The file to write.  [default: the output]"
+    "--output", type=click.Path(dir_okay=False), metavar="FILE", help="The file to write.  [default: standard output]"
 )
 def get(session: Session, record: str, at: int | None, output: str | None) -> None:
-    """Write the body of a version to a file or to the output; with --json print it with its version."""
+    """Write the body of a version to a file or to standard output; with --json print it with its version."""
     handle, id = _open(session, record)
     if output:
         # Without --at another writer may add versions meanwhile, so read the version that the answer describes.
@@ -145,9 +150,9 @@ def undelete(session: Session, record: str, write_id: str | None) -> None:
 @command("prune", example="stratalog records prune acme/report --retain 3")
 @click.argument("record", metavar=NAME)
 @click.option("--retain", type=int, metavar="COUNT", help="Retain this many of the newest versions.")
-@click.option("--before", metavar="TIME", help="Forget versions that were superseded before this ISO time.")
+@click.option("--before", metavar="TIME", help="Forget versions that were superseded at or before this ISO time.")
 def prune(session: Session, record: str, retain: int | None, before: str | None) -> None:
-    """Forget old versions; `sweep` frees their space later."""
+    """Forget old versions: give either --retain or --before. `sweep` frees their space later."""
     handle, id = _open(session, record)
     oldest = handle.prune(id, retain=retain, before_ms=None if before is None else milliseconds(before))
     session.answer({"name": record, "oldest_retained": oldest}, f"{record} keeps its versions from {oldest} on")

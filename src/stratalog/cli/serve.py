@@ -33,7 +33,7 @@ HOST_DEFAULT = "127.0.0.1"
 PORT_DEFAULT = 8420
 BACKLOG_CONNECTIONS = 2048
 PROCESSES = "stratalog.processes"
-"""The key of the value of ``--processes`` in the meta data of click's context."""
+"""The key under which click's context stores the value of ``--processes``."""
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -115,7 +115,7 @@ def serve_application(
     """Serve the session's store until a signal; create it if it is missing. ``page`` is the path of the printed URL.
 
     ``logs`` may name the files of an ``access`` and a ``security`` log. Raises UsageError for an application without
-    authentication at an address beyond this machine.
+    authentication at an address beyond this machine, and ClickException if the address or a log cannot be opened.
     """
     server = _server_modules()
     membership = server.take_membership()

@@ -41,7 +41,7 @@ def list_(session: Session, organisation: str | None, named: str | None) -> None
         rows = _named_rows(store, named, organisation)
     else:
         rows = _rows(store, [organisation] if organisation else store.organisations())
-    nothing = "no documents or logs yet; try: stratalog create acme/budget"
+    nothing = "no documents or logs; to create a document: stratalog create acme/budget"
     session.answer_list(rows, nothing, head=[["name", "kind", "version", "changed"]], right=[2])
 
 

@@ -15,7 +15,7 @@ from stratalog.store import Store
 
 __all__ = ["COMMANDS"]
 
-HEAD = ("organisation", "measured", "stored", "documents", "records", "clients", "of one document")
+HEAD = ("organisation", "measured", "stored", "documents", "records", "clients", "most in one document")
 
 
 @command("usage", example="stratalog usage acme --measure")

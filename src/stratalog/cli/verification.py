@@ -66,7 +66,9 @@ record_option = click.option(
 @click.option("--lines", type=FILE, metavar="FILE", help="The list written with the checkpoint of a whole store.")
 @click.option("--key", metavar="KEY|FILE", help="The verifier key of the checkpoint's signature.")
 @click.option(
-    "--quick", is_flag=True, help="Follow only the entries: skip the chunks of snapshots and the items around a log."
+    "--quick",
+    is_flag=True,
+    help="Follow only the entries: skip the chunks of snapshots and a log's other index items.",
 )
 @click.option(
     "--resume",
@@ -153,9 +155,9 @@ def repair(session: Session, names: tuple[str, ...], records: tuple[str, ...], d
 def checkpoint(
     session: Session, names: tuple[str, ...], records: tuple[str, ...], of_store: bool, lines: Path | None, key: Path
 ) -> None:
-    """Print origin, version and hash of a history as a signed note. Store the note where nobody can change it.
+    """Print origin, version and hash of a history as a signed note. With --all, print one hash of all histories.
 
-    `verify --against` proves later that the store still holds that history.
+    Store the note where nobody can change it. `verify --against` proves later that the store still holds the histories.
     """
     if of_store and (names or records):
         raise click.UsageError("--all signs the whole store; give no names with it")

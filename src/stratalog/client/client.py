@@ -58,7 +58,7 @@ class Client(Replica):
 
         Raises the transport's errors, Corrupt for an answer that does not fit, and the errors of the file. The client
         keeps the answers that it received before the error, and another cycle may follow at any time. Raises Invalid if
-        a subscriber calls this method during a sync cycle.
+        a subscriber calls this method on the thread of a running cycle.
         """
         self._sync_cycle.run()
 

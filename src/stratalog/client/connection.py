@@ -31,7 +31,8 @@ def connect(
     server's mutators.
 
     Raises Invalid for another kind of URL and for a file of another document or program. Raises Unavailable if another
-    client has the file open. Raises Unsupported for a file of a newer Stratalog, and Corrupt for a damaged file.
+    client has the file open or the file cannot be written. Raises Unsupported for a file of a newer Stratalog, and
+    Corrupt for a damaged file.
     """
     read_token = token if callable(token) else lambda: token
     transport = HttpTransport(url, token=read_token, create=create, clock=clock)

@@ -121,9 +121,9 @@ def error_of(response: httpx.Response) -> StratalogError:
     """Return the typed error for an unsuccessful response.
 
     The ``code`` in the server's own error body gives the kind of error. A response without a known code may come from a
-    proxy, so it does not show the request's outcome. Without a known code, a status of 500 or above and 408 give
-    OutcomeUnknown, 404 gives NotFound, and any other status gives Invalid. With any body, 429 gives Unreached and 401
-    gives Forbidden.
+    proxy. Its status of 500 or above, or 408, gives OutcomeUnknown, since the server may have executed the request. Its
+    status of 404 gives NotFound, and any other status gives Invalid. With any body, 429 gives Unreached and 401 gives
+    Forbidden.
     """
     status, details = response.status_code, {"status": response.status_code, **_retry_after(response)}
     problem = _problem(response)
@@ -151,7 +151,7 @@ def _problem(response: httpx.Response) -> dict[str, Any]:
 def _retry_after(response: httpx.Response) -> dict[str, float]:
     """Return the seconds in a ``Retry-After`` header, at most `RETRY_AFTER_SECONDS_MAX`, as error details.
 
-    A date in the header is ignored, since only equal clocks could use it.
+    A date in the header is ignored, since the clocks of client and server may differ.
     """
     text = response.headers.get("retry-after", "")
     return {"retry_after_seconds": min(float(text), RETRY_AFTER_SECONDS_MAX)} if is_decimal(text) else {}

@@ -140,7 +140,7 @@ class Local:
         return next((_waiting(row) for row in self._file.read(f"{PENDING} ORDER BY sequence LIMIT 1")), None)
 
     def has_unsent(self) -> bool:
-        """Return whether any pending mutation was never sent."""
+        """Return whether any pending mutation was never sent under its present number."""
         return self._file.first("SELECT 1 FROM pending WHERE sent = ?", NEVER) is not None
 
     def batch(self, count_max: int, bytes_target: int) -> list[Waiting]:
@@ -166,8 +166,8 @@ class Local:
     def note_refused(self, batch: Sequence[Waiting]) -> None:
         """Note that the push of a batch committed nothing.
 
-        Each mutation in ``batch`` must be as it was before `note_sending`. A mutation that was `OPEN` before the push
-        stays `OPEN`, since an earlier push may have committed it.
+        ``batch`` contains the mutations as the caller read them before `note_sending`. A mutation that was `OPEN`
+        before the push stays `OPEN`, since an earlier push may have committed it.
         """
         self._set_sent([waiting for waiting in batch if waiting.sent != OPEN], REFUSED)
 

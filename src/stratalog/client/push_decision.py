@@ -34,7 +34,7 @@ class Waiting(msgspec.Struct, frozen=True):
     name: str
     args: bytes
     sent: int = 0
-    """`NEVER` before the first push; `REFUSED` if certainly no push committed the mutation; else `OPEN`."""
+    """`NEVER` before the first push under ``id``; `REFUSED` if certainly no push committed it; else `OPEN`."""
 
     answer: str = ""
     """The answer to the mutation's push: "queued" or one of `COMMITTED`. Empty if no valid answer is stored."""

@@ -43,7 +43,8 @@ class SyncCycle:
     def run(self) -> None:
         """Push the unanswered mutations, then pull. After an error, keep all earlier answers.
 
-        Raises the transport's errors, Corrupt for an answer that does not fit, and the errors of the file.
+        Raises the transport's errors, Corrupt for an answer that does not fit, and the errors of the file. Raises
+        Invalid if a subscriber calls this method on the thread of a running cycle.
         """
         with self._own_turn():
             try:

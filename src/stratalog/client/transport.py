@@ -14,7 +14,7 @@ Stop = Callable[[], None]
 
 
 class Unreached(Unavailable):
-    """The request certainly did not reach the document: the connection failed, or the server refused it unread."""
+    """The request certainly did not reach the document: the connection failed, or the server refused to execute it."""
 
 
 class Transport(Protocol):

@@ -1,7 +1,7 @@
 """The billed units of each operation of a store. Each operation runs in memory, with a meter and a simulated clock.
 
-The units are measured, not taken from a list, except for the operations of Lambda and API Gateway. So if a change makes
-an operation more expensive, the next measurement shows the new cost.
+The units are measured, except for ``queue-function``, the calls of Lambda functions and the requests through API
+Gateway. So if a change makes a measured operation more expensive, the next measurement shows the new cost.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ def measure_run(run: Callable[[Store], object], settings: LogSettings | None = N
 
 
 def text_of(size: int, number: int = 0) -> str:
-    """Return ``size`` hexadecimal digits, the same on every run. Compression saves only half, so the cost is high."""
+    """Return ``size`` hexadecimal digits, the same on every run. Compression halves them, but no more."""
     return hashlib.shake_256(b"text %d" % number).hexdigest(size // 2 + 1)[:size]
 
 
@@ -169,14 +169,16 @@ def _maintenance() -> Iterator[Operation]:
     yield Operation("roll-over", "the append that begins another segment", roll_over)
     entries = LogSettings().segment_entries_target
     share = (roll_over + small_append.times(-1)).times(1 / entries)
-    yield Operation("roll-over-share", f"its share of each append, in segments of {entries:,} entries", share)
+    yield Operation(
+        "roll-over-share", f"each append's share of the roll-over, in segments of {entries:,} entries", share
+    )
     document = _warm(trial)
     document.apply([_put(number, {"title": f"changed {number}"}) for number in range(200)])
     yield Operation("snapshot", "a snapshot of a document of 200 items, all changed", trial.spent(document.snapshot))
     archive = trial.spent(lambda: archive_segments(log))
     yield Operation("archive", f"moving a segment of {SEGMENT_ENTRIES:,} small entries to S3", archive)
     trial.clock.sleep(FREE_SECONDS)
-    yield Operation("free", "deleting these entries from the index", trial.spent(lambda: free_segments(log)))
+    yield Operation("free", "deleting the archived entries from the index", trial.spent(lambda: free_segments(log)))
     yield Operation("collect", "collecting 100 orphan blobs beside 100 in use", _collecting())
 
 

@@ -17,7 +17,7 @@ inspection       reading and comparison of everything that a history refers to
 repair           restoration of damaged objects from intact ones
 damage           the report of one damaged object; the kinds and shapes of items
 recording_ports  read-only ports that record damage
-log_check        the check of one log and of the items around it
+log_check        the check of one log: its entries and its other items
 document_check   the check of a document's values, state and snapshots
 record_check     the check of a record
 store_check      the check of items outside logs and records

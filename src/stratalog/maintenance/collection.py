@@ -69,7 +69,7 @@ class MaintenanceFailure(msgspec.Struct, frozen=True):
 class CollectionReport(msgspec.Struct, frozen=True):
     """The result of one run of a collection, as numbers of blobs. In a dry run, the result that a run would have.
 
-    The blobs of an owner that the run skipped are not counted.
+    The remaining blobs of an owner that the run skipped are not counted.
     """
 
     scope: str
@@ -132,11 +132,11 @@ def collect(
 ) -> CollectionReport:
     """Delete the blobs under ``scope`` that nothing refers to. ``scope`` is an escaped organisation or an owner.
 
-    Owners are collected one after the other. If an owner's references cannot be read, all its blobs stay, the report
-    names the failure, and the run continues with the next owner. A dry run starts at the saved position, and writes
-    and deletes nothing. ``stop`` is called between reads and before each delete. ``report`` is called with the number
-    of blobs examined since its last call. ``queue`` returns the queue of the store; the run calls it only if there is
-    a push whose body is a blob. Without ``queue`` the bodies of the pushes to existing documents stay.
+    Owners are collected one after the other. If an owner's references cannot be read, its remaining blobs stay, the
+    report names the failure, and the run continues with the next owner. A dry run starts at the saved position, and
+    writes and deletes nothing. ``stop`` is called between reads and before each delete. ``report`` is called with the
+    number of blobs examined since its last call. ``queue`` returns the queue of the store; the run calls it only if
+    there is a push whose body is a blob. Without ``queue`` the bodies of the pushes to existing documents stay.
 
     Raises Unavailable, OutcomeUnknown: the next call resumes from the saved progress.
     """

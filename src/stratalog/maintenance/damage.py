@@ -61,8 +61,8 @@ class StoredDamage(msgspec.Struct, frozen=True):
     last: int = 0
     """The first and last version known to need the object; 0 if none is known.
 
-    For the last damage of a range of more than `DAMAGES_OF_GAP_MAX` versions, the rest of the range. ``key`` names the
-    object of its first version.
+    A range of more than `DAMAGES_OF_GAP_MAX` versions ends with one damage for its rest, from ``first`` to ``last``.
+    The ``key`` of this damage names the object of ``first``.
     """
 
     derivable: bool = False
@@ -124,7 +124,7 @@ def blob_kind(key: str) -> str:
 
 
 def damaged_ranges(first: int, last: int) -> Iterator[tuple[int, int]]:
-    """Yield the versions from ``first`` to ``last`` one by one, each as a range; a large rest as one range."""
+    """Yield the versions from ``first`` to ``last``: each as a range of one version, and a large rest as one range."""
     for version in range(first, min(last + 1, first + DAMAGES_OF_GAP_MAX - 1)):
         yield version, version
     if last >= (rest := first + DAMAGES_OF_GAP_MAX - 1):

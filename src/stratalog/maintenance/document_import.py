@@ -50,7 +50,7 @@ def import_document(
     ``progress`` is called again for the first versions.
 
     Raises Invalid (not an export), Unsupported (an unknown format, or a redacted version), Corrupt (the file is
-    damaged), Conflict (the name is in use): no document is created.
+    damaged), Conflict (the name is in use): no document is created. After OutcomeUnknown the document may exist.
     """
     header = _check(file)
     try:

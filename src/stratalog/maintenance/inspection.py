@@ -59,8 +59,8 @@ def inspect_history(
 ) -> HistoryInspection:
     """Read one history, whole or up to a version, and return its damages.
 
-    Raises NotFound, Unavailable, VersionForgotten if ``upto`` is below the floor, and Invalid if it is a version of a
-    document before its fork point.
+    Raises NotFound and Unavailable. Raises VersionForgotten if ``upto`` is below the floor, and Invalid if ``upto`` is
+    a version of a document before its fork point.
 
     A history with damage is read again, at most `LOOKS_MAX` times, until a reading finds no new damage. ``progress`` is
     called during the first reading, with the number of versions read since its last call.
@@ -111,7 +111,7 @@ def _in_both(first: tuple[StoredDamage, ...], second: tuple[StoredDamage, ...]) 
 
 @contextmanager
 def _recording(store: Store, damages: DamageList) -> Iterator[tuple[Environment, RecordingBlobs]]:
-    """Open an environment that records damage and never writes to the store. Open also the blobs for rebuilt states."""
+    """Yield an environment that records damage and never writes to the store, and the blobs for a rebuilt state."""
     ports, scratch = store.environment, Scratch()
     blobs = RecordingBlobs(ports.blobs, scratch, damages)
     building = ScratchFirst(ports.blobs, scratch, damages)

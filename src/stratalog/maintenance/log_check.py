@@ -1,4 +1,4 @@
-"""The check of one log: its hash chain with all bodies, and whether the items around the log agree with each other."""
+"""The check of one log: its hash chain with all bodies, and whether the log's other items agree with each other."""
 
 from __future__ import annotations
 
@@ -214,7 +214,7 @@ class LogCheck:
         self._damages.add("segment record", key, "missing", "a segment has no record")
 
     def _check_begin(self, segment: Segment, key: str, is_first: bool) -> None:
-        """Check that an unmarked segment's record has its first entry's time, or the log's time in the first record."""
+        """Check the time in an unmarked segment's record: its first entry's time, or in the first record the log's."""
         entry = self._item(segment, segment.first)
         entry_ms = entry.attributes["c"] if entry is not None else 0
         times = (entry_ms, self.record.created_ms if is_first else entry_ms)

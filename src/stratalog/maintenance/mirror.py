@@ -66,9 +66,8 @@ class Mirror:
 
         ``items`` are the wanted items, in order; by default the mirror reads them from the source. The mirror makes the
         last change, in order of key, after all others. So if source and target have the same last item, an earlier call
-        has finished. Equal last items do not show that the source changed another item since that call, for example by
-        a redaction. The mirror calls ``ahead`` with each batch of at most `COMMIT_WRITES_MAX` writes before it writes
-        the batch.
+        has finished. But the source may have changed another item since that call, for example by a redaction. The
+        mirror calls ``ahead`` with each batch of at most `COMMIT_WRITES_MAX` writes before it writes the batch.
         """
         wanted = self.source.index.query(partition, after=after, before=before) if items is None else items
         standing = self.target.index.query(partition, after=after, before=before)

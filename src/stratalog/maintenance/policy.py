@@ -71,7 +71,7 @@ class MaintenancePolicy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknow
     """The hours between two measurements of an organisation, if the application has quotas. None measures nothing."""
 
     scrub_days: Annotated[float, msgspec.Meta(gt=0)] | None = 30
-    """Every blob is read and hashed within this many days. None reads no blob."""
+    """The days within which the passes read and hash every blob, if their time suffices. None reads no blob."""
 
     def __post_init__(self) -> None:
         if self.retain_record_versions is not None and self.retain_record_days is not None:

@@ -2,7 +2,7 @@
 
 Repair writes a damaged chunk, value or archive again. Repair takes the bytes from the state that an inspection rebuilt,
 from another folder of the family, or from entries that are not freed yet. Repair rebuilds a damaged snapshot of a
-document from the entries. Repair restores another damaged item from other items that contain the same facts.
+document from the entries. Repair restores some other damaged items from items that contain the same facts.
 """
 
 from __future__ import annotations

@@ -19,9 +19,9 @@ __all__ = ["ScrubReport", "last_scrub_ms", "scrub"]
 
 DAY_MS = 86_400_000
 SHARE = 0.8
-"""A round reads every blob once, and is planned for this share of its days.
+"""The planned length of a round, which reads every blob once, as a share of ``days``.
 
-So late or failing passes do not make the round exceed its days.
+The rest leaves time for late and failing passes.
 """
 
 
@@ -35,7 +35,7 @@ class ScrubReport(msgspec.Struct, frozen=True):
 
 
 def scrub(environment: Environment, days: float, *, dry_run: bool = False, stop: Stop = never) -> ScrubReport:
-    """Read the due share of the blobs, so that every blob is read within ``days``. Raises Unavailable.
+    """Read the due share of the blobs, so that regular passes read every blob within ``days``. Raises Unavailable.
 
     A new round starts when a fifth of ``days`` (``1 - SHARE``) has passed since the last finished round began. Until
     then the scrub reads nothing. A pass reads at least `SCRUB_PASS_BYTES_MIN` bytes, if so many bytes of the round are
@@ -91,6 +91,6 @@ def _budget(position: ScrubRecord, now_ms: int, days: float) -> int:
     round's bytes.
     """
     elapsed_ms = max(0, now_ms - position.passed_ms)
-    # `SHARE` squared: a round may start only after `1 - SHARE` of the days, and is planned for `SHARE` of the rest.
+    # `SHARE` squared: a round may start only after `1 - SHARE` of the days, and is planned to take `SHARE` of the rest.
     due = position.round_bytes * elapsed_ms / max(1.0, days * DAY_MS * SHARE * SHARE)
     return max(SCRUB_PASS_BYTES_MIN, int(due))

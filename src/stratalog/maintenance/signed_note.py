@@ -35,7 +35,7 @@ NOTE_BYTES_MAX = 1_000_000
 
 
 class VerifierKey(msgspec.Struct, frozen=True):
-    """A public key and the name in its signatures."""
+    """A public key and the key's name, which is part of its signatures."""
 
     name: str
     public: bytes
@@ -50,7 +50,7 @@ class VerifierKey(msgspec.Struct, frozen=True):
 
 
 class SigningKey(msgspec.Struct, frozen=True):
-    """A private key of 32 bytes and the name in its signatures. Any process that has the key can sign."""
+    """A private key of 32 bytes and the key's name. Any process that has the key can sign."""
 
     name: str
     seed: bytes
@@ -139,9 +139,9 @@ def _key_parts(text: str) -> tuple[str, bytes, bytes]:
     try:
         key_hash = bytes.fromhex(hash)
     except ValueError as exc:
-        raise Invalid("the text is not a verifier key") from exc
+        raise Invalid("the text is not a key") from exc
     if len(key) != 1 + KEY_BYTES or key[:1] != ED25519:
-        raise Invalid("the verifier key is not an Ed25519 key", name=name)
+        raise Invalid("the key is not an Ed25519 key", name=name)
     return _checked_name(name), key_hash, key[1:]
 
 

@@ -4,9 +4,10 @@ Items and blobs are copied as they are. Incarnations, write ids, forks, floors, 
 clients, forks and merges continue in the copy. A copy is a move: after the copy, only one of the two stores may be
 written to. Queued messages are not copied; the workers of the source process them.
 
-A repeated copy skips what the target has. It compares the items of a segment if the segment is new or its record has
-changed, and the versions of a record if the record has a new version or its floor has changed. An archiving, a freeing
-and a redaction change these two. So the target gets them only after the entries or versions.
+A repeated copy skips what the target has. It compares the items of a segment if the segment's record or its last entry
+is new or has changed, and the versions of a record if its latest version or its floor is new or has changed. Archiving,
+freeing and redaction change the segment's record or the record's floor. So the copy writes a segment's record after the
+segment's entries, and a record's floor after the record's versions.
 
 A log's name is written to the target after everything that the log refers to, so every name in the target leads to a
 complete log. The position of an unfinished copy is saved in the target.
@@ -98,7 +99,7 @@ class _Position(msgspec.Struct, frozen=True):
 
 
 class _Log(msgspec.Struct, frozen=True):
-    """The items around a log of a family, read before any of its entries. ``head`` is None for a deleted log."""
+    """The items of a log except its entries, read before the entries. ``head`` is None for a deleted log."""
 
     prefix: str
     organisation: str
@@ -204,7 +205,10 @@ class _Copy:
             raise _Moved
 
     def _publish(self, log: _Log) -> None:
-        """Write a log's name record and, for a live log, its two lines. Skip a log whose name another log has now."""
+        """Write a log's name record and, if it is live, its two lines: of its name and of the directory.
+
+        Skip a log whose name another log has now.
+        """
         if log.record is None:
             return
         self._mirror.put(log.record.partition, log.record.sort, log.record)
@@ -337,7 +341,7 @@ def _sort(member: Item) -> str:
 
 
 def _succeeds(ours: Item | None, theirs: Item) -> bool:
-    """Return whether the source's record of a segment or floor is the target's, or a later one."""
+    """Return whether the source's record of a segment or floor equals the target's, or is newer."""
     return ours == theirs or (ours is not None and _revision(ours) > _revision(theirs))
 
 
@@ -346,7 +350,7 @@ def _revision(item: Item) -> int:
 
 
 def _continues(ours: Item, theirs: Item) -> bool:
-    """Return whether the source's entry or version is the target's, or was it before a redaction."""
+    """Return whether the source's entry or version equals the target's, or is its redacted form."""
     hash = "ch" if "ch" in theirs.attributes else "h"
     return ours == theirs or ("d" in ours.attributes and ours.attributes.get(hash) == theirs.attributes.get(hash))
 

@@ -86,7 +86,7 @@ class MaintenanceReport(msgspec.Struct, frozen=True):
 
     failures: tuple[MaintenanceFailure, ...] = ()
     is_finished: bool = True
-    """False if the time ended before the pass was complete. The next pass continues at the saved position."""
+    """False if the time ended before the last log or record, or before the last collection. The next pass continues."""
 
 
 class _Position(msgspec.Struct, array_like=True):

@@ -46,7 +46,7 @@ class HistoryReport(msgspec.Struct, frozen=True):
 
     chain: ChainReport
     rebuilt: Verified | None = None
-    """The result of rebuilding a document's state; None if its chain has findings or no state could be rebuilt."""
+    """The result of rebuilding a document's state; None for a log or record, and if the rebuild failed."""
 
     @property
     def findings(self) -> tuple[Finding, ...]:
@@ -63,7 +63,9 @@ def list_histories(store: Store, kinds: Iterable[HistoryKind] = ("log", "record"
 
 
 def is_deleted(store: Store, history: HistoryName) -> bool:
-    """Return whether a log that was listed, and is not found now, was deleted meanwhile. No record is ever deleted.
+    """Return whether a log that was listed, and is not found now, was deleted meanwhile.
+
+    Nothing removes a record from its directory.
 
     The commit of a deletion removes the directory line. A log that is still listed is damaged.
     """

@@ -172,7 +172,7 @@ class BlobsContract(ABC):
         assert not blobs.delete(_key(SOME_BYTES), seen.stamp)
         assert blobs.get(_key(SOME_BYTES)) == SOME_BYTES
 
-    def test_deleting_none_is_true(self) -> None:
+    def test_deleting_a_missing_blob_returns_true(self) -> None:
         blobs = self.make(ManualClock())
         assert blobs.delete(_key(b"none"), "any")
 

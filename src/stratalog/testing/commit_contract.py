@@ -47,7 +47,7 @@ class CommitContract(ABC):
         assert isinstance(_raised(lambda: index.commit([PUT], taken)), ConditionFailed)
         assert list(blobs.list("")) == before
 
-    def test_what_the_index_takes_along_is_not_put_first(self) -> None:
+    def test_a_blob_that_the_commit_stores_is_not_put_first(self) -> None:
         index, blobs = self.make(ManualClock())
         taken = put_first(index, blobs, {_key(SMALL): SMALL})
         assert (blobs.stat(_key(SMALL)) is None) == bool(taken) == (index.blob_bytes_max >= len(SMALL))

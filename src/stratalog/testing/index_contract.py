@@ -118,7 +118,7 @@ class IndexContract(ABC):
         with index.turn("p"):
             assert _failure(index, [Put(_item("s", 2), Absent())]).items == {0: _item("s", 1)}
 
-    def test_a_turn_ends_with_an_error_in_it(self) -> None:
+    def test_a_turn_ends_when_its_block_raises(self) -> None:
         index = self.make()
         with suppress(ConditionFailed), index.turn("p"):
             raise ConditionFailed({})
