@@ -271,6 +271,22 @@ def test_remains_of_a_crashed_upload_are_deleted_even_if_the_record_has_no_versi
     assert environment.blobs.stat(part) is None
 
 
+def test_the_body_of_a_push_that_was_never_sent_is_deleted_and_the_body_of_a_waiting_push_stays(
+    store: stratalog.Store,
+) -> None:
+    incarnation = store.create("acme", "budget").log.record.incarnation
+    body = f"acme/queue/budget@{incarnation}/token/{sha256(b'a push').hex()}"
+    store.environment.blobs.put(body, b"a push")
+    store.queue.send("acme/budget", [b"the message"])
+    pass_days(store, 40)
+    maintain(store, MaintenancePolicy(collect_hours=0))
+    assert store.environment.blobs.stat(body) is not None
+    (message,) = store.queue.receive()
+    assert store.queue.acknowledge(message)
+    maintain(store, MaintenancePolicy(collect_hours=0))
+    assert store.environment.blobs.stat(body) is None
+
+
 def test_a_deleted_log_is_swept_after_the_grace_period(store: stratalog.Store) -> None:
     document = store.create("acme", "budget")
     fill(document, 5, LONG)

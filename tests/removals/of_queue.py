@@ -320,6 +320,19 @@ REMOVALS: tuple[Removal, ...] = (
         "B532",
         (
             Edit(
+                "src/stratalog/maintenance/store_pass.py",
+                "            queue=lambda: self._store.queue,\n",
+                "",
+            ),
+        ),
+        (
+            "tests/maintenance/test_maintain.py::test_the_body_of_a_push_that_was_never_sent_is_deleted_and_the_body_of_a_waiting_push_stays",
+        ),
+    ),
+    Removal(
+        "B532",
+        (
+            Edit(
                 "src/stratalog/maintenance/collection.py",
                 "oldest_ms = self._queue().oldest_ms() if self._queue else 0",
                 "oldest_ms = self._environment.clock.wall_ms() - 28 * 86_400_000",
