@@ -394,6 +394,34 @@ def test_a_commit_that_waits_for_a_lock_has_inserted_no_row(store: PostgresStore
             running.result(SECONDS_MAX)
 
 
+def test_a_group_of_appends_that_waits_for_a_lock_has_inserted_no_row(store: PostgresStore, connection: Any) -> None:
+    """The other session locks an entry of log q, and then inserts the next entry of log p."""
+    for log in ("p", "q", "r"):
+        store.index.commit([Put(Item(log, "2", {"h": HASH}))])
+
+    def append(log: str) -> None:
+        store.index.commit([Put(Item(log, "3", {}), Absent()), Check(log, "2", Equals("h", HASH))])
+
+    connection.execute("BEGIN")
+    connection.execute("SELECT FROM items WHERE partition = 'q' FOR UPDATE")
+    connection.execute("SAVEPOINT first")
+    connection.execute("SELECT FROM items WHERE partition = 'r' FOR UPDATE")
+    with ThreadPoolExecutor(3) as pool:
+        first = pool.submit(append, "r")
+        _wait_for_lock(connection, first)
+        group = [pool.submit(append, log) for log in ("p", "q")]
+        until(lambda: len(store.index._index._writer._group_commit.waiting) == 2)
+        connection.execute("ROLLBACK TO first")
+        first.result(SECONDS_MAX)
+        _wait_for_lock(connection, group[1])
+        connection.execute("SET LOCAL lock_timeout = '200ms'")
+        connection.execute("INSERT INTO items SELECT partition, '3', body FROM items WHERE partition = 'p'")
+        connection.execute("ROLLBACK")
+        for running in group:
+            running.result(SECONDS_MAX)
+    assert [item.sort for log in ("p", "q") for item in store.index.query(log)] == ["2", "3", "2", "3"]
+
+
 def _broken(connection: Any, commit: Callable[[], None]) -> BaseException | None:
     """Run a commit of item p/s that waits for a lock.
 

@@ -124,4 +124,22 @@ REMOVALS: tuple[Removal, ...] = (
         ),
         ("tests/postgres/test_store.py::test_a_commit_that_waits_for_a_lock_has_inserted_no_row",),
     ),
+    Removal(
+        "B533",
+        (
+            Edit(
+                COMMITS,
+                "FROM added CROSS JOIN (SELECT count(*) FROM locked) AS all_locked\n"
+                "ORDER BY added.partition, added.sort",
+                "FROM added",
+            ),
+            Edit(
+                COMMITS,
+                "    SELECT added.body FROM locked\n",
+                "    SELECT added.body FROM (SELECT partition, sort, substr(body, 2, 36) AS pair FROM items FOR SHARE)"
+                " AS locked\n",
+            ),
+        ),
+        ("tests/postgres/test_store.py::test_a_group_of_appends_that_waits_for_a_lock_has_inserted_no_row",),
+    ),
 )

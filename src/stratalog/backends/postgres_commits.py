@@ -5,17 +5,14 @@ PostgreSQL's default isolation level. PostgreSQL cannot lock an absent row. So t
 other transactions that insert the same key wait. If the commit does not put the item, the transaction deletes the row
 again.
 
-Transactions with several statements lock rows in one order, so that they do not deadlock with each other: first the
-existing rows, then the rows that they insert, both in order of key. One INSERT for several commits may lock a row that
-it checks after it inserted another row. So it may deadlock with another transaction. PostgreSQL ends one of the two
-after a second, and its writer repeats the work.
+All transactions lock rows in one order, so that they do not deadlock: first the existing rows, then the rows that they
+insert, both in order of key. PostgreSQL would end a deadlock only after a second.
 """
 
 from __future__ import annotations
 
 import select
 from collections.abc import Iterable, Mapping, Sequence
-from operator import itemgetter
 from typing import Any
 
 import psycopg
@@ -56,13 +53,23 @@ INSERT INTO items VALUES ($1, $2, (
 ))"""
 PREPARED = {PLAIN_LENGTH: (b"insert_plain", INSERT_PLAIN), CHECKED_LENGTH: (b"insert_checked", INSERT_CHECKED)}
 BINARY = {length: [Format.BINARY] * length for length in PREPARED}
+# The count of the locked rows has no use, but PostgreSQL must lock all of them before it can insert the first row.
 INSERT_MANY = f"""
+WITH added AS (
+    SELECT * FROM unnest(%s::bytea[], %s::bytea[], %s::bytea[], %s::bytea[], %s::bytea[], %s::bytea[])
+    AS added(partition, sort, body, checked, checked_sort, pair)
+), locked AS MATERIALIZED (
+    SELECT items.partition, items.sort, substr(items.body, 2, {CHECKED_PAIR_BYTES}) AS pair
+    FROM items JOIN (SELECT DISTINCT checked, checked_sort FROM added WHERE checked IS NOT NULL) AS wanted
+    ON items.partition = wanted.checked AND items.sort = wanted.checked_sort
+    ORDER BY items.partition, items.sort FOR SHARE OF items
+)
 INSERT INTO items SELECT added.partition, added.sort, CASE WHEN added.checked IS NULL THEN added.body ELSE (
-    SELECT added.body FROM items AS seen WHERE seen.partition = added.checked AND seen.sort = added.checked_sort
-    AND substr(seen.body, 2, {CHECKED_PAIR_BYTES}) = added.pair FOR SHARE
+    SELECT added.body FROM locked
+    WHERE locked.partition = added.checked AND locked.sort = added.checked_sort AND locked.pair = added.pair
 ) END
-FROM unnest(%s::bytea[], %s::bytea[], %s::bytea[], %s::bytea[], %s::bytea[], %s::bytea[])
-    AS added(partition, sort, body, checked, checked_sort, pair)"""
+FROM added CROSS JOIN (SELECT count(*) FROM locked) AS all_locked
+ORDER BY added.partition, added.sort"""
 PUT_BLOBS = """
 INSERT INTO blobs(body, key, bytes, modified_ms, stamp)
 SELECT * FROM unnest(%s::bytea[], %s::bytea[], %s::bigint[], %s::bigint[], %s::bigint[])
@@ -345,9 +352,7 @@ def _locked(connection: Connection, group: Sequence[PostgresCommit]) -> _Changes
 
 def _insert_rows(connection: Connection, rows: Sequence[Row]) -> None:
     if len(rows) > 1 or connection.pgconn.pipeline_status:
-        padded = ((*map(_bytes, row), *NO_CHECK[len(row) :]) for row in rows)
-        # Insert in order of key, so that two transactions do not wait for each other.
-        connection.execute(INSERT_MANY, _columns(sorted(padded, key=itemgetter(0, 1))))
+        connection.execute(INSERT_MANY, _columns([(*map(_bytes, row), *NO_CHECK[len(row) :]) for row in rows]))
         return
     (row,) = rows
     # Most commits are this statement. libpq's own call takes two thirds of the time of psycopg's `execute`.
