@@ -1,6 +1,7 @@
 """A cut of a backup: a view in which logs and records end at a version or a time.
 
-Logs and records that were created later do not exist in the view.
+A view as of a time cuts every log and record, and omits the logs and records that were created later. A view as of a
+version cuts only one log.
 
 A log is cut after a version. The segment of that version becomes the current segment. The view omits later snapshots
 and projection checkpoints. A view as of a time also omits the forks that were created later. Origin, incarnation and
@@ -47,8 +48,8 @@ class _LogCut(msgspec.Struct, frozen=True):
 class CutIndex:
     """The index of ``environment`` as of ``time_ms``. Without a time, only the log ``prefix`` is cut after ``version``.
 
-    Reads raise VersionForgotten for a log or record whose version at that time is not kept, and NotFound for a
-    ``version`` beyond the head. Commits raise Invalid.
+    Reads raise VersionForgotten for a log or record whose version at that time is not kept, and for a ``version`` that
+    is not kept. Reads raise NotFound for a ``version`` beyond the head. Commits raise Invalid.
     """
 
     joint_commits = True

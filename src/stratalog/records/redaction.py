@@ -24,8 +24,9 @@ __all__ = ["redact_item"]
 def redact_item(environment: Environment, name: Name, version: int) -> Item:
     """Erase the body of a version, on condition that its item and the floor are unchanged; return the resulting item.
 
-    A deleted or redacted version is left as it is. Raises NotFound, VersionForgotten, Corrupt, Unavailable. Raises
-    OutcomeUnknown: the body may be erased.
+    The function removes only the reference to a body in blobs: the collector deletes the blobs later. A deleted or
+    redacted version is left as it is. Raises NotFound, VersionForgotten, Corrupt, Unavailable. Raises OutcomeUnknown:
+    the body may be erased.
     """
     retry = environment.retry()
     while True:

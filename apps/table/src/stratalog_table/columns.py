@@ -81,7 +81,11 @@ def column_type(text: str) -> ColumnType:
 
 
 def stored_type(text: str) -> str:
-    """Return the type in which Parquet stores a type: seconds become milliseconds, since Parquet has no seconds."""
+    """Return the type in which Parquet stores a type.
+
+    Times and timestamps in seconds become milliseconds, since Parquet has no seconds. A duration keeps its unit, since
+    Parquet stores it as an integer.
+    """
     return _SECONDS.sub(r"\1[ms", text)
 
 
