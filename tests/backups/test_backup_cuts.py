@@ -120,6 +120,24 @@ def test_a_log_restored_at_a_version_inside_an_archived_segment_accepts_appends(
     assert again.head().version == 7
 
 
+def test_a_record_that_was_created_and_pruned_after_a_time_does_not_prevent_a_restore_as_of_that_time(
+    memory: stratalog.Store,
+) -> None:
+    clock, records = memory.environment.clock, memory.records("acme")
+    backups = Backups(clock)
+    records.put("old", b"first")
+    time_ms = clock.wall_ms()
+    for number in range(3):
+        clock.sleep(5)
+        records.put("new", b"%d" % number)
+    records.prune("new", retain=1)
+    backups.make(memory)
+    restored = backups.restored(backups.view_at(time_ms)).records("acme")
+    assert [line.id for line in restored.list()] == ["old"]
+    with pytest.raises(VersionForgotten, match="record='new'"):
+        backups.restored(backups.view_at(time_ms + 5))
+
+
 def test_restoring_a_forgotten_or_missing_version_names_the_log_or_the_version(memory: stratalog.Store) -> None:
     backups = Backups(memory.environment.clock)
     plan = memory.create("acme", "plan")

@@ -142,7 +142,7 @@ class CutIndex:
         if self._time_ms is None:
             return None
         if rest.startswith("!records/"):
-            return lambda item: item if self._has_record(organisation, item.sort) else None
+            return lambda item: item if self._has_record(organisation, item) else None
         if rest.startswith("!record/"):
             return lambda item: item if item.sort <= BEFORE_VERSIONS or self._is_before(item, "c") else None
         if rest in ("!failures", "!dead-letters"):
@@ -194,15 +194,18 @@ class CutIndex:
         time_ms = item.attributes.get(name)
         return self._time_ms is None or (isinstance(time_ms, int) and time_ms <= self._time_ms)
 
-    def _has_record(self, organisation: str, id: str) -> bool:
-        """Return whether a record had a version at the time of the cut. Raises VersionForgotten if it is forgotten."""
-        partition = record_partition(organisation, record_key(id))
+    def _has_record(self, organisation: str, line: Item) -> bool:
+        """Return whether the record of a directory line had a version at the time of the cut.
+
+        Raises VersionForgotten if the version is forgotten.
+        """
+        partition = record_partition(organisation, record_key(line.sort))
         floor = floor_from_item(self._inner.get(partition, FLOOR_SORT))
         versions = self._inner.query(partition, after=BEFORE_VERSIONS, reverse=True)
         latest = next((parse_number(item.sort) for item in versions if self._is_before(item, "c")), 0)
-        if latest < floor.version and floor.version > 1:
+        if latest < floor.version and floor.version > 1 and (latest or self._is_before(line, "c")):
             raise VersionForgotten(
-                "the record's version at that time is no longer kept", organisation=organisation, record=id
+                "the record's version at that time is no longer kept", organisation=organisation, record=line.sort
             )
         return latest > 0
 
