@@ -135,7 +135,7 @@ def test_a_record_that_was_created_and_pruned_after_a_time_does_not_prevent_a_re
     restored = backups.restored(backups.view_at(time_ms)).records("acme")
     assert [line.id for line in restored.list()] == ["old"]
     with pytest.raises(VersionForgotten, match="record='new'"):
-        backups.restored(backups.view_at(time_ms + 5))
+        backups.restored(backups.view_at(time_ms + 5_000))
 
 
 def test_restoring_a_forgotten_or_missing_version_names_the_log_or_the_version(memory: stratalog.Store) -> None:
