@@ -1,8 +1,8 @@
 """Benchmarks of the spreadsheet's engine: the first call in a server, a warm call, and memory.
 
-A warm call is compared with a call of a V8 in the caller's own process. A separate process, ``python -m
-bench.sheet_engine``, makes these other calls. It reads a number from each line of its input, and makes that number of
-calls.
+A warm call goes to an engine's process. The benchmark compares it with a call of a V8 in the caller's own process. This
+caller is the program ``python -m bench.sheet_engine``. The program reads a number from each line of its input, and
+makes that number of calls of its own V8.
 """
 
 from __future__ import annotations

@@ -162,7 +162,7 @@ def test_late_mutations_of_a_collected_group_have_no_effect() -> None:
     assert world.open().state().group_collected("g")
 
 
-def test_folding_a_collection_and_a_later_mutation_together_gives_the_same_clients() -> None:
+def test_a_new_handle_knows_a_client_that_was_collected_and_came_back() -> None:
     world = World()
     document = world.create()
     document.apply([inc(id=1)])
@@ -240,7 +240,7 @@ def raises(error: Exception) -> Rules:
         (Rejected("x" * 900), "x" * 500),
     ],
 )
-def test_any_exception_of_a_mutator_is_a_rejection_without_effect(error: Exception, reason: str) -> None:
+def test_an_error_of_the_mutator_itself_is_a_rejection_without_effect(error: Exception, reason: str) -> None:
     document = World().create(rules=raises(error))
     outcome = document.mutate("bad")
     assert (outcome.status, outcome.reason, outcome.id) == ("rejected", reason, 1)
@@ -383,7 +383,7 @@ def test_large_value_and_large_argument_share_one_blob() -> None:
     assert version.mutations[0].args == {"key": "c/a", "value": large("a")}
 
 
-def test_a_large_argument_that_is_no_items_value_has_a_blob_of_its_own() -> None:
+def test_a_large_argument_that_is_not_the_value_of_an_item_has_a_blob_of_its_own() -> None:
     world = World()
     document = world.create()
     document.apply([Mutation(client="ada", name="nope", args={"text": "y" * 5000, "small": 1})])
@@ -557,7 +557,7 @@ def test_too_many_mutations_are_refused() -> None:
 
 
 @pytest.mark.parametrize("key", ["", "\0b/ada", "/item", "k" * 513, "\ud800", 7, None, "%" * 100 + "/item"])
-def test_a_bad_key_is_a_rejection_and_never_a_value(key: Any) -> None:
+def test_a_put_with_an_invalid_key_is_rejected_and_a_get_of_the_key_raises(key: Any) -> None:
     document = World().create()
     if isinstance(key, str) and key.isascii():
         assert document.mutate("put", {"key": key, "value": 1}).status == "rejected"

@@ -147,7 +147,7 @@ REMOVALS: tuple[Removal, ...] = (
         (Edit(COLLECTION, "        if self._relatives.may_hold(filename):\n", "        if False:\n"),),
         (
             f"{OWNERSHIP}::test_maintenance_of_a_fork_or_its_source_preserves_the_rows_of_both",
-            f"{OWNERSHIP}::test_maintenance_of_a_copy_in_the_store_or_its_source_preserves_the_rows_of_both",
+            f"{OWNERSHIP}::test_maintenance_of_a_copy_in_the_same_store_or_of_its_source_preserves_the_rows_of_both",
             f"{OWNERSHIP}::test_files_of_a_deleted_table_remain_until_no_fork_references_them",
             PROPERTY,
         ),
@@ -212,7 +212,7 @@ REMOVALS: tuple[Removal, ...] = (
     Removal(
         "B214",
         (Edit(COLLECTION, "    if table.cleared_ms() >= before_ms:\n", "    if False:\n"),),
-        (f"{OWNERSHIP}::test_files_of_a_clear_are_collected_only_after_the_age_limit",),
+        (f"{OWNERSHIP}::test_files_removed_by_a_clear_are_collected_only_after_the_age_limit",),
     ),
     Removal(
         "B215",

@@ -43,7 +43,7 @@ def test_an_export_has_the_results_of_formulas(sheets: Sheets) -> None:
     assert sheet.files.csv() == b"1.23456789012,2.46913578024\r\n\r\n2020-01-02,TRUE\r\n"
 
 
-def test_another_encoding_and_removed_control_characters_are_reported(sheets: Sheets) -> None:
+def test_a_non_unicode_encoding_and_removed_control_characters_are_reported(sheets: Sheets) -> None:
     sheet = sheets.import_file("acme", "list", "Café,a\x01b".encode("cp1252"), file_name="list.csv")
     assert [sheet.get(cell).value for cell in ("A1", "B1")] == ["Café", "ab"]
     assert [found.code for found in sheet.files.import_report().findings] == ["encoding", "control-character"]

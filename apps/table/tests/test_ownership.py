@@ -218,7 +218,7 @@ def test_the_owner_collects_files_that_a_fork_no_longer_references(table: Table,
     assert len(found) == 2
 
 
-def test_maintenance_of_a_copy_in_the_store_or_its_source_preserves_the_rows_of_both(table: Table) -> None:
+def test_maintenance_of_a_copy_in_the_same_store_or_of_its_source_preserves_the_rows_of_both(table: Table) -> None:
     copy = copied(table, table.store)
     for _ in range(2):
         maintain(table)
@@ -384,7 +384,7 @@ def test_a_table_of_an_older_program_collects_its_files_only_after_an_adoption(t
     assert not (tmp_path / "lake/old/a.parquet").exists()
 
 
-def test_files_of_a_clear_are_collected_only_after_the_age_limit(table: Table, tmp_path: Path) -> None:
+def test_files_removed_by_a_clear_are_collected_only_after_the_age_limit(table: Table, tmp_path: Path) -> None:
     view = table.at()
     for path in data_in(tmp_path / "lake"):
         os.utime(path, (0, 0))

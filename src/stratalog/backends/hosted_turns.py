@@ -1,9 +1,9 @@
 """Turns at a hosted index. A writer that waits writes a mark, and busy writers read the mark from time to time.
 
-The mark only makes lost races rarer. It never excludes a writer.
+The mark is a hint, so that a writer that keeps losing wins sooner. The mark never excludes a writer.
 
 Without turns a busy process commits between the read of the head and the put of another process. So the other process
-loses every race. With turns each writer follows three rules:
+loses nearly every race. With turns each writer follows three rules:
 
 - A writer that *keeps losing* writes the mark: one item for each log or record, with a random id. A mark contains no
   time and no order. Each id stops a process at most once, so no writer waits long for a waiter that crashed.
@@ -88,7 +88,7 @@ class _Traffic:
         """Whether a new mark asks this process to stop at its next commit."""
 
         self.author: _Wait | None = None
-        """The writer of this process that wrote the newest mark. None after its commit, or if another process did."""
+        """The writer that wrote the newest mark. None if another process wrote it, or after the writer's commit."""
 
     def learn(self, id: str, author: _Wait | None = None) -> bool:
         """Record a mark that was read or written. Return whether its id is new. A new id sets ``stop``.

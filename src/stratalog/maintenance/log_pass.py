@@ -37,7 +37,8 @@ def maintain_log(
     """Do the due maintenance of a log, and count each step in ``done``, by its name, once it is done.
 
     The names are fields of `MaintenanceReport`. A dry run counts the steps that a run would do. ``stop`` is called
-    between the steps. Raises the errors of the operations; the steps before the failed step stay done and counted.
+    before each part of a step, except before the snapshot. If the result is True, the step ends. Raises the errors of
+    the operations; the steps before the failed step stay done and counted.
     """
     document = Document(log, rules) if log.record.kind == "document" else None
     if document is not None and snapshots and _is_snapshot_due(log):
@@ -97,9 +98,9 @@ def _ended_before(clock: Clock, segments: Sequence[Segment], days: float) -> int
 def _provable(log: Log, floor: int) -> int:
     """Return the floor that a log's snapshots allow.
 
-    A log with app snapshots must begin with an app snapshot. Its floor is the newest app snapshot at or below
-    ``floor``, or 0 if there is none. A document takes a base snapshot when its floor rises. A log without snapshots
-    needs no base.
+    If a log with app snapshots forgets versions, the versions that it keeps must begin with an app snapshot. So the
+    floor is the newest app snapshot at or below ``floor``, or 0 if there is none. A document takes a base snapshot when
+    its floor rises. A log without snapshots needs no base.
     """
     if log.record.kind == "document" or log.snapshot_at(log.head().version) is None:
         return floor

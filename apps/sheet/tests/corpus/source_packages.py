@@ -132,7 +132,7 @@ def _check(archive: Path, package: SourcePackage) -> None:
 
 
 def _unpack(archive: Path, folder: Path) -> None:
-    """Store the workbooks of an archive, each under the name of its hash."""
+    """Store each workbook of an archive. The file name begins with 24 digits of the workbook's SHA-256."""
     folder.mkdir(exist_ok=True)
     with tarfile.open(archive) as opened:
         for member in opened:
