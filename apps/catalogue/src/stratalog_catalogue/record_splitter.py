@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 
 from stratalog import Invalid, LimitExceeded, StratalogError, Unavailable
+from stratalog.codec import json_reason
 from stratalog_catalogue.csv_rows import cut_rows
 from stratalog_catalogue.encodings import UTF8, decode_text, encode_text, named_encoding, utf8_pieces
 from stratalog_catalogue.limits import CATALOGUE_DOCUMENT_BYTES_MAX, CATALOGUE_RECORD_BYTES_MAX
@@ -290,7 +291,7 @@ def decoded_json(body: bytes, shape: Any = Any) -> Any:
     try:
         return msgspec.json.decode(body, type=shape)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
-        raise Invalid("the text is not JSON", reason=str(exc)) from exc
+        raise Invalid("the text is not JSON", reason=json_reason(body, exc)) from exc
 
 
 def _document_body(pieces: Iterable[bytes]) -> bytes:
