@@ -109,7 +109,7 @@ REMOVALS: tuple[Removal, ...] = (
     ),
     Removal(
         "B4",
-        (Edit(FOLDERS, "        _make_folder(above, sync)\n        os.makedirs", "        os.makedirs"),),
+        (Edit(FOLDERS, "        sync_path(os.path.dirname(made), sync)\n", ""),),
         ("tests/test_store.py::test_a_new_store_and_the_folders_above_it_survive_a_power_failure",),
     ),
     Removal(
