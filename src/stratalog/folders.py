@@ -110,7 +110,7 @@ def make_folders(folder: str, mode: int = 0o777) -> None:
     `os.makedirs` calls itself for each missing folder, and would raise RecursionError for about 900 of them.
     """
     for missing in _missing_folders(folder):
-        _make_one(missing, mode if missing == os.path.abspath(folder) else 0o777)
+        _mkdir(missing, mode if missing == os.path.abspath(folder) else 0o777)
 
 
 def make_folder(folder: str | Path, *, sync: Sync | None = None) -> None:
@@ -162,7 +162,7 @@ def _make_folder(folder: str, sync: Sync) -> None:
     with suppress(PermissionError):
         sync_path(os.path.dirname(existing), sync)
     for made in missing:
-        _make_one(made)
+        _mkdir(made)
         sync_path(os.path.dirname(made), sync)
 
 
@@ -175,7 +175,7 @@ def _missing_folders(folder: str) -> list[str]:
     return missing[::-1]
 
 
-def _make_one(folder: str, mode: int = 0o777) -> None:
+def _mkdir(folder: str, mode: int = 0o777) -> None:
     try:
         os.mkdir(folder, mode)
     except FileExistsError:

@@ -314,8 +314,8 @@ REMOVALS: tuple[Removal, ...] = (
         (
             Edit(
                 FOLDERS,
-                "    for missing in _missing_folders(folder):\n        _make_one(missing, mode",
-                "    os.makedirs(folder, mode, exist_ok=True)\n    for missing in ():\n        _make_one(missing, mode",
+                "    for missing in _missing_folders(folder):\n        _mkdir(missing, mode",
+                "    os.makedirs(folder, mode, exist_ok=True)\n    for missing in ():\n        _mkdir(missing, mode",
             ),
             Edit(
                 FOLDERS,
@@ -340,5 +340,13 @@ REMOVALS: tuple[Removal, ...] = (
             "apps/table/tests/test_data_files.py::test_a_data_file_below_many_missing_folders_is_written",
             "apps/sheet/tests/test_engine.py::test_the_engine_is_installed_below_many_missing_folders",
         ),
+    ),
+    Removal(
+        "B539",
+        tuple(
+            Edit(f"{folder}setup.py", 'RELATIVE_LINK.sub(r"\\1", readme)', "readme")
+            for folder in ("", "apps/catalogue/", "apps/sheet/", "apps/table/")
+        ),
+        (f"{DISTRIBUTIONS}::test_a_build_makes_a_description_without_relative_links",),
     ),
 )
