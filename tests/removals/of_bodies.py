@@ -161,7 +161,7 @@ REMOVALS: tuple[Removal, ...] = (
         (f"{PUSH_PARTS}::test_a_push_whose_later_part_is_refused_has_an_unknown_outcome",),
     ),
     Removal(
-        "B533",
+        "B536",
         (
             Edit(
                 "src/stratalog/sync/push.py",

@@ -459,7 +459,7 @@ REMOVALS: tuple[Removal, ...] = (
         raises=("TypeError",),
     ),
     Removal(
-        "B532",
+        "B535",
         (
             Edit(
                 f"{SOURCES}encodings.py",

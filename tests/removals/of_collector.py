@@ -216,7 +216,7 @@ REMOVALS: tuple[Removal, ...] = (
         raises=("Corrupt",),
     ),
     Removal(
-        "B534",
+        "B537",
         (
             Edit(
                 "src/stratalog/log/retention.py",

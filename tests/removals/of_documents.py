@@ -452,7 +452,7 @@ REMOVALS: tuple[Removal, ...] = (
         ("tests/documents/test_forks.py::test_a_replay_reports_no_difference_where_one_side_has_the_value_already",),
     ),
     Removal(
-        "B537",
+        "B540",
         (
             Edit(
                 "src/stratalog/documents/writer.py",

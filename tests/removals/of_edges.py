@@ -310,7 +310,7 @@ REMOVALS: tuple[Removal, ...] = (
         (f"{TIMES}::test_a_record_command_refuses_another_text_than_a_time",),
     ),
     Removal(
-        "B536",
+        "B539",
         (
             Edit(
                 FOLDERS,
@@ -342,7 +342,7 @@ REMOVALS: tuple[Removal, ...] = (
         ),
     ),
     Removal(
-        "B539",
+        "B542",
         tuple(
             Edit(f"{folder}setup.py", 'RELATIVE_LINK.sub(r"\\1", readme)', "readme")
             for folder in ("", "apps/catalogue/", "apps/sheet/", "apps/table/")

@@ -425,7 +425,7 @@ REMOVALS: tuple[Removal, ...] = (
         (f"{BACKUP}::test_a_backup_counts_each_object_that_it_writes_except_manifests",),
     ),
     Removal(
-        "B538",
+        "B541",
         (
             Edit(
                 "src/stratalog/backends/row_blobs.py",

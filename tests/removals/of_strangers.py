@@ -224,7 +224,7 @@ REMOVALS: tuple[Removal, ...] = (
         ),
     ),
     Removal(
-        "B535",
+        "B538",
         (Edit("src/stratalog/codec.py", "    if reason != _CUT:\n", "    if reason:\n"),),
         (
             "tests/test_codec.py::test_the_reason_for_a_lone_surrogate_near_the_end_of_a_text_names_the_surrogate",
