@@ -6,6 +6,7 @@ from pathlib import Path
 
 __all__ = [
     "APPLICATIONS",
+    "BUILDS",
     "LABORATORY",
     "LIBRARY",
     "PACKAGES",
@@ -22,6 +23,9 @@ LIBRARY = ROOT / "src" / "stratalog"
 APPLICATIONS = sorted(path for path in ROOT.glob("apps/*/src/stratalog_*") if path.is_dir())
 PACKAGES = [LIBRARY, *APPLICATIONS]
 """The shipped code: one import package per distribution."""
+
+BUILDS = [ROOT / "setup.py", *(path.parents[1] / "setup.py" for path in APPLICATIONS)]
+"""The programs that build the distributions."""
 
 LABORATORY = ROOT / "tests" / "simulation"
 """The simulation's worlds, planted bugs and reference models.

@@ -17,7 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stratalog.codec import canonical, compress_quickly, decompress, encode, encode_checked, sha256
+from stratalog.codec import canonical, compress_quickly, decompress, encode, encode_checked, json_reason, sha256
 from stratalog.errors import Invalid, LimitExceeded
 from stratalog.limits import INTEGER_MAX, JSON_DEPTH_MAX
 from stratalog.log.entries import Event, encode_events
@@ -193,3 +193,28 @@ def stored_or_refused(numbers: list[Any]) -> Any:
         return [encode(number) for number in checked if number != CLOSER]
     except Invalid as exc:
         return type(exc)
+
+
+@pytest.mark.parametrize(
+    ("text", "byte"),
+    [
+        (r'"\ud800"', 1),
+        (r'{"a":"\uD83D\ude00\\\udbff"}', 20),
+        (r'["\ud800\n"]', 2),
+        (r'["\ud800\\"]', 2),
+    ],
+)
+def test_the_reason_for_a_lone_surrogate_near_the_end_of_a_text_names_the_surrogate(text: str, byte: int) -> None:
+    with pytest.raises(msgspec.DecodeError, match="truncated") as raised:
+        msgspec.json.decode(text)
+    expected = f"a string has a lone surrogate (byte {byte})"
+    assert (json_reason(text, raised.value), json_reason(text.encode(), raised.value)) == (expected, expected)
+
+
+@pytest.mark.parametrize(
+    "text", [r'"\ud83d', r'"\ud83d\ud', r'"\ud83d\ude0', r'["\ud83d\ude00"', r'["\\ud800"', "[", '"\ud800']
+)
+def test_the_reason_for_a_text_that_is_cut_short_stays(text: str) -> None:
+    with pytest.raises((msgspec.DecodeError, UnicodeError)) as raised:
+        msgspec.json.decode(text)
+    assert json_reason(text, raised.value) == str(raised.value)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests import test_docs, test_layers, test_process_fork, test_style
-from tests.sources import LIBRARY, PACKAGES, PROGRAMS, ROOT, TESTS, files, short_name
+from tests.sources import BUILDS, LIBRARY, PACKAGES, PROGRAMS, ROOT, TESTS, files, short_name
 from tests.web import test_style as test_script_style
 
 SETTINGS: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]
@@ -24,7 +24,7 @@ each_package = pytest.mark.parametrize("package", PACKAGES, ids=short_name)
 def test_every_python_file_lies_in_a_folder_that_the_checks_know() -> None:
     ours = [folder for folder in ROOT.iterdir() if folder.is_dir() and not folder.name.startswith(".")]
     paths = [*ROOT.glob("*.py"), *files(*(folder for folder in ours if folder.name not in MADE))]
-    known = [*PACKAGES, *PROGRAMS, *TESTS, ROOT / "conftest.py"]
+    known = [*PACKAGES, *PROGRAMS, *TESTS, *BUILDS, ROOT / "conftest.py"]
     assert [str(path) for path in paths if not any(path.is_relative_to(folder) for folder in known)] == []
 
 

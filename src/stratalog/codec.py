@@ -40,6 +40,7 @@ __all__ = [
     "encode",
     "encode_checked",
     "is_decimal",
+    "json_reason",
     "reread",
     "sha256",
     "unpack",
@@ -70,6 +71,14 @@ FLOAT_HEAD = b"\xcb"
 _FLOATS = re.compile(
     rb"\xcb(?=([\x3f\xbf]\xf0.{6}|[\x40-\x43\xc0-\xc3].{7}|[\x00\x80]\x00.{6}|[\x7f\xff][\xf0-\xff].{6}))", re.DOTALL
 )
+
+# The escapes in a JSON text: a surrogate pair, a single surrogate as group 1, and any other escape.
+_ESCAPES = re.compile(
+    rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(u[dD][89a-fA-F][0-9a-fA-F]{2})|.)", re.DOTALL
+)
+# A low surrogate's escape, or the start of one.
+_LOW_BEGUN = re.compile(rb"(?:\\(?:u(?:[dD](?:[c-fC-F][0-9a-fA-F]?)?)?)?)?")
+_CUT = "Input data was truncated"
 
 _encoder = msgspec.msgpack.Encoder(order="deterministic")
 _decoder = msgspec.msgpack.Decoder()
@@ -122,6 +131,21 @@ def decode(data: bytes) -> Value:
         return _decoder.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError) as exc:
         raise Corrupt("bytes do not decode", reason=str(exc)) from exc
+
+
+def json_reason(text: str | bytes, error: Exception) -> str:
+    """Return the reason of an ``error`` that msgspec raised for a JSON text.
+
+    msgspec calls a text cut short if it ends within five bytes after a high surrogate without a low surrogate.
+    """
+    reason = str(error)
+    if reason != _CUT:
+        return reason
+    body = text.encode(errors="surrogatepass") if isinstance(text, str) else text
+    for escape in _ESCAPES.finditer(body):
+        if escape[1] and not _LOW_BEGUN.fullmatch(body, escape.end()):
+            return f"a string has a lone surrogate (byte {escape.start()})"
+    return reason
 
 
 def is_decimal(text: str) -> bool:

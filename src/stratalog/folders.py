@@ -6,7 +6,7 @@ import errno
 import fcntl
 import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import islice
 from pathlib import Path
 from typing import NoReturn
@@ -17,6 +17,7 @@ __all__ = [
     "DurableFolders",
     "file_errors",
     "make_folder",
+    "make_folders",
     "make_shared_folder",
     "remove_empty",
     "sync_descriptor",
@@ -89,18 +90,27 @@ def remove_empty(folder: str, root: str) -> None:
 def make_shared_folder(folder: str) -> None:
     """Make ``folder`` and the missing folders above it, without a sync. Raises OSError.
 
-    Other processes may remove empty folders meanwhile. So `os.makedirs` can fail because another process removes this
-    folder or a folder above it. The function then calls `os.makedirs` again.
+    Other processes may remove empty folders meanwhile. So `make_folders` can fail because another process removes this
+    folder or a folder above it. The function then calls `make_folders` again.
     """
     for _ in range(MAKE_TRIES_MAX):
         try:
-            os.makedirs(folder, exist_ok=True)
+            make_folders(folder)
         except (FileExistsError, FileNotFoundError):
             if os.path.lexists(folder) and not os.path.isdir(folder):
                 raise
         else:
             return
-    os.makedirs(folder, exist_ok=True)
+    make_folders(folder)
+
+
+def make_folders(folder: str, mode: int = 0o777) -> None:
+    """Make ``folder``, with ``mode``, and the missing folders above it, without a sync. Raises OSError.
+
+    `os.makedirs` calls itself for each missing folder, and would raise RecursionError for about 900 of them.
+    """
+    for missing in _missing_folders(folder):
+        _mkdir(missing, mode if missing == os.path.abspath(folder) else 0o777)
 
 
 def make_folder(folder: str | Path, *, sync: Sync | None = None) -> None:
@@ -146,16 +156,30 @@ def file_errors() -> Iterator[None]:
 
 
 def _make_folder(folder: str, sync: Sync) -> None:
-    above = os.path.dirname(folder)
-    stood = os.path.isdir(folder)
-    if not stood:
-        _make_folder(above, sync)
-        os.makedirs(folder, exist_ok=True)
+    missing = _missing_folders(folder)
+    existing = os.path.dirname(missing[0]) if missing else folder
+    # If this process may not read the folder above, another user made the existing folder, and synced its name.
+    with suppress(PermissionError):
+        sync_path(os.path.dirname(existing), sync)
+    for made in missing:
+        _mkdir(made)
+        sync_path(os.path.dirname(made), sync)
+
+
+def _missing_folders(folder: str) -> list[str]:
+    """Return the absolute paths of the missing folders of a path, topmost first."""
+    missing, folder = list[str](), os.path.abspath(folder)
+    while not os.path.isdir(folder):
+        missing.append(folder)
+        folder = os.path.dirname(folder)
+    return missing[::-1]
+
+
+def _mkdir(folder: str, mode: int = 0o777) -> None:
     try:
-        sync_path(above, sync)
-    except PermissionError:
-        # If this process may not read the folder above, another user made the existing folder, and synced its name.
-        if not stood:
+        os.mkdir(folder, mode)
+    except FileExistsError:
+        if not os.path.isdir(folder):
             raise
 
 

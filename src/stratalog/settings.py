@@ -13,6 +13,7 @@ from typing import Literal, TypeVar
 
 import msgspec
 
+from stratalog.codec import json_reason
 from stratalog.errors import Invalid
 
 __all__ = ["CHUNK_CACHE", "SETTINGS", "Section", "Settings", "parse_settings", "read_settings"]
@@ -55,7 +56,7 @@ def parse_settings(text: str | bytes) -> Settings:
     try:
         return msgspec.json.decode(text, type=Settings)
     except (msgspec.DecodeError, UnicodeDecodeError) as exc:
-        raise Invalid("the settings are not valid", reason=str(exc)) from exc
+        raise Invalid("the settings are not valid", reason=json_reason(text, exc)) from exc
 
 
 def read_settings(source: str) -> Settings:

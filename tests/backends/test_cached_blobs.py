@@ -149,7 +149,7 @@ def test_damage_in_the_store_is_reported_and_not_cached(machine: Machine) -> Non
 
 
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EACCES, errno.EROFS, errno.EIO])
-@pytest.mark.parametrize("call", ["open", "makedirs", "rename", "utime", "scandir"])
+@pytest.mark.parametrize("call", ["open", "mkdir", "rename", "utime", "scandir"])
 def test_an_error_of_the_folder_fails_no_read_and_leaves_no_part_of_a_file(
     machine: Machine, code: int, call: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

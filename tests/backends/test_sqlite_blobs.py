@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -206,6 +207,43 @@ def test_a_blob_that_is_both_a_file_and_a_row_is_listed_and_deleted_as_a_single_
     assert not blobs.delete(_key(SMALL), before.stamp)
     assert blobs.delete(_key(SMALL), after.stamp)
     assert (list(blobs.list("")), _files(tmp_path)) == ([], [])
+
+
+def test_a_delete_after_another_process_deleted_the_generation_returns_true(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert _overtaken_delete(tmp_path, monkeypatch, lambda other, files: None)
+
+
+@pytest.mark.parametrize("copy", ["row", "file"])
+def test_a_delete_after_another_process_deleted_the_generation_leaves_a_later_put(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, copy: str
+) -> None:
+    def put_again(other: RowBlobs, files: FileBlobs) -> None:
+        (other if copy == "row" else files).put(_key(SMALL), SMALL)
+
+    assert not _overtaken_delete(tmp_path, monkeypatch, put_again)
+    assert _open(tmp_path, ManualClock())[1].get(_key(SMALL)) == SMALL
+
+
+def _overtaken_delete(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, then: Callable[[RowBlobs, FileBlobs], None]
+) -> bool:
+    """Delete a row after another process has read the row, deleted it and called ``then``. Return the result."""
+    clock = ManualClock()
+    (_, blobs), (_, other) = _open(folder, clock), _open(folder, clock)
+    blobs.put(_key(SMALL), SMALL)
+    seen = blobs.stat(_key(SMALL))
+    assert seen is not None
+    delete = blobs._table.delete
+
+    def delete_late(key: str, stamp: int) -> bool:
+        assert other.delete(key, seen.stamp)
+        then(other, FileBlobs(folder / "blobs", clock))
+        return delete(key, stamp)
+
+    monkeypatch.setattr(blobs._table, "delete", delete_late)
+    return blobs.delete(_key(SMALL), seen.stamp)
 
 
 def test_a_store_of_the_older_format_stays_usable_and_its_files_are_not_moved(tmp_path: Path) -> None:

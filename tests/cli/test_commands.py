@@ -18,8 +18,9 @@ from stratalog.cli.program import FAILED
 from stratalog.clock import SystemClock
 from stratalog.codec import sha256
 from stratalog.errors import NotFound
-from stratalog.keys import deleted_partition, snapshots_partition
-from stratalog.ports.index import Item, Put
+from stratalog.keys import deleted_partition, entries_partition, number, snapshots_partition
+from stratalog.log.segments import list_segments
+from stratalog.ports.index import Delete, Item, Put
 from stratalog.store import Store
 from tests.cli.conftest import Run
 
@@ -120,6 +121,20 @@ def test_a_sweep_continues_after_damage_and_counts_what_it_freed(run: Run) -> No
     swept = run("sweep", "--json", code=FAILED)
     assert json.loads(swept.stdout)["deleted_logs"] == 2
     assert "acme, deleted logs: corrupt" in swept.stderr
+
+
+def test_an_archive_of_a_damaged_document_counts_the_segments_that_it_archived(run: Run) -> None:
+    run("init")
+    with stratalog.open("store", settings=stratalog.LogSettings(segment_entries_target=2)) as store:
+        document = store.create("acme", "plan")
+        for value in range(20):
+            document.mutate("put", {"key": "k", "value": value})
+        store.environment.index.commit([Delete(entries_partition(document.log.record.prefix, 1), number(2))])
+        sealed = len(list(list_segments(store.environment.index, document.log.record.prefix))) - 1
+    assert sealed > 2
+    archived = run("archive", "acme/plan", "--json", code=FAILED)
+    assert json.loads(archived.stdout)["archived_segments"] == sealed - 1
+    assert "acme/plan: corrupt" in archived.stderr
 
 
 def test_listing_an_empty_store_suggests_create(run: Run) -> None:

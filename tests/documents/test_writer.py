@@ -106,3 +106,19 @@ def test_a_writer_whose_snapshot_was_collected_fails_once_and_then_commits() -> 
         document.apply([inc("cells/0001")])
     assert statuses(document.apply([put("cells/0001", 1)])) == ["applied"]
     assert world.open().get("cells/0001") == 1
+
+
+def test_a_commit_after_the_floor_rose_runs_its_mutators_once_and_does_not_wait() -> None:
+    runs: list[Any] = []
+
+    def note(draft: Draft, args: Any) -> None:
+        runs.append(args)
+
+    world = World()
+    document = world.create(rules=Rules({**BUILT_IN_MUTATORS, "note": note}))
+    for _ in range(3):
+        document.apply([inc()])
+    document.forget_below(2)
+    begun = world.clock.boot_ms()
+    document.apply([Mutation(client="ada", id=4, name="note", args=4)])
+    assert (runs, world.clock.boot_ms() - begun) == ([4], 0)

@@ -280,3 +280,14 @@ def test_an_invalid_line_after_the_first_batch_of_a_state_imports_nothing(
     with pytest.raises(error):
         import_state(target, io.BytesIO(b"".join(lines) + line + b"\n"))
     assert target.version == 0
+
+
+def test_the_import_of_a_state_with_a_lone_surrogate_names_the_surrogate(store: stratalog.Store) -> None:
+    with pytest.raises(Invalid, match=r"a string has a lone surrogate \(byte 20\)"):
+        import_state(store.create("acme", "copy"), io.BytesIO(rb'{"key":"a","value":"\ud800"}'))
+
+
+def test_the_import_of_a_document_with_a_lone_surrogate_names_the_surrogate(store: stratalog.Store) -> None:
+    header = b'{"format":"stratalog-export","format_version":1}\n'
+    with pytest.raises(Corrupt, match=r"a string has a lone surrogate \(byte 23\)"):
+        import_document(store, "acme", "copy", io.BytesIO(header + rb'{"version":1,"author":"\ud800"}'))

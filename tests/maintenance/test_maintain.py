@@ -602,7 +602,7 @@ def test_the_report_counts_the_steps_that_a_log_completed_before_a_failure(
         raise Corrupt("planted")
 
     fill(store.create("acme", "plan"), 14)
-    monkeypatch.setattr(log_pass, "_archive", damaged)
+    monkeypatch.setattr(log_pass, "archive_segments", damaged)
     policy = MaintenancePolicy(documents=RetentionPolicy(retain_segments=1, archive_days=0))
     report = maintain(store, policy)
     assert [failure.reason for failure in report.failures] == ["planted"]

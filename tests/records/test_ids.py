@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from stratalog.keys import record_key, record_owner, record_partition
 from stratalog.limits import BLOB_KEY_BYTES_MAX, ID_ESCAPED_BYTES_MAX, RECORD_ID_BYTES_MAX
-from stratalog.log.retention import never
+from stratalog.log.callbacks import never
 from stratalog.maintenance.collection import collect
 from tests.records.helpers import World
 

@@ -10,6 +10,7 @@ BODIES = "src/stratalog/server/bodies.py"
 PACKED = "src/stratalog/server/packed_bodies.py"
 QUEUE = "src/stratalog/server/budget_queue.py"
 API_BODIES = "tests/server/test_api_bodies.py"
+PUSH = "tests/server/test_push.py"
 PUSH_PARTS = "tests/server/test_push_parts.py"
 BUDGET_QUEUE = "tests/server/test_budget_queue.py"
 
@@ -156,7 +157,27 @@ REMOVALS: tuple[Removal, ...] = (
     ),
     Removal(
         "B488",
-        (Edit("src/stratalog/server/sync.py", "if number and status_of(exc) < 500:", "if False:"),),
+        (Edit("src/stratalog/server/sync.py", "if number and denies_commit(exc):", "if False:"),),
         (f"{PUSH_PARTS}::test_a_push_whose_later_part_is_refused_has_an_unknown_outcome",),
+    ),
+    Removal(
+        "B536",
+        (
+            Edit(
+                "src/stratalog/sync/push.py",
+                "if denies_commit(exc) and any(",
+                "if False and any(",
+            ),
+            Edit(
+                "src/stratalog/sync/push.py",
+                "_REPEATED = (Unavailable, QuotaExceeded, OutcomeUnknown, Corrupt, Closed)",
+                "_REPEATED = (Unavailable, QuotaExceeded, OutcomeUnknown, Corrupt, Closed, Unsupported)",
+            ),
+        ),
+        (
+            f"{PUSH_PARTS}::test_a_push_whose_later_batch_is_refused_has_an_unknown_outcome",
+            f"{PUSH}::test_a_push_that_is_refused_after_a_commit_has_an_unknown_outcome",
+            f"{PUSH}::test_each_error_after_which_a_client_may_renumber_its_mutations_denies_a_commit",
+        ),
     ),
 )

@@ -8,6 +8,7 @@ SOURCES = "apps/catalogue/src/stratalog_catalogue/"
 TESTS = "apps/catalogue/tests/"
 FOLDER = f"{SOURCES}folder.py"
 RACY = f"{TESTS}test_racy_files.py"
+LETTER_ENCODINGS = f"{TESTS}test_letter_encodings.py"
 LIMITS = f"{TESTS}test_limits_reached.py"
 NEXT_PAGE = f"{TESTS}test_feeds.py::test_the_next_page_of_a_link_header_is_found_however_it_is_written"
 NO_HARVEST = f"{TESTS}test_feeds.py::test_an_answer_without_a_list_of_records_fails_and_moves_no_checkpoint"
@@ -456,5 +457,31 @@ REMOVALS: tuple[Removal, ...] = (
         ),
         (f"{TESTS}test_migrating.py::test_a_row_whose_version_is_no_number_is_a_dead_letter",),
         raises=("TypeError",),
+    ),
+    Removal(
+        "B535",
+        (
+            Edit(
+                f"{SOURCES}encodings.py",
+                'return encoding if mark or encoding != UTF8 else ""',
+                'return encoding if encoding != UTF8 else ""',
+            ),
+            Edit(
+                f"{SOURCES}record_splitter.py",
+                "row.fields.get, body, row_where, UTF8)",
+                'row.fields.get, body, row_where, "")',
+            ),
+            Edit(f"{SOURCES}oai.py", "encoding = cut.encoding or UTF8", "encoding = cut.encoding"),
+            Edit(
+                f"{SOURCES}redrive.py", "return UTF8 if is_utf8(pieces) else source.encoding", "return source.encoding"
+            ),
+        ),
+        (
+            f"{LETTER_ENCODINGS}::test_a_redrive_reads_a_record_in_the_encoding_of_its_byte_order_mark",
+            f"{LETTER_ENCODINGS}::test_a_record_that_is_not_in_the_encoding_of_its_byte_order_mark_stays_a_letter",
+            f"{LETTER_ENCODINGS}::test_a_redrive_reads_a_csv_row_that_the_store_refused_as_it_was_converted",
+            f"{LETTER_ENCODINGS}::test_a_redrive_reads_an_oai_record_without_the_encoding_of_the_source",
+            f"{LETTER_ENCODINGS}::test_a_letter_of_an_earlier_build_without_an_encoding_is_read_as_utf_8_or_in_the_encoding_of_the_source",
+        ),
     ),
 )

@@ -32,6 +32,7 @@ UNFORGOTTEN = "[Put(item, Absent()), _floor_check(environment.index, record, ver
 WITHOUT_FLOOR = '[Put(item, Absent()), Check(f"{record.prefix}/nothing", "nothing", Absent())]'
 MADE_ANEW = "_restore_archive(environment, prefix, owner, segment)\n    except"
 
+SEGMENTS = "tests/log/test_damaged_segments.py"
 REMOVALS: tuple[Removal, ...] = (
     Removal(
         "B62",
@@ -213,5 +214,44 @@ REMOVALS: tuple[Removal, ...] = (
             "tests/log/test_segments.py::test_a_segment_freed_while_its_lost_archive_is_rebuilt_is_not_reported_as_damage",
         ),
         raises=("Corrupt",),
+    ),
+    Removal(
+        "B537",
+        (
+            Edit(
+                "src/stratalog/log/retention.py",
+                "                damage = damage or exc\n            continue\n        blob_batch",
+                "                raise\n            continue\n        blob_batch",
+            ),
+            Edit(
+                "src/stratalog/log/retention.py",
+                '            environment.count("archive")\n            report(1)\n',
+                '            environment.count("archive")\n',
+            ),
+            Edit(
+                "src/stratalog/log/retention.py",
+                "            damage = damage or exc\n            continue\n        delete_items",
+                "            raise\n        delete_items",
+            ),
+            Edit(
+                "src/stratalog/documents/document.py",
+                "            report(len(idle.clients))\n        return expired\n",
+                "        report(expired)\n        return expired\n",
+            ),
+            Edit(
+                "src/stratalog/records/retention.py",
+                '        environment.count("freed record version", count)\n        report(count)\n',
+                '        environment.count("freed record version", count)\n    report(deleted)\n',
+            ),
+        ),
+        (
+            f"{SEGMENTS}::test_archiving_continues_after_a_damaged_segment_and_reports_the_archived_segments",
+            f"{SEGMENTS}::test_freeing_continues_after_a_damaged_archive_and_reports_the_freed_segments",
+            f"{SEGMENTS}::test_no_forgotten_segment_is_freed_if_the_base_is_damaged_but_archived_segments_are",
+            f"{SEGMENTS}::test_a_maintenance_pass_counts_the_segments_that_it_archived_beside_a_damaged_segment",
+            f"{SEGMENTS}::test_an_expiry_of_clients_reports_the_clients_of_each_entry_before_an_error",
+            f"{SEGMENTS}::test_freeing_a_record_reports_the_items_of_each_commit_before_an_error",
+            "tests/cli/test_commands.py::test_an_archive_of_a_damaged_document_counts_the_segments_that_it_archived",
+        ),
     ),
 )

@@ -122,8 +122,8 @@ REMOVALS: tuple[Removal, ...] = (
         (
             Edit(
                 "src/stratalog/maintenance/log_pass.py",
-                "    if bound and not stop():\n        done",
-                '    if bound and not stop():\n        del done["floors"]\n        done',
+                "    if bound and not stop():\n        report",
+                '    if bound and not stop():\n        del done["floors"]\n        report',
             ),
         ),
         ("tests/maintenance/test_maintain.py::test_the_report_counts_the_steps_that_a_log_completed_before_a_failure",),

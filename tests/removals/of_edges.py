@@ -10,6 +10,7 @@ BACKUP_VIEW = "tests/backups/test_backup_view.py"
 BACKED_UP_RECORDS = "src/stratalog/backups/records.py"
 MAINTAIN = "tests/maintenance/test_maintain.py"
 CONTRACT = "src/stratalog/testing/index_contract.py"
+FOLDERS = "src/stratalog/folders.py"
 FAMILY = "src/stratalog/backups/family.py"
 GARBAGE = "tests/backups/test_backup_garbage.py"
 POLICY = "src/stratalog/maintenance/policy.py"
@@ -319,5 +320,45 @@ REMOVALS: tuple[Removal, ...] = (
         (
             "tests/backups/test_backup_cuts.py::test_a_record_that_was_created_and_pruned_after_a_time_does_not_prevent_a_restore_as_of_that_time",
         ),
+    ),
+    Removal(
+        "B539",
+        (
+            Edit(
+                FOLDERS,
+                "    for missing in _missing_folders(folder):\n        _mkdir(missing, mode",
+                "    os.makedirs(folder, mode, exist_ok=True)\n    for missing in ():\n        _mkdir(missing, mode",
+            ),
+            Edit(
+                FOLDERS,
+                "    missing = _missing_folders(folder)\n    existing",
+                "    missing = list[str]()\n    os.makedirs(folder, exist_ok=True)\n    existing",
+            ),
+            Edit(
+                "apps/table/src/stratalog_table/data_folder.py",
+                "self.files.create_dir(os.path.dirname(path), recursive=True)",
+                "os.makedirs(os.path.dirname(path), exist_ok=True)",
+            ),
+            Edit(
+                "apps/sheet/src/stratalog_sheet/engine_files.py",
+                "        above.mkdir(exist_ok=True)\n",
+                "        home.parent.mkdir(parents=True, exist_ok=True)\n",
+            ),
+        ),
+        (
+            "tests/backends/test_deep_folders.py::test_a_folder_below_many_missing_folders_is_made",
+            "tests/backends/test_deep_folders.py::test_a_folder_of_blobs_below_many_missing_folders_stores_blobs",
+            "tests/backends/test_deep_folders.py::test_a_store_below_many_missing_folders_raises_unavailable",
+            "apps/table/tests/test_data_files.py::test_a_data_file_below_many_missing_folders_is_written",
+            "apps/sheet/tests/test_engine.py::test_the_engine_is_installed_below_many_missing_folders",
+        ),
+    ),
+    Removal(
+        "B542",
+        tuple(
+            Edit(f"{folder}setup.py", 'RELATIVE_LINK.sub(r"\\1", readme)', "readme")
+            for folder in ("", "apps/catalogue/", "apps/sheet/", "apps/table/")
+        ),
+        (f"{DISTRIBUTIONS}::test_a_build_makes_a_description_without_relative_links",),
     ),
 )

@@ -143,8 +143,8 @@ REMOVALS: tuple[Removal, ...] = (
         (
             Edit(
                 RETENTION,
-                "            if segment_changed(environment.index, prefix, segment):\n                continue\n",
-                "",
+                "            if not segment_changed(environment.index, prefix, segment):\n                damage",
+                "            if True:\n                damage",
             ),
         ),
         ("tests/log/test_segments.py::test_an_archiver_overtaken_by_another_reports_no_damage",),

@@ -109,7 +109,7 @@ REMOVALS: tuple[Removal, ...] = (
     ),
     Removal(
         "B4",
-        (Edit(FOLDERS, "        _make_folder(above, sync)\n        os.makedirs", "        os.makedirs"),),
+        (Edit(FOLDERS, "        sync_path(os.path.dirname(made), sync)\n", ""),),
         ("tests/test_store.py::test_a_new_store_and_the_folders_above_it_survive_a_power_failure",),
     ),
     Removal(
@@ -423,5 +423,19 @@ REMOVALS: tuple[Removal, ...] = (
             ),
         ),
         (f"{BACKUP}::test_a_backup_counts_each_object_that_it_writes_except_manifests",),
+    ),
+    Removal(
+        "B541",
+        (
+            Edit(
+                "src/stratalog/backends/row_blobs.py",
+                "            return self.stat(key) is None\n        return below",
+                "            return False\n        return below",
+            ),
+        ),
+        (
+            "tests/backends/test_sqlite_blobs.py::test_a_delete_after_another_process_deleted_the_generation_returns_true",
+            "src/stratalog/testing/blobs_contract.py::test_all_deletes_of_one_generation_at_once_return_true",
+        ),
     ),
 )

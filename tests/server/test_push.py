@@ -10,14 +10,25 @@ from typing import Any
 import msgspec
 import pytest
 
+from stratalog.client.sync_cycle import NOTHING_COMMITTED
 from stratalog.documents import Document, Rules
-from stratalog.errors import Invalid, LimitExceeded, Unavailable
+from stratalog.errors import (
+    BY_CODE,
+    Forbidden,
+    Invalid,
+    LimitExceeded,
+    NotFound,
+    OutcomeUnknown,
+    QueueFull,
+    Unavailable,
+    Unsupported,
+)
 from stratalog.limits import CLIENT_ID_BYTES_MAX, INTEGER_MAX, MUTATIONS_PER_BATCH_MAX
 from stratalog.log import delete_log
 from stratalog.protocol import BUILT_IN_MUTATORS, Draft, Mutation
 from stratalog.protocol.messages import UNSTORABLE
 from stratalog.protocol.sync import Push, Pushed
-from stratalog.sync.push import push, reject
+from stratalog.sync.push import denies_commit, push, reject
 from tests.documents.helpers import World, inc, put, statuses
 
 
@@ -181,6 +192,28 @@ def test_a_push_too_large_for_a_single_entry_is_committed_as_several_entries() -
     assert statuses(pushed(document, *batch).outcomes) == ["applied"] * 10
     assert document.version > 1
     assert document.last_mutation("ada") == 10
+
+
+@pytest.mark.parametrize("count", [10, MUTATIONS_PER_BATCH_MAX + 1], ids=["halves_of_a_batch", "batches"])
+def test_a_push_that_is_refused_after_a_commit_has_an_unknown_outcome(count: int) -> None:
+    def fill(draft: Draft, args: Any) -> None:
+        for position in range(7000 if count == 10 else 1):
+            draft.put(f"{args}/{position}", "x" * 1000)
+        if args == count and document.version:
+            delete_log(document.log)
+
+    document = World().create(rules=Rules({"fill": fill}))
+    batch = [Mutation(client="ada", id=id, name="fill", args=id) for id in range(1, count + 1)]
+    with pytest.raises(OutcomeUnknown, match="the first mutations of the push were committed, but"):
+        pushed(document, *batch)
+    with pytest.raises(NotFound):
+        pushed(document, *batch)
+
+
+def test_each_error_after_which_a_client_may_renumber_its_mutations_denies_a_commit() -> None:
+    kinds = [kind for kind in BY_CODE.values() if issubclass(kind, NOTHING_COMMITTED)]
+    assert {Forbidden, NotFound, Unsupported} <= set(kinds)
+    assert all(denies_commit(kind("refused")) for kind in [*kinds, QueueFull])
 
 
 def test_a_client_of_another_owner_is_refused() -> None:

@@ -10,7 +10,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from stratalog.limits import DECODED_BYTES_IN_FLIGHT_MAX, REQUEST_BYTES_MAX, REQUEST_COPIES, REQUEST_DECODED_BYTES_MAX
+from stratalog.limits import (
+    DECODED_BYTES_IN_FLIGHT_MAX,
+    MUTATIONS_PER_BATCH_MAX,
+    REQUEST_BYTES_MAX,
+    REQUEST_COPIES,
+    REQUEST_DECODED_BYTES_MAX,
+)
 from stratalog.protocol.messages import Mutation
 from stratalog.protocol.sync import Push
 from stratalog.server import bodies, push_parts
@@ -93,6 +99,18 @@ def test_a_push_whose_later_part_is_refused_has_an_unknown_outcome() -> None:
         assert problem(answer) == (504, "outcome-unknown")
         assert client.get(f"{BUDGET}/state").json()["content"]["k/1"] == LISTS[0]
         assert pushed(client, [mutation("d", 1, key="k", value=LISTS)]).status_code == 429
+
+
+def test_a_push_whose_later_batch_is_refused_has_an_unknown_outcome() -> None:
+    limits = ServerLimits(client_creations_per_second=0.001, client_creations_burst=1)
+    application = Application(authenticate=StaticTokens({"t": Principal(id="ada")}), limits=limits)
+    with serving(application) as client:
+        client.headers["Authorization"] = "Bearer t"
+        mutations = [mutation("c", id, key="k", value=id) for id in range(1, MUTATIONS_PER_BATCH_MAX + 1)]
+        batches = [*mutations, mutation("d", 1, key="k", value=0)]
+        assert problem(pushed(client, batches)) == (504, "outcome-unknown")
+        assert client.get(f"{BUDGET}/state").json()["content"]["k"] == MUTATIONS_PER_BATCH_MAX
+        assert pushed(client, batches).status_code == 429  # this call has committed nothing
 
 
 @pytest.mark.usefixtures("small_parts")

@@ -21,7 +21,7 @@ from tests.simulation.mutants import replaced
 
 __all__ = ["FileSteps"]
 
-STEPS = ("link", "makedirs", "mkdir", "rename", "rmdir", "unlink", "utime")
+STEPS = ("link", "mkdir", "rename", "rmdir", "unlink", "utime")
 """The operations that change a folder or the age of a file."""
 
 

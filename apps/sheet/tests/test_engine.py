@@ -24,6 +24,7 @@ from stratalog_sheet import Engine, EnginePool, EngineSettings, Sheets, engine_f
 from stratalog_sheet.engine import install_engine
 from stratalog_sheet.pool import EngineNeeded
 from stratalog_sheet.state import BLANK
+from tests.deep_folders import below_missing_folders
 from tests.processes import start
 
 ROOT = Path(__file__).parents[3]
@@ -417,3 +418,13 @@ def _end_as_fork(pool: EnginePool, of_parent: int | None) -> NoReturn:
         code = int(pid == of_parent)
     finally:
         os._exit(code)
+
+
+def test_the_engine_is_installed_below_many_missing_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def stop(folder: Path) -> NoReturn:
+        raise Unavailable("the folder is made", made=folder.is_dir())
+
+    monkeypatch.setattr(engine_files, "_npm", lambda: "npm")
+    monkeypatch.setattr(engine_files, "_installing", stop)
+    with below_missing_folders(tmp_path) as deep, pytest.raises(Unavailable, match="made=True"):
+        engine_files.install_engine(folder=deep / "engine")

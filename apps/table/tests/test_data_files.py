@@ -19,11 +19,13 @@ from stratalog import Invalid, Mutation, NotFound
 from stratalog_table import Column, Schema, Table, TransactionRefused, create_table
 from stratalog_table.arrow_types import with_sorted_keys
 from stratalog_table.data_files import DataFiles
+from stratalog_table.data_folder import DataFolder
 from stratalog_table.job_worker import JobWorker
 from stratalog_table.maintenance import collect, compact, maintain_table, push_down, split_large
 from stratalog_table.merge_plan import plan
 from stratalog_table.rows import BatchOutOfOrder, RowSource, data_files_of, ingest, new_filename, scan
 from stratalog_table.sources import SourceRows
+from tests.deep_folders import below_missing_folders
 
 ROWS = 600
 
@@ -292,6 +294,13 @@ def test_data_files_are_readable_as_plain_parquet(made: tuple[Table, DataFiles],
     assert came is not None
     found = pq.read_table(tmp_path / "a lake" / came.filename)
     assert found.column("id").to_pylist() == sorted(numbered(0).column("id").to_pylist())
+
+
+def test_a_data_file_below_many_missing_folders_is_written(tmp_path: Path) -> None:
+    with below_missing_folders(tmp_path) as deep:
+        folder = DataFolder(deep.as_uri())
+        folder.replace_bytes("a", b"1", "token")
+        assert folder.read_bytes("a") == b"1"
 
 
 @pytest.mark.slow

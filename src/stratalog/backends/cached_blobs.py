@@ -10,6 +10,7 @@ from pathlib import Path
 from stratalog.clock import Clock, new_id
 from stratalog.codec import compress_quickly, decompress, sha256
 from stratalog.errors import Closed, Corrupt
+from stratalog.folders import make_folders
 from stratalog.limits import BLOB_BYTES_MAX, CHUNK_FILES_BYTES_MAX
 from stratalog.ports.blobs import Blobs, key_hash, verified
 from stratalog.ports.blobs_wrapper import BlobsWrapper
@@ -105,7 +106,7 @@ class CachedBlobs(BlobsWrapper):
         folder = os.path.dirname(path)
         temporary = os.path.join(folder, new_id(self._clock))
         try:
-            os.makedirs(folder, mode=0o700, exist_ok=True)
+            make_folders(folder, 0o700)
             with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "wb") as file:
                 file.write(frame)
             os.utime(temporary, ns=self._now())

@@ -22,6 +22,7 @@ from stratalog.folders import (
     DurableFolders,
     file_errors,
     make_folder,
+    make_folders,
     make_shared_folder,
     remove_empty,
     sync_descriptor,
@@ -68,7 +69,7 @@ class FileBlobs:
         self._reads = RecentReads()
         make_folder(self._folder, sync=sync)
         with file_errors():
-            os.makedirs(os.path.join(self._folder, NEW), exist_ok=True)
+            make_folders(os.path.join(self._folder, NEW))
             self._folders.sync(self._folder)
             self._remove_unfinished()
             self._put_back()

@@ -102,8 +102,12 @@ class RowBlobs:
         # Read the stamp in the other store before deleting the row. While the row exists, a put renews the row and does
         # not change the other store.
         below = self._larger.stat(key)
-        if row.stamp != stamp or not self._table.delete(key, _parsed(stamp)):
+        if row.stamp != stamp:
             return False
+        if not self._table.delete(key, _parsed(stamp)):
+            # Since the row was read, another process has deleted or renewed it, or an earlier try of this delete had
+            # its effect. Leave the copy in the other store: without the row, a put may have renewed that copy.
+            return self.stat(key) is None
         return below is None or self._larger.delete(key, below.stamp)
 
     def close(self) -> None:

@@ -53,8 +53,15 @@ def snapshot(session: Session, document: str, at: str | None) -> None:
 def archive(session: Session, document: str, upto: str | None) -> None:
     """Move sealed segments of the log to blobs; their versions stay readable."""
     opened = session.document(document)
-    count = opened.archive(version_of(opened, upto))
+    counts: list[int] = []
+    failures = []
+    try:
+        opened.archive(version_of(opened, upto), report=counts.append)
+    except Corrupt as exc:
+        failures = [MaintenanceFailure.of(document, exc)]
+    count = sum(counts)
     session.answer({"name": document, "archived_segments": count}, f"archived {count} segments of {document}")
+    _fail_for(failures)
 
 
 @command("forget", example="stratalog forget acme/budget --below 500")
@@ -103,16 +110,21 @@ class _Sweep:
                 with self._noted(f"{organisation}/{log}"), suppress(NotFound):
                     opened = store.log(organisation, log)
                     is_document = opened.record.kind == "document"
-                    freed = store.document(organisation, log).free_segments() if is_document else free_segments(opened)
-                    self._count("segments", freed)
+                    report = partial(self._count, "segments")
+                    if is_document:
+                        store.document(organisation, log).free_segments(report=report)
+                    else:
+                        free_segments(opened, report=report)
                 step(1)
             for record in list_ids(environment.index, organisation, RECORDS):
                 with self._noted(f"{organisation}/records/{record}"):
-                    self._count("record_versions", free_versions(environment, Name(organisation, record)))
+                    free_versions(
+                        environment, Name(organisation, record), report=partial(self._count, "record_versions")
+                    )
                 step(1)
-            report = collect_blobs(environment, escape(organisation), report=step, queue=lambda: store.queue)
-            self._count("blobs", len(report.garbage))
-            self.failures += report.failures
+            collected = collect_blobs(environment, escape(organisation), report=step, queue=lambda: store.queue)
+            self._count("blobs", len(collected.garbage))
+            self.failures += collected.failures
 
     def _count(self, name: str, count: int) -> None:
         self.total[name] += count

@@ -22,8 +22,9 @@ from stratalog.documents.writer import Approve, MutationBatch, Writer
 from stratalog.errors import ContentionError, Invalid, LimitExceeded, OutcomeUnknown, Unavailable
 from stratalog.limits import MUTATIONS_PER_BATCH_MAX
 from stratalog.log import Entry, Event, Log
+from stratalog.log.callbacks import Report, Stop, never, quiet
 from stratalog.log.lifecycle import fork_log
-from stratalog.log.retention import Stop, archive_segments, free_segments_below, never, raise_floor_onto
+from stratalog.log.retention import archive_segments, free_segments_below, raise_floor_onto
 from stratalog.log.snapshots import Snapshot
 from stratalog.protocol.messages import Mutation, Outcome, check_identity, check_mutation, check_unreserved
 from stratalog.protocol.mutators import BUILT_IN_MUTATORS, Mutators, wrong_arguments
@@ -217,14 +218,15 @@ class Document:
         assert entry is not None, "a collection always commits an entry"
         return entry
 
-    def expire_clients(self, before_ms: int, *, stop: Stop = never, dry_run: bool = False) -> int:
+    def expire_clients(
+        self, before_ms: int, *, stop: Stop = never, dry_run: bool = False, report: Report = quiet
+    ) -> int:
         """Forget the clients of groups that have committed nothing since ``before_ms``; return their number.
 
         Each group leaves a tombstone: its late mutations have the outcome `collected`, and its clients begin anew in
         another group. A client without a group is kept. Reads the row of every client in a group. ``stop`` is called
-        before each entry. ``dry_run`` only counts.
-
-        Raises NotFound, ContentionError, Unavailable, and OutcomeUnknown: call it again.
+        before each entry, ``report`` after it with the number of its clients. ``dry_run`` only counts. Raises NotFound,
+        ContentionError, Unavailable, and OutcomeUnknown: call it again.
         """
         version = self.log.newest_version_at(before_ms)
         expired, position = 0, ""
@@ -240,6 +242,7 @@ class Document:
             if idle is None:
                 break
             expired, position = expired + len(idle.clients), idle.position
+            report(len(idle.clients))
         return expired
 
     def resume(self, group: str, owner: str, reported: Mapping[str, int], order: int | None = None) -> State:
@@ -344,9 +347,9 @@ class Document:
         """
         return self._snapshots.take(version)
 
-    def archive(self, upto: int | None = None) -> int:
-        """Move sealed segments that end at or below ``upto`` to blobs; return their number. Versions stay readable."""
-        return archive_segments(self.log, upto)
+    def archive(self, upto: int | None = None, *, report: Report = quiet) -> int:
+        """Move sealed segments that end at or below ``upto`` to blobs, as `archive_segments` does for any log."""
+        return archive_segments(self.log, upto, report=report)
 
     def forget_below(self, version: int, *, progress: Callable[[int], None] | None = None) -> int:
         """Forget the versions below ``version`` and return the new floor. The floor never rises above a pinned version.
@@ -369,22 +372,19 @@ class Document:
             ) from exc
         return floor
 
-    def free_segments(self, stop: Stop = never) -> int:
+    def free_segments(self, stop: Stop = never, report: Report = quiet) -> int:
         """Delete entries that were archived or forgotten long enough ago; return the number of segments. Restartable.
 
-        First reads back the archive, or the snapshot that history begins with. Writes a damaged archive again. Raises
-        Corrupt for other damage, and frees nothing more. ``stop`` is called before each segment. Raises Unavailable.
+        First reads back the archive, or the snapshot that history begins with, as `free_segments` does for other logs.
         """
-        return free_segments_below(self.log, lambda: require_base(self), stop)
+        return free_segments_below(self.log, lambda: require_base(self), stop, report)
 
     def _check_callable(self, name: str, args: Any) -> None:
         """Raise Invalid for a call that could only be rejected: a caller in this process can correct it at once."""
         mutator = self.rules.mutators.get(name)
         if mutator is None:
-            known = ", ".join(sorted(self.rules.mutators))
-            raise Invalid("no such mutator", mutator=name, known=known)
-        reason = wrong_arguments(mutator, args)
-        if reason is not None:
+            raise Invalid("no such mutator", mutator=name, known=", ".join(sorted(self.rules.mutators)))
+        if (reason := wrong_arguments(mutator, args)) is not None:
             raise Invalid(reason, mutator=name)
 
     def _prove_base(self, floor: int, progress: Callable[[int], None] | None) -> Snapshot:

@@ -31,6 +31,7 @@ snapshots           snapshot records by version
 app_snapshots       an application's snapshots, in parts that several versions share
 archive             a sealed segment as one body
 base                the snapshot that replaces forgotten history
+callbacks           the functions that a long operation calls between its steps
 retention           archiving, forgetting and freeing of segments
 usage               the measured storage of an organisation
 admission           admission of writes within the quotas of organisations

@@ -20,6 +20,7 @@ from stratalog.limits import COMMIT_WRITES_MAX, GRACE_SECONDS, OBSERVATION_SECON
 from stratalog.log.archive import prove_archive, write_archive
 from stratalog.log.base import AppBases, needs_base, require_app_base
 from stratalog.log.blob_batch import BlobBatch
+from stratalog.log.callbacks import Report, Stop, never, quiet
 from stratalog.log.commit import commit_once
 from stratalog.log.environment import Environment
 from stratalog.log.log import Log
@@ -38,7 +39,6 @@ from stratalog.ports.index import Delete, Index, Write, no_turn
 from stratalog.retry import Retry
 
 __all__ = [
-    "Stop",
     "archive_segments",
     "delete_items",
     "forget_segment",
@@ -46,7 +46,6 @@ __all__ = [
     "free_segments_below",
     "free_time_reached",
     "is_due",
-    "never",
     "pinned_floor",
     "raise_floor",
     "raise_floor_onto",
@@ -56,23 +55,19 @@ __all__ = [
 BASE_CHECK = 1
 """The position of the check that the base exists, among the writes that raise a floor."""
 
-Stop = Callable[[], bool]
 Prove = Callable[[int], Snapshot | None]
 
 
-def never() -> bool:
-    """Return False: never stop."""
-    return False
-
-
-def archive_segments(log: Log, upto: int | None = None, stop: Stop = never) -> int:
+def archive_segments(log: Log, upto: int | None = None, stop: Stop = never, report: Report = quiet) -> int:
     """Archive the sealed segments that end at ``upto`` or before (all sealed segments, if None); return their number.
 
     Each archive is stored and read back before the segment's record changes. After the change readers use the archive.
-    The function calls ``stop`` before each segment, and ends if the result is True.
+    The function calls ``stop`` before each segment, and ends if the result is True. It calls ``report`` with 1 after
+    each segment, so that a caller knows the number also after an error. Raises Corrupt for a damaged segment, after all
+    others.
     """
     environment, prefix = log.environment, log.record.prefix
-    archived = 0
+    archived, damage = 0, None
     for segment, last in sealed_segments(environment.index, prefix):
         if segment.marked_ms or (upto is not None and last > upto):
             continue
@@ -81,16 +76,21 @@ def archive_segments(log: Log, upto: int | None = None, stop: Stop = never) -> i
         blob_batch = BlobBatch(environment, held_bytes_max=0)  # the archive is read back before a record names it
         try:
             ref = write_archive(environment, prefix, log.record.owner, segment, last, blob_batch)
-        except Corrupt:
-            if segment_changed(environment.index, prefix, segment):
-                continue
-            raise
+        except Corrupt as exc:
+            if not segment_changed(environment.index, prefix, segment):
+                damage = damage or exc
+            continue
         blob_batch.refresh()
         try:
-            archived += _mark(environment, prefix, msgspec.structs.replace(segment, last=last, archive=ref))
+            is_marked = _mark(environment, prefix, msgspec.structs.replace(segment, last=last, archive=ref))
         finally:
             blob_batch.renew()  # also after a lost answer: the mark may be committed
-    environment.count("archive", archived)
+        if is_marked:
+            archived += 1
+            environment.count("archive")
+            report(1)
+    if damage is not None:
+        raise damage
     return archived
 
 
@@ -223,42 +223,54 @@ def pinned_floor(index: Index, prefix: str, version: int) -> int:
     return min(version, pin.version) if pin else version
 
 
-def free_segments(log: Log, stop: Stop = never) -> int:
+def free_segments(log: Log, stop: Stop = never, report: Report = quiet) -> int:
     """Delete the entries of due segments from the index; return the number of segments. An interrupted call can resume.
 
     A segment is due some time after its mark; see `is_due`. Before it deletes entries, the function reads their archive
     back from storage, or the base at the floor. Either may be damaged by now. The function makes a damaged archive
-    again from the entries. It calls ``stop`` before each segment.
+    again from the entries. It calls ``stop`` before each segment, and ``report`` with 1 after it.
 
-    Raises Corrupt if the base does not read back or an archive cannot be made again: no further segment is freed.
-    Raises Invalid for a document, Unavailable.
+    Raises Corrupt if an archive cannot be made again, after all other segments. If the base does not read back, no
+    forgotten segment is freed. Raises Invalid for a document, Unavailable.
     """
     if log.record.kind == "document":
         raise Invalid("use Document.free_segments for a document", log=log.record.name)
-    return free_segments_below(log, lambda: require_app_base(log), stop)
+    return free_segments_below(log, lambda: require_app_base(log), stop, report)
 
 
-def free_segments_below(log: Log, require_base: Callable[[], None], stop: Stop = never) -> int:
+def free_segments_below(log: Log, require_base: Callable[[], None], stop: Stop = never, report: Report = quiet) -> int:
     """Free segments as `free_segments` does, after ``require_base``. Packages that store states of logs call this.
 
     The function calls ``require_base`` once, before it frees the first forgotten segment. ``require_base`` raises if
     the base at the floor does not read back.
     """
     environment, prefix = log.environment, log.record.prefix
-    freed, is_required = 0, False
+    freed, damage = 0, None
+    has_base: bool | None = None
     for segment in list_segments(environment.index, prefix):
         if not is_due(environment.clock, segment):
             continue
         if stop():
             break
-        if segment.archive is None and not is_required:
-            require_base()
-            is_required = True
-        if prove_archive(environment, prefix, log.record.owner, segment):
-            delete_items(environment.index, entries_partition(prefix, segment.first))
-            _settle_freed(environment, prefix, segment)
-            freed += 1
-    environment.count("freed segment", freed)
+        try:
+            if segment.archive is None and has_base is None:
+                has_base = False
+                require_base()
+                has_base = True
+            if segment.archive is None and not has_base:
+                continue
+            if not prove_archive(environment, prefix, log.record.owner, segment):
+                continue
+        except Corrupt as exc:
+            damage = damage or exc
+            continue
+        delete_items(environment.index, entries_partition(prefix, segment.first))
+        _settle_freed(environment, prefix, segment)
+        freed += 1
+        environment.count("freed segment")
+        report(1)
+    if damage is not None:
+        raise damage
     return freed
 
 

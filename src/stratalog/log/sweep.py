@@ -8,8 +8,6 @@ The sweep decodes no body of an entry, so damaged bodies do not stop it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from stratalog.errors import Corrupt
 from stratalog.keys import (
     checkpoints_partition,
@@ -20,11 +18,12 @@ from stratalog.keys import (
     snapshots_partition,
     waiting_partition,
 )
+from stratalog.log.callbacks import Report, Stop, never, quiet
 from stratalog.log.entries import END
 from stratalog.log.environment import Environment
 from stratalog.log.listed_items import list_items
 from stratalog.log.pins import Pin, lowest_pin, pin_delete
-from stratalog.log.retention import Stop, delete_items, forget_segment, free_time_reached, never
+from stratalog.log.retention import delete_items, forget_segment, free_time_reached
 from stratalog.log.segments import list_segments
 from stratalog.ports.index import Delete, Item, required
 
@@ -42,7 +41,7 @@ def sweep_deleted(
     *,
     dry_run: bool = False,
     stop: Stop = never,
-    report: Callable[[int], None] = lambda count: None,
+    report: Report = quiet,
 ) -> int:
     """Sweep an organisation's deleted incarnations that are due; return their number. An interrupted sweep can resume.
 

@@ -28,10 +28,10 @@ from stratalog.limits import (
     OBSERVATION_SECONDS_MAX,
     UNKNOWN_OWNER_SECONDS_MAX,
 )
+from stratalog.log.callbacks import Stop, never
 from stratalog.log.directory import LOGS, list_ids
 from stratalog.log.environment import Environment
 from stratalog.log.names import read_name
-from stratalog.log.retention import Stop, never
 from stratalog.maintenance.marks import Marking
 from stratalog.maintenance.progress import Candidate, CollectionProgress, drop_work, load_work, save_work
 from stratalog.ports.blobs import BlobStat

@@ -13,7 +13,7 @@ from typing import Any, BinaryIO
 import msgspec
 
 from stratalog.clock import new_id
-from stratalog.codec import encode
+from stratalog.codec import encode, json_reason
 from stratalog.documents import Document
 from stratalog.documents.commit_builder import commit_of
 from stratalog.documents.commits import Commit, Merged
@@ -173,7 +173,7 @@ def _line(raw: bytes) -> dict[str, Any]:
     try:
         line = msgspec.json.decode(raw)
     except (msgspec.DecodeError, UnicodeError) as exc:
-        raise Corrupt("a line of an export cannot be decoded", reason=str(exc)) from exc
+        raise Corrupt("a line of an export cannot be decoded", reason=json_reason(raw, exc)) from exc
     if not isinstance(line, dict):
         raise Corrupt("a line of an export is not an object")
     return line

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from functools import partial
 
 from stratalog.clock import Clock
 from stratalog.documents import Document, Rules
 from stratalog.documents.snapshot_schedule import is_snapshot_due
 from stratalog.log import Log
-from stratalog.log.retention import Stop, archive_segments, free_segments, is_due, pinned_floor, raise_floor
+from stratalog.log.callbacks import Stop
+from stratalog.log.retention import archive_segments, free_segments, is_due, pinned_floor, raise_floor
 from stratalog.log.segments import Segment, list_segments
 from stratalog.log.snapshots import newest_snapshot
 from stratalog.maintenance.policy import RetentionPolicy
@@ -47,7 +49,8 @@ def maintain_log(
         done["snapshots"] += 1
     if document is not None and expire_clients_days is not None:
         before_ms = log.environment.clock.wall_ms() - int(expire_clients_days * DAY_MS)
-        done["expired_clients"] += document.expire_clients(before_ms, stop=stop, dry_run=dry_run)
+        report = partial(_count, done, "expired_clients")
+        document.expire_clients(before_ms, stop=stop, dry_run=dry_run, report=report)
     segments = list(list_segments(log.environment.index, log.record.prefix))
     floor = floor_bound(log, segments, retention)
     if floor and not stop():
@@ -56,11 +59,16 @@ def maintain_log(
         done["floors"] += 1
     bound = archive_bound(log.environment.clock, segments, retention)
     if bound and not stop():
-        done["archived_segments"] += _archive(log, segments, bound, floor, dry_run, stop)
+        report = partial(_count, done, "archived_segments")
+        if dry_run:
+            report(_archivable(segments, bound, floor))
+        else:
+            archive_segments(log, bound, stop, report)
     if dry_run:
         done["freed_segments"] += sum(is_due(log.environment.clock, segment) for segment in segments)
     elif any(is_due(log.environment.clock, segment) for segment in segments):
-        done["freed_segments"] += document.free_segments(stop) if document else free_segments(log, stop)
+        report = partial(_count, done, "freed_segments")
+        _ = document.free_segments(stop, report) if document else free_segments(log, stop, report)
 
 
 def floor_bound(log: Log, segments: Sequence[Segment], retention: RetentionPolicy) -> int:
@@ -123,9 +131,12 @@ def _raise(log: Log, document: Document | None, floor: int) -> None:
         document.forget_below(floor)
 
 
-def _archive(log: Log, segments: Sequence[Segment], upto: int, floor: int, dry_run: bool, stop: Stop) -> int:
-    if not dry_run:
-        return archive_segments(log, upto, stop)
+def _count(done: Counter[str], name: str, count: int) -> None:
+    done[name] += count
+
+
+def _archivable(segments: Sequence[Segment], upto: int, floor: int) -> int:
+    """Return the number of segments that an archiving up to ``upto`` would archive."""
     lasts = [segment.first - 1 for segment in segments[1:]]
     pairs = zip(segments, lasts, strict=False)
     return sum(1 for segment, last in pairs if floor < last <= upto and not segment.marked_ms)

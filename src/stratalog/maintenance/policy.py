@@ -8,6 +8,7 @@ from typing import Annotated
 
 import msgspec
 
+from stratalog.codec import json_reason
 from stratalog.errors import Invalid
 from stratalog.limits import CLIENT_IDLE_DAYS_MIN
 
@@ -92,4 +93,4 @@ def read_policy(text: str | bytes) -> MaintenancePolicy:
     try:
         return msgspec.json.decode(text, type=MaintenancePolicy)
     except (msgspec.DecodeError, UnicodeDecodeError) as exc:
-        raise Invalid("the policy is not valid", reason=str(exc)) from exc
+        raise Invalid("the policy is not valid", reason=json_reason(text, exc)) from exc

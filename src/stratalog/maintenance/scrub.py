@@ -11,7 +11,7 @@ import msgspec
 from stratalog.errors import Corrupt, NotFound, Unsupported
 from stratalog.limits import SCRUB_PASS_BYTES_MIN
 from stratalog.log import Environment
-from stratalog.log.retention import Stop, never
+from stratalog.log.callbacks import Stop, never
 from stratalog.log.scrub_record import ScrubRecord, load_scrub_record, save_scrub_record
 from stratalog.maintenance.collection import MaintenanceFailure
 

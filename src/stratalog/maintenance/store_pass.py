@@ -25,10 +25,10 @@ from stratalog.clock import Observation
 from stratalog.errors import Closed, NotFound, Unavailable
 from stratalog.keys import MAINTENANCE_PARTITION, escape
 from stratalog.log import directory
+from stratalog.log.callbacks import Stop, never
 from stratalog.log.directory import list_ids
 from stratalog.log.environment import Environment
 from stratalog.log.names import read_name
-from stratalog.log.retention import Stop, never
 from stratalog.log.sweep import sweep_deleted
 from stratalog.log.usage import load_measurement
 from stratalog.maintenance.collection import MaintenanceFailure, collect
@@ -263,19 +263,21 @@ class _Pass:
             with suppress(NotFound):  # no version was ever put
                 raised = prune_versions(environment, name, retain=count, before_ms=before_ms, dry_run=self._dry_run)
                 self._counts["pruned_records"] += int(raised > floor)
-        self._counts["freed_record_versions"] += free_versions(environment, name, dry_run=self._dry_run)
+        report = partial(self._count, "freed_record_versions")
+        free_versions(environment, name, dry_run=self._dry_run, report=report)
         if not self._dry_run:
             remove_waiting_mark(environment, name)
 
     def _sweep(self, organisation: str, stop: Stop) -> None:
-        def report(count: int) -> None:
-            self._counts["deleted_logs"] += count
-
+        report = partial(self._count, "deleted_logs")
         try:
             sweep_deleted(self._store.environment, organisation, dry_run=self._dry_run, stop=stop, report=report)
         finally:  # damage among the deleted logs does not stop the sweep of the uploads
             if not self._dry_run:
                 sweep_pins(self._store.environment, organisation)
+
+    def _count(self, name: str, count: int) -> None:
+        self._counts[name] += count
 
     def _step(self, step: Step) -> None:
         step(self._store)

@@ -37,9 +37,9 @@ from stratalog.keys import (
 )
 from stratalog.limits import USAGE_PROGRESS_SECONDS_MAX
 from stratalog.log import open_log
+from stratalog.log.callbacks import Stop, never
 from stratalog.log.directory import LOGS, RECORDS, SHARDS
 from stratalog.log.environment import Environment
-from stratalog.log.retention import Stop, never
 from stratalog.log.segments import list_segments
 from stratalog.log.usage import NOTHING, Amounts, Measurement, save_measurement
 from stratalog.ports.index import Delete, Item, Put, item_bytes

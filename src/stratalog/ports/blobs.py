@@ -58,7 +58,8 @@ class Blobs(Protocol):
     def delete(self, key: str, stamp: str) -> bool:
         """Delete the generation that ``stamp`` names. If another generation is stored, delete nothing and return False.
 
-        Return True if the generation was deleted or no blob is stored. Raises Unavailable, also if the backend cannot
+        Return True if the generation was deleted or no blob is stored. So all concurrent deletes of one generation
+        return True, and each of their callers counts the blob. Raises Unavailable, also if the backend cannot
         distinguish generations. Raises OutcomeUnknown: a second call is safe.
         """
         ...

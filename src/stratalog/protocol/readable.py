@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from stratalog.codec import Value, canonical
+from stratalog.codec import Value, canonical, json_reason
 from stratalog.errors import Invalid
 
 __all__ = ["from_json", "from_plain", "restore", "to_json", "to_plain"]
@@ -68,7 +68,7 @@ def from_json(text: str | bytes) -> Value:
     try:
         plain = msgspec.json.decode(text)
     except (msgspec.DecodeError, RecursionError, UnicodeError) as exc:
-        raise Invalid("the text is not valid JSON", reason=str(exc)) from exc
+        raise Invalid("the text is not valid JSON", reason=json_reason(text, exc)) from exc
     return from_plain(canonical(plain))
 
 

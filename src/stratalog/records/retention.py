@@ -17,6 +17,7 @@ from stratalog.errors import ConditionFailed, Conflict, ContentionError, Corrupt
 from stratalog.keys import MARK_SORT, number, parse_number, waiting_partition
 from stratalog.limits import COMMIT_WRITES_MAX, GRACE_SECONDS, RECORD_MARKS_MAX
 from stratalog.log.bodies import blob_addresses, read_body_back
+from stratalog.log.callbacks import Report, quiet
 from stratalog.log.environment import Environment
 from stratalog.log.retention import free_time_reached
 from stratalog.ports.blobs import BlobStat
@@ -75,20 +76,26 @@ def prune_versions(
             _wait(environment, name, retry, exc)
 
 
-def free_versions(environment: Environment, name: Name, *, dry_run: bool = False) -> int:
+def free_versions(environment: Environment, name: Name, *, dry_run: bool = False, report: Report = quiet) -> int:
     """Delete the items of versions marked long enough ago; return the number of items. Restartable.
 
-    An item that a late put wrote to a freed position is deleted too. A dry run only counts the items.
+    An item that a late put wrote to a freed position is deleted too. A dry run only counts the items. ``report`` is
+    called with the number of items of each commit.
 
     Raises ContentionError, Unavailable or OutcomeUnknown: items may be deleted, and the next call resumes.
     """
     if dry_run:
         known = read_floor(environment.index, name)
         freeing = max([known.freeing, *_due(environment, known)])
-        return sum(1 for _ in environment.index.query(name.partition, after=BEFORE_VERSIONS, before=number(freeing)))
+        due = sum(1 for _ in environment.index.query(name.partition, after=BEFORE_VERSIONS, before=number(freeing)))
+        report(due)
+        return due
     floor = _begin_freeing(environment, name)
-    deleted = _delete_below(environment.index, name, floor.freeing)
-    environment.count("freed record version", deleted)
+    deleted = 0
+    for count in _delete_below(environment.index, name, floor.freeing):
+        deleted += count
+        environment.count("freed record version", count)
+        report(count)
     if floor.freed < floor.freeing:
         _settle_freed(environment, name, floor.freeing)
     return deleted
@@ -232,13 +239,12 @@ def _settle_freed(environment: Environment, name: Name, freed: int) -> None:
             _wait(environment, name, retry, exc)
 
 
-def _delete_below(index: Index, name: Name, version: int) -> int:
-    deleted = 0
+def _delete_below(index: Index, name: Name, version: int) -> Iterator[int]:
+    """Delete the items below ``version``. Yield the number of items after each commit."""
     size = COMMIT_WRITES_MAX if index.joint_commits else 1  # joint deletes may cost twice as much each
     for batch in _batches(index.query(name.partition, after=BEFORE_VERSIONS, before=number(version)), size):
         index.commit([Delete(item.partition, item.sort) for item in batch])
-        deleted += len(batch)
-    return deleted
+        yield len(batch)
 
 
 def _batches(items: Iterator[Item], size: int) -> Iterator[list[Item]]:

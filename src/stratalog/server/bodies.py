@@ -17,6 +17,7 @@ from litestar.datastructures import MutableScopeHeaders
 from litestar.response.base import ASGIResponse
 from litestar.types import Empty
 
+from stratalog.codec import json_reason
 from stratalog.errors import Invalid, LimitExceeded
 from stratalog.limits import PUSH_PART_DECODED_BYTES, REQUEST_COPIES, REQUEST_DEPTH_MAX
 from stratalog.protocol.readable import restore, to_plain
@@ -260,7 +261,8 @@ def decode_body(body: bytes, kind: str, shape: Any = Any, *, plain: bool = False
     except msgspec.ValidationError as exc:
         raise Invalid("the body does not match the expected shape", reason=str(exc)) from exc
     except (msgspec.DecodeError, UnicodeError, TypeError, ValueError) as exc:
-        raise Invalid("the body cannot be decoded", reason=str(exc)) from exc
+        reason = json_reason(body, exc) if kind == JSON else str(exc)
+        raise Invalid("the body cannot be decoded", reason=reason) from exc
     except RecursionError as exc:
         raise too_deep() from exc
     if _brackets_max(body, kind) > REQUEST_DEPTH_MAX:

@@ -16,6 +16,7 @@ from litestar.exceptions import WebSocketDisconnect
 from litestar.response import Stream
 from litestar.types import Scope
 
+from stratalog.codec import json_reason
 from stratalog.errors import Invalid, StratalogError
 from stratalog.limits import LIVE_HELLO_SECONDS_MAX, LIVE_MESSAGE_BYTES_MAX, PRESENCE_SECONDS_MIN
 from stratalog.protocol.live import SUBPROTOCOLS, FromClient, Gone, Hello, Presence
@@ -193,7 +194,7 @@ def message_of(text: str | bytes) -> FromClient:
         check_depth(msgspec.json.decode(text))
         return _decode(text)
     except (msgspec.DecodeError, UnicodeError, RecursionError) as exc:
-        raise Invalid("a live message cannot be decoded", reason=str(exc)) from exc
+        raise Invalid("a live message cannot be decoded", reason=json_reason(text, exc)) from exc
 
 
 async def _stream(service: Service, request: Asked, organisation: str, name: str) -> Stream:

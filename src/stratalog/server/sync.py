@@ -20,13 +20,13 @@ from stratalog.server.bodies import JSON, PLAIN, accepted, encode_body, encoded
 from stratalog.server.bodies import Answer as Encoded
 from stratalog.server.byte_budgets import bytes_of
 from stratalog.server.error_responses import PROBLEMS, response
-from stratalog.server.errors import status_of
 from stratalog.server.parameters import PREFIX, Name
 from stratalog.server.patch_streams import stream_pull
 from stratalog.server.push_parts import PARTS, RawPush, RawReplicachePush, check_count, parts_of
 from stratalog.server.security import Principal
 from stratalog.server.service import Served, Service
 from stratalog.sync.pull import open_pull
+from stratalog.sync.push import denies_commit
 from stratalog.sync.replicache import ReplicacheAnswer, answer_push, doubles, open_replicache_pull, read_push
 
 __all__ = ["SYNC"]
@@ -152,8 +152,7 @@ async def _pushed(
             try:
                 return service.push(opened, part, who.id, author)
             except StratalogError as exc:
-                # To a client, a status of 4xx means that no mutation of the push was committed.
-                if number and status_of(exc) < 500:
+                if number and denies_commit(exc):
                     raise OutcomeUnknown(f"the first parts of the push were accepted, but {exc.message}") from exc
                 raise
 

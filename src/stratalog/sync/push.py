@@ -8,13 +8,27 @@ from typing import Any
 import msgspec
 
 from stratalog.documents import Document, Rules
-from stratalog.errors import Invalid, LimitExceeded, Unsupported
+from stratalog.errors import (
+    Closed,
+    Corrupt,
+    Invalid,
+    LimitExceeded,
+    OutcomeUnknown,
+    QueueFull,
+    QuotaExceeded,
+    StratalogError,
+    Unavailable,
+    Unsupported,
+)
 from stratalog.limits import INTEGER_MAX, MUTATIONS_PER_BATCH_MAX
 from stratalog.protocol import Draft, Rejected
 from stratalog.protocol.messages import UNSTORABLE, Mutation, Outcome, Status, check_identity, check_unreserved
 from stratalog.protocol.sync import Push, Pushed
 
-__all__ = ["check_push", "push", "refusal", "reject"]
+__all__ = ["check_push", "denies_commit", "push", "refusal", "reject"]
+
+# After these errors a client sends the whole push again. After another error it may give the mutations new numbers.
+_REPEATED = (Unavailable, QuotaExceeded, OutcomeUnknown, Corrupt, Closed)
 
 
 def push(document: Document, request: Push, owner: str = "", author: str = "", *, admitted: bool = False) -> Pushed:
@@ -26,18 +40,30 @@ def push(document: Document, request: Push, owner: str = "", author: str = "", *
     ``admitted`` means that the push was acknowledged earlier, so no quota refuses the push.
 
     Raises Invalid or LimitExceeded for an invalid group, client or number, and ReservedName: nothing is applied. Also
-    raises the errors of `Document.apply`. After an error of `Document.apply`, the first mutations of the push may have
-    been applied: send the whole push again.
+    raises the errors of `Document.apply`. After such an error that `denies_commit`, nothing was committed by this call:
+    if mutations were committed before, the call raises OutcomeUnknown instead. After any other error, the first
+    mutations of the push may have been committed: send the whole push again.
     """
     request = check_push(request)
     refused = refusal(document, request)
     if refused is not None:
         return refused
     outcomes: list[Outcome] = []
-    for start in range(0, len(request.mutations), MUTATIONS_PER_BATCH_MAX):
-        batch = request.mutations[start : start + MUTATIONS_PER_BATCH_MAX]
-        outcomes += _apply(document, batch, request.group, owner, author, admitted)
+    try:
+        for start in range(0, len(request.mutations), MUTATIONS_PER_BATCH_MAX):
+            batch = request.mutations[start : start + MUTATIONS_PER_BATCH_MAX]
+            _apply(outcomes, document, batch, request.group, owner, author, admitted)
+    except StratalogError as exc:
+        # A mutation that this call has committed has a version. One that was committed earlier is "seen".
+        if denies_commit(exc) and any(outcome.version is not None for outcome in outcomes):
+            raise OutcomeUnknown(f"the first mutations of the push were committed, but {exc.message}") from exc
+        raise
     return Pushed(outcomes)
+
+
+def denies_commit(error: StratalogError) -> bool:
+    """Return whether a client concludes from an error of a push that no mutation of the push was committed."""
+    return isinstance(error, QueueFull) or not isinstance(error, _REPEATED)
 
 
 def check_push(request: Push) -> Push:
@@ -96,11 +122,21 @@ def reject(
 
 
 def _apply(
-    document: Document, batch: Sequence[Mutation], group: str, owner: str, author: str, admitted: bool
-) -> list[Outcome]:
-    """Apply a batch as one entry, or as several entries if one entry cannot contain the batch."""
+    outcomes: list[Outcome],
+    document: Document,
+    batch: Sequence[Mutation],
+    group: str,
+    owner: str,
+    author: str,
+    admitted: bool,
+) -> None:
+    """Apply a batch as one entry, or as several entries if one entry cannot contain the batch.
+
+    Add the outcomes of each entry to ``outcomes``, also before an error.
+    """
     try:
-        return document.apply(batch, group=group, owner=owner, author=author, admitted=admitted)
+        outcomes += document.apply(batch, group=group, owner=owner, author=author, admitted=admitted)
+        return
     except Unsupported:
         # The stored data is newer than this program: the mutations are not at fault.
         raise
@@ -108,7 +144,8 @@ def _apply(
         if len(batch) == 1:
             empty = Mutation(client=batch[0].client, id=batch[0].id, name=UNSTORABLE)
             speaker = {"group": group, "owner": owner, "author": author}
-            return [reject(document, empty, str(exc), **speaker, admitted=admitted)]
+            outcomes.append(reject(document, empty, str(exc), **speaker, admitted=admitted))
+            return
     middle = len(batch) // 2
-    first = _apply(document, batch[:middle], group, owner, author, admitted)
-    return first + _apply(document, batch[middle:], group, owner, author, admitted)
+    for half in (batch[:middle], batch[middle:]):
+        _apply(outcomes, document, half, group, owner, author, admitted)

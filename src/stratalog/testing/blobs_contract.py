@@ -216,6 +216,16 @@ class BlobsContract(ABC):
                 deleting.result()  # raises the error of the thread
                 assert blobs.get(_key(SOME_BYTES)) == SOME_BYTES
 
+    def test_all_deletes_of_one_generation_at_once_return_true(self) -> None:
+        blobs = self.make(ManualClock())
+        with ThreadPoolExecutor(4) as threads:
+            for _ in range(50):
+                blobs.put(_key(SOME_BYTES), SOME_BYTES)
+                seen = _stat(blobs, SOME_BYTES)
+                deleting = [threads.submit(blobs.delete, _key(SOME_BYTES), seen.stamp) for _ in range(4)]
+                assert [deleted.result() for deleted in deleting] == [True] * 4
+                assert blobs.stat(_key(SOME_BYTES)) is None
+
     def test_threads_may_put_one_blob_at_once(self) -> None:
         blobs = self.make(ManualClock())
         with ThreadPoolExecutor(8) as threads:

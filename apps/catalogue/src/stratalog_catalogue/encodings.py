@@ -11,7 +11,7 @@ from itertools import chain
 
 from stratalog import Invalid
 
-__all__ = ["UTF8", "check_encoding", "decode_text", "encode_text", "utf8_pieces"]
+__all__ = ["UTF8", "check_encoding", "decode_text", "encode_text", "is_utf8", "named_encoding", "utf8_pieces"]
 
 UTF8 = "utf-8"
 MARK_BYTES = 4
@@ -57,6 +57,27 @@ def utf8_pieces(pieces: Iterable[bytes], declared: str) -> tuple[str, bytes, Ite
     mark, encoding = next((known for known in MARKS if head.startswith(known[0])), (b"", declared or UTF8))
     pieces = chain([head[len(mark) :]], rest)
     return encoding, mark, pieces if encoding == UTF8 else _transcoded(pieces, encoding)
+
+
+def named_encoding(encoding: str, mark: bytes) -> str:
+    """Return the encoding that a letter names for a part of a text, or "" for UTF-8 without a byte order mark.
+
+    A part does not contain the mark of its text. Without a mark, the text may be in an encoding that the source's
+    settings do not declare yet.
+    """
+    return encoding if mark or encoding != UTF8 else ""
+
+
+def is_utf8(pieces: Iterable[bytes]) -> bool:
+    """Return whether the bytes are valid UTF-8."""
+    decoder = codecs.getincrementaldecoder(UTF8)()
+    try:
+        for piece in pieces:
+            decoder.decode(piece)
+        decoder.decode(b"", True)
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def decode_text(body: bytes, encoding: str) -> str:

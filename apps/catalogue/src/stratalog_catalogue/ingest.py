@@ -26,6 +26,7 @@ from stratalog import (
 from stratalog import VersionConflict as Overtaken
 from stratalog.codec import sha256
 from stratalog.limits import REASON_BYTES_MAX
+from stratalog_catalogue.encodings import UTF8
 from stratalog_catalogue.folder import Step
 from stratalog_catalogue.limits import (
     CATALOGUE_DELETIONS_UNASKED_MAX,
@@ -91,7 +92,10 @@ class IngestFailure(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the body is a whole file or HTTP answer. A redrive splits this body into records."""
 
     encoding: str = ""
-    """The encoding of a record's bytes, if it is not UTF-8. If empty, a redrive uses the source's encoding."""
+    """The encoding of a record or row. It is empty for UTF-8 without a byte order mark, and if the bytes name it.
+
+    Earlier builds also left it empty for UTF-8 with a mark, and for every row of CSV.
+    """
 
 
 def take(
@@ -225,7 +229,7 @@ class _Intake:
         """Make a dead letter of a record that the store refused. A later failure of the record replaces the letter."""
         self.counts.failed += 1
         letter = self._letter(record.id, record.file_time_ms)
-        letter = msgspec.structs.replace(letter, encoding=str(record.metadata.get("encoding", "")))
+        letter = msgspec.structs.replace(letter, encoding=record.encoding)
         body = record.body if record.path is None else _file_parts(record.path)
         fail(self._records, source_id(self._source.name, record.id), reason, letter, body)
 
@@ -292,7 +296,8 @@ def _metadata(source: Source, record: SplitRecord) -> dict[str, Any]:
         and len(record.id.encode(errors="surrogatepass")) <= CATALOGUE_ID_STORED_BYTES_MAX
     ):
         metadata["id"] = record.id
-    for name, value in record.metadata.items():
+    encoding = {} if record.encoding in ("", UTF8) else {"encoding": record.encoding}
+    for name, value in {**encoding, **record.metadata}.items():
         # The namespaces around a record may be too long. A value that does not fit is left out.
         if len(msgspec.json.encode({**metadata, name: value})) <= CATALOGUE_METADATA_BYTES_MAX:
             metadata[name] = value

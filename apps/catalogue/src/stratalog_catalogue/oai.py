@@ -11,6 +11,7 @@ from urllib.parse import urlencode
 import msgspec
 
 from stratalog import Invalid, StratalogError, Unavailable
+from stratalog_catalogue.encodings import UTF8
 from stratalog_catalogue.feed import fetch, shown_url
 from stratalog_catalogue.folder import Checkpoint, Step
 from stratalog_catalogue.limits import CATALOGUE_PAGES_MAX
@@ -149,7 +150,8 @@ def _records(body: bytes) -> Iterator[SplitRecord | Unreadable]:
     for position, cut in enumerate(cut_elements([readable], "record")):
         record = cut.element
         id = text_at(record, "header.identifier")
-        given = {"encoding": cut.encoding, "namespaces": cut.namespaces}
+        # The source's encoding does not apply to OAI-PMH, so a letter always names the encoding.
+        encoding = cut.encoding or UTF8
         original = cut.body if exact else body[cut.start : cut.start + len(cut.body)]
         try:
             if original != cut.body:
@@ -158,7 +160,8 @@ def _records(body: bytes) -> Iterator[SplitRecord | Unreadable]:
                 raise Invalid("a record has no identifier")
             time_ms = time_ms_of(text_at(record, "header.datestamp"))
             gone = text_at(record, "header.@status") == "deleted"
-            metadata = {name: value for name, value in given.items() if value}
-            yield SplitRecord(id=id, body=b"" if gone else original, time_ms=time_ms, deleted=gone, metadata=metadata)
+            metadata = {"namespaces": cut.namespaces} if cut.namespaces else {}
+            left = b"" if gone else original
+            yield SplitRecord(id=id, body=left, time_ms=time_ms, deleted=gone, encoding=encoding, metadata=metadata)
         except StratalogError as exc:
-            yield Unreadable(id=id or f"#{position}", reason=str(exc), body=original, encoding=cut.encoding)
+            yield Unreadable(id=id or f"#{position}", reason=str(exc), body=original, encoding=encoding)

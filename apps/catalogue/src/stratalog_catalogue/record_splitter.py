@@ -14,8 +14,9 @@ from typing import Any
 import msgspec
 
 from stratalog import Invalid, LimitExceeded, StratalogError, Unavailable
+from stratalog.codec import json_reason
 from stratalog_catalogue.csv_rows import cut_rows
-from stratalog_catalogue.encodings import UTF8, decode_text, encode_text, utf8_pieces
+from stratalog_catalogue.encodings import UTF8, decode_text, encode_text, named_encoding, utf8_pieces
 from stratalog_catalogue.limits import CATALOGUE_DOCUMENT_BYTES_MAX, CATALOGUE_RECORD_BYTES_MAX
 from stratalog_catalogue.sources import Source
 from stratalog_catalogue.xml import CutElement, cut_elements, text_at
@@ -52,11 +53,14 @@ class SplitRecord(msgspec.Struct, frozen=True, kw_only=True):
     file_time_ms: int | None = None
     """The time of the record's file, if a step has records of several files."""
 
+    encoding: str = ""
+    """The encoding of the bytes. It is empty for UTF-8 without a byte order mark, and if the bytes name it."""
+
     metadata: dict[str, Any] = {}
     """Properties that the bytes do not contain.
 
-    The properties are the bytes' ``encoding``, the ``namespaces`` declared around the bytes, and as ``name_hex`` the
-    name of a file if the name is not UTF-8.
+    The properties are the ``namespaces`` declared around the bytes, and as ``name_hex`` the name of a file if the name
+    is not UTF-8.
     """
 
 
@@ -73,6 +77,8 @@ class Unreadable(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the bytes are a whole file or answer, to be split into records."""
 
     encoding: str = ""
+    """The encoding of the bytes. It is empty for UTF-8 without a byte order mark, and if the bytes name it."""
+
     file_time_ms: int | None = None
 
 
@@ -142,54 +148,57 @@ def _milliseconds(moment: datetime) -> int:
 
 
 def _split_json(source: Source, pieces: Iterable[bytes], where: str) -> Iterator[Read]:
-    encoding, _, text = utf8_pieces(pieces, source.encoding)
+    encoding, mark, text = utf8_pieces(pieces, source.encoding)
     body = _document_body(text)
     for position, raw in enumerate(_json_list(body, source.records)):
-        yield _json_record(source, raw, f"{where}#{position}", encoding)
+        yield _json_record(source, raw, f"{where}#{position}", encoding, mark)
 
 
 def _split_jsonl(source: Source, pieces: Iterable[bytes], where: str) -> Iterator[Read]:
-    encoding, _, text = utf8_pieces(pieces, source.encoding)
+    encoding, mark, text = utf8_pieces(pieces, source.encoding)
     for position, line in enumerate(_cut(text, _LINE_END)):
         # In a concatenation of files a byte order mark may begin any line.
         if stripped := line.strip().removeprefix(codecs.BOM_UTF8):
-            yield _json_record(source, stripped, f"{where}#{position}", encoding)
+            yield _json_record(source, stripped, f"{where}#{position}", encoding, mark)
 
 
 def _split_xml(source: Source, pieces: Iterable[bytes], where: str) -> Iterator[Read]:
     for position, cut in enumerate(cut_elements(pieces, source.records, source.encoding)):
-        given = {"encoding": cut.encoding, "namespaces": cut.namespaces}
-        metadata = {name: value for name, value in given.items() if value}
+        metadata = {"namespaces": cut.namespaces} if cut.namespaces else {}
 
         def value(path: str, cut: CutElement = cut) -> str:
             return text_at(cut.element, path)
 
-        yield _record(source, value, cut.body, f"{where}#{position}", metadata)
+        yield _record(source, value, cut.body, f"{where}#{position}", cut.encoding, metadata)
 
 
 def _split_csv(source: Source, pieces: Iterable[bytes], where: str) -> Iterator[Read]:
-    encoding, _, text = utf8_pieces(pieces, source.encoding)
+    encoding, mark, text = utf8_pieces(pieces, source.encoding)
+    named = named_encoding(encoding, mark)
     for position, row in enumerate(cut_rows(_cut(text, _LINE_END))):
         row_where = f"{where}#{position}"
         if row.reason:
             letter = encode_text(row.body, encoding)
-            yield Unreadable(id=row_where, reason=row.reason, body=letter, document=True)
+            yield Unreadable(id=row_where, reason=row.reason, body=letter, document=True, encoding=named)
             continue
         body = msgspec.json.encode(row.fields)
-        yield _record(source, row.fields.get, body, row_where, {}, letter=encode_text(row.body, encoding))
+        record = _record(source, row.fields.get, body, row_where, UTF8)
+        if isinstance(record, Unreadable):
+            letter = encode_text(row.body, encoding)
+            record = msgspec.structs.replace(record, body=letter, document=True, encoding=named)
+        yield record
 
 
 def _split_rfc822(source: Source, pieces: Iterable[bytes], where: str) -> Iterator[Read]:
-    encoding, _, text = utf8_pieces(pieces, source.encoding)
+    encoding, mark, text = utf8_pieces(pieces, source.encoding)
     for position, paragraph in enumerate(_cut(text, _PARAGRAPH_END)):
         end = b"\r\n" if b"\r\n" in paragraph or paragraph.endswith(b"\r") else b"\n"
         stripped = paragraph.strip(b"\r\n")
         if stripped:
             # Only the id's fields must be UTF-8 here. Invalid bytes in other fields pass, and stay in the body.
             fields = control_fields(stripped, errors="surrogateescape")
-            metadata = {} if encoding == UTF8 else {"encoding": encoding}
             body = encode_text(stripped + end, encoding)
-            yield _record(source, fields.get, body, f"{where}#{position}", metadata)
+            yield _record(source, fields.get, body, f"{where}#{position}", named_encoding(encoding, mark))
 
 
 def _split_file(source: Source, pieces: Iterable[bytes], where: str) -> Iterator[Read]:
@@ -221,16 +230,16 @@ def _members(raw: bytes) -> dict[str, bytes]:
     return {name: bytes(value).strip() for name, value in decoded_json(raw, dict[str, msgspec.Raw]).items()}
 
 
-def _json_record(source: Source, raw: bytes, where: str, encoding: str) -> Read:
-    metadata = {} if encoding == UTF8 else {"encoding": encoding}
+def _json_record(source: Source, raw: bytes, where: str, encoding: str, mark: bytes) -> Read:
+    named = named_encoding(encoding, mark)
     body = encode_text(raw, encoding)
     try:
         # Decode the whole record, although only a few fields are used: a record that is not JSON must not be stored.
         decoded_json(raw, Any)
         fields = _members(raw) if raw.startswith(b"{") else {}
     except StratalogError as exc:
-        return Unreadable(id=where, reason=str(exc), body=body, encoding=metadata.get("encoding", ""))
-    return _record(source, lambda path: _json_value(fields, path), body, where, metadata)
+        return Unreadable(id=where, reason=str(exc), body=body, encoding=named)
+    return _record(source, lambda path: _json_value(fields, path), body, where, named)
 
 
 def _json_value(fields: Mapping[str, bytes], path: str) -> str | None:
@@ -249,23 +258,19 @@ def _record(
     value: Callable[[str], Any],
     body: bytes,
     where: str,
-    metadata: dict[str, Any],
-    letter: bytes | None = None,
+    encoding: str,
+    metadata: dict[str, Any] | None = None,
 ) -> Read:
-    """Return the record with this body, or Unreadable. ``value`` returns the value of a field.
-
-    ``letter``, if given, is a document with only this record. A dead letter stores ``letter`` instead of ``body``.
-    """
+    """Return the record with this body, or Unreadable. ``value`` returns the value of a field."""
     try:
         parts = [_text(value(field)) for field in source.id_fields]
         if not all(parts):
             raise Invalid("a record has no id", fields=source.id)
         time_ms = time_ms_of(value(source.time)) if source.time else None
-        return SplitRecord(id=checked_id("/".join(parts)), body=body, time_ms=time_ms, metadata=metadata)
+        id = checked_id("/".join(parts))
+        return SplitRecord(id=id, body=body, time_ms=time_ms, encoding=encoding, metadata=metadata or {})
     except StratalogError as exc:
-        encoding = str(metadata.get("encoding", ""))
-        raw, is_document = (body, False) if letter is None else (letter, True)
-        return Unreadable(id=where, reason=str(exc), body=raw, document=is_document, encoding=encoding)
+        return Unreadable(id=where, reason=str(exc), body=body, encoding=encoding)
 
 
 def checked_id(id: str) -> str:
@@ -286,7 +291,7 @@ def decoded_json(body: bytes, shape: Any = Any) -> Any:
     try:
         return msgspec.json.decode(body, type=shape)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
-        raise Invalid("the text is not JSON", reason=str(exc)) from exc
+        raise Invalid("the text is not JSON", reason=json_reason(body, exc)) from exc
 
 
 def _document_body(pieces: Iterable[bytes]) -> bytes:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator
 
 import msgspec
 
 from stratalog import DeadLetter, Records, Store
+from stratalog_catalogue.encodings import UTF8, is_utf8
 from stratalog_catalogue.folder import Step, read_file, suffix_of, unpacked
 from stratalog_catalogue.ingest import IngestFailure, fail, failure_of, resolve, take, take_record
 from stratalog_catalogue.names import SOURCES, WORKS, source_of_letter
@@ -16,6 +18,8 @@ from stratalog_catalogue.record_splitter import SplitRecord, Unreadable, split
 from stratalog_catalogue.sources import Source, read_source
 
 __all__ = ["Redriven", "redrive"]
+
+_POSITION = re.compile(r"#[0-9]+$")
 
 
 class Redriven(msgspec.Struct, frozen=True):
@@ -82,7 +86,7 @@ def _take_stored_body(records: Records, source: Source, letter: DeadLetter) -> s
         return ""
     body = b"".join(records.open_dead_letter(letter.id))
     reason = "the body contains no record"
-    for record in split(_single_record_source(source, failure), [body], failure.id):
+    for record in split(_single_record_source(source, failure, body), [body], failure.id):
         if isinstance(record, SplitRecord):
             take_record(records, source, record, failure.time_ms)
             resolve(records, letter.id)
@@ -100,7 +104,11 @@ def _take_document(records: Records, source: Source, letter: DeadLetter, failure
     pieces = records.open_dead_letter(letter.id)
     if source.adapter == "folder":
         pieces = unpacked(pieces, suffix_of(failure.id))
-    refused = _take_all(records, source, split(source, pieces, failure.id), failure.time_ms)
+    encoding = failure.encoding or source.encoding
+    if source.format == "csv" and _POSITION.search(failure.id):
+        encoding = _encoding_of_part(source, failure, records.open_dead_letter(letter.id))
+    lettered = msgspec.structs.replace(source, encoding=encoding)
+    refused = _take_all(records, source, split(lettered, pieces, failure.id), failure.time_ms)
     if refused and source.adapter == "folder":
         read = read_file(source, failure.id)
         if read is not None and not _take_all(records, source, read, failure.time_ms):
@@ -157,10 +165,20 @@ def _reason_left(records: Records, letter: DeadLetter) -> str:
     return again.reason if again else ""
 
 
-def _single_record_source(source: Source, failure: IngestFailure) -> Source:
+def _encoding_of_part(source: Source, failure: IngestFailure, pieces: Iterable[bytes]) -> str:
+    """Return the encoding of a record or row that was split off its document."""
+    if failure.encoding or not source.encoding:
+        return failure.encoding or source.encoding
+    # The text was read as UTF-8. If it is valid UTF-8, this was probably right: earlier builds named no encoding if a
+    # byte order mark named UTF-8. Other text needs the encoding that was declared since.
+    return UTF8 if is_utf8(pieces) else source.encoding
+
+
+def _single_record_source(source: Source, failure: IngestFailure, body: bytes) -> Source:
     """Return the source with the settings to read a single record that was split off its document."""
     single = {"csv": "json", "jsonl": "json"}.get(source.format, source.format)
-    alone = msgspec.structs.replace(source, records="", format=single, encoding=failure.encoding or source.encoding)
+    encoding = _encoding_of_part(source, failure, [body])
+    alone = msgspec.structs.replace(source, records="", format=single, encoding=encoding)
     if source.adapter == "oai":
         return msgspec.structs.replace(alone, id="header.identifier", time="header.datestamp")
     return alone

@@ -14,7 +14,7 @@ from xml.etree import ElementTree
 from xml.parsers import expat
 
 from stratalog import Invalid, LimitExceeded, StratalogError
-from stratalog_catalogue.encodings import UTF8, encode_text, utf8_pieces
+from stratalog_catalogue.encodings import UTF8, encode_text, named_encoding, utf8_pieces
 from stratalog_catalogue.limits import (
     CATALOGUE_DOCUMENT_BYTES_MAX,
     CATALOGUE_RECORD_BYTES_MAX,
@@ -34,7 +34,10 @@ TAG = re.compile(rb"""<(?:[^"'>]++|"[^"]*+"|'[^']*+')*+>""")
 
 
 class CutElement(NamedTuple):
-    """An element, its original bytes, their encoding, and the namespaces that were declared around it."""
+    """An element, its original bytes, their encoding, and the namespaces that were declared around it.
+
+    The encoding is empty for UTF-8 without a byte order mark, and if the bytes name it.
+    """
 
     element: Element
     body: bytes
@@ -53,6 +56,7 @@ def cut_elements(pieces: Iterable[bytes], name: str, encoding: str = "") -> Iter
     detected, mark, even = utf8_pieces(pieces, encoding)
     # `utf8_pieces` has converted the text to UTF-8, so the parser must ignore the encoding that the document declares.
     forced = UTF8 if detected != UTF8 else None
+    named = named_encoding(detected, mark)
     bounds, cutter = XmlBounds(forced), _Cutter(name, forced)
     bytes_max = CATALOGUE_RECORD_BYTES_MAX if name else CATALOGUE_DOCUMENT_BYTES_MAX
     try:
@@ -62,20 +66,22 @@ def cut_elements(pieces: Iterable[bytes], name: str, encoding: str = "") -> Iter
                 complete = cutter.feed(piece)
             except (expat.ExpatError, StratalogError, ValueError, LookupError):
                 # The records before the fault are complete.
-                yield from (_as_it_came(cut, detected) for cut in cutter.feed_until(piece, bounds.position))
+                yield from (_as_it_came(cut, named) for cut in cutter.feed_until(piece, bounds.position))
                 raise
-            yield from (_as_it_came(cut, detected) for cut in complete)
+            yield from (_as_it_came(cut, named) for cut in complete)
             if cutter.held_bytes > bytes_max:
                 raise LimitExceeded("a record is too long", value=cutter.held_bytes, limit=bytes_max)
-        for cut in map(_as_it_came, cutter.close(), [detected]):
+        for cut in map(_as_it_came, cutter.close(), [named]):
             # The byte order mark stays with the document and gives its encoding.
             yield cut._replace(body=mark + cut.body, encoding="") if mark else cut
     except (expat.ExpatError, LookupError, ValueError) as exc:
         raise Invalid("the text is not XML", reason=str(exc)) from exc
 
 
-def _as_it_came(cut: CutElement, encoding: str) -> CutElement:
-    return cut if encoding == UTF8 else cut._replace(body=encode_text(cut.body, encoding), encoding=encoding)
+def _as_it_came(cut: CutElement, named: str) -> CutElement:
+    if cut.encoding or not named:  # the document's declaration names the encoding, or nothing does
+        return cut
+    return cut._replace(body=encode_text(cut.body, named), encoding=named)
 
 
 def parse_element(body: bytes, encoding: str = "") -> Element:

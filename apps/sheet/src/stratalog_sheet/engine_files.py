@@ -77,7 +77,8 @@ def install_engine(say: Callable[[str], None] = lambda text: None, folder: Path 
         # `_move` would delete the files of a folder that may be a folder of the user.
         raise Unavailable("the folder for the spreadsheet's engine is not empty; empty it and try again", folder=home)
     npm = _npm()
-    home.parent.mkdir(parents=True, exist_ok=True)
+    for above in reversed(home.parents):  # `mkdir(parents=True)` calls itself for each missing folder
+        above.mkdir(exist_ok=True)
     with _installing(home.parent), tempfile.TemporaryDirectory(dir=home.parent, prefix=WORK_PREFIX) as work:
         # Check again: another process may have installed the files while this process waited for the lock.
         if _is_complete(home):

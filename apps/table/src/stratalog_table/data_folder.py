@@ -132,7 +132,7 @@ class DataFolder:
     def _write(self, source: str, path: str, write: Any) -> None:
         """Write a file at ``source`` and move it to ``path``. If the write fails, delete the file at ``source``."""
         if self.is_local:
-            os.makedirs(os.path.dirname(path), exist_ok=True)
+            self.files.create_dir(os.path.dirname(path), recursive=True)  # unlike `os.makedirs`, at any depth
         try:
             write(source)
             if not self.is_local and source != path:

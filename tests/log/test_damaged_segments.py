@@ -1,0 +1,133 @@
+"""Archiving and freeing continue after a damaged segment, and report each segment also if they raise in the end."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import pytest
+
+import stratalog
+from stratalog.backends.memory import MemoryBlobs
+from stratalog.documents.expiry import idle_clients
+from stratalog.errors import Corrupt, Unavailable
+from stratalog.keys import entries_partition, number
+from stratalog.log import Log
+from stratalog.log.retention import archive_segments, free_segments, free_segments_below, raise_floor
+from stratalog.log.segments import list_segments
+from stratalog.maintenance.policy import MaintenancePolicy, RetentionPolicy
+from stratalog.maintenance.store_pass import maintain
+from stratalog.ports.index import Delete
+from stratalog.records import retention
+from stratalog.testing.clock import ManualClock
+from tests.damage import damage_blob
+from tests.documents.helpers import World, inc
+from tests.log.helpers import DUE_SECONDS, clock_of, fill, new_log
+
+
+def filled() -> Log:
+    """A log with four segments. Three are sealed: 1 to 4, 5 to 8, and 9 to 12."""
+    log = new_log(segment_entries_target=4)
+    fill(log, 14)
+    return log
+
+
+def lose_entry(log: Log, first: int, version: int) -> None:
+    log.environment.index.commit([Delete(entries_partition(log.record.prefix, first), number(version))])
+
+
+def marked(log: Log) -> list[bool]:
+    return [bool(segment.marked_ms) for segment in list_segments(log.environment.index, log.record.prefix)]
+
+
+def freed(log: Log) -> list[bool]:
+    return [segment.freed for segment in list_segments(log.environment.index, log.record.prefix)]
+
+
+def test_archiving_continues_after_a_damaged_segment_and_reports_the_archived_segments() -> None:
+    log, reported = filled(), list[int]()
+    lose_entry(log, 5, 6)
+    with pytest.raises(Corrupt):
+        archive_segments(log, report=reported.append)
+    assert (reported, marked(log)) == ([1, 1], [True, False, True, False])
+    assert log.environment.counters["archive"] == 2
+
+
+def test_freeing_continues_after_a_damaged_archive_and_reports_the_freed_segments() -> None:
+    log, reported = filled(), list[int]()
+    assert archive_segments(log) == 3
+    blobs = log.environment.blobs
+    assert isinstance(blobs, MemoryBlobs)
+    for stat in list(blobs.list("")):
+        if b"plan:6" in blobs.get(stat.key):
+            damage_blob(blobs, stat.key, "lose")
+    lose_entry(log, 5, 6)
+    clock_of(log.environment).sleep(DUE_SECONDS)
+    with pytest.raises(Corrupt):
+        free_segments(log, report=reported.append)
+    assert (reported, freed(log)) == ([1, 1], [True, False, True, False])
+    assert log.environment.counters["freed segment"] == 2
+
+
+def test_no_forgotten_segment_is_freed_if_the_base_is_damaged_but_archived_segments_are() -> None:
+    log, reported, asked = filled(), list[int](), list[int]()
+    raise_floor(log, 8)
+    archive_segments(log)
+    clock_of(log.environment).sleep(DUE_SECONDS)
+
+    def damaged() -> None:
+        asked.append(1)
+        raise Corrupt("the base is damaged")
+
+    with pytest.raises(Corrupt, match="the base is damaged"):
+        free_segments_below(log, damaged, report=reported.append)
+    assert (reported, asked, freed(log)) == ([1], [1], [False, False, True, False])
+
+
+def test_a_maintenance_pass_counts_the_segments_that_it_archived_beside_a_damaged_segment() -> None:
+    store = stratalog.open("memory:", settings=stratalog.LogSettings(segment_entries_target=4))
+    log = store.create_log("acme", "events")
+    fill(log, 14)
+    lose_entry(log, 5, 6)
+    report = maintain(store, MaintenancePolicy(logs=RetentionPolicy(archive_days=0)))
+    assert ([failure.code for failure in report.failures], report.archived_segments) == (["corrupt"], 2)
+
+
+def test_an_expiry_of_clients_reports_the_clients_of_each_entry_before_an_error(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("stratalog.documents.document.idle_clients", partial(idle_clients, limit=1))
+    world, reported = World(append_seconds_max=0), list[int]()
+    document = world.create()
+    for client in ("ada", "bob"):
+        document.apply([inc(client=client, id=1)], group=client)
+
+    def fail(name: str, target: str) -> None:
+        if name == "commit" and reported:
+            raise Unavailable("the index is away")
+
+    world.recorder.before = fail
+    world.clock.sleep(1)
+    with pytest.raises(Unavailable):
+        document.expire_clients(world.clock.wall_ms(), report=reported.append)
+    assert reported == [1]
+
+
+def test_freeing_a_record_reports_the_items_of_each_commit_before_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    store, reported = stratalog.open("memory:", clock=ManualClock()), list[int]()
+    records = store.records("acme")
+    for body in (b"1", b"2", b"3", b"4"):
+        records.put("a", body)
+    records.prune("a", retain=1)
+    clock_of(store.environment).sleep(DUE_SECONDS)
+    monkeypatch.setattr(retention, "COMMIT_WRITES_MAX", 2)
+
+    def report(count: int) -> None:
+        reported.append(count)
+        monkeypatch.setattr(store.environment.index, "commit", fail)
+
+    def fail(*_: object) -> None:
+        raise Unavailable("the index is away")
+
+    with pytest.raises(Unavailable):
+        retention.free_versions(store.environment, records._name("a"), report=report)
+    assert reported == [2]
