@@ -191,7 +191,7 @@ class Invalid(StratalogError):
 
 
 class RedactionRefused(Invalid):
-    """A fork, a state or a base still needs the version. The message names the next step. Nothing was written."""
+    """A fork, a state or a base still needs the version. The message names the next step. The entry is unchanged."""
 
     code = "redaction-refused"
 
