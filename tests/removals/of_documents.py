@@ -56,7 +56,7 @@ REMOVALS: tuple[Removal, ...] = (
     ),
     Removal(
         "B41",
-        (Edit("src/stratalog/documents/state.py", "        self.stale = True\n", ""),),
+        (Edit("src/stratalog/documents/state.py", "        state.stale = True\n", "        pass\n"),),
         ("tests/documents/test_history.py::test_a_view_of_a_forgotten_snapshot_asks_to_read_the_document_again",),
     ),
     Removal(
@@ -450,5 +450,35 @@ REMOVALS: tuple[Removal, ...] = (
             ),
         ),
         ("tests/documents/test_forks.py::test_a_replay_reports_no_difference_where_one_side_has_the_value_already",),
+    ),
+    Removal(
+        "B560",
+        (
+            Edit(
+                "src/stratalog/documents/state.py",
+                "if all(state.snapshot_exists(state.snapshot_version) for state in states):",
+                "if not states:",
+            ),
+        ),
+        (
+            "tests/documents/test_history.py::test_a_lost_chunk_of_an_existing_snapshot_is_damage_for_every_read",
+            "tests/documents/test_writer.py::test_a_writer_whose_snapshot_has_lost_its_chunks_fails_once_and_then_commits",
+            "tests/maintenance/test_usage.py::test_a_document_with_a_lost_chunk_is_counted_as_unreadable_and_the_rest_is_measured",
+        ),
+    ),
+    Removal(
+        "B560",
+        (Edit("src/stratalog/documents/writer.py", "except (Corrupt, Unavailable):", "except Unavailable:"),),
+        (
+            "tests/documents/test_writer.py::test_a_writer_whose_snapshot_has_lost_its_chunks_fails_once_and_then_commits",
+        ),
+    ),
+    Removal(
+        "B561",
+        (
+            Edit("src/stratalog/documents/snapshots.py", "    with reading_chunks(state):\n", "    if state:\n"),
+            Edit("src/stratalog/documents/history.py", "    with reading_chunks(old, new):\n", "    if old:\n"),
+        ),
+        ("tests/documents/test_history.py::test_a_lost_chunk_of_an_existing_snapshot_is_damage_for_every_read",),
     ),
 )

@@ -12,7 +12,7 @@ from stratalog.codec import decode
 from stratalog.documents.commit_builder import arguments_size, load_arguments
 from stratalog.documents.commits import Commit, PatchRow, Recorded, read_commit
 from stratalog.documents.snapshots import load_state
-from stratalog.documents.state import State
+from stratalog.documents.state import State, reading_chunks
 from stratalog.documents.values import Values, value_size
 from stratalog.errors import Redacted, VersionForgotten
 from stratalog.log import Entry, Log
@@ -199,5 +199,6 @@ def _reached(state: State, client: str, id: int) -> bool:
 
 def _candidates(old: State, new: State) -> set[str]:
     """Return the keys that may differ: keys that differ between the snapshots' trees, or changed after a snapshot."""
-    keys = {key for key, _, _ in tree_diff(old.chunks, old.roots.content, new.roots.content)}
+    with reading_chunks(old, new):
+        keys = {key for key, _, _ in tree_diff(old.chunks, old.roots.content, new.roots.content)}
     return keys.union(old.content.changes(), new.content.changes())
