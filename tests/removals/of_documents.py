@@ -490,4 +490,47 @@ REMOVALS: tuple[Removal, ...] = (
         ),
         ("tests/backups/test_backup_view.py::test_each_blob_of_a_backup_has_its_own_key_and_the_bytes_of_its_source",),
     ),
+    Removal(
+        "B563",
+        (Edit("src/stratalog/cli/history.py", "    if row.redacted:\n", "    if row.redacted and row.mutations:\n"),),
+        ("tests/cli/test_commands.py::test_redact_erases_a_version_of_a_document_a_log_or_a_record",),
+    ),
+    Removal(
+        "B564",
+        (
+            Edit(
+                "src/stratalog/documents/history.py",
+                "        if entry.redacted:\n            yield Unread(",
+                "        if entry.redacted and entry.events:\n            yield Unread(",
+            ),
+        ),
+        (
+            "tests/cli/test_commands.py::test_history_prints_the_changes_that_are_kept_and_names_the_redacted_ones",
+            "tests/documents/test_redaction.py::test_the_history_of_a_key_names_redacted_changes_and_goes_on_below_them",
+        ),
+    ),
+    Removal(
+        "B564",
+        (
+            Edit(
+                "src/stratalog/documents/history.py",
+                "        if at is None:\n            raise\n",
+                "        raise\n",
+            ),
+        ),
+        ("tests/documents/test_redaction.py::test_the_history_of_a_key_names_redacted_changes_and_goes_on_below_them",),
+    ),
+    Removal(
+        "B564",
+        (
+            Edit(
+                "src/stratalog/documents/history.py",
+                '            version = exc.details["version"]\n',
+                "            raise\n",
+            ),
+        ),
+        (
+            "tests/documents/test_redaction.py::test_a_history_goes_on_below_two_redacted_versions_without_a_snapshot_between_them",
+        ),
+    ),
 )
