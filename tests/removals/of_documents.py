@@ -533,4 +533,29 @@ REMOVALS: tuple[Removal, ...] = (
             "tests/documents/test_redaction.py::test_a_history_goes_on_below_two_redacted_versions_without_a_snapshot_between_them",
         ),
     ),
+    Removal(
+        "B565",
+        (
+            Edit(
+                "src/stratalog/backups/repository.py",
+                'raise Corrupt("an object of the backup repository is missing", key=key) from exc',
+                "raise",
+            ),
+        ),
+        (
+            "tests/backups/test_backup.py::test_a_lost_object_of_a_repository_is_damage_for_each_call_that_reads_it",
+            "tests/cli/test_backups.py::test_commands_that_a_lost_chunk_of_the_repository_stops_exit_with_6",
+        ),
+    ),
+    Removal(
+        "B566",
+        (
+            Edit(
+                "src/stratalog/backups/backup.py",
+                '            repository.require_base(newest.id if newest else "")\n            raise\n',
+                "            raise\n",
+            ),
+        ),
+        ("tests/backups/test_backup.py::test_a_backup_whose_base_lost_its_objects_to_a_prune_is_a_conflict",),
+    ),
 )

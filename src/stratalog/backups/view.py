@@ -81,7 +81,7 @@ class BackupBlobs:
     def get(self, key: str) -> bytes:
         if self._item(key) is None:
             raise NotFound("the backup does not hold the blob", key=key)
-        return self._repository.blobs.get(f"{COPIES}/{key}")
+        return self._repository.read_copy(key)
 
     def stat(self, key: str) -> BlobStat | None:
         """Return the metadata of the repository's copy, under the blob's own key; None also for a missing copy."""
