@@ -452,7 +452,7 @@ REMOVALS: tuple[Removal, ...] = (
         ("tests/documents/test_forks.py::test_a_replay_reports_no_difference_where_one_side_has_the_value_already",),
     ),
     Removal(
-        "B560",
+        "B543",
         (
             Edit(
                 "src/stratalog/documents/state.py",
@@ -467,14 +467,14 @@ REMOVALS: tuple[Removal, ...] = (
         ),
     ),
     Removal(
-        "B560",
+        "B543",
         (Edit("src/stratalog/documents/writer.py", "except (Corrupt, Unavailable):", "except Unavailable:"),),
         (
             "tests/documents/test_writer.py::test_a_writer_whose_snapshot_has_lost_its_chunks_fails_once_and_then_commits",
         ),
     ),
     Removal(
-        "B561",
+        "B544",
         (
             Edit("src/stratalog/documents/snapshots.py", "    with reading_chunks(state):\n", "    if state:\n"),
             Edit("src/stratalog/documents/history.py", "    with reading_chunks(old, new):\n", "    if old:\n"),
@@ -482,7 +482,7 @@ REMOVALS: tuple[Removal, ...] = (
         ("tests/documents/test_history.py::test_a_lost_chunk_of_an_existing_snapshot_is_damage_for_every_read",),
     ),
     Removal(
-        "B562",
+        "B545",
         (
             Edit(
                 "src/stratalog/backups/view.py", "return stat and msgspec.structs.replace(stat, key=key)", "return stat"
@@ -491,12 +491,12 @@ REMOVALS: tuple[Removal, ...] = (
         ("tests/backups/test_backup_view.py::test_each_blob_of_a_backup_has_its_own_key_and_the_bytes_of_its_source",),
     ),
     Removal(
-        "B563",
+        "B546",
         (Edit("src/stratalog/cli/history.py", "    if row.redacted:\n", "    if row.redacted and row.mutations:\n"),),
         ("tests/cli/test_commands.py::test_redact_erases_a_version_of_a_document_a_log_or_a_record",),
     ),
     Removal(
-        "B564",
+        "B547",
         (
             Edit(
                 "src/stratalog/documents/history.py",
@@ -510,7 +510,7 @@ REMOVALS: tuple[Removal, ...] = (
         ),
     ),
     Removal(
-        "B564",
+        "B547",
         (
             Edit(
                 "src/stratalog/documents/history.py",
@@ -521,7 +521,7 @@ REMOVALS: tuple[Removal, ...] = (
         ("tests/documents/test_redaction.py::test_the_history_of_a_key_names_redacted_changes_and_goes_on_below_them",),
     ),
     Removal(
-        "B564",
+        "B547",
         (
             Edit(
                 "src/stratalog/documents/history.py",
@@ -534,7 +534,7 @@ REMOVALS: tuple[Removal, ...] = (
         ),
     ),
     Removal(
-        "B565",
+        "B548",
         (
             Edit(
                 "src/stratalog/backups/repository.py",
@@ -548,7 +548,7 @@ REMOVALS: tuple[Removal, ...] = (
         ),
     ),
     Removal(
-        "B566",
+        "B549",
         (
             Edit(
                 "src/stratalog/backups/backup.py",
