@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from random import Random
@@ -22,7 +23,7 @@ from stratalog.backups.repository import COPIES, MANIFESTS, ROOT, UNFINISHED, Ba
 from stratalog.backups.restore import restore_store
 from stratalog.backups.verification import verify_backup
 from stratalog.codec import sha256
-from stratalog.errors import Conflict, Invalid, NotFound
+from stratalog.errors import Conflict, Corrupt, Invalid, NotFound
 from stratalog.keys import entries_partition, number
 from stratalog.log import delete_log
 from stratalog.log.head import Head
@@ -336,6 +337,40 @@ def test_verification_accepts_a_backup_and_reports_each_damaged_or_missing_objec
             assert not named or any(key in (finding.what, *finding.reason.split("key=")) for finding in report.findings)
             backups.blobs.put(key, body)
     assert verify_backup(backups.repository(), backups.repository().manifest()).findings == ()
+
+
+@pytest.mark.parametrize("folder", ["chunks", "packs", "blobs"])
+def test_a_lost_object_of_a_repository_is_damage_for_each_call_that_reads_it(
+    memory: stratalog.Store, folder: str
+) -> None:
+    backups = Backups(memory.environment.clock)
+    grow(memory, Random(5), 60)
+    backups.make(memory)
+    calls: list[Callable[[], object]] = [lambda: backups.restored(backups.view())]
+    if folder == "chunks":
+        calls += [lambda: prune_backups(backups.repository(), 1), lambda: backups.make(memory)]
+    lost = [stat.key for stat in backups.blobs.list(f"{ROOT}/{folder}/")]
+    assert lost
+    for key in lost:
+        lose(backups.blobs, key)
+    for call in calls:
+        with pytest.raises(Corrupt, match="missing"):
+            call()
+
+
+def test_a_backup_whose_base_lost_its_objects_to_a_prune_is_a_conflict(memory: stratalog.Store) -> None:
+    backups = Backups(memory.environment.clock)
+    grow(memory, Random(5), 60)
+    backups.make(memory)
+    repository = backups.repository()
+
+    def prune(count: int) -> None:
+        for stat in list(backups.blobs.list(f"{ROOT}/")):
+            backups.blobs.delete(stat.key, stat.stamp)
+        repository.chunks = backups.repository().chunks
+
+    with pytest.raises(Conflict, match="pruned meanwhile"):
+        back_up(memory, repository, prune)
 
 
 def test_an_older_backup_and_each_restored_history_verify_without_findings(memory: stratalog.Store) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+import stratalog
 from tests.cli.conftest import Run
 
 GUIDE = (Path(__file__).parents[2] / "docs" / "guides" / "backup.md").read_text()
@@ -76,6 +77,19 @@ def test_verifying_a_damaged_backup_exits_with_6_and_names_the_object(budget: Ru
     assert "!backup/packs/" in shown.stderr
     [answer] = [json.loads(budget("backup", "verify", "b", "--json", code=6).stdout)]
     assert answer["findings"]
+
+
+def test_commands_that_a_lost_chunk_of_the_repository_stops_exit_with_6(budget: Run) -> None:
+    with stratalog.open("store") as store:
+        for number in range(30):
+            store.records("acme").put(f"r{number}", b"x")
+    budget("backup", "b")
+    chunks = list(Path("b/!backup/chunks").rglob("*.zst"))
+    assert chunks
+    for chunk in chunks:
+        chunk.unlink()
+    for command in (("backup", "b"), ("backup", "prune", "b", "--retain", "1"), ("restore", "b", "--store", "new")):
+        assert "missing" in budget(*command, code=6).stderr
 
 
 def test_a_backup_of_a_damaged_store_is_made_and_exits_with_6(budget: Run) -> None:

@@ -353,8 +353,26 @@ def test_redact_erases_a_version_of_a_document_a_log_or_a_record(budget: Run) ->
     assert shown.count("redacted: 1") == 3
     assert "FAILED" not in shown
     budget("show", "acme/budget", "--at", "1", code=3)
-    assert "redacted" in budget("log", "acme/budget").stdout
+    listed = budget("log", "acme/budget").stdout
+    assert "redacted" in listed
+    assert "maintenance" not in listed
     assert "redacted" in budget("records", "history", "acme/report").stdout
+
+
+def test_history_prints_the_changes_that_are_kept_and_names_the_redacted_ones(budget: Run) -> None:
+    with stratalog.open("store") as store:
+        document = store.create("acme", "people")
+        for value in ("first", "a person's name", "third"):
+            document.mutate("put", {"key": "people/1", "value": value})
+        stratalog.redact(document, 2)
+    rows = [line.split() for line in budget("history", "acme/people", "people/1").stdout.splitlines()]
+    assert [(row[0], "redacted" in row, row[-1]) for row in rows] == [
+        ("3", False, '"third"'),
+        ("2", True, "redacted"),
+        ("1", False, '"first"'),
+    ]
+    printed = [json.loads(line) for line in budget("history", "acme/people", "people/1", "--json").stdout.splitlines()]
+    assert [(change["version"], change["redacted"]) for change in printed] == [(3, False), (2, True), (1, False)]
 
 
 def test_verify_reports_a_document_with_a_wrong_snapshot_as_failed_and_exits_with_6(budget: Run) -> None:

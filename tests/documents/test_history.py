@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 
 from stratalog.documents import Document, verify
 from stratalog.documents.snapshots import roots_of
-from stratalog.errors import Unavailable, Unsupported, VersionForgotten
+from stratalog.errors import Corrupt, Unavailable, Unsupported, VersionForgotten
 from stratalog.keys import number, snapshots_partition
 from stratalog.log import Event
 from stratalog.log.snapshots import list_snapshots
@@ -247,6 +248,40 @@ def test_a_view_of_a_forgotten_snapshot_asks_to_read_the_document_again() -> Non
         with pytest.raises(Unavailable, match="read the document again"):
             view.to_dict()
     assert reader.get("c/001") == "x" * 900
+
+
+LOST_CHUNK_READS: dict[str, Callable[[Document], Any]] = {
+    "a value": lambda document: document.get("c/001"),
+    "all values": lambda document: document.at().to_dict(),
+    "the number of keys": len,
+    "the clients": lambda document: list(document.state().client_ids()),
+    "the number of clients": lambda document: document.state().count_clients(),
+    "a difference": lambda document: list(document.diff(1, 2)),
+    "the digest": lambda document: document.at().content_digest(),
+    "a snapshot": lambda document: document.snapshot(),
+    "a commit": lambda document: document.apply([put("c/001", 1)]),
+}
+
+
+@pytest.mark.parametrize("read", LOST_CHUNK_READS.values(), ids=LOST_CHUNK_READS)
+def test_a_lost_chunk_of_an_existing_snapshot_is_damage_for_every_read(read: Callable[[Document], Any]) -> None:
+    world = World()
+    document = world.create()
+    for batch in range(4):
+        document.apply(
+            [put(f"c/{n:03}", f"{batch}" * 900, client=f"{batch}-{n:03}" + "c" * 90, id=1) for n in range(40)]
+        )
+        document.snapshot()
+    document.apply([put("c/002", 2), put("d/1", 1)])
+    chunks = {key: world.blobs.get(key) for key in world.blob_keys("/chunks/")}
+    delete_blobs(world, set(chunks))
+    reader = world.open()
+    for _ in range(2):
+        with pytest.raises(Corrupt, match="a chunk of a snapshot is missing"):
+            read(reader)
+    for key, body in chunks.items():
+        world.blobs.put(key, body)
+    read(reader)
 
 
 def test_versions_below_the_floor_are_forgotten_although_their_segment_still_exists() -> None:

@@ -13,7 +13,7 @@ from stratalog.codec import Value
 from stratalog.documents import Document, Rules
 from stratalog.documents.commit_builder import commit_of
 from stratalog.documents.run import run_batch
-from stratalog.errors import Unavailable
+from stratalog.errors import Corrupt
 from stratalog.log import Environment, create_log, open_log
 from stratalog.log.blob_batch import BlobBatch
 from stratalog.log.tasks import InlineTasks
@@ -134,7 +134,7 @@ def test_a_chunk_that_cannot_be_read_fails_the_batch_that_needs_it_and_writes_no
     keys = [key for key in place.blobs._bodies if "/chunks/" in key]
     lost = {key: place.blobs._bodies.pop(key) for key in keys}
     try:
-        with pytest.raises(Unavailable):
+        with pytest.raises(Corrupt):
             document.apply([_put("client-0007", 2, "items/00001", 1)], **GROUP)
     finally:
         place.blobs._bodies.update(lost)

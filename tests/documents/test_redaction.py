@@ -126,14 +126,39 @@ def test_reads_that_need_the_redacted_version_raise_redacted(store: stratalog.St
         assert document.at(version).version == version
     listed = list(document.versions())
     assert [(found.version, found.redacted) for found in listed] == [(n, n == 3) for n in range(1, 10)]
-    changes = document.history("people/1")
-    assert next(changes).version == 6
-    with pytest.raises(Redacted):
-        next(changes)
     assert [change.version for change in document.history("cells/1")] == [1]
     assert [document.applied_in("bob", id) for id in (1, 3, 8)] == [1, 4, 9]
     with pytest.raises(Redacted):
         document.applied_in("ada", 1)
+
+
+def test_the_history_of_a_key_names_redacted_changes_and_goes_on_below_them(store: stratalog.Store) -> None:
+    document = store.create("acme", "plan")
+    for version in range(1, 21):
+        key = "people/1" if version in (1, 4, 7, 8, 10, 12, 20) else f"cells/{version}"
+        document.mutate("put", {"key": key, "value": version}, client="ada")
+    for version in (4, 8, 12):
+        redact(document, version)
+    expected = [(20, 20, False), (12, None, True), (10, 10, False), (8, None, True)]
+    expected += [(7, 7, False), (4, None, True), (1, 1, False)]
+    for at in (None, *range(1, 21)):
+        changes = [(change.version, change.value, change.redacted) for change in document.history("people/1", at=at)]
+        assert changes == [row for row in expected if at is None or row[0] <= at], at
+    [erased] = [change for change in document.history("people/1") if change.version == 8]
+    assert (erased.author, erased.mutations, erased.deleted) == ("ada", (), False)
+
+
+def test_a_history_goes_on_below_two_redacted_versions_without_a_snapshot_between_them() -> None:
+    with new_store(snapshot_entries_interval=100) as store:
+        document = store.create("acme", "plan")
+        for version in range(1, 9):
+            key = "people/1" if version in (1, 3, 5, 7, 8) else f"cells/{version}"
+            document.mutate("put", {"key": key, "value": version})
+        document.snapshot()
+        redact(document, 5)
+        redact(document, 7)
+        changes = [(change.version, change.value) for change in document.history("people/1")]
+        assert changes == [(8, 8), (7, None), (3, 3), (1, 1)]
 
 
 def test_redaction_of_a_value_in_the_newest_state_is_refused(store: stratalog.Store) -> None:

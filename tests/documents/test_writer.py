@@ -10,8 +10,10 @@ import pytest
 from stratalog.backends.memory import MemoryIndex
 from stratalog.codec import encode, sha256
 from stratalog.documents import Document, Rules
-from stratalog.errors import Unavailable
+from stratalog.errors import Corrupt, StratalogError, Unavailable
+from stratalog.keys import number, snapshots_partition
 from stratalog.log import Environment, create_log, open_log
+from stratalog.ports.index import Delete
 from stratalog.protocol import Draft, Mutation
 from stratalog.protocol.mutators import BUILT_IN_MUTATORS
 from tests.documents.helpers import World, inc, put, statuses
@@ -89,20 +91,25 @@ def test_a_retried_commit_stores_no_blob_of_an_earlier_try() -> None:
     assert world.blob_keys("/items/") == [named]
 
 
-def test_a_writer_whose_snapshot_was_collected_fails_once_and_then_commits() -> None:
+@pytest.mark.parametrize(("is_collected", "error"), [(True, Unavailable), (False, Corrupt)])
+def test_a_writer_whose_snapshot_has_lost_its_chunks_fails_once_and_then_commits(
+    is_collected: bool, error: type[StratalogError]
+) -> None:
     world = World(snapshot_entries_interval=1000)
     first = world.create()
     first.apply([put(f"cells/{row:04}", f"value {row}") for row in range(ROWS)])
     first.snapshot()
-    collected = world.blob_keys("/chunks/")
+    lost = world.blob_keys("/chunks/")
     document = world.open()
     document.apply([put("other", 1)])
     other = world.open()
     other.apply([put(f"cells/{row:04}", f"another {row}", client="bob") for row in range(ROWS)])
     other.snapshot()
-    for key in collected:
+    if is_collected:
+        world.backend.commit([Delete(snapshots_partition(first.log.record.prefix), number(1))])
+    for key in lost:
         del world.blobs.backend._bodies[key], world.blobs.backend._stats[key]
-    with pytest.raises(Unavailable):
+    with pytest.raises(error):
         document.apply([inc("cells/0001")])
     assert statuses(document.apply([put("cells/0001", 1)])) == ["applied"]
     assert world.open().get("cells/0001") == 1

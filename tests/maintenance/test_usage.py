@@ -162,6 +162,22 @@ def test_damaged_documents_are_counted_and_the_rest_is_measured() -> None:
     assert measured.document_clients == 2
 
 
+def test_a_document_with_a_lost_chunk_is_counted_as_unreadable_and_the_rest_is_measured() -> None:
+    stored = Stored()
+    for name in ("a", "b"):
+        document = stored.store.create("acme", name)
+        for client in range(30):
+            document.mutate("put", {"key": "k", "value": 1}, client=f"{name}{client}" + "c" * 90)
+        document.snapshot()
+    for stat in list(stored.blobs.list(f"{stored.store.log('acme', 'a').record.owner}/chunks/")):
+        stored.blobs.delete(stat.key, stat.stamp)
+    environment = stored.store.environment
+    cold = Environment(environment.index, environment.blobs, environment.clock, SMALL)
+    measured = measure_usage(cold, "acme")
+    assert measured is not None
+    assert (measured.unreadable, measured.amounts.documents, measured.amounts.clients) == (1, 2, 30)
+
+
 @pytest.mark.parametrize("measures", [True, False])
 def test_a_pass_of_maintenance_measures_each_organisation_that_is_due(measures: bool) -> None:
     clock = ManualClock()

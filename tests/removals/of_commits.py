@@ -7,7 +7,7 @@ from tests.removals.removal import Edit, Removal
 __all__ = ["REMOVALS"]
 
 DOCUMENT = "src/stratalog/documents/document.py"
-STATE = "src/stratalog/documents/state.py"
+LAYER = "src/stratalog/documents/layer.py"
 SQLITE_QUEUE = "src/stratalog/backends/sqlite_queue.py"
 BESIDE = "tests/documents/test_beside_commits.py"
 
@@ -66,7 +66,7 @@ REMOVALS: tuple[Removal, ...] = (
         "B93",
         (
             Edit(
-                STATE,
+                LAYER,
                 "        start = bisect_left(self._keys, prefix)\n",
                 "        start = sum(key < prefix for key in self._keys)\n",
             ),
@@ -77,7 +77,7 @@ REMOVALS: tuple[Removal, ...] = (
         "B93",
         (
             Edit(
-                STATE,
+                LAYER,
                 "    while rest and len(rest[0].slots) < max(RUN_MIN, RUN_GROWTH * len(newest)):\n",
                 "    while rest:\n",
             ),

@@ -56,7 +56,7 @@ REMOVALS: tuple[Removal, ...] = (
     ),
     Removal(
         "B41",
-        (Edit("src/stratalog/documents/state.py", "        self.stale = True\n", ""),),
+        (Edit("src/stratalog/documents/state.py", "        state.stale = True\n", "        pass\n"),),
         ("tests/documents/test_history.py::test_a_view_of_a_forgotten_snapshot_asks_to_read_the_document_again",),
     ),
     Removal(
@@ -463,5 +463,112 @@ REMOVALS: tuple[Removal, ...] = (
         (
             "tests/documents/test_writer.py::test_a_commit_after_the_floor_rose_runs_its_mutators_once_and_does_not_wait",
         ),
+    ),
+    Removal(
+        "B543",
+        (
+            Edit(
+                "src/stratalog/documents/state.py",
+                "if all(state.snapshot_exists(state.snapshot_version) for state in states):",
+                "if not states:",
+            ),
+        ),
+        (
+            "tests/documents/test_history.py::test_a_lost_chunk_of_an_existing_snapshot_is_damage_for_every_read",
+            "tests/documents/test_writer.py::test_a_writer_whose_snapshot_has_lost_its_chunks_fails_once_and_then_commits",
+            "tests/maintenance/test_usage.py::test_a_document_with_a_lost_chunk_is_counted_as_unreadable_and_the_rest_is_measured",
+        ),
+    ),
+    Removal(
+        "B543",
+        (Edit("src/stratalog/documents/writer.py", "except (Corrupt, Unavailable):", "except Unavailable:"),),
+        (
+            "tests/documents/test_writer.py::test_a_writer_whose_snapshot_has_lost_its_chunks_fails_once_and_then_commits",
+        ),
+    ),
+    Removal(
+        "B544",
+        (
+            Edit("src/stratalog/documents/snapshots.py", "    with reading_chunks(state):\n", "    if state:\n"),
+            Edit("src/stratalog/documents/history.py", "    with reading_chunks(old, new):\n", "    if old:\n"),
+        ),
+        ("tests/documents/test_history.py::test_a_lost_chunk_of_an_existing_snapshot_is_damage_for_every_read",),
+    ),
+    Removal(
+        "B545",
+        (
+            Edit(
+                "src/stratalog/backups/view.py", "return stat and msgspec.structs.replace(stat, key=key)", "return stat"
+            ),
+        ),
+        ("tests/backups/test_backup_view.py::test_each_blob_of_a_backup_has_its_own_key_and_the_bytes_of_its_source",),
+    ),
+    Removal(
+        "B546",
+        (Edit("src/stratalog/cli/history.py", "    if row.redacted:\n", "    if row.redacted and row.mutations:\n"),),
+        ("tests/cli/test_commands.py::test_redact_erases_a_version_of_a_document_a_log_or_a_record",),
+    ),
+    Removal(
+        "B547",
+        (
+            Edit(
+                "src/stratalog/documents/history.py",
+                "        if entry.redacted:\n            yield Unread(",
+                "        if entry.redacted and entry.events:\n            yield Unread(",
+            ),
+        ),
+        (
+            "tests/cli/test_commands.py::test_history_prints_the_changes_that_are_kept_and_names_the_redacted_ones",
+            "tests/documents/test_redaction.py::test_the_history_of_a_key_names_redacted_changes_and_goes_on_below_them",
+        ),
+    ),
+    Removal(
+        "B547",
+        (
+            Edit(
+                "src/stratalog/documents/history.py",
+                "        if at is None:\n            raise\n",
+                "        raise\n",
+            ),
+        ),
+        ("tests/documents/test_redaction.py::test_the_history_of_a_key_names_redacted_changes_and_goes_on_below_them",),
+    ),
+    Removal(
+        "B547",
+        (
+            Edit(
+                "src/stratalog/documents/history.py",
+                '            version = exc.details["version"]\n',
+                "            raise\n",
+            ),
+        ),
+        (
+            "tests/documents/test_redaction.py::test_a_history_goes_on_below_two_redacted_versions_without_a_snapshot_between_them",
+        ),
+    ),
+    Removal(
+        "B548",
+        (
+            Edit(
+                "src/stratalog/backups/repository.py",
+                'raise Corrupt("an object of the backup repository is missing", key=key) from exc',
+                "raise",
+            ),
+        ),
+        (
+            "tests/backups/test_backup.py::test_a_lost_object_of_a_repository_is_damage_for_each_call_that_reads_it",
+            "tests/cli/test_backups.py::test_commands_that_a_lost_chunk_of_the_repository_stops_exit_with_6",
+        ),
+    ),
+    Removal(
+        "B549",
+        (
+            Edit(
+                "src/stratalog/backups/backup.py",
+                '            repository.require_base(newest.id if newest else "")\n            raise\n',
+                "            raise\n",
+            ),
+        ),
+        ("tests/backups/test_backup.py::test_a_backup_whose_base_lost_its_objects_to_a_prune_is_a_conflict",),
     ),
 )

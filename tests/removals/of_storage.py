@@ -418,7 +418,7 @@ REMOVALS: tuple[Removal, ...] = (
         (
             Edit(
                 "src/stratalog/backups/repository.py",
-                "self.chunks = Chunks(self.written, ROOT)",
+                "self.chunks = Chunks(self.objects, ROOT)",
                 "self.chunks = Chunks(blobs, ROOT)",
             ),
         ),

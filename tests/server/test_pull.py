@@ -8,9 +8,20 @@ import pytest
 
 from stratalog.documents import Document
 from stratalog.documents import changes as changes_module
-from stratalog.errors import Collected, Forbidden, Invalid, LimitExceeded, NotFound, Unavailable
+from stratalog.errors import (
+    Collected,
+    Corrupt,
+    Forbidden,
+    Invalid,
+    LimitExceeded,
+    NotFound,
+    StratalogError,
+    Unavailable,
+)
+from stratalog.keys import number, snapshots_partition
 from stratalog.limits import COOKIE_CLIENTS_MAX, INTEGER_MAX
 from stratalog.log import delete_log
+from stratalog.ports.index import Delete
 from stratalog.protocol import Mutation
 from stratalog.protocol.sync import Clear, Cookie, DeleteKey, Pull, Pulled, Push, PutKey, Rejection
 from stratalog.sync import pull as pull_module
@@ -273,7 +284,10 @@ def test_a_pull_just_after_a_push_makes_a_single_call_to_the_store() -> None:
     assert len(calls) == 1
 
 
-def test_a_collected_chunk_of_the_clients_makes_a_pull_unavailable() -> None:
+@pytest.mark.parametrize(("is_collected", "error"), [(True, Unavailable), (False, Corrupt)])
+def test_a_pull_that_misses_a_chunk_of_the_clients_is_unavailable_or_reports_damage(
+    is_collected: bool, error: type[StratalogError]
+) -> None:
     world = World()
     document = world.create()
     for position in range(600):
@@ -281,11 +295,13 @@ def test_a_collected_chunk_of_the_clients_makes_a_pull_unavailable() -> None:
     document.snapshot()
     other = world.open()
     assert not other.state().group_collected("g")
+    if is_collected:
+        world.backend.commit([Delete(snapshots_partition(document.log.record.prefix), number(document.version))])
     for key in world.blob_keys("/chunks/"):
         stat = world.blobs.stat(key)
         assert stat is not None
         world.blobs.delete(key, stat.stamp)
-    with pytest.raises(Unavailable):
+    with pytest.raises(error):
         pulled(other)
 
 

@@ -11,8 +11,9 @@ import msgspec
 from stratalog.codec import sha256
 from stratalog.documents import Document, projections, rejections, run, snapshots, writer
 from stratalog.documents.commit_builder import commit_of
+from stratalog.documents.layer import Layer
 from stratalog.documents.run import Run, _Running, run_batch
-from stratalog.documents.state import ClientState, Layer, Roots, State
+from stratalog.documents.state import ClientState, Roots, State
 from stratalog.documents.writer import MutationBatch, Writer
 from stratalog.keys import number, snapshots_partition
 from stratalog.log import Entry, retention

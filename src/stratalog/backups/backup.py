@@ -69,8 +69,8 @@ def back_up(
     this log or record, the new backup has the same rows for it.
     ``progress`` is called with the number of rows or blobs put. ``workers`` is the number of threads that copy blobs.
 
-    Raises Conflict if the base was pruned meanwhile, and Corrupt or NotFound if the repository is damaged: there is no
-    new backup. After Unavailable or OutcomeUnknown the new backup may exist; call `back_up` again.
+    Raises Conflict if the base was pruned meanwhile, and Corrupt if the repository is damaged: there is no new backup.
+    After Unavailable or OutcomeUnknown the new backup may exist; call `back_up` again.
     """
     newest, unfinished = repository.newest(), repository.unfinished()
     begun = unfinished if unfinished and (newest is None or unfinished.id > newest.id) else newest
@@ -78,7 +78,12 @@ def back_up(
     report = progress or (lambda count: None)
     with BackupWriter(repository, store.environment.blobs, root, report, workers) as catalogue:
         catalogue.is_base_complete = begun is None or not begun.failures
-        return _Backup(store, catalogue, newest.id if newest else "", is_anew=anew).run()
+        try:
+            return _Backup(store, catalogue, newest.id if newest else "", is_anew=anew).run()
+        except Corrupt:
+            # A prune of the base deletes objects of the base, so a missing object may be no damage.
+            repository.require_base(newest.id if newest else "")
+            raise
 
 
 class _Backup:
@@ -88,7 +93,7 @@ class _Backup:
         self._catalogue = catalogue
         self._repository = catalogue.repository
         self._base = "" if is_anew else newest
-        self._before = self._repository.written.count, self._repository.written.size
+        self._before = self._repository.objects.count, self._repository.objects.size
         self._families = FamilyBackup(store.environment, catalogue)
         self._started_ms = self._repository.clock.wall_ms()
         self._id = self._repository.new_id(self._started_ms, newest)
@@ -116,7 +121,7 @@ class _Backup:
         self._catalogue.drop(self._is_of_a_gone_log)
         manifest = self._manifest(len(organisations), self._count_blobs(self._catalogue.root))
         self._repository.publish(manifest)
-        written = self._repository.written
+        written = self._repository.objects
         return BackupReport(manifest, written.count - self._before[0], written.size - self._before[1])
 
     def _read_logs(self, organisation: str) -> None:

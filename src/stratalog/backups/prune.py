@@ -42,8 +42,8 @@ def prune_backups(
     Objects younger than `ABANDONED_SECONDS` stay, because a backup may be in progress. ``progress`` is called after
     each removed object, in a dry run for each object that would be removed. The call may be repeated.
 
-    Raises Invalid for ``retain`` below 1. Raises Corrupt or NotFound if a remaining backup cannot be read: then only
-    the old manifests are removed.
+    Raises Invalid for ``retain`` below 1. Raises Corrupt if a remaining backup is damaged: then only the old manifests
+    are removed.
     """
     if retain < 1:
         raise Invalid("the newest backup is never pruned", retain=retain)
@@ -64,10 +64,7 @@ def prune_backups(
 
 
 def needed_keys(repository: BackupRepository, root: Root) -> Iterator[str]:
-    """Yield the keys of all objects that a catalogue needs, including its chunks. A key may repeat.
-
-    Raises Corrupt, NotFound.
-    """
+    """Yield the keys of all objects that a catalogue needs, including its chunks. A key may repeat. Raises Corrupt."""
     for address in addresses(repository.chunks, root):
         yield f"{ROOT}/chunks/{address.hex()}"
     for key, slot in scan(repository.chunks, root):

@@ -24,7 +24,7 @@ from stratalog.backups.format import (
 )
 from stratalog.clock import Clock, new_id
 from stratalog.codec import sha256
-from stratalog.errors import Conflict, NotFound, Unavailable
+from stratalog.errors import Conflict, Corrupt, NotFound, Unavailable
 from stratalog.keys import number, parse_number
 from stratalog.log.bodies import BodyRef, read_body, write_body
 from stratalog.ports.blobs import Blobs
@@ -43,8 +43,11 @@ ID_CHARACTERS = 6
 PACKS_HELD_MAX = 64
 
 
-class CountedPuts(BlobsWrapper):
-    """Blobs that count the objects and the uncompressed bytes that were put. Safe for threads."""
+class RepositoryObjects(BlobsWrapper):
+    """The objects of a repository, with a count of the objects and uncompressed bytes that were put. Safe for threads.
+
+    A backup names each object that is read. So `get` raises Corrupt for a missing object.
+    """
 
     def __init__(self, blobs: Blobs) -> None:
         super().__init__(blobs)
@@ -52,6 +55,12 @@ class CountedPuts(BlobsWrapper):
         self.size = 0
         self._lock = Lock()
         close_in_child(self, "_lock")
+
+    def get(self, key: str) -> bytes:
+        try:
+            return self._blobs.get(key)
+        except NotFound as exc:
+            raise Corrupt("an object of the backup repository is missing", key=key) from exc
 
     def put(self, key: str, body: bytes) -> None:
         self._blobs.put(key, body)
@@ -63,14 +72,14 @@ class CountedPuts(BlobsWrapper):
 class BackupRepository:
     """Backups stored in ``blobs``.
 
-    `written` counts the puts of all objects but manifests and saved progress.
+    `objects` counts the puts of all objects but manifests and saved progress.
     """
 
     def __init__(self, blobs: Blobs, clock: Clock) -> None:
         self.blobs = blobs
         self.clock = clock
-        self.written = CountedPuts(blobs)
-        self.chunks = Chunks(self.written, ROOT)
+        self.objects = RepositoryObjects(blobs)
+        self.chunks = Chunks(self.objects, ROOT)
         self._lock = Lock()
         close_in_child(self, "blobs", "_lock")
         self._packs: OrderedDict[tuple[str, bytes], list[Item]] = OrderedDict()
@@ -99,10 +108,17 @@ class BackupRepository:
         key = self._put_json(f"{MANIFESTS}/{manifest.id}", manifest)
         # Check the base after the put. A prune removes manifests before it lists them again, so either the prune sees
         # this manifest or this check sees that the base is gone.
-        if manifest.base and not list(self.blobs.list(f"{MANIFESTS}/{manifest.base}/")):
+        try:
+            self.require_base(manifest.base)
+        except Conflict:
             self.remove(key)
-            raise Conflict("the base of this backup was pruned meanwhile; run the backup again", base=manifest.base)
+            raise
         self._drop_unfinished()
+
+    def require_base(self, id: str) -> None:
+        """Raise Conflict if the base ``id`` of a backup was pruned. An empty ``id`` means that there is no base."""
+        if id and not list(self.blobs.list(f"{MANIFESTS}/{id}/")):
+            raise Conflict("the base of this backup was pruned meanwhile; run the backup again", base=id)
 
     def note_unfinished(self, manifest: BackupManifest) -> None:
         """Save the progress of an unfinished backup. The next backup resumes from it."""
@@ -123,11 +139,15 @@ class BackupRepository:
 
     def put_copy(self, key: str, body: bytes) -> None:
         """Store a copy of a blob. Its key is the blob's key below `!backup/blobs`."""
-        self.written.put(f"{COPIES}/{key}", body)
+        self.objects.put(f"{COPIES}/{key}", body)
+
+    def read_copy(self, key: str) -> bytes:
+        """Read and verify the copy of a blob that a catalogue lists. Raises Corrupt."""
+        return self.objects.get(f"{COPIES}/{key}")
 
     def write_pack(self, body: bytes) -> BodyRef:
         """Store a pack and return the reference to the pack."""
-        return write_body(self.written, PACKS, body)
+        return write_body(self.objects, PACKS, body)
 
     def read_pack(self, ref: BodyRef) -> bytes:
         """Read and verify the bytes of a pack. Raises Corrupt."""

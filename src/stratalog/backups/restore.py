@@ -25,8 +25,8 @@ def restore_store(backup: Store, target: Store, name: str, progress: Callable[[i
     compares the (version, hash) in a client's cookie with the restored log. So it finds out whether the log lost
     versions that the client has.
 
-    Raises Conflict if the target holds other data or another unfinished restoration. Raises Corrupt or NotFound if the
-    backup is damaged.
+    Raises Conflict if the target holds other data or another unfinished restoration. Raises Corrupt if the
+    backup is damaged, or was pruned meanwhile.
     """
     mark = Item(COPY_PARTITION, RESTORE_SORT, {"n": name})
     standing = target.environment.index.get(COPY_PARTITION, RESTORE_SORT)

@@ -47,7 +47,7 @@ def restore_log(
     The copy is a new incarnation with the same origin. So sync clients of the old document continue with the copy if
     the copy has the old name.
 
-    Raises NotFound if the backup has no such log, and Corrupt or NotFound if the backup is damaged. Raises Conflict if
+    Raises NotFound if the backup has no such log, and Corrupt if the backup is damaged. Raises Conflict if
     ``new_name`` is in use, or if a sweep removed the unfinished copy. Raises LimitExceeded if the restoration took
     longer than `UNKNOWN_OWNER_SECONDS_MAX`. After these errors, or a crash before the last commit, no name record leads
     to the copied items. The sweep deletes these items and their blobs once `UNKNOWN_OWNER_SECONDS_MAX` and then the

@@ -8,6 +8,8 @@ from heapq import heappop, heappush
 from itertools import islice
 from typing import NoReturn
 
+import msgspec
+
 from stratalog.backups.format import BLOBS_ROW, ITEMS_ROW, BackupManifest
 from stratalog.backups.repository import COPIES, BackupRepository
 from stratalog.errors import Invalid, NotFound, Unavailable
@@ -79,10 +81,12 @@ class BackupBlobs:
     def get(self, key: str) -> bytes:
         if self._item(key) is None:
             raise NotFound("the backup does not hold the blob", key=key)
-        return self._repository.blobs.get(f"{COPIES}/{key}")
+        return self._repository.read_copy(key)
 
     def stat(self, key: str) -> BlobStat | None:
-        return None if self._item(key) is None else self._repository.blobs.stat(f"{COPIES}/{key}")
+        """Return the metadata of the repository's copy, under the blob's own key; None also for a missing copy."""
+        stat = None if self._item(key) is None else self._repository.blobs.stat(f"{COPIES}/{key}")
+        return stat and msgspec.structs.replace(stat, key=key)
 
     def list(self, prefix: str, *, after: str = "") -> Iterator[BlobStat]:
         """Yield the listed blobs without sizes, ages and stamps, which the catalogue does not contain."""

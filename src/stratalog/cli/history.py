@@ -10,7 +10,7 @@ from stratalog.cli.naming import version_of
 from stratalog.cli.output import dim, local_time, note, print_json, short
 from stratalog.cli.session import Session, command
 from stratalog.codec import encode
-from stratalog.documents.history import Applied, Difference, KeyChange, Version
+from stratalog.documents.history import Difference, KeyChange, Version
 
 __all__ = ["COMMANDS"]
 
@@ -76,17 +76,18 @@ def _version_row(version: Version) -> list[str]:
     rest = len(version.changed) + len(version.deleted) - len(changes)
     if rest:
         changes.append(dim(f"and {rest} more"))
-    if version.redacted:
-        changes.append(click.style("redacted", fg="red"))
     changes += [
         click.style(f"rejected: {mutation.reason}", fg="red") for mutation in version.mutations if mutation.reason
     ][:1]
     number = click.style(str(version.version), bold=True)
-    return [number, local_time(version.created_ms), version.author, _mutations(version.mutations), " ".join(changes)]
+    return [number, local_time(version.created_ms), version.author, _mutations(version), " ".join(changes)]
 
 
-def _mutations(mutations: tuple[Applied, ...]) -> str:
+def _mutations(row: Version | KeyChange) -> str:
     """Return the first mutation of a version as text. If the version has more mutations, add their number."""
+    mutations = row.mutations
+    if row.redacted:
+        return click.style("redacted", fg="red")
     if not mutations:
         return dim("maintenance")
     first = f"{mutations[0].client}#{mutations[0].id} {mutations[0].name}"
@@ -94,9 +95,9 @@ def _mutations(mutations: tuple[Applied, ...]) -> str:
 
 
 def _change_row(change: KeyChange) -> list[str]:
-    value = click.style("deleted", fg="red") if change.deleted else short(change.value)
+    value = "" if change.redacted else click.style("deleted", fg="red") if change.deleted else short(change.value)
     number = click.style(str(change.version), bold=True)
-    return [number, local_time(change.created_ms), change.author, _mutations(change.mutations), value]
+    return [number, local_time(change.created_ms), change.author, _mutations(change), value]
 
 
 def _print_difference(difference: Difference, width: int) -> None:

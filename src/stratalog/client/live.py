@@ -85,9 +85,9 @@ class PokeListener:
             self._listen(token)
 
     def _listen(self, token: str) -> None:
-        environment, silence_seconds = self._address(), float(SILENCE_SECONDS_MAX)
+        address, silence_seconds = self._address(), float(SILENCE_SECONDS_MAX)
         with connect(
-            environment.url,
+            address.url,
             subprotocols=[Subprotocol(known) for known in SUBPROTOCOLS],
             open_timeout=OPEN_SECONDS_MAX,
             close_timeout=CLOSE_SECONDS_MAX,
@@ -96,7 +96,7 @@ class PokeListener:
                 self._connection = connection
                 if self._stopped.is_set():
                     return
-            connection.send(msgspec.json.encode(Hello(token, environment.document)).decode())
+            connection.send(msgspec.json.encode(Hello(token, address.document)).decode())
             while True:
                 message = self._receive(connection, silence_seconds, token)
                 if isinstance(message, Ready):

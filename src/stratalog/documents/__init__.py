@@ -5,7 +5,8 @@ Modules
 document           the handle: changes one document and answers queries
 writer             commits of batches and of single events, from many threads
 view               a state at one version, read like a mapping
-state              a snapshot's trees with later changes
+state              a document at one version, as three layers
+layer              a snapshot's tree with later changes
 fold               the changes that a run of entries makes to a state
 base               proof of the snapshot that history begins with
 read_back          reading a state from storage without any cache

@@ -11,8 +11,9 @@ from collections.abc import Iterable, Iterator
 import msgspec
 
 from stratalog.documents.commits import Commit, Recorded, read_commit
+from stratalog.documents.layer import Layer
 from stratalog.documents.snapshots import load_state
-from stratalog.documents.state import Layer, State
+from stratalog.documents.state import State
 from stratalog.log import Log
 from stratalog.tree.chunks import Chunks
 from stratalog.tree.diff import diff

@@ -293,12 +293,12 @@ class Document:
         return past.versions(self.log, self.values, start, upto)
 
     def history(self, key: str, *, at: int | None = None) -> Iterator[past.KeyChange]:
-        """Yield the changes of one key, newest first. Reads only the entries that changed the key."""
+        """Yield the changes of one key, newest first. Reads only the entries that changed the key, unless redacted."""
         return (row.load() for row in self.unread_history(key, at=at))
 
     def unread_history(self, key: str, *, at: int | None = None) -> Iterator[past.Unread[past.KeyChange]]:
         """Yield the rows of `history`, not yet loaded; the caller loads each row."""
-        return past.key_changes(self.log, self.values, self.state(at), key)
+        return past.key_changes(self.log, self.values, self.state, key, at)
 
     def diff(self, source: int, target: int, *, after: str = "") -> Iterator[past.Difference]:
         """Yield the keys after ``after`` that differ between two versions, in order. Reads only changed parts."""

@@ -12,7 +12,7 @@ from stratalog.codec import decode
 from stratalog.documents.commit_builder import arguments_size, load_arguments
 from stratalog.documents.commits import Commit, PatchRow, Recorded, read_commit
 from stratalog.documents.snapshots import load_state
-from stratalog.documents.state import State
+from stratalog.documents.state import State, reading_chunks
 from stratalog.documents.values import Values, value_size
 from stratalog.errors import Redacted, VersionForgotten
 from stratalog.log import Entry, Log
@@ -23,6 +23,7 @@ from stratalog.tree.nodes import Slot
 __all__ = ["Applied", "Difference", "KeyChange", "Unread", "Version", "applied_in", "diff", "key_changes", "versions"]
 
 T = TypeVar("T")
+StateAt = Callable[[int | None], State]
 
 
 class Applied(msgspec.Struct, frozen=True):
@@ -64,6 +65,8 @@ class KeyChange(msgspec.Struct, frozen=True):
     value: Any
     deleted: bool
     mutations: tuple[Applied, ...]
+    redacted: bool = False
+    """Whether the value and the mutations of the version were erased."""
 
 
 class Difference(msgspec.Struct, frozen=True):
@@ -96,20 +99,61 @@ def versions(log: Log, values: Values, after: int, upto: int | None) -> Iterator
         yield Unread(entry.version, size, partial(_version, entry, commit, values))
 
 
-def key_changes(log: Log, values: Values, state: State, key: str) -> Iterator[Unread[KeyChange]]:
-    """See `Document.history`. Follows each change to the preceding change, down to the floor."""
-    version = abs(state.changed_in(check_key(key)))
-    while version > state.floor or (version > 0 and state.floor == 0):
+def key_changes(
+    log: Log, values: Values, state_at: StateAt, key: str, at: int | None = None
+) -> Iterator[Unread[KeyChange]]:
+    """See `Document.history`. ``state_at`` returns the state at a version, or the newest state for None."""
+    check_key(key)
+    try:
+        state = state_at(at)
+    except Redacted:
+        if at is None:
+            raise
+        # Only a later change of the key names a redacted change, so walk from the newest state.
+        return (row for row in key_changes(log, values, state_at, key) if row.position <= at)
+    return _changes_down(log, values, state_at, key, abs(state.changed_in(key)), state.floor)
+
+
+def _changes_down(
+    log: Log, values: Values, state_at: StateAt, key: str, version: int, floor: int
+) -> Iterator[Unread[KeyChange]]:
+    """Yield the change of ``key`` in ``version``, and follow each change to the preceding change, down to the floor."""
+    while version > floor:
         try:
             entry = log.entry(version)
         except VersionForgotten:
             return
+        if entry.redacted:
+            yield Unread(version, 0, partial(_redacted_change, entry, key))
+            version = _change_before(log, state_at, key, version)
+            continue
         commit = read_commit(entry)
         change = next(change for change in commit.patch if change.key == key)
         size = sum(arguments_size(commit.mutations[position], commit.patch) for position in change.by)
         size += value_size(change.value) if change.value else 0
         yield Unread(version, size, partial(_key_change, entry, commit, change, values))
         version = abs(change.before)
+
+
+def _change_before(log: Log, state_at: StateAt, key: str, version: int) -> int:
+    """Return the newest version that changed ``key`` below the redacted ``version``; 0 if none is known.
+
+    A state after an earlier redacted version cannot be loaded before the next snapshot. There, read the entries. That
+    earlier version is passed over, since nothing shows whether it changed the key.
+    """
+    while version > 0:
+        upto = version - 1
+        try:
+            return abs(state_at(upto).changed_in(key))
+        except VersionForgotten:
+            return 0
+        except Redacted as exc:
+            version = exc.details["version"]
+        entries = (entry for entry in log.read(version, upto) if not entry.redacted)
+        changing = [entry.version for entry in entries if any(row.key == key for row in read_commit(entry).patch)]
+        if changing:
+            return changing[-1]
+    return 0
 
 
 def diff(values: Values, old: State, new: State, after: str = "") -> Iterator[Unread[Difference]]:
@@ -146,6 +190,11 @@ def _key_change(entry: Entry, commit: Commit, change: PatchRow, values: Values) 
         change.value is None,
         tuple(_applied(commit.mutations[position], commit.patch, values) for position in change.by),
     )
+
+
+def _redacted_change(entry: Entry, key: str) -> KeyChange:
+    head = (key, entry.version, entry.created_ms, entry.author, entry.principal)
+    return KeyChange(*head, value=None, deleted=False, mutations=(), redacted=True)
 
 
 def _difference(key: str, before: Slot | None, now: Slot | None, values: Values) -> Difference:
@@ -199,5 +248,6 @@ def _reached(state: State, client: str, id: int) -> bool:
 
 def _candidates(old: State, new: State) -> set[str]:
     """Return the keys that may differ: keys that differ between the snapshots' trees, or changed after a snapshot."""
-    keys = {key for key, _, _ in tree_diff(old.chunks, old.roots.content, new.roots.content)}
+    with reading_chunks(old, new):
+        keys = {key for key, _, _ in tree_diff(old.chunks, old.roots.content, new.roots.content)}
     return keys.union(old.content.changes(), new.content.changes())

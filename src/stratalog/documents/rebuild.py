@@ -13,7 +13,7 @@ from stratalog.documents.commits import BASE
 from stratalog.documents.named_chunks import NamedChunks, names_chunk
 from stratalog.documents.snapshots import base_digest, load_state, roots_in, roots_of, tree_roots
 from stratalog.documents.state import EMPTY_ROOTS, Roots, State
-from stratalog.errors import Corrupt, NotFound, Redacted
+from stratalog.errors import Corrupt, NotFound, Redacted, Unavailable
 from stratalog.log import Entry, Log
 from stratalog.log.chain import checked_entries
 from stratalog.log.snapshots import Snapshot, list_snapshots
@@ -73,7 +73,7 @@ def verify(document: _Document, upto: int | None = None, *, progress: Callable[[
         floor = document.log.floor()
         try:
             return _verified_aside(document, upto, progress)
-        except (Corrupt, NotFound):
+        except (Corrupt, NotFound, Unavailable):
             # If the floor rose meanwhile, the versions below it are forgotten. Verify again, from the new floor.
             if not floor < document.log.floor() <= (document.log.head().version if upto is None else upto):
                 raise

@@ -8,7 +8,8 @@ from functools import partial
 import msgspec
 
 from stratalog.codec import encode, sha256
-from stratalog.documents.state import EMPTY_ROOTS, Layer, Roots, State
+from stratalog.documents.layer import Layer
+from stratalog.documents.state import EMPTY_ROOTS, Roots, State, reading_chunks
 from stratalog.errors import ConditionFailed, Corrupt, OutcomeUnknown, VersionForgotten
 from stratalog.limits import BLOB_SLICE_BYTES
 from stratalog.log import Log
@@ -33,12 +34,17 @@ def load_state(log: Log, chunks: Chunks, at: int, head: Head | None = None) -> S
     """
     snapshot = log.snapshot_at(at)
     version, hash = (snapshot.version, snapshot.hash) if snapshot else (0, genesis(log.record.origin))
-    state = State.at_snapshot(chunks, version, hash, roots_in(log, snapshot))
+    state = State.at_snapshot(chunks, version, hash, roots_in(log, snapshot), partial(_snapshot_exists, log))
     head = head or log.known_head() or log.head()
     if state.version < min(at, log.first):
         # Up to the fork point the clients belong to the ancestor. A fork begins without clients.
         state = state.after(log.read(state.version, min(at, log.first), head=head), clients=False)
     return state.after(log.read(state.version, at, head=head)) if state.version < at else state
+
+
+def _snapshot_exists(log: Log, version: int) -> bool:
+    snapshot = log.snapshot_at(version)
+    return snapshot is not None and snapshot.version == version
 
 
 def take_snapshot(log: Log, state: State, pause: Callable[[], None] = no_pause) -> State:
@@ -81,17 +87,21 @@ def _put_chunks(blob_batch: BlobBatch, chunks: Chunks, fresh: Collection[Chunk])
 
 
 def tree_roots(state: State, write: Write | None = None, pause: Callable[[], None] = no_pause) -> Roots:
-    """Return the roots of a state's trees. ``write``, or else `Chunks.write_all`, writes the changed chunks."""
+    """Return the roots of a state's trees. ``write``, or else `Chunks.write_all`, writes the changed chunks.
+
+    Raises Corrupt if a chunk of the state's snapshot is missing; Unavailable if the snapshot is deleted, too.
+    """
     roots, chunks = state.roots, state.chunks
-    tombstones = {**_expired(state), **_patch(state.tombstones, above=state.floor)}
-    return Roots(
-        update(chunks, roots.content, _patch(state.content), write, pause),
-        update(chunks, roots.clients, _patch(state.clients), write, pause),
-        update(chunks, roots.tombstones, tombstones, write, pause),
-        state.fields_bytes,
-        state.floor,
-        state.orders,
-    )
+    with reading_chunks(state):
+        tombstones = {**_expired(state), **_patch(state.tombstones, above=state.floor)}
+        return Roots(
+            update(chunks, roots.content, _patch(state.content), write, pause),
+            update(chunks, roots.clients, _patch(state.clients), write, pause),
+            update(chunks, roots.tombstones, tombstones, write, pause),
+            state.fields_bytes,
+            state.floor,
+            state.orders,
+        )
 
 
 def unwritten_roots(state: State) -> Roots:

@@ -5,31 +5,28 @@ A state holds the three trees of a snapshot, and for each tree the changes of la
 
 from __future__ import annotations
 
-import heapq
-from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 
 import msgspec
 
-from stratalog.documents.fold import BINDING, COLLECTION, GONE, GROUP, MEMBER, RESUMED, Fold, members_prefix
-from stratalog.errors import NotFound, Unavailable
+from stratalog.documents.fold import BINDING, COLLECTION, GROUP, MEMBER, RESUMED, Fold, members_prefix
+from stratalog.documents.layer import UNKNOWN, Layer
+from stratalog.errors import Corrupt, NotFound, Unavailable
 from stratalog.log import Entry
-from stratalog.protocol.keys import collection_of
 from stratalog.tree.chunks import Chunks
-from stratalog.tree.lookup import count, leaf_of, scan
-from stratalog.tree.nodes import EMPTY, Leaf, Root, Slot
+from stratalog.tree.nodes import EMPTY, Root, Slot
 
-__all__ = ["EMPTY_ROOTS", "ClientState", "Layer", "Roots", "State"]
+__all__ = ["EMPTY_ROOTS", "ClientState", "Roots", "State", "reading_chunks"]
 
 # Ranges of numbers (above, up to), in order.
 Ranges = tuple[tuple[int, int], ...]
-_UNKNOWN = Slot(GONE, 0)
 # The prefix of all rows of the clients tree, except the rows of the clients themselves.
 BOOKKEEPING = "\0"
-RUN_MIN = 64
-RUN_GROWTH = 8
-KNOWN_MAX = 1024
-NEAR_MAX = 32
+
+
+def _always(version: int) -> bool:
+    return True
 
 
 class Roots(msgspec.Struct, frozen=True, array_like=True):
@@ -59,144 +56,6 @@ class ClientState(msgspec.Struct, frozen=True, array_like=True):
     """After a merge: the fork's version that has the mutation, and the fork's hash at that version; see `Merged`."""
 
 
-class Layer:
-    """One tree and later changes. Adding changes makes another layer and leaves this layer unchanged.
-
-    The changes are stored in runs, the newest run first. Each run has the changes of consecutive versions. A run is at
-    least `RUN_GROWTH` times as large as the next newer run. So runs are few, and each change is copied a bounded number
-    of times per run. On average a commit costs about the same after a million changes as after a hundred. So a late
-    snapshot hardly delays commits.
-    """
-
-    __slots__ = ("_known", "_near", "_root", "_runs")
-
-    def __init__(
-        self,
-        root: Root,
-        runs: tuple[_Run, ...] = (),
-        known: dict[str, Slot | None] | None = None,
-        near: _Near | None = None,
-    ) -> None:
-        self._root = root
-        self._runs = runs
-        self._known = {} if known is None else known
-        self._near = near or _Near()
-
-    def changed(self, changes: Mapping[str, Slot]) -> Layer:
-        """Return the layer after ``changes``."""
-        if not changes:
-            return self
-        return Layer(self._root, _with_run(self._runs, changes), self._known, self._near)
-
-    def over(self, root: Root, after: int) -> Layer:
-        """Return a layer of another tree, with only the changes by versions above ``after``."""
-        return Layer(root).changed(self.changes(after))
-
-    def changes(self, after: int = 0) -> dict[str, Slot]:
-        """Return the changes by versions above ``after``. A deleted key has the value `GONE`."""
-        changes: dict[str, Slot] = {}
-        for run in reversed(self._runs):
-            changes.update(run.slots)
-        return {key: slot for key, slot in changes.items() if slot.version > after} if after else changes
-
-    def get(self, chunks: Chunks, key: str) -> Slot | None:
-        """Return the slot of ``key``; None if it is absent."""
-        for run in self._runs:
-            if (slot := run.slots.get(key)) is not None:
-                return slot if slot.value else None
-        return self._in_tree(chunks, key) if self._root.count else None
-
-    def scan(self, chunks: Chunks, prefix: str, after: str | None = None) -> Iterator[tuple[str, Slot]]:
-        """Yield keys that start with ``prefix`` and come after ``after``, in order, with their slots."""
-        rows = [run.rows(age, prefix, after) for age, run in enumerate(self._runs)]
-        below = ((key, len(rows), slot) for key, slot in scan(chunks, self._root, prefix=prefix, after=after))
-        last = None
-        for key, _, slot in heapq.merge(*rows, below):
-            # Of rows with one key, the row of the newest run comes first. Only this row counts; it may be a deletion.
-            if key != last and slot.value:
-                yield key, slot
-            last = key
-
-    def count(self, chunks: Chunks, prefix: str = "") -> int:
-        """Return how many keys start with ``prefix``. Reads two nodes per tree level, and looks up each change."""
-        total = count(chunks, self._root, prefix=prefix) if self._root.count else 0
-        for key, slot in self.changes().items():
-            if key.startswith(prefix):
-                stood = bool(self._root.count) and self._in_tree(chunks, key) is not None
-                total += bool(slot.value) - stood
-        return total
-
-    def unread(self, keys: Iterable[str]) -> tuple[Root, list[str]]:
-        """Return the tree, and those of ``keys`` whose lookup will read the tree."""
-        known = (*(run.slots for run in self._runs), self._known)
-        return self._root, [key for key in keys if not any(key in slots for slots in known)]
-
-    def _in_tree(self, chunks: Chunks, key: str) -> Slot | None:
-        """Return the tree's slot of ``key``. All layers of the tree remember it, since reads often repeat a key."""
-        known = self._known.get(key, _UNKNOWN)
-        if known is not _UNKNOWN:
-            return known
-        if len(self._known) >= KNOWN_MAX:
-            self._known.clear()
-        slot = self._known[key] = self._near.get(chunks, self._root, key)
-        return slot
-
-
-class _Run:
-    """Changes of consecutive versions. Its keys are sorted at the first scan, for all layers that share it."""
-
-    __slots__ = ("_keys", "slots")
-
-    def __init__(self, slots: Mapping[str, Slot]) -> None:
-        self.slots = slots
-        self._keys: list[str] | None = None
-
-    def rows(self, age: int, prefix: str, after: str | None) -> Iterator[tuple[str, int, Slot]]:
-        """Yield the changes of keys that start with ``prefix`` and come after ``after``, in order, with ``age``."""
-        if self._keys is None:
-            self._keys = sorted(self.slots)
-        start = bisect_left(self._keys, prefix)
-        if after is not None:
-            start = max(start, bisect_right(self._keys, after))
-        for position in range(start, len(self._keys)):
-            key = self._keys[position]
-            if not key.startswith(prefix):
-                return
-            yield key, age, self.slots[key]
-
-
-def _with_run(runs: tuple[_Run, ...], changes: Mapping[str, Slot]) -> tuple[_Run, ...]:
-    """Return the runs after ``changes``. The new run absorbs each next run that is small, or not much larger."""
-    newest, rest = dict(changes), runs
-    while rest and len(rest[0].slots) < max(RUN_MIN, RUN_GROWTH * len(newest)):
-        newest, rest = {**rest[0].slots, **newest}, rest[1:]
-    return (_Run(newest), *rest)
-
-
-class _Near:
-    """The leaf last read in each collection, since keys are often read in their order."""
-
-    __slots__ = ("_leaves",)
-
-    def __init__(self) -> None:
-        self._leaves: dict[str, tuple[str, Leaf]] = {}
-
-    def get(self, chunks: Chunks, root: Root, key: str) -> Slot | None:
-        """Return the tree's slot of ``key``."""
-        collection = collection_of(key)
-        near = self._leaves.get(collection)
-        if near is not None and near[0] < key <= near[1].keys[-1]:
-            return near[1].slot(key)
-        near = leaf_of(chunks, root, key)
-        if near is None:
-            return None
-        if len(self._leaves) >= NEAR_MAX:
-            self._leaves.clear()
-        if near[1].keys:
-            self._leaves[collection] = near
-        return near[1].slot(key)
-
-
 class State:
     """A document at ``version``: content, clients and tombstones."""
 
@@ -209,6 +68,7 @@ class State:
         "hash",
         "orders",
         "roots",
+        "snapshot_exists",
         "snapshot_version",
         "stale",
         "tombstones",
@@ -223,6 +83,7 @@ class State:
         snapshot_version: int,
         roots: Roots,
         layers: tuple[Layer, Layer, Layer],
+        snapshot_exists: Callable[[int], bool] = _always,
     ) -> None:
         self.chunks: Chunks = chunks
         self.version: int = version
@@ -237,14 +98,19 @@ class State:
         self.fields_bytes: int = roots.fields_bytes
         self.floor: int = roots.floor
         self.orders: tuple[int, int] = roots.orders
+        self.snapshot_exists: Callable[[int], bool] = snapshot_exists
+        """Returns whether the snapshot of a version still exists."""
+
         self.stale: bool = False
         """Whether a read found a chunk of the state's snapshot missing. A cache then drops the state."""
 
     @classmethod
-    def at_snapshot(cls, chunks: Chunks, version: int, hash: bytes, roots: Roots) -> State:
-        """Return the state of a snapshot."""
+    def at_snapshot(
+        cls, chunks: Chunks, version: int, hash: bytes, roots: Roots, snapshot_exists: Callable[[int], bool] = _always
+    ) -> State:
+        """Return the state of a snapshot. By default, nothing can delete the snapshot while the state is in use."""
         layers = (Layer(roots.content), Layer(roots.clients), Layer(roots.tombstones))
-        return cls(chunks, version, hash, version, roots, layers)
+        return cls(chunks, version, hash, version, roots, layers, snapshot_exists)
 
     @property
     def order(self) -> int:
@@ -253,31 +119,24 @@ class State:
 
     def slot(self, key: str) -> Slot | None:
         """Return the slot of a key of the content; None if it is absent."""
-        try:
-            return self.content.get(self.chunks, key)
-        except NotFound as exc:
-            raise self._gone() from exc
+        return self._reading(self.content, key)
 
     def scan(self, prefix: str = "", after: str | None = None) -> Iterator[tuple[str, Slot]]:
         """Yield the content's keys that start with ``prefix``, in order, with their slots."""
-        try:
+        with reading_chunks(self):
             yield from self.content.scan(self.chunks, prefix, after)
-        except NotFound as exc:
-            raise self._gone() from exc
 
     def count(self) -> int:
         """Return the number of keys of the content. Reads a few nodes, and a leaf for each key that changed lately."""
-        try:
+        with reading_chunks(self):
             return self.content.count(self.chunks)
-        except NotFound as exc:
-            raise self._gone() from exc
 
-    def changed_in(self, key: str, slot: Slot | None = _UNKNOWN) -> int:
+    def changed_in(self, key: str, slot: Slot | None = UNKNOWN) -> int:
         """Return the version that changed ``key`` last; negative if it deleted the key; 0 if no such version is known.
 
         A caller that has read the key's slot passes it as ``slot``, which saves a lookup.
         """
-        if slot is _UNKNOWN:
+        if slot is UNKNOWN:
             slot = self.slot(key)
         if slot is not None:
             return slot.version
@@ -307,19 +166,15 @@ class State:
     def members(self, group: str) -> Iterator[str]:
         """Yield the clients of a group, in order. The group ``""`` has no members."""
         prefix = members_prefix(group)
-        try:
+        with reading_chunks(self):
             for key, _ in self.clients.scan(self.chunks, prefix):
                 yield key.removeprefix(prefix)
-        except NotFound as exc:
-            raise self._gone() from exc
 
     def member_rows(self, after: str = "") -> Iterator[str]:
         """Yield the rows, after the row ``after``, of all clients that are in a group, in order."""
-        try:
+        with reading_chunks(self):
             for key, _ in self.clients.scan(self.chunks, MEMBER, after or None):
                 yield key
-        except NotFound as exc:
-            raise self._gone() from exc
 
     def client_version(self, client: str) -> int:
         """Return the version that committed a client's newest mutation; 0 for an unknown client."""
@@ -341,16 +196,15 @@ class State:
 
     def count_clients(self) -> int:
         """Return the number of clients. Reads a few nodes, and a leaf for each row changed since the snapshot."""
-        try:
+        with reading_chunks(self):
             return self.clients.count(self.chunks) - self.clients.count(self.chunks, BOOKKEEPING)
-        except NotFound as exc:
-            raise self._gone() from exc
 
     def client_ids(self) -> Iterator[tuple[str, int]]:
         """Yield every client with the number of its newest mutation."""
-        for key, slot in self.clients.scan(self.chunks, ""):
-            if not key.startswith("\0"):
-                yield key, _decode_client(slot.value).id
+        with reading_chunks(self):
+            for key, slot in self.clients.scan(self.chunks, ""):
+                if not key.startswith("\0"):
+                    yield key, _decode_client(slot.value).id
 
     def after(self, entries: Iterable[Entry], *, clients: bool = True) -> State:
         """Return the state after ``entries``, which follow this version.
@@ -364,7 +218,9 @@ class State:
         content, tombstones = self.content.changed(fold.content), self.tombstones.changed(fold.tombstones)
         bookkeeping = self.clients.changed(fold.client_slots()) if clients else self.clients
         layers = (content, bookkeeping, tombstones)
-        after = State(self.chunks, fold.version, fold.hash, self.snapshot_version, self.roots, layers)
+        after = State(
+            self.chunks, fold.version, fold.hash, self.snapshot_version, self.roots, layers, self.snapshot_exists
+        )
         after.fields_bytes, after.floor, after.orders = fold.fields_bytes, fold.floor, fold.orders
         return after
 
@@ -372,26 +228,42 @@ class State:
         """Return the same state over a newer snapshot, with only the changes after that snapshot."""
         # The trees of a later version would show content that this state does not have.
         assert snapshot_version <= self.version, "a state's snapshot is never newer than the state"
-        layers = tuple(
-            layer.over(root, snapshot_version)
-            for root, layer in zip((roots.content, roots.clients, roots.tombstones), self._layers(), strict=True)
+        layers = (
+            self.content.over(roots.content, snapshot_version),
+            self.clients.over(roots.clients, snapshot_version),
+            self.tombstones.over(roots.tombstones, snapshot_version),
         )
-        moved = State(self.chunks, self.version, self.hash, snapshot_version, roots, (layers[0], layers[1], layers[2]))
+        moved = State(self.chunks, self.version, self.hash, snapshot_version, roots, layers, self.snapshot_exists)
         moved.fields_bytes, moved.floor, moved.orders = self.fields_bytes, self.floor, self.orders
         return moved
-
-    def _layers(self) -> tuple[Layer, Layer, Layer]:
-        return self.content, self.clients, self.tombstones
 
     def _reading(self, layer: Layer, key: str) -> Slot | None:
         try:
             return layer.get(self.chunks, key)
         except NotFound as exc:
-            raise self._gone() from exc
+            raise _missing_chunk(exc, self) from exc
 
-    def _gone(self) -> Unavailable:
-        self.stale = True
-        return Unavailable("a chunk of the snapshot in use was collected; read the document again")
+
+@contextmanager
+def reading_chunks(*states: State) -> Iterator[None]:
+    """Raise Unavailable or Corrupt, as `_missing_chunk` decides, if the block finds a chunk of ``states`` missing."""
+    try:
+        yield
+    except NotFound as exc:
+        raise _missing_chunk(exc, *states) from exc
+
+
+def _missing_chunk(exc: NotFound, *states: State) -> Corrupt | Unavailable:
+    """Return the error for a chunk of the snapshots of ``states`` that is missing, and mark the states as stale.
+
+    The collector deletes a chunk only if no snapshot names it. So look for the snapshots now, after the read: while all
+    of them exist, the missing chunk is damage, and another read would fail too.
+    """
+    for state in states:
+        state.stale = True
+    if all(state.snapshot_exists(state.snapshot_version) for state in states):
+        return Corrupt("a chunk of a snapshot is missing", **exc.details)
+    return Unavailable("a chunk of the snapshot in use was collected; read the document again")
 
 
 _decode_client = msgspec.msgpack.Decoder(ClientState).decode

@@ -14,7 +14,15 @@ from stratalog.documents.run import Run, run_batch
 from stratalog.documents.state import State
 from stratalog.documents.state_cache import StateCache
 from stratalog.documents.values import Values
-from stratalog.errors import ContentionError, MergeConflict, OutcomeUnknown, QuotaExceeded, Unavailable, VersionConflict
+from stratalog.errors import (
+    ContentionError,
+    Corrupt,
+    MergeConflict,
+    OutcomeUnknown,
+    QuotaExceeded,
+    Unavailable,
+    VersionConflict,
+)
 from stratalog.log import Entry, Event, Log
 from stratalog.log.admission import UNBOUND, Reservation
 from stratalog.log.blob_batch import BlobBatch, BlobsDeferred
@@ -164,7 +172,7 @@ class Writer:
                         self._report(run)  # if the entry is committed, a repeated push reports nothing
                         raise
                 self._states.offer(state.after([entry]))
-        except Unavailable:
+        except (Corrupt, Unavailable):
             # Any port may have failed. Keep the state unless a chunk of its snapshot is missing. Another load would
             # read all entries since the last snapshot. These are many entries if the blob store has been unreachable
             # for long.
