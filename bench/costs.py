@@ -111,7 +111,7 @@ def idle_table(_: Figures) -> str:
         "alarms": f"{deployment.alarms} alarms",
         "maintenance": f"{deployment.maintenance_runs} runs over ten documents, by a function that has to start",
         "queue polled by Lambda": f"{deployment.pollers} receives of 20 seconds at a time, as long as nothing comes",
-        "stored in DynamoDB": f"{deployment.index_gb:g} GB in DynamoDB, with recovery of any moment",
+        "stored in DynamoDB": f"{deployment.index_gb:g} GB in DynamoDB, with point-in-time recovery",
         "stored in S3": f"{deployment.blobs_gb:g} GB in S3",
     }
     rows = [[what[name], f"{dollars:.3f}"] for name, dollars in idle.items()]
@@ -144,7 +144,7 @@ def deletion_table(_: Figures) -> str:
 def intervals_table(cost_figures: Figures) -> str:
     """Return the table of mutation costs by the interval of a document's snapshots."""
     rows = [[f"{every}", f"{warm:.2f}", f"{cold:.2f}"] for every, warm, cold in cost_figures.intervals]
-    return markdown([["entries between snapshots", "warm", "each by a process that begins"], *rows])
+    return markdown([["entries between snapshots", "warm", "cold"], *rows])
 
 
 def curve_table(name: str, column: str) -> Callable[[Figures], str]:

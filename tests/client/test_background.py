@@ -123,7 +123,7 @@ class Failing:
 
 
 def pauses(*errors: Exception | None) -> list[float]:
-    """Return the seconds that the thread waits after each sync cycle, with the jitter at its maximum."""
+    """Return the seconds of back-off after each sync cycle, 0 after a success. The jitter is at its maximum."""
     clock = ManualClock()
     clock.random = lambda: 1.0  # type: ignore[method-assign]
     running = Background(Failing(*errors), InProcess(), clock)

@@ -204,7 +204,8 @@ class _Running:
         except PORT_ERRORS:
             raise
         except Exception as exc:
-            # Any other exception is a rejection: docs/design.md#a-rejected-mutation-is-a-committed-outcome
+            # Any other exception is a rejection, unless it reports a shortage of memory or files:
+            # docs/design.md#a-rejected-mutation-is-a-committed-outcome
             if is_shortage(exc):
                 raise
             reason, fields_bytes, self._is_fault = _reason(exc), 0, is_unexpected(exc)

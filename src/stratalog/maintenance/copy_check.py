@@ -48,7 +48,7 @@ def check_copy(source: Environment, target: Environment, organisations: Sequence
 
 
 def _same(source: Environment, target: Environment, organisation: str, shelf: str) -> Iterator[str]:
-    """Yield the ids in one shelf of the directory. Raises Conflict if the lines of the two stores differ."""
+    """Yield the ids of the logs, or of the records. Raises Conflict if the directories of the two stores differ."""
     theirs = list_directory(target.index, organisation, shelf)
     for ours in list_directory(source.index, organisation, shelf):
         if next(theirs, None) != ours:

@@ -90,7 +90,8 @@ class PresentPrincipal(msgspec.Struct, frozen=True, omit_defaults=True):
 class Here(msgspec.Struct, frozen=True, tag="here", omit_defaults=True):
     """The presence of the document's connections. A connection that is not in ``present`` has no presence.
 
-    A server that shows as many connections as its limit allows ignores the presence of further connections.
+    A server shows a limited number of connections for a document, and for one principal in the document. It ignores the
+    presence of further connections.
 
     ``principals`` contains the known principals of these connections, as the server authenticated them. A client can
     send a false presence, but not a false principal.

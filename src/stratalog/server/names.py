@@ -20,10 +20,10 @@ __all__ = ["list_holders"]
 
 
 class NameHolders(msgspec.Struct, frozen=True):
-    """The organisations with a document or log of the requested name.
+    """The organisations in which the caller may read a document or log of the requested name.
 
-    ``complete`` is false if more than `NAME_HOLDERS_MAX` organisations have such a document or log. The server
-    then examines only the first `NAME_HOLDERS_MAX`.
+    ``complete`` is false if more than `NAME_HOLDERS_MAX` organisations have a document or log of this name, even if the
+    caller may not read it. The server then examines only the first `NAME_HOLDERS_MAX`.
     """
 
     items: list[NameHolder]
@@ -36,7 +36,7 @@ class NameHolders(msgspec.Struct, frozen=True):
     opt={"action": "list"},
     responses=PROBLEMS,
     tags=["organisations"],
-    summary="The organisations with a document or log of a given name",
+    summary="The organisations in which the caller may read a document or log of a given name",
 )
 async def list_holders(service: Served, request: Request[Principal, Any, Any], name: Name) -> NameHolders:
     """Organisations whose document or log of this name the caller may read, ordered by the UTF-8 bytes of the ids.

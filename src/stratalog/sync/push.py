@@ -39,10 +39,10 @@ def push(document: Document, request: Push, owner: str = "", author: str = "", *
     group with another owner. If the push names another origin than the document's, every outcome is "unknown-client".
     ``admitted`` means that the push was acknowledged earlier, so no quota refuses the push.
 
-    Raises Invalid or LimitExceeded for an invalid group, client or number, and ReservedName: nothing is applied. Also
-    raises the errors of `Document.apply`. After such an error that `denies_commit`, nothing was committed by this call:
-    if mutations were committed before, the call raises OutcomeUnknown instead. After any other error, the first
-    mutations of the push may have been committed: send the whole push again.
+    Raises the errors of `check_push`, and then applies nothing. Also raises the errors of `Document.apply`. If
+    `denies_commit` is true of the raised error, this call has committed nothing. A call that has committed some of the
+    mutations before such an error raises OutcomeUnknown instead. After any other error, the first mutations of the push
+    may have been committed: send the whole push again.
     """
     request = check_push(request)
     refused = refusal(document, request)
@@ -87,7 +87,11 @@ def _checked(mutation: Mutation) -> Mutation:
     """Check the client, number and name of a mutation, and return the mutation without an origin."""
     check_identity(mutation.client, "client")
     if type(mutation.id) is not int or not 1 <= mutation.id <= INTEGER_MAX:
-        raise Invalid("the id of a pushed mutation must be at least 1", client=mutation.client, value=mutation.id)
+        raise Invalid(
+            f"the id of a pushed mutation must be an integer from 1 to {INTEGER_MAX}",
+            client=mutation.client,
+            value=mutation.id,
+        )
     check_unreserved(mutation)
     return mutation if mutation.origin is None else msgspec.structs.replace(mutation, origin=None)
 

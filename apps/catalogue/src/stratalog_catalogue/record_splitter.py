@@ -51,7 +51,7 @@ class SplitRecord(msgspec.Struct, frozen=True, kw_only=True):
     deleted: bool = False
     path: Path | None = None
     file_time_ms: int | None = None
-    """The time of the record's file, if a step has records of several files."""
+    """The time of the record's file, if records of several files are read together, as in a poll of a folder."""
 
     encoding: str = ""
     """The encoding of the bytes. It is empty for UTF-8 without a byte order mark, and if the bytes name it."""
@@ -74,7 +74,7 @@ class Unreadable(msgspec.Struct, frozen=True, kw_only=True):
     """The file with the unreadable bytes, of any size."""
 
     document: bool = False
-    """Whether the bytes are a whole file or answer, to be split into records."""
+    """Whether the bytes are to be split into records: a whole file or answer, or a CSV row with its header."""
 
     encoding: str = ""
     """The encoding of the bytes. It is empty for UTF-8 without a byte order mark, and if the bytes name it."""
@@ -278,7 +278,7 @@ def checked_id(id: str) -> str:
     try:
         id.encode()
     except UnicodeEncodeError as exc:
-        raise Invalid("a record's id is not in its encoding", value=ascii(id)[:TIME_CHARACTERS_SHOWN]) from exc
+        raise Invalid("a record's id is not valid Unicode text", value=ascii(id)[:TIME_CHARACTERS_SHOWN]) from exc
     return id
 
 

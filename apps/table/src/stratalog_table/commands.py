@@ -120,9 +120,10 @@ def ingest(
     add_columns: bool,
     widen: bool,
 ) -> None:
-    """Add the rows of Parquet files. With --source, repeat the same command after an interruption.
+    """Add the rows of Parquet files.
 
-    The table refuses a file whose columns do not fit the table's columns.
+    With --source, the same command can be repeated after an interruption: it skips the files that are in the table
+    already. The table refuses a file whose columns do not fit the table's columns.
     """
     if name and (len(files) > 1 or not source):
         raise click.UsageError("--as needs --source and exactly one file")

@@ -137,7 +137,7 @@ def parse_key(kind: str, text: str) -> Key:
             _check_digits(text)
         return _PARSERS[known.family](known, text)
     except (ValueError, OverflowError, InvalidOperation) as exc:
-        raise Invalid("this is no key of its column's type", type=known.name, value=text) from exc
+        raise Invalid("a text is no key of its column's type", type=known.name, value=text) from exc
 
 
 def minimum_key(kind: str) -> str:

@@ -5,7 +5,10 @@ export const addressOf = (organisation, sheet) =>
 
 export const freshName = (title) => `${slug(title)}-${crypto.randomUUID().slice(0, 6)}`;
 
-/** The letters and digits of a title, in any script, joined by hyphens: at most 40 characters, or "sheet" if none. */
+/**
+ * Return the words of a title in lower case, joined by hyphens and cut to 40 characters. A word is a run of letters and
+ * digits of any script. A title without words gives "sheet".
+ */
 const slug = (title) =>
   title
     .toLowerCase()

@@ -51,7 +51,10 @@
     moveBranches(this, without, new Walk(branch, inverse(operation.data.commands)));
   };
 
-  /** After a redo, rebuild a lower branch from the branch above, but omit the undone operation. @this {any} */
+  /**
+   * After a redo, rebuild a lower branch from the branch above. The lower branch omits one operation, which is undone.
+   * @this {any}
+   */
   Tree.rebaseUp = function (branch) {
     const { previousBranch, branchingOperation } = this.findPreviousBranchingOperation(branch);
     if (!this.inOrder?.has(branchingOperation?.id)) return rebaseUp.call(this, branch);
@@ -96,7 +99,7 @@
     return walk.commands;
   };
 
-  /** Rebase a branch and the branches below it. Each lower branch begins after the operation that the branch omits. */
+  /** Rebase a branch and the branches below it. A lower branch begins after the operation that it omits. */
   function moveBranches(tree, branch, walk) {
     const branching = tree.branchingOperationIds.get(branch);
     const next = tree.nextBranch(branch);
@@ -162,7 +165,7 @@
     return command.type === "ADD_COLUMNS_ROWS" ? [movedAddition(command, own)] : movedRemoval(command, own);
   }
 
-  /** Rebase an executed command that adds lines by a waiting command, `own`. */
+  /** Rebase `command`, an executed command that adds lines, by the waiting command `own`. */
   function movedAddition(command, own) {
     const at = startOf(command);
     if (own.type === "REMOVE_COLUMNS_ROWS") return addition(command, at - countBelow(own.elements, at));
@@ -173,8 +176,8 @@
   }
 
   /**
-   * Rebase an executed command that removes lines by a waiting command, `own`. If `own` added lines beside a removed
-   * line, the result also removes the added lines.
+   * Rebase `command`, an executed command that removes lines, by the waiting command `own`. If `own` added lines beside
+   * a removed line, the result also removes the added lines.
    */
   function movedRemoval(command, own) {
     const { elements } = command;
