@@ -26,7 +26,7 @@ STEPS = [
     for each in vars(place).values()
     if isinstance(each, FunctionType) and each.__module__ == group_commit.__name__
 ]
-"""Every function that takes part in a commit."""
+"""Every method of `GroupCommit`, and every function of its module outside the classes."""
 
 
 class Arrival:
@@ -48,7 +48,7 @@ def commit_alone(group: Group, pending: PendingCommit[str], batch: Batch) -> Non
 
 
 def commit_all(group: Group, pending: PendingCommit[str], batch: Batch) -> None:
-    """Settle the requests of all waiters."""
+    """Settle the requests of the leader and of all waiters."""
     while group.take(batch):
         pass
     for each in batch:
@@ -204,14 +204,14 @@ def test_a_leader_continues_alone_if_no_waiter_arrives_in_time() -> None:
     ("requests", "commit_ms", "ms_min", "awaited"),
     [
         (1, 100, 1, []),  # the last commit had no other caller
-        (32, 1, 0, []),  # a commit so short that a wait would take longer than what it saves
+        (32, 1, 0, []),  # a fifth of this commit is less than `DELAY_MS_MIN`
         (32, 1, 1, [(31, 1)]),
         (32, 5, 0, [(31, 1)]),
         (2, 10, 1, [(1, 2)]),
         (32, 100, 0, [(31, 4)]),
     ],
 )
-def test_a_leader_waits_up_to_a_fifth_of_the_last_commit_for_its_callers(
+def test_a_leader_waits_for_the_last_callers_a_fifth_of_the_last_commit_within_limits(
     requests: int, commit_ms: int, ms_min: float, awaited: list[tuple[int, float]]
 ) -> None:
     clock, calls = ManualClock(), []

@@ -83,5 +83,5 @@ def container(held: Held | None = None, store: Any = None, **environment: str) -
 
 
 def event(name: str) -> dict[str, Any]:
-    """Return a recorded event."""
+    """Return the example event in the file of this name, written as AWS documents its events."""
     return dict(json.loads((EVENTS / f"{name}.json").read_text()))

@@ -69,7 +69,7 @@ LINE_FAULT_SHARE = 0.05
 class Task(msgspec.Struct, frozen=True, kw_only=True):
     """The addresses of the services, the name and seed of the process, and the file whose creation ends the process.
 
-    If ``store`` has the URL of a store, the process uses this store and not the addresses on AWS.
+    If ``store`` has the URL of a store, the process uses this store and not the emulators at the other addresses.
     """
 
     folder: str

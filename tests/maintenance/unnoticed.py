@@ -25,14 +25,14 @@ UNNOTICED: dict[str, dict[str, str]] = {
     "segment record": {
         "r": REVISION,
         "m": "when it was marked",  # verification notices a missing mark
-        "b": "that the version of its base is missing",  # verification notices a wrong version
-        "d": "that its entries are gone from the index",  # verification reads the entries, and not this attribute
+        "b": "that the record does not name the version of its base",  # verification notices a wrong version
+        "d": "a wrong mark that its entries are gone from the index",  # verification accepts both values
     },
     "snapshot": {"c": TIME_AND_ID, "w": TIME_AND_ID},
     "end marker": {"c": TIME_AND_ID, "w": TIME_AND_ID},
     "directory line": {"c": "the time of a record whose first version is forgotten"},
     "family member": {"d": "that the stored depth of a fork is greater than its lineage requires"},
-    "deleted incarnation": {DELETED: "that it is missing, if no relative of the log exists"},
+    "deleted incarnation": {DELETED: "that it is missing, if no other log of its family exists"},
     "projection checkpoint": {DELETED: "that it is missing: the projection then starts from the beginning"},
     "record floor": {
         "r": "its revision and id",
@@ -56,7 +56,9 @@ UNNOTICED_BY_STATE: dict[str, set[str]] = {
     },
     "entry": {f"that the newest entries are missing, unless a snapshot, the name record or a {CHECKPOINT} names them"},
     "snapshot": {"that it is missing, unless it is the base of a floor"},
-    "directory line": {"that the line is missing, if the log or record has no blobs and no relative"},
+    "directory line": {
+        "that the line is missing, if the log or record has no blobs and no other log of its family exists"
+    },
     "organisation line": {"that it is missing, if the organisation has no blobs"},
     "record floor": {"that it is missing, if no version is forgotten"},
     "record version": {"that the newest versions are missing"},

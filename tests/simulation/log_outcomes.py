@@ -100,7 +100,7 @@ def _check_done(change: Change, log: LogTruth) -> None:
 
 
 def _check_refused(change: Change, truth: Truth) -> None:
-    """Check that the reason of a final error was true at some moment of the call."""
+    """Check that the journal justifies the error of a refused call at some moment of the call."""
     if change.kind in CREATIONS and type(change.error) is Conflict and not _was_taken(change, truth):
         raise Violation("created", "a creation failed although the name was free", change=change)
     if change.kind == "delete" and isinstance(change.error, NotFound):

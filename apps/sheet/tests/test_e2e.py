@@ -25,7 +25,7 @@ STORIES = [
     "aReloadPreservesPendingChanges",
     "aBurstOfChangesReportsTheStateOnce",
     "aCachedSheetOpensOffline",
-    "lostAnswersAreAppliedOnce",
+    "aChangeWhoseAnswerIsLostIsAppliedOnce",
     "anUndoRevertsOnlyTheUsersOwnEdit",
     "anUndoNeverBlocksASheetThatIsOffline",
     "aProgramsValueAppearsAtOnce",

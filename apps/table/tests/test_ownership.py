@@ -352,7 +352,7 @@ def test_deleting_the_last_of_a_table_and_its_forks_frees_the_folder(table: Tabl
     assert not (tmp_path / "lake").exists()
 
 
-def test_files_named_without_an_incarnation_are_collected_in_the_folder_of_their_table(
+def test_a_table_collects_files_named_without_an_incarnation_once_no_copy_tracks_them(
     table: Table, tmp_path: Path
 ) -> None:
     files = data_files_of(table)
@@ -401,7 +401,7 @@ def test_a_failed_write_leaves_the_entry_of_the_folder_register_unchanged(
     table: Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
     folder = DataFolder((tmp_path / "lake").as_uri())
-    folder.is_local = False  # An object store has no rename.
+    folder.is_local = False  # So the folder calls `files.move`, as on an object store.
     before = table.register(folder).adopt()
     files = folder.files
 

@@ -18,13 +18,15 @@ MUTANT_SEEDS = range(100)
 @pytest.mark.usefixtures("untraced")
 @pytest.mark.slow
 @pytest.mark.parametrize("part", range(4))
-def test_a_random_workload_loses_no_row_or_file_and_agrees_with_the_tracker(part: int) -> None:
+def test_a_random_workload_loses_no_row_or_file_and_its_job_tracker_agrees_with_its_table(part: int) -> None:
     for seed in range(part, SEEDS, 4):
         Workload(seed).run()
 
 
 @pytest.mark.parametrize("backend", ["sqlite", "dynamodb"])
-def test_a_random_workload_passes_on_each_backend(backend: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+def test_a_random_workload_passes_on_sqlite_and_dynamodb(
+    backend: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
     if backend == "sqlite":
         database = SqliteDatabase(tmp_path / "index.sqlite", SystemClock())
         Workload(0, database.index).run()

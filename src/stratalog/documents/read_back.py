@@ -68,8 +68,9 @@ def read_state_back(
 
     Reads in order of the keys. The memory is bounded: one path of a tree, one part of a value, and at most
     `VALUES_REMEMBERED_MAX` references. If several keys have the same value, the value is read once, as long as its
-    reference is remembered. ``chunks`` and ``values`` belong to the log's owner. ``seen`` are chunks that were read
-    earlier with all chunks below them; see `read_tree_back`. Raises Unavailable.
+    reference is remembered. ``chunks`` and ``values`` belong to the log's owner. The function skips the chunks in
+    ``seen`` with all chunks below them, and adds each chunk that it reads; see `read_tree_back`. The caller bounds
+    ``seen``. Raises Unavailable, Unsupported.
     """
     position = start or StatePosition()
     trees = (roots.content, roots.clients, roots.tombstones)
@@ -85,7 +86,7 @@ def read_state_back(
 
 
 def require_state(chunks: Chunks, values: Values, roots: Roots) -> None:
-    """Read a whole state back. Raises Corrupt at the first damage, Unavailable."""
+    """Read a whole state back. Raises Corrupt at the first damage, Unavailable, Unsupported."""
     for reading in read_state_back(chunks, values, roots):
         require_intact(reading.damages)
 

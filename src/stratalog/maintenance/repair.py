@@ -264,7 +264,8 @@ class _Repair:
         members = {item.sort: depth_of(item) for item in self._index.query(family_partition(record.owner))}
         ancestors = [members.get(parent.prefix, 0) for parent in record.lineage]
         # A depth greater than every possible parent's depth is safe. A marking then reads this log after all possible
-        # parents, and so after the logs whose references this log may have taken over.
+        # parents, and so after the logs whose references this log may have taken over. An ancestor without a family
+        # member's item counts as depth 0. Once its item is restored, an inspection finds that this depth is too small.
         return max(ancestors or members.values(), default=0) + 1
 
     def _seal(self, log: Log, partition: str, sort: str) -> list[Write] | None:

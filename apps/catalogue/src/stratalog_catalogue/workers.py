@@ -56,11 +56,12 @@ def reconcile(
     resume: bool = True,
     progress: Progress = lambda count: None,
 ) -> ReconciliationCounts:
-    """Reconcile the works of these sources, or of all sources, with the stored records. The scan reads no source.
+    """Reconcile the works of these sources, or of all sources, with the stored records.
 
-    With ``everything`` the scan makes each work again, and an interrupted scan resumes unless ``resume`` is False. If
-    ``processes`` is more than 1, each worker process opens the store at ``url``. After each source, the scan stores the
-    source's counts and titles. Raises Invalid, and NotFound for an unknown source.
+    The scan reads only the store, and requests no data from a source's system. It makes the works that are out of date.
+    With ``everything`` it makes each work again, and resumes an interrupted scan of this kind unless ``resume`` is
+    False. If ``processes`` is more than 1, each worker process opens the store at ``url``. After each source, the scan
+    stores the source's counts and titles. Raises Invalid, and NotFound for an unknown source.
     """
     if processes > 1 and url in ("", "memory:"):
         raise Invalid("several processes need a store with a URL that each process can open", store=url or "none")

@@ -166,7 +166,7 @@ const storiesOf = ({ url, story, folder, two }) => ({
     await agree(url, story, ada, bob);
   },
 
-  async lostAnswersAreAppliedOnce(browser) {
+  async aChangeWhoseAnswerIsLostIsAppliedOnce(browser) {
     const [ada, bob] = await two(browser);
     let lost = 0;
     await ada.route("**/append*", async (route) => {

@@ -12,7 +12,10 @@ import { Presence } from "./presence.js";
 import { token } from "./server.js";
 import { Transport } from "./transport.js";
 
-/** If more entries than this came while the page was closed, the cells of conflicts do not follow these entries. */
+/**
+ * If more entries than this came while the page was closed, and no change is pending, the cells of conflicts do not
+ * follow these entries.
+ */
 const FOLLOWED_ENTRIES_MAX = 200;
 
 export class Workbook extends EventTarget {
@@ -38,7 +41,10 @@ export class Workbook extends EventTarget {
   #watch;
   #entries = new Map();
 
-  /** `me.name` is the author's name, which others see. The page's plugins of the engine use `page`. */
+  /**
+   * `me.name` is the author's name, which others see. `page` has functions and marks of the page, for its plugins of
+   * the engine and for the conflict watch.
+   */
   constructor(server, sheet, me, page = {}) {
     super();
     this.#server = server;
