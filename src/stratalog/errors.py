@@ -298,5 +298,8 @@ BY_CODE: Mapping[str, type[StratalogError]] = {
 
 def _short(value: object) -> str:
     """Return ``value`` on one line, at most about 80 characters long."""
-    text = repr(value) if isinstance(value, str | bytes) else str(value)
+    try:
+        text = repr(value) if isinstance(value, str | bytes) else str(value)
+    except ValueError:
+        return "a number of too many digits"  # Python does not convert an int of over 4,300 digits
     return text if len(text) <= 80 else f"{text[:60]}…({len(text)} characters)"

@@ -450,4 +450,20 @@ REMOVALS: tuple[Removal, ...] = (
         ),
         raises=("OverflowError",),
     ),
+    Removal(
+        "B550",
+        (Edit("src/stratalog/errors.py", "    except ValueError:\n", "    except KeyError:\n"),),
+        ("apps/table/tests/test_key_types.py::test_a_key_that_its_type_cannot_represent_is_refused",),
+    ),
+    Removal(
+        "B550",
+        (
+            Edit(
+                "apps/table/src/stratalog_table/row_order.py",
+                "if shift < 0 or len(significant) + shift > kind.precision:",
+                "if shift < 0 or len(str(int(significant or 0))) + shift > kind.precision:",
+            ),
+        ),
+        ("apps/table/tests/test_key_types.py::test_a_key_that_its_type_cannot_represent_is_refused",),
+    ),
 )

@@ -231,6 +231,10 @@ def test_a_key_column_of_an_unsupported_type_is_refused(tmp_path: Path, kind: st
         ("decimal(4,1)", 0.5),
         ("decimal(4,1)", Decimal("1E999999999")),
         ("decimal(4,1)", Decimal("1E-999999999")),
+        ("decimal(4,1)", Decimal("1" * 5_001)),
+        pytest.param("decimal(4,1)", 10**5_000, id="decimal(4,1)-of-5001-digits"),
+        pytest.param("long", 10**5_000, id="long-of-5001-digits"),
+        pytest.param("double", 10**5_000, id="double-of-5001-digits"),
         ("int", True),
     ],
 )

@@ -222,14 +222,12 @@ def _from_decimal(kind: KeyKind, value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, int | Decimal) or not Decimal(value).is_finite():
         raise _is_no_key(kind, value)
     sign, digits, exponent = Decimal(value).as_tuple()
-    number = int("".join(map(str, digits)) or "0")
-    shift = int(exponent) + kind.scale if number else 0
-    # A value with a shift beyond these bounds does not fit. For 1E999999999, the power of ten would take too long.
-    if not -len(digits) < shift <= kind.precision:
+    significant = "".join(map(str, digits)).rstrip("0")
+    shift = int(exponent) + len(digits) - len(significant) + kind.scale if significant else 0
+    # Check the number of digits first: Python refuses to convert thousands of digits, and 10**999999999 takes too long.
+    if shift < 0 or len(significant) + shift > kind.precision:
         raise _is_no_key(kind, value)
-    unscaled, rest = (number * 10**shift, 0) if shift >= 0 else divmod(number, 10**-shift)
-    if rest or unscaled >= 10**kind.precision:
-        raise _is_no_key(kind, value)
+    unscaled = int(significant or "0") * 10**shift
     return _from_number(kind, -unscaled if sign else unscaled)
 
 

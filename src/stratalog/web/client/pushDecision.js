@@ -3,8 +3,8 @@
 import { StratalogError } from "./errors.js";
 
 /**
- * Values of a mutation's `sent`. NEVER: no push contained the mutation. REFUSED: certainly no push committed it. OPEN: a
- * push may have committed it.
+ * Values of a mutation's `sent`. NEVER: no push contained the mutation. REFUSED: certainly no push committed it.
+ * OPEN: a push may have committed it.
  */
 export const NEVER = 0;
 export const REFUSED = 1;
