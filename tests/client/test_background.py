@@ -111,7 +111,7 @@ def test_a_client_that_is_closed_while_it_starts_stops_listening() -> None:
 
 
 class Failing:
-    """A sync cycle that raises the next of ``errors``, or succeeds if the next of ``errors`` is None."""
+    """A sync cycle that raises the next of ``errors``, or succeeds if the next one is None or no error is left."""
 
     def __init__(self, *errors: Exception | None) -> None:
         self.errors = list(errors)
