@@ -26,6 +26,17 @@ def reasons(catalogue: Catalogue) -> list[str]:
     return [letter.reason for letter in redrive(catalogue.store, "acme", catalogue.connect)]
 
 
+def poll_refused_by_the_store(catalogue: Catalogue, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Poll while the store refuses every record."""
+
+    def refuse(*_: Any) -> None:
+        raise LimitExceeded("too large", limit=1)
+
+    with monkeypatch.context() as patched:
+        patched.setattr("stratalog.records.batch.check_metadata", refuse)
+        assert catalogue.poll().taken.failed == 1
+
+
 def title(catalogue: Catalogue) -> str:
     catalogue.scan()
     return read_work(catalogue.records, "s", "1").title
@@ -70,13 +81,7 @@ def test_a_redrive_reads_a_csv_row_that_the_store_refused_as_it_was_converted(
 ) -> None:
     catalogue.add("s", format="csv", **LATIN_1)
     catalogue.write("id,title\n1,Café\n".encode("latin-1"), source="s", name="a")
-
-    def refuse(*_: Any) -> None:
-        raise LimitExceeded("too large", limit=1)
-
-    with monkeypatch.context() as patched:
-        patched.setattr("stratalog.records.batch.check_metadata", refuse)
-        assert catalogue.poll().taken.failed == 1
+    poll_refused_by_the_store(catalogue, monkeypatch)
     assert reasons(catalogue) == [""]
     assert title(catalogue) == "Café"
 
@@ -90,13 +95,7 @@ def test_a_redrive_reads_an_oai_record_without_the_encoding_of_the_source(
         transport=httpx.MockTransport(lambda _: httpx.Response(200, content=answer))
     )
     catalogue.add("s", **{**oai, "transformer": "dublin-core"})
-
-    def refuse(*_: Any) -> None:
-        raise LimitExceeded("too large", limit=1)
-
-    with monkeypatch.context() as patched:
-        patched.setattr("stratalog.records.batch.check_metadata", refuse)
-        assert catalogue.poll().taken.failed == 1
+    poll_refused_by_the_store(catalogue, monkeypatch)
     assert reasons(catalogue) == [""]
     assert title(catalogue) == "Café"
 
