@@ -34,7 +34,7 @@ GROUND = {
     "recent_reads",
     "retry",
     "settings",
-    "new_database",
+    "sqlite_files",
     "urls",
 }
 GROUND_LIBRARIES = {"msgspec", "zstandard"}

@@ -28,7 +28,7 @@ newest         a value that threads share, and that no older value replaces
 cache          a cache of decoded values, with a limit in bytes
 recent_reads   the blobs that this process has found intact, or has written, a short time ago
 process_fork   invalidation of handles in a forked child
-new_database   new SQLite files that appear complete or not at all
+sqlite_files   SQLite files whose commits survive a power failure
 folders        durable folders, removed once they are empty
 urls           the parts of URLs
 codec          canonical bytes, compression, hashes

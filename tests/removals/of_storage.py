@@ -438,4 +438,12 @@ REMOVALS: tuple[Removal, ...] = (
             "src/stratalog/testing/blobs_contract.py::test_all_deletes_of_one_generation_at_once_return_true",
         ),
     ),
+    Removal(
+        "B637",
+        (Edit("src/stratalog/sqlite_files.py", '    connection.pragma("fullfsync", 1)\n', ""),),
+        (
+            "tests/test_sqlite_files.py::test_all_syncs_of_a_store_are_full_syncs",
+            "tests/test_sqlite_files.py::test_all_syncs_of_a_clients_file_are_full_syncs",
+        ),
+    ),
 )

@@ -28,18 +28,10 @@ from stratalog.backends.sqlite_tables import (
 )
 from stratalog.backends.turnstile import Turnstile, open_lock_file
 from stratalog.clock import Clock
-from stratalog.errors import (
-    Closed,
-    ConditionFailed,
-    Corrupt,
-    OutcomeUnknown,
-    StorageFull,
-    StratalogError,
-    Unavailable,
-)
+from stratalog.errors import Closed, ConditionFailed, Corrupt, OutcomeUnknown, StorageFull, StratalogError, Unavailable
 from stratalog.group_commit import GroupCommit, PendingCommit
 from stratalog.limits import BLOB_SLICE_BYTES
-from stratalog.new_database import create_file
+from stratalog.sqlite_files import create_file, sync_commits
 
 __all__ = ["LOG_BYTES", "Job", "SqliteFile"]
 
@@ -149,6 +141,7 @@ class SqliteFile:
         reader = apsw.Connection(self._path, flags=apsw.SQLITE_OPEN_READWRITE, vfs=self._vfs)
         reader.set_busy_timeout(BUSY_MS)
         reader.pragma("query_only", 1)
+        sync_commits(reader)  # the last connection to close makes a checkpoint, and may be a reader
         return reader
 
     def _take_reader(self) -> apsw.Connection:
@@ -364,7 +357,7 @@ def _prepare(connection: apsw.Connection, synchronous: str, file_bytes_max: int 
     syncs this commit before any reader sees it.
     """
     connection.set_busy_timeout(BUSY_MS)
-    connection.pragma("synchronous", synchronous)
+    sync_commits(connection, synchronous)
     if file_bytes_max is not None:
         connection.pragma("max_page_count", max(1, file_bytes_max // PAGE_BYTES))
     prepare(connection)

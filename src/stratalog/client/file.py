@@ -22,7 +22,7 @@ from stratalog.errors import (
     Unavailable,
     Unsupported,
 )
-from stratalog.new_database import create_file
+from stratalog.sqlite_files import create_file, sync_commits
 
 __all__ = ["MEMORY", "ClientFile"]
 
@@ -159,7 +159,7 @@ def _open(path: str) -> apsw.Connection:
         create_file(path, _create_tables)
     connection = apsw.Connection(path)
     try:
-        connection.pragma("synchronous", SYNCHRONOUS)
+        sync_commits(connection, SYNCHRONOUS)
         application_id, version = connection.pragma("application_id"), connection.pragma("user_version")
         if version == 0 and not connection.execute("SELECT 1 FROM sqlite_schema LIMIT 1").fetchall():
             _create(connection)
@@ -179,7 +179,7 @@ def _open(path: str) -> apsw.Connection:
 
 def _create_tables(path: str) -> None:
     with closing(apsw.Connection(path)) as connection:
-        connection.pragma("synchronous", SYNCHRONOUS)
+        sync_commits(connection, SYNCHRONOUS)
         _create(connection)
 
 

@@ -1,18 +1,25 @@
-"""New SQLite files that appear complete or not at all."""
+"""SQLite files whose commits survive a power failure. A new file appears complete or not at all."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from typing import Any, Protocol
 
 from stratalog.folders import file_errors, sync_path
 
-__all__ = ["create_file"]
+__all__ = ["create_file", "sync_commits"]
 
 UNFINISHED = ".new"
 # SQLite applies the file NAME-wal to the database NAME, even if another database wrote the file. The same is true of a
 # file with one of the other suffixes.
 SUFFIXES = ("-journal", "-wal", "-shm")
+
+
+class _Connection(Protocol):
+    """A connection of `apsw`."""
+
+    def pragma(self, name: str, value: int | str) -> Any: ...
 
 
 def create_file(path: str, create: Callable[[str], None]) -> None:
@@ -37,3 +44,13 @@ def create_file(path: str, create: Callable[[str], None]) -> None:
     with file_errors():
         os.replace(unfinished, path)
         sync_path(os.path.dirname(path))
+
+
+def sync_commits(connection: _Connection, synchronous: str = "full") -> None:
+    """Make the commits and checkpoints of ``connection`` durable.
+
+    On macOS a usual sync of SQLite leaves bytes in the drive's cache, since it is an `fsync`. With ``fullfsync`` SQLite
+    uses `F_FULLFSYNC`, as `stratalog.folders.sync_descriptor` does. On other systems the setting changes nothing.
+    """
+    connection.pragma("synchronous", synchronous)
+    connection.pragma("fullfsync", 1)
