@@ -12,7 +12,7 @@ import apsw
 from stratalog.backends import files, sqlite, sqlite_blobs, sqlite_file
 from stratalog.backends.files import FileBlobs
 from stratalog.backends.sqlite import SqliteIndex
-from stratalog.backends.sqlite_connections import open_writer
+from stratalog.backends.sqlite_connections import Identity, open_writer
 from stratalog.errors import ConditionFailed, StratalogError, Unavailable
 from stratalog.folders import DurableFolders
 from stratalog.log.blob_batch import BlobBatch
@@ -42,11 +42,11 @@ def _settle_early(early: type, *, release: bool) -> Callable[[], AbstractContext
     return replaced(sqlite_file._GroupWriter, "_run_each", run_each)
 
 
-def _open_unsynced(*arguments: Any) -> apsw.Connection:
+def _open_unsynced(*arguments: Any) -> tuple[apsw.Connection, Identity]:
     """The mutant of `open_writer` that leaves syncs to the operating system."""
-    connection = open_writer(*arguments)
+    connection, identity = open_writer(*arguments)
     connection.pragma("synchronous", "OFF")
-    return connection
+    return connection, identity
 
 
 def _fail_undecided(group: Sequence[Any], error: StratalogError) -> None:

@@ -18,16 +18,18 @@ from stratalog.limits import OPENING_WAIT_MS_MAX
 from stratalog.new_database import create_file
 from stratalog.process_fork import check_fork, delay_forks
 
-__all__ = ["close_inherited", "open_reader", "open_writer", "translated_error"]
+__all__ = ["close_inherited", "identity_of", "open_reader", "open_writer", "translated_error"]
 
 BUSY_MS = 2000
 POLL_MS = 1
 
+Identity = tuple[int, int]
+
 
 def open_writer(
     path: str, clock: Clock, synchronous: str, file_bytes_max: int | None, vfs: str | None
-) -> apsw.Connection:
-    """Return a connection for writes. Create a missing file, and missing tables.
+) -> tuple[apsw.Connection, Identity]:
+    """Return a connection for writes, and the identity of the file. Create a missing file, and missing tables.
 
     Raises Corrupt, Unsupported, Invalid, StorageFull, Unavailable.
     """
@@ -40,7 +42,16 @@ def open_writer(
         except BaseException:
             connection.close()
             raise
-        return connection
+        return connection, identity_of(path)
+
+
+def identity_of(path: str) -> Identity:
+    """Return the device and the inode number of the file at ``path``; zeros if there is none."""
+    try:
+        status = os.stat(path)
+    except OSError:
+        return 0, 0
+    return status.st_dev, status.st_ino
 
 
 def open_reader(path: str, vfs: str | None) -> apsw.Connection:

@@ -11,7 +11,13 @@ import apsw
 
 from stratalog.backends.item_rows import Row
 from stratalog.backends.row_blobs import BlobRow
-from stratalog.backends.sqlite_connections import close_inherited, open_reader, open_writer, translated_error
+from stratalog.backends.sqlite_connections import (
+    close_inherited,
+    identity_of,
+    open_reader,
+    open_writer,
+    translated_error,
+)
 from stratalog.backends.sqlite_tables import (
     INSERT_BLOBS_MAX,
     INSERT_ITEM,
@@ -65,7 +71,7 @@ class SqliteFile:
         self._vfs = vfs
         self._readers: list[apsw.Connection] = []
         self._closed = False
-        writer = open_writer(path, clock, synchronous, file_bytes_max, vfs)
+        writer, self._identity = open_writer(path, clock, synchronous, file_bytes_max, vfs)
         with ExitStack() as on_error:
             on_error.callback(writer.close)
             self._turnstile = Turnstile(path, clock)
@@ -88,15 +94,14 @@ class SqliteFile:
         Raises the job's error, StorageFull, Unavailable, Corrupt, Closed: nothing was written. Raises OutcomeUnknown:
         either everything or nothing was written.
         """
-        if self._closed:  # tested here first, since a call would cost time in every commit
-            self.check_open()
+        self.check_usable()
         ticket = _Ticket(job, rows, blobs, blob_bytes)
         self._writer.commit(ticket)
         return ticket.answer()
 
     def read(self, statement: str, parameters: tuple[Any, ...]) -> list[Any]:
         """Return all rows of ``statement``, read in one snapshot. Raises Unavailable, Corrupt, Closed."""
-        self.check_open()
+        self.check_usable()
         try:
             with delay_forks():
                 reader = self._take_reader()
@@ -108,14 +113,25 @@ class SqliteFile:
             raise translated_error(exc) from exc
 
     def turn(self) -> AbstractContextManager[bool]:
-        """Make the commits of other processes wait for the end of the block. See `Turnstile.turn`. Raises Closed."""
-        self.check_open()
+        """Make the commits of other processes wait for the end of the block. See `Turnstile.turn`.
+
+        Raises Closed, Unavailable.
+        """
+        self.check_usable()
         return self._turnstile.turn()
 
-    def check_open(self) -> None:
-        """Raise Closed after :meth:`close` and in a forked child."""
+    def check_usable(self) -> None:
+        """Raise Closed after `close` and in a forked child. Raise Unavailable if the path leads to another file.
+
+        SQLite continues to use a file that was moved, deleted or replaced, for example by a restoration. Its commits
+        would be lost.
+        """
         if self._closed:
             raise Closed("the database is closed, or was opened before a fork")
+        if identity_of(self._path) != self._identity:
+            raise Unavailable(
+                "the database's file was moved, deleted or replaced: open the store again", path=self._path
+            )
 
     def close(self) -> None:
         """Wait for writes in flight, then close all files. Closing twice is fine."""
