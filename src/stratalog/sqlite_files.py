@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable
 from typing import Any, Protocol
 
+from stratalog.errors import Corrupt
 from stratalog.folders import file_errors, sync_path
 
 __all__ = ["create_file", "sync_commits"]
@@ -14,6 +15,7 @@ UNFINISHED = ".new"
 # SQLite applies the file NAME-wal to the database NAME, even if another database wrote the file. The same is true of a
 # file with one of the other suffixes.
 SUFFIXES = ("-journal", "-wal", "-shm")
+LOG_HEADER_BYTES = 32
 
 
 class _Connection(Protocol):
@@ -30,11 +32,19 @@ def create_file(path: str, create: Callable[[str], None]) -> None:
     sync after the truncation fails, and then the power fails during the next try, the file may keep sectors of zeros.
     A file with such sectors is not a database.
 
-    Raises the errors of ``create``, StorageFull, Unavailable. After an error the next call creates the file.
+    Raises the errors of ``create``, StorageFull, Unavailable. After an error the next call creates the file. Raises
+    Corrupt if the file was moved away or emptied and its write-ahead log is still there: the log may have the last
+    commits.
     """
     path = os.path.realpath(path)
     if os.path.exists(path) and os.path.getsize(path):
         return
+    log = path + "-wal"
+    if os.path.exists(log) and os.path.getsize(log) > LOG_HEADER_BYTES:
+        raise Corrupt(
+            "the database is missing or empty, but its write-ahead log has commits: put it back, or delete the log",
+            log=log,
+        )
     unfinished = path + UNFINISHED
     with file_errors():
         for left in (unfinished, *(name + suffix for name in (unfinished, path) for suffix in SUFFIXES)):

@@ -13,6 +13,7 @@ from tests.removals import (
     of_damage,
     of_documents,
     of_edges,
+    of_embedding,
     of_laboratory,
     of_log,
     of_postgres,
@@ -55,5 +56,6 @@ _PARTS = (
     of_postgres,
     of_damage,
     of_edges,
+    of_embedding,
 )
 REMOVALS: tuple[Removal, ...] = tuple(removal for part in _PARTS for removal in part.REMOVALS)

@@ -96,8 +96,8 @@ REMOVALS: tuple[Removal, ...] = (
         (
             Edit(
                 FILE,
-                "                os.close(self._lock_file)\n\n    def _roll_back",
-                "                pass\n\n    def _roll_back",
+                "                os.close(self._lock_file)\n            if clean:",
+                "                pass\n            if clean:",
             ),
             Edit(FILE, "            fcntl.flock(self._lock_file, fcntl.LOCK_UN)\n", ""),
         ),
@@ -108,8 +108,8 @@ REMOVALS: tuple[Removal, ...] = (
         (
             Edit(
                 FILE,
-                "                os.close(self._lock_file)\n\n    def _roll_back",
-                "                pass\n\n    def _roll_back",
+                "                os.close(self._lock_file)\n            if clean:",
+                "                pass\n            if clean:",
             ),
         ),
         ("tests/client/test_file.py::test_a_child_that_outlives_a_killed_parent_locks_nothing",),

@@ -88,7 +88,7 @@ REMOVALS: tuple[Removal, ...] = (
     ),
     Removal(
         "B2",
-        (Edit("src/stratalog/backends/sqlite_file.py", '    connection.pragma("wal_checkpoint")\n', ""),),
+        (Edit("src/stratalog/backends/sqlite_connections.py", '    connection.pragma("wal_checkpoint")\n', ""),),
         (
             "tests/simulation/test_world_disk.py::test_a_reopened_database_makes_a_commit_with_a_failed_sync_durable_before_a_read",
         ),
@@ -259,8 +259,8 @@ REMOVALS: tuple[Removal, ...] = (
         "B297",
         (
             Edit(
-                "src/stratalog/backends/sqlite_file.py",
-                "            create_file(path, partial(create_tables, vfs=vfs))\n",
+                "src/stratalog/backends/sqlite_connections.py",
+                "        create_file(path, partial(create_tables, vfs=vfs))\n",
                 "",
             ),
         ),

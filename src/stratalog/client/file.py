@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import fcntl
 import os
-import weakref
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
-from functools import partial
 from typing import Any
 
 import apsw
@@ -22,6 +20,7 @@ from stratalog.errors import (
     Unavailable,
     Unsupported,
 )
+from stratalog.process_fork import check_fork, delay_forks, leave_in_child
 from stratalog.sqlite_files import create_file, sync_commits
 
 __all__ = ["MEMORY", "ClientFile"]
@@ -53,22 +52,30 @@ class ClientFile:
     """
 
     def __init__(self, path: str) -> None:
+        check_fork()
         self._closed = False
         self._lock_file = None if path == MEMORY else _lock(os.path.realpath(path) + ".lock")
         try:
-            with _translated():
+            with _translated(), delay_forks():
                 self._connection = _open(path)
         except BaseException:
             self._unlock()
             raise
-        # The reference is weak, since a registration cannot be undone and must not keep this object alive.
-        os.register_at_fork(after_in_child=partial(_leave_to_parent, weakref.ref(self)))
+        leave_in_child(self)
 
     def read(self, statement: str, *parameters: Any) -> Iterator[tuple[Any, ...]]:
         """Yield the rows of ``statement``. Raises Unavailable, Corrupt, Closed."""
         self.check_usable()
         with _translated():
-            yield from self._connection.execute(statement, parameters)
+            rows = self._connection.cursor()
+            with delay_forks():
+                rows.execute(statement, parameters)
+            while True:
+                with delay_forks():
+                    row = next(rows, None)
+                if row is None:
+                    return
+                yield row
 
     def first(self, statement: str, *parameters: Any) -> Any:
         """Return the first column of the first row, or None without a row. Raises the errors of `read`."""
@@ -84,17 +91,18 @@ class ClientFile:
         failed: the file has either all writes of the block or none of them.
         """
         self.check_usable()
-        try:
-            with _translated():
-                self._connection.execute("BEGIN IMMEDIATE")
-                yield self._connection
+        with delay_forks():
             try:
-                self._connection.execute("COMMIT")
-            except apsw.Error as exc:
-                raise OutcomeUnknown("the transaction's commit failed", reason=str(exc)) from exc
-        except BaseException:
-            self._roll_back()
-            raise
+                with _translated():
+                    self._connection.execute("BEGIN IMMEDIATE")
+                    yield self._connection
+                try:
+                    self._connection.execute("COMMIT")
+                except apsw.Error as exc:
+                    raise OutcomeUnknown("the transaction's commit failed", reason=str(exc)) from exc
+            except BaseException:
+                self._roll_back()
+                raise
 
     def check_usable(self) -> None:
         """Raise Closed after `close`, and in a forked child."""
@@ -105,18 +113,23 @@ class ClientFile:
         """Close and unlock the file. Closing twice is fine."""
         if not self._closed:
             self._closed = True
-            self._connection.close()
+            with delay_forks():
+                self._connection.close()
             self._unlock()
 
-    def leave_to_parent(self) -> None:
-        """In a forked child, close the lock file without unlocking it.
+    def leave_to_parent(self, clean: bool) -> None:
+        """In a forked child, close the lock file without unlocking it, and after a clean fork the connection too.
 
-        If the child kept the lock file open, the client's file would stay locked until the child ends.
+        If the child kept the lock file open, the client's file would stay locked until the child ends. With the
+        connection, SQLite would remember locks that only the parent has.
         """
         if not self._closed:
             self._closed = True
             if self._lock_file is not None:
                 os.close(self._lock_file)
+            if clean:
+                self._connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
+                self._connection.close()
 
     def _roll_back(self) -> None:
         with suppress(apsw.Error):
@@ -146,12 +159,6 @@ def _lock(path: str) -> int:
         os.close(lock_file)
         raise Unavailable("another client has the file open; give each client its own file", path=path) from exc
     return lock_file
-
-
-def _leave_to_parent(reference: weakref.ref[ClientFile]) -> None:
-    file = reference()
-    if file is not None:
-        file.leave_to_parent()
 
 
 def _open(path: str) -> apsw.Connection:
