@@ -7,6 +7,8 @@ from tests.removals.removal import Edit, Removal
 __all__ = ["REMOVALS"]
 
 BACKUP = "tests/backups/test_backup.py::test_a_backup_after_a_collection_contains_no_redacted_body"
+BACKUPS = "tests/backups/test_backup.py"
+BACKUP_VERIFICATION = "src/stratalog/backups/verification.py"
 COPYING = "tests/maintenance/test_copying.py"
 ERASED = f"{COPYING}::test_versions_redacted_since_the_last_copy_are_redacted_in_the_target"
 ITSELF = f"{COPYING}::test_a_target_that_redacted_or_pruned_data_itself_is_refused"
@@ -98,5 +100,18 @@ REMOVALS: tuple[Removal, ...] = (
         "B524",
         (Edit("src/stratalog/maintenance/document_export.py", '        check_key(args["key"])\n', ""),),
         ("tests/maintenance/test_exchange.py::test_an_invalid_line_after_the_first_batch_of_a_state_imports_nothing",),
+    ),
+    Removal(
+        "B553",
+        (
+            Edit(BACKUP_VERIFICATION, "self._repository.objects.get(key)", "self._repository.blobs.get(key)"),
+            Edit(
+                BACKUP_VERIFICATION,
+                "        except Corrupt as exc:\n            self._find(key, exc)",
+                "        except StratalogError as exc:\n            self._find(key, exc)  # type: ignore[arg-type]",
+            ),
+            Edit(BACKUP_VERIFICATION, "import Corrupt\n", "import Corrupt, StratalogError\n"),
+        ),
+        (f"{BACKUPS}::test_a_verification_reports_each_lost_object_as_damage",),
     ),
 )
