@@ -18,6 +18,10 @@ UNDELETED = f"{REDACTIONS}::test_an_undeletion_that_races_with_a_redaction_raise
 BACKED_UP_FAMILY = "src/stratalog/backups/family.py"
 BACKED_UP_RECORDS = "src/stratalog/backups/records.py"
 COPY = "src/stratalog/maintenance/store_copy.py"
+PRUNE = "src/stratalog/backups/prune.py"
+RACES = "tests/backups/test_prune_races.py"
+RAISED = "                raise\n"
+REPOSITORY = "src/stratalog/backups/repository.py"
 IMPORT = "src/stratalog/maintenance/document_import.py"
 REDACTION = "src/stratalog/records/redaction.py"
 
@@ -113,5 +117,33 @@ REMOVALS: tuple[Removal, ...] = (
             Edit(BACKUP_VERIFICATION, "import Corrupt\n", "import Corrupt, StratalogError\n"),
         ),
         (f"{BACKUPS}::test_a_verification_reports_each_lost_object_as_damage",),
+    ),
+    Removal(
+        "B554",
+        (Edit(PRUNE, "if repository.blobs.stat(manifest) is None:", "if not manifest:"),),
+        (f"{RACES}::test_a_call_during_which_backups_are_pruned_succeeds_or_is_a_conflict",),
+    ),
+    Removal(
+        "B554",
+        (Edit(BACKUP_VERIFICATION, "self._repository.require_backup(self._manifest.id)", "pass"),),
+        (f"{RACES}::test_a_call_during_which_backups_are_pruned_succeeds_or_is_a_conflict",),
+    ),
+    Removal(
+        "B554",
+        (Edit(REPOSITORY, "                if all(map(self.blobs.stat, keys)):\n                    raise\n", RAISED),),
+        (f"{RACES}::test_a_call_during_which_backups_are_pruned_succeeds_or_is_a_conflict",),
+    ),
+    Removal(
+        "B554",
+        (Edit(REPOSITORY, "            self.require_backup(id)\n            raise\n", "            raise\n"),),
+        (
+            f"{RACES}::test_a_restoration_whose_backup_is_pruned_meanwhile_succeeds_or_is_a_conflict",
+            "tests/cli/test_backups.py::test_a_restore_whose_backup_is_pruned_meanwhile_exits_with_4",
+        ),
+    ),
+    Removal(
+        "B555",
+        (Edit(PRUNE, "for folder in (UNFINISHED, MANIFESTS) for", "for folder in (MANIFESTS, UNFINISHED) for"),),
+        (f"{RACES}::test_a_prune_keeps_the_objects_of_an_old_interrupted_backup_that_is_finished_meanwhile",),
     ),
 )

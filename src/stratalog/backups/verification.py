@@ -38,7 +38,10 @@ class BackupVerification(msgspec.Struct, frozen=True):
 def verify_backup(
     repository: BackupRepository, manifest: BackupManifest, progress: Callable[[int], None] | None = None
 ) -> BackupVerification:
-    """Read everything that a backup needs, each object from storage. Damage is in the findings. Raises Unavailable."""
+    """Read everything that a backup needs, each object from storage. Damage is in the findings.
+
+    Raises Unavailable, and Conflict if a prune removed the backup meanwhile.
+    """
     return _Verification(repository, manifest, progress or (lambda count: None)).run()
 
 
@@ -60,6 +63,8 @@ class _Verification:
         backup = store_over(BackupIndex(self._repository, self._manifest.root), self._repository, self._manifest)
         for checkpoint in self._checkpoints():
             self._verify_history(backup, checkpoint)
+        if self._findings:
+            self._repository.require_backup(self._manifest.id)  # a prune deletes objects, which is no damage
         return BackupVerification(self._manifest.id, self._objects, self._bytes, self._histories, tuple(self._findings))
 
     def _read(self, key: str) -> None:
