@@ -438,4 +438,9 @@ REMOVALS: tuple[Removal, ...] = (
             "src/stratalog/testing/blobs_contract.py::test_all_deletes_of_one_generation_at_once_return_true",
         ),
     ),
+    Removal(
+        "B557",
+        (Edit("src/stratalog/backends/s3_versions.py", '{"NoncurrentDays": RECOVERY_DAYS}', '{"NoncurrentDays": 1}'),),
+        ("tests/aws/test_template.py::test_init_and_the_template_make_buckets_with_the_same_expiry",),
+    ),
 )
