@@ -358,6 +358,21 @@ def test_a_lost_object_of_a_repository_is_damage_for_each_call_that_reads_it(
             call()
 
 
+def test_a_verification_reports_each_lost_object_as_damage(memory: stratalog.Store) -> None:
+    backups = Backups(memory.environment.clock)
+    grow(memory, Random(5), 60)
+    backups.make(memory)
+    for stat in [stat for stat in backups.blobs.list(f"{ROOT}/") if "/manifests/" not in stat.key]:
+        body = backups.blobs.get(stat.key)
+        lose(backups.blobs, stat.key)
+        codes = [
+            finding.code for finding in verify_backup(backups.repository(), backups.repository().manifest()).findings
+        ]
+        backups.blobs.put(stat.key, body)
+        assert codes[:1] == ["corrupt"], stat.key
+        assert "not-found" not in codes, stat.key
+
+
 def test_a_backup_whose_base_lost_its_objects_to_a_prune_is_a_conflict(memory: stratalog.Store) -> None:
     backups = Backups(memory.environment.clock)
     grow(memory, Random(5), 60)
