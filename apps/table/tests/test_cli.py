@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -182,6 +183,36 @@ def test_columns_are_listed_added_and_widened(run: Run) -> None:
     assert listed[-1] == {"name": "count", "type": "int64", "key": False}
     assert "no type holds both" in run("alter", "acme/events", "--widen", "name:long", code=4)
     assert "at least one of --add" in run("alter", "acme/events", code=2)
+
+
+def test_a_refused_alteration_changes_nothing(run: Run) -> None:
+    run("create", "acme/events", "--key", "id:long", "--column", "name:string")
+    before = run("columns", "acme/events")
+    for later in (["--widen", "other:long"], ["--widen", "name:long"], ["--keep-days", "36501"]):
+        code = 2 if later[0] == "--keep-days" else 4
+        run("alter", "acme/events", "--add", "count:int", *later, code=code)
+        assert run("columns", "acme/events") == before
+    run("alter", "acme/events", "--add", "count:int", "--widen", "count:long", "--keep-days", "36500")
+    assert "int64" in run("columns", "acme/events")
+
+
+def test_an_empty_option_is_refused(run: Run, tmp_path: Path) -> None:
+    assert "the text is empty" in run("create", "acme/events", "--key", "id:long", "--data", "", code=2)
+    run("create", "acme/events", "--key", "id:long")
+    for option in (["--source", ""], ["--source", "daily", "--as", ""]):
+        assert "the text is empty" in run("ingest", "acme/events", "0.parquet", *option, code=2)
+    assert "the text is empty" in run("adopt", "acme/events", "--yes", "--data", "", code=2)
+    assert run("scan", "acme/events") == ""
+
+
+def test_a_file_whose_name_is_not_unicode_is_ingested_and_a_pipe_is_refused(run: Run, tmp_path: Path) -> None:
+    run("create", "acme/events", "--key", "id:long")
+    name = os.fsdecode(b"day-\xff.parquet")
+    Path(name).write_bytes(Path("0.parquet").read_bytes())
+    assert run("ingest", "acme/events", name) == "500 rows in 1 files\n"
+    os.mkfifo("pipe")
+    for path in (os.devnull, "pipe"):
+        assert "not a regular file" in run("ingest", "acme/events", path, code=2)
 
 
 def test_date_and_timestamp_keys_are_ingested_and_scanned(run: Run) -> None:

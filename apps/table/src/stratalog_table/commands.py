@@ -24,6 +24,7 @@ from stratalog.cli import (
 from stratalog_table.command_parts import (
     FAILED,
     data_url,
+    filled,
     key_column,
     module,
     of_retention_days,
@@ -65,7 +66,7 @@ def table() -> None:
     help="The first key of a further leaf. Give the keys in order.",
 )
 @click.option(
-    "--data", default="", metavar="FOLDER|URL", help="The location of the data files.  [default: beside the store]"
+    "--data", type=filled, metavar="FOLDER|URL", help="The location of the data files.  [default: beside the store]"
 )
 @of_retention_days
 def create(
@@ -74,7 +75,7 @@ def create(
     keys: tuple[str, ...],
     columns: tuple[str, ...],
     points: tuple[str, ...],
-    data: str,
+    data: str | None,
     retention_days: int | None,
 ) -> None:
     """Create a table, and its store if the store does not exist.
@@ -105,11 +106,13 @@ def create(
     metavar="ROWS",
     help="The maximum number of rows of each data file.",
 )
-@click.option("--source", default="", metavar="NAME", help="Ingest each file of this source once, by name and content.")
+@click.option(
+    "--source", type=filled, metavar="NAME", help="Ingest each file of this source once, by name and content."
+)
 @click.option(
     "--as",
     "name",
-    default="",
+    type=filled,
     metavar="NAME",
     help="The file's name at its source, for a single file.  [default: its path]",
 )
@@ -121,8 +124,8 @@ def ingest(
     table: str,
     files: tuple[str, ...],
     rows_per_file: int,
-    source: str,
-    name: str,
+    source: str | None,
+    name: str | None,
     repeat: bool,
     add_columns: bool,
     widen: bool,
@@ -136,14 +139,14 @@ def ingest(
         raise click.UsageError("--as needs --source and exactly one file")
     app = module("file_ingest")
     opened, data_files = opened_files(session, table)
-    chosen = [app.input_file(Path(file), name) for file in files]
+    chosen = [app.input_file(Path(file), name or "") for file in files]
     with progress("ingesting", None) as step:
         done = app.ingest_files(
             opened,
             data_files,
             chosen,
             rows_per_file,
-            source=source,
+            source=source or "",
             repeat=repeat,
             add_columns=add_columns,
             widen=widen,

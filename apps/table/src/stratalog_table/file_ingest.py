@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import stat
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -172,9 +173,13 @@ def _present(table: Table, file: InputFile, source: str) -> int:
     return 0 if known is None else known.rows
 
 
-def _opened(file: InputFile) -> pq.ParquetFile:
-    with _reading(file):
-        return pq.ParquetFile(file.path, page_checksum_verification=True)
+@contextmanager
+def _opened(file: InputFile) -> Iterator[pq.ParquetFile]:
+    # Open the file here: pyarrow cannot open a path whose name is not Unicode.
+    with file.path.open("rb") as stream:
+        with _reading(file):
+            opened = pq.ParquetFile(stream, page_checksum_verification=True)
+        yield opened
 
 
 def _next_part(file: InputFile, reader: Iterator[pa.Table]) -> pa.Table | None:
@@ -215,4 +220,7 @@ def _stamp(path: Path) -> tuple[int, int]:
         state = path.stat()
     except OSError as exc:
         raise Invalid("the file cannot be read", path=path, reason=str(exc)) from exc
+    if not stat.S_ISREG(state.st_mode):
+        # The ingest reads a file twice. The second read of a pipe would wait for ever.
+        raise Invalid("not a regular file; write the rows to a file and ingest the file", path=path)
     return state.st_size, state.st_mtime_ns
