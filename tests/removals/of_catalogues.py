@@ -12,6 +12,11 @@ LETTER_ENCODINGS = f"{TESTS}test_letter_encodings.py"
 LIMITS = f"{TESTS}test_limits_reached.py"
 NEXT_PAGE = f"{TESTS}test_feeds.py::test_the_next_page_of_a_link_header_is_found_however_it_is_written"
 NO_HARVEST = f"{TESTS}test_feeds.py::test_an_answer_without_a_list_of_records_fails_and_moves_no_checkpoint"
+XML = f"{SOURCES}xml.py"
+XML_TESTS = f"{TESTS}test_xml.py"
+MARKED_HARVEST = (
+    f"{TESTS}test_hostile_feeds.py::test_a_harvest_with_a_byte_order_mark_is_read_as_utf_8_whatever_it_declares"
+)
 HOSTILE = f"{TESTS}test_hostile.py::test_valid_records_of_a_hostile_file_are_stored_and_the_rest_become_dead_letters"
 
 __all__ = ["REMOVALS"]
@@ -483,5 +488,52 @@ REMOVALS: tuple[Removal, ...] = (
             f"{LETTER_ENCODINGS}::test_a_redrive_reads_an_oai_record_without_the_encoding_of_the_source",
             f"{LETTER_ENCODINGS}::test_a_letter_of_an_earlier_build_without_an_encoding_is_read_as_utf_8_or_in_the_encoding_of_the_source",
         ),
+    ),
+    Removal(
+        "B600",
+        (
+            Edit(
+                XML,
+                "        if forced is None:\n            parser.XmlDeclHandler = self._declare\n",
+                "        parser.XmlDeclHandler = self._declare\n",
+            ),
+            Edit(XML, 'if head.startswith(start)), "")', 'if not start), "")'),
+        ),
+        (
+            f"{XML_TESTS}::test_a_record_of_a_document_that_declares_utf_16_or_utf_32_keeps_its_bytes_and_is_read_again",
+            f"{HOSTILE}[xml_UTF_16_declared]",
+            f"{HOSTILE}[xml_UTF_16_without_a_mark]",
+        ),
+    ),
+    Removal(
+        "B600",
+        (Edit(XML, 'return "" if given.startswith(WIDE) and head.startswith(b"<") else given', "return given"),),
+        (f"{XML_TESTS}::test_a_record_that_an_earlier_build_converted_from_utf_16_to_utf_8_is_read",),
+    ),
+    Removal(
+        "B601",
+        (
+            Edit(XML, "if wide or DECLARED.match(head):", "if wide:"),
+            Edit(
+                XML,
+                "forced = UTF8 if mark or detected != UTF8 else None",
+                "forced = UTF8 if detected != UTF8 else None",
+            ),
+        ),
+        (
+            f"{XML_TESTS}::test_a_mark_precedes_a_declaration_and_both_precede_the_encoding_of_the_settings",
+            MARKED_HARVEST,
+        ),
+    ),
+    Removal(
+        "B601",
+        (
+            Edit(
+                f"{SOURCES}oai.py",
+                "    readable = readable_xml(body)\n",
+                "    body = body.removeprefix(codecs.BOM_UTF8)\n    readable = readable_xml(body)\n",
+            ),
+        ),
+        (MARKED_HARVEST,),
     ),
 )

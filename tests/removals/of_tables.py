@@ -466,4 +466,99 @@ REMOVALS: tuple[Removal, ...] = (
         ),
         ("apps/table/tests/test_key_types.py::test_a_key_that_its_type_cannot_represent_is_refused",),
     ),
+    Removal(
+        "B602",
+        (
+            Edit(
+                f"{TABLE}/commands.py",
+                "    schema, rows = (columns, ()) if first is None else (first.schema, chain([first], parts))\n",
+                "    if first is None:\n        return 0\n    schema, rows = (first.schema, chain([first], parts))\n",
+            ),
+        ),
+        (f"{TESTS}/test_cli.py::test_a_scan_without_rows_writes_a_file_with_the_columns_and_no_rows",),
+        raises=("FileNotFoundError",),
+    ),
+    Removal(
+        "B603",
+        (Edit(f"{TABLE}/arrow_types.py", "    if _has_list_view(kind):\n", "    if not kind:\n"),),
+        (f"{TESTS}/test_columns.py::test_list_views_become_lists_with_the_same_values",),
+        raises=("ArrowInvalid",),
+    ),
+    Removal(
+        "B603",
+        (
+            Edit(
+                f"{TABLE}/rows.py",
+                "    rows = with_typed_keys(data_files.schema, rows)\n",
+                "    rows = sorted_by_key(data_files.schema, with_typed_keys(data_files.schema, rows))\n",
+            ),
+        ),
+        (f"{TESTS}/test_columns.py::test_nested_columns_of_any_arrow_layout_are_ingested",),
+        raises=("ArrowNotImplementedError",),
+    ),
+    Removal(
+        "B604",
+        (
+            Edit(
+                f"{TABLE}/file_ingest.py",
+                "                ingest(table, data_files, part, brought=rows, "
+                "add_columns=options.add_columns, widen=options.widen)\n",
+                "                with _reading(file):\n"
+                "                    ingest(table, data_files, part, brought=rows)\n",
+            ),
+        ),
+        (f"{TESTS}/test_file_ingest.py::test_an_error_of_a_write_does_not_name_the_input_file_as_damaged",),
+    ),
+    Removal(
+        "B605",
+        (
+            Edit(
+                f"{TABLE}/json_rows.py", "not first <= tick < end for tick in ticks]", "tick != tick for tick in ticks]"
+            ),
+        ),
+        (f"{TESTS}/test_json_rows.py::test_each_type_of_value_becomes_the_expected_json",),
+    ),
+    Removal(
+        "B605",
+        (Edit(f"{TABLE}/json_rows.py", "    except pa.ArrowInvalid:", "    except ZeroDivisionError:"),),
+        (f"{TESTS}/test_json_rows.py::test_each_type_of_value_becomes_the_expected_json",),
+        raises=("ArrowInvalid",),
+    ),
+    Removal(
+        "B606",
+        (
+            Edit(
+                f"{TABLE}/json_rows.py",
+                "        group = dict if len({*names}) == len(names) else _pairs\n",
+                "        group = dict\n",
+            ),
+        ),
+        (f"{TESTS}/test_json_rows.py::test_each_type_of_value_becomes_the_expected_json",),
+    ),
+    Removal(
+        "B607",
+        (Edit(f"{TABLE}/file_ingest.py", "if not stat.S_ISREG(state.st_mode):", "if not state.st_mode:"),),
+        (f"{TESTS}/test_cli.py::test_a_file_whose_name_is_not_unicode_is_ingested_and_a_pipe_is_refused",),
+    ),
+    Removal(
+        "B607",
+        (Edit(f"{TABLE}/file_ingest.py", "pq.ParquetFile(stream, page", "pq.ParquetFile(file.path, page"),),
+        (f"{TESTS}/test_cli.py::test_a_file_whose_name_is_not_unicode_is_ingested_and_a_pipe_is_refused",),
+        raises=("UnicodeEncodeError",),
+    ),
+    Removal(
+        "B608",
+        (Edit(f"{TABLE}/table_commands.py", "    if added and wider:\n", "    if not added and not wider:\n"),),
+        (f"{TESTS}/test_cli.py::test_a_refused_alteration_changes_nothing",),
+    ),
+    Removal(
+        "B608",
+        (Edit(f"{TABLE}/command_parts.py", "click.IntRange(0, RETENTION_DAYS_MAX)", "click.IntRange(0)"),),
+        (f"{TESTS}/test_cli.py::test_a_refused_alteration_changes_nothing",),
+    ),
+    Removal(
+        "B609",
+        (Edit(f"{TABLE}/command_parts.py", "    if not text:\n", "    if text is None:\n"),),
+        (f"{TESTS}/test_cli.py::test_an_empty_option_is_refused",),
+    ),
 )

@@ -247,6 +247,10 @@ def xml() -> Iterator[Hostile]:
         body = f"<?xml version='1.0' encoding='{encoding}'?>{text}".encode(encoding)
         yield Hostile(f"xml {encoding}", "xml", body, {"é": one.encode(encoding)}, 0, each)
     yield Hostile("xml UTF-16", "xml", text.encode("utf-16"), {"é": one.encode("utf-16-le")}, 0, each)
+    declared = f'<?xml version="1.0" encoding="utf-16"?>{text}'
+    yield Hostile("xml UTF-16 declared", "xml", declared.encode("utf-16"), {"é": one.encode("utf-16-le")}, 0, each)
+    unmarked = declared.encode("utf-16-be")
+    yield Hostile("xml UTF-16 without a mark", "xml", unmarked, {"é": one.encode("utf-16-be")}, 0, each)
     whole = b"<?xml version='1.0'?>\n<!-- c --><r xmlns:p='u'><id>a</id></r>\n"
     yield Hostile("xml whole document", "xml", whole, {"a": whole})
     yield Hostile("xml whole document with a mark", "xml", codecs.BOM_UTF8 + whole, {"a": codecs.BOM_UTF8 + whole})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,6 +12,7 @@ from apps.catalogue.tests.feeds import Feed, Repository, serving
 from apps.catalogue.tests.helpers import Catalogue
 from apps.catalogue.tests.test_feeds import settings_of
 from stratalog_catalogue.feed import shown_url
+from stratalog_catalogue.queries import read_work
 
 BOOKS = b'{"items":[{"id":1,"changed":"2024"}]'
 
@@ -108,6 +110,26 @@ def test_a_bad_character_in_a_harvest_fails_only_its_record(
     (kept,) = letters(catalogue)
     assert bad in kept
     assert (kept[:8], kept[-9:]) == (b"<record>", b"</record>")
+
+
+def test_a_harvest_with_a_byte_order_mark_is_read_as_utf_8_whatever_it_declares(
+    catalogue: Catalogue, repository: Repository
+) -> None:
+    real = repository.answer
+
+    def answer(path: str, headers: dict[str, str]) -> tuple[int, dict[str, str], bytes]:
+        status, given, body = real(path, headers)
+        declaration = b'<?xml version="1.0" encoding="iso-8859-1"?>'
+        body = body.replace(b"work 3", b"w\xc3\xa9rk 3").replace(b"work 4", b"work \x0b")
+        return status, given, codecs.BOM_UTF8 + declaration + body
+
+    repository.answer = answer  # type: ignore[method-assign]
+    outcome = catalogue.poll()
+    assert (outcome.reason, outcome.taken.new, outcome.taken.failed) == ("", 6, 1)
+    (kept,) = letters(catalogue)
+    assert (kept[:8], kept[-9:]) == (b"<record>", b"</record>")
+    catalogue.scan()
+    assert read_work(catalogue.records, "archive", "oai:x:3").title == "wérk 3"
 
 
 def test_a_harvested_record_has_the_bytes_of_the_response(catalogue: Catalogue, repository: Repository) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 from collections.abc import Iterable, Iterator
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from stratalog import Invalid, LimitExceeded
 from stratalog_catalogue import xml
 from stratalog_catalogue.limits import XML_TOKEN_BYTES_MAX
-from stratalog_catalogue.xml import cut_elements, parse_element
+from stratalog_catalogue.xml import cut_elements, parse_element, text_at
 from stratalog_catalogue.xml_bounds import PIECE_BYTES, even_pieces
 
 K = b"x" * 1024
@@ -116,3 +117,53 @@ def test_pieces_have_the_same_size_however_the_bytes_arrive() -> None:
 
 def cut(body: bytes, size: int) -> Iterable[bytes]:
     return (body[start : start + size] for start in range(0, len(body), size))
+
+
+LIST = "<l><r><t>é</t></r></l>"
+RECORD = "<r><t>é</t></r>"
+
+
+def declared(encoding: str) -> str:
+    return f'<?xml version="1.0" encoding="{encoding}"?>{LIST}'
+
+
+@pytest.mark.parametrize("size", [1, 100_000])
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be", "utf-32-le", "utf-32-be"])
+@pytest.mark.parametrize("is_marked", [True, False], ids=["mark", "no mark"])
+def test_a_record_of_a_document_that_declares_utf_16_or_utf_32_keeps_its_bytes_and_is_read_again(
+    encoding: str, is_marked: bool, size: int
+) -> None:
+    mark = "\ufeff" if is_marked else ""
+    document = (mark + declared(encoding[:6])).encode(encoding)
+    (record,) = cut_elements(cut(document, size), "r", "iso8859-1")
+    assert record.body == RECORD.encode(encoding)
+    assert text_at(parse_element(record.body, record.encoding), "t") == "é"
+    (whole,) = cut_elements(cut(document, size), "", "iso8859-1")
+    assert whole.body == document
+    assert text_at(parse_element(whole.body, whole.encoding), "r.t") == "é"
+
+
+@pytest.mark.parametrize("size", [1, 100_000])
+@pytest.mark.parametrize(
+    ("document", "body"),
+    [
+        (declared("utf-8").encode(), RECORD.encode()),
+        (declared("iso-8859-1").encode("iso-8859-1"), RECORD.encode("iso-8859-1")),
+        (codecs.BOM_UTF8 + declared("iso-8859-1").encode(), RECORD.encode()),
+        (codecs.BOM_UTF8 + declared("utf-16").encode(), RECORD.encode()),
+        (LIST.encode("cp1251", "xmlcharrefreplace"), RECORD.encode("cp1251", "xmlcharrefreplace")),
+        (LIST.replace("é", "ж").encode("cp1251"), RECORD.replace("é", "ж").encode("cp1251")),
+    ],
+    ids=["UTF-8 declared", "Latin-1 declared", "mark, Latin-1 declared", "mark, UTF-16 declared", "ASCII", "none"],
+)
+def test_a_mark_precedes_a_declaration_and_both_precede_the_encoding_of_the_settings(
+    document: bytes, body: bytes, size: int
+) -> None:
+    (record,) = cut_elements(cut(document, size), "r", "cp1251")
+    assert record.body == body
+    assert text_at(record.element, "t") in ("é", "ж")
+    assert text_at(parse_element(record.body, record.encoding), "t") == text_at(record.element, "t")
+
+
+def test_a_record_that_an_earlier_build_converted_from_utf_16_to_utf_8_is_read() -> None:
+    assert text_at(parse_element(RECORD.encode(), "utf-16"), "t") == "é"

@@ -15,7 +15,7 @@ from apps.table.tests.helpers import LONG, system_store
 from apps.table.tests.test_data_files import made_of, rows_in
 from stratalog import Invalid, LimitExceeded
 from stratalog_table import Table, TransactionRefused, create_table
-from stratalog_table.arrow_types import arrow_type, type_of
+from stratalog_table.arrow_types import arrow_type, fitted, type_of
 from stratalog_table.columns import ValueColumn, check_columns, column_type, holds, joined, type_text, widened
 from stratalog_table.data_files import DataFiles
 from stratalog_table.limits import COLUMN_NAME_BYTES_MAX, COLUMN_TYPE_DEPTH_MAX, COLUMNS_MAX
@@ -84,6 +84,7 @@ def test_each_column_type_survives_its_text_form_and_parquet(kind: pa.DataType, 
         (pa.dictionary(pa.int8(), pa.large_string()), "string"),
         (pa.run_end_encoded(pa.int32(), pa.int64()), "int64"),
         (pa.large_list(pa.string_view()), ["list", "string"]),
+        (pa.list_view(pa.large_list_view(pa.int64())), ["list", ["list", "int64"]]),
         (pa.uuid(), "fixed_size_binary[16]"),
     ],
 )
@@ -222,6 +223,54 @@ def test_nested_values_are_read_as_written(tmp_path: Path) -> None:
     assert values_in(table, data_files) == values
     with pytest.raises(Invalid, match="no type holds both"):
         bring(table, data_files, 3, pa.array([{"tags": ["a"]}]))
+
+
+LISTS = [[1, 2], None, [], [3]]
+TEXTS = [["a", None], None, [], ["b"]]
+NESTED = [[["a"], None, []], None, [], [["b", None]]]
+FIELDS = [{"x": [1], "y": "a"}, None, {"x": None, "y": None}, {"x": [2, 3], "y": "b"}]
+
+
+@pytest.mark.parametrize(
+    ("kind", "values"),
+    [
+        (pa.list_view(pa.int64()), LISTS),
+        (pa.large_list_view(pa.int64()), LISTS),
+        (pa.list_view(pa.list_view(pa.string_view())), NESTED),
+        (pa.list_(pa.large_list_view(pa.string())), NESTED),
+        (pa.struct([("x", pa.list_view(pa.int64())), ("y", pa.string_view())]), FIELDS),
+    ],
+    ids=str,
+)
+def test_list_views_become_lists_with_the_same_values(kind: pa.DataType, values: list[Any]) -> None:
+    whole = pa.array(values * 2, kind)
+    wanted = pa.schema([("value", arrow_type(type_of(kind)))])
+    for column in (pa.chunked_array([whole]), pa.chunked_array([whole.slice(1), whole.slice(3, 2)]), whole[:0]):
+        rows = fitted(pa.table({"value": column}), wanted)
+        rows.validate(full=True)
+        assert rows.column("value").to_pylist() == column.to_pylist()
+
+
+@pytest.mark.parametrize("kind", [pa.map_(pa.string(), pa.list_view(pa.int8())), pa.list_(pa.list_view(pa.int8()), 1)])
+def test_a_list_view_inside_a_map_or_a_list_of_fixed_size_is_refused(kind: pa.DataType, tmp_path: Path) -> None:
+    table, data_files = made(tmp_path)
+    with pytest.raises(Invalid, match="a list view cannot be read inside of"):
+        bring(table, data_files, 1, pa.nulls(1, kind))
+
+
+@pytest.mark.parametrize(
+    ("kind", "values"),
+    [
+        (pa.list_(pa.string_view()), TEXTS),
+        (pa.struct([("x", pa.list_(pa.int64())), ("y", pa.string_view())]), FIELDS),
+        (pa.large_list_view(pa.int64()), LISTS),
+    ],
+    ids=str,
+)
+def test_nested_columns_of_any_arrow_layout_are_ingested(tmp_path: Path, kind: pa.DataType, values: list[Any]) -> None:
+    table, data_files = made(tmp_path)
+    ingest(table, data_files, pa.table({"id": [4, 3, 2, 1], "value": pa.array(values, kind)}))
+    assert values_in(table, data_files) == values[::-1]
 
 
 def test_columns_may_be_given_at_the_creation_of_a_table(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -12,6 +13,7 @@ from apps.table.tests.helpers import LONG, refused, reopened, system_store
 from apps.table.tests.test_data_files import ROWS, all_of, numbered, rows_in
 from stratalog import Conflict, Invalid, LimitExceeded
 from stratalog_table import Table, create_table, file_ingest
+from stratalog_table.data_files import DataFiles
 from stratalog_table.file_ingest import FileIngestReport, ingest_files, input_file
 from stratalog_table.limits import SOURCE_BYTES_MAX, SOURCE_FILE_BYTES_MAX
 from stratalog_table.rows import RowSource, data_files_of, ingest
@@ -161,6 +163,31 @@ def test_a_damaged_page_is_an_error_and_a_retry_adds_no_row_twice(table: Table) 
     with pytest.raises(Invalid, match="not Parquet, or it is damaged"):
         bring(table, "cut.parquet", rows=50)
     assert len(rows_of(table)) == count
+
+
+@pytest.mark.parametrize(
+    ("error", "raised", "text"),
+    [
+        (OSError("AWS Error NETWORK_CONNECTION"), OSError, "^AWS Error NETWORK_CONNECTION$"),
+        (
+            pa.ArrowNotImplementedError("no kernel"),
+            Invalid,
+            r"cannot store the rows of the file path=.*reason='no kernel'",
+        ),
+    ],
+    ids=["folder", "rows"],
+)
+def test_an_error_of_a_write_does_not_name_the_input_file_as_damaged(
+    table: Table, monkeypatch: pytest.MonkeyPatch, error: Exception, raised: type[Exception], text: str
+) -> None:
+    def fail(*_: Any) -> None:
+        raise error
+
+    monkeypatch.setattr(DataFiles, "write", fail)
+    with pytest.raises(raised, match=text):
+        bring(table, "day-0/p1.parquet")
+    monkeypatch.undo()
+    assert rows_of(table) == []
 
 
 def test_the_names_of_sources_and_files_are_bounded(table: Table) -> None:

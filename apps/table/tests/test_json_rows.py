@@ -50,6 +50,24 @@ def told(column: pa.Array) -> list[Any]:
         (pa.array([[(1, "x"), (2, "y")]], pa.map_(pa.int8(), pa.string())), [[[1, "x"], [2, "y"]]]),
         (pa.array([[("a", 1), ("a", 2)]], pa.map_(pa.string(), pa.int8())), [[["a", 1], ["a", 2]]]),
         (pa.nulls(2), [None, None]),
+        (
+            pa.array([-719_528, -719_529, 2_932_896, 2_932_897, -(2**31), 0, None], pa.date32()),
+            ["0000-01-01", "-0001-12-31", "9999-12-31", "+10000-01-01", "-5877641-06-23", "1970-01-01", None],
+        ),
+        (
+            pa.array([2**63 - 1, -(2**63), None, 0], pa.timestamp("us")),
+            ["+294247-01-10T04:00:54.775807", "-290308-12-21T19:59:05.224192", None, "1970-01-01T00:00:00.000000"],
+        ),
+        (
+            pa.array([2**62, 253_402_300_799_999, 0], pa.timestamp("ms", "Europe/Berlin")),
+            ["+146140482-04-24T15:36:27.904Z", "9999-12-31T23:59:59.999Z", "1970-01-01T01:00:00.000+0100"],
+        ),
+        (pa.array([253_402_300_800], pa.timestamp("s")), ["+10000-01-01T00:00:00"]),
+        (pa.array([1, None], pa.timestamp("us", "No/Where")), ["1970-01-01T00:00:00.000001Z", None]),
+        (
+            pa.StructArray.from_arrays([pa.array([1, 2]), pa.array([3, None])], names=["a", "a"]),
+            [[["a", 1], ["a", 3]], [["a", 2], ["a", None]]],
+        ),
     ],
 )
 def test_each_type_of_value_becomes_the_expected_json(column: pa.Array, values: list[Any]) -> None:

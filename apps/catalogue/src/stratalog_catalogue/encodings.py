@@ -11,7 +11,16 @@ from itertools import chain
 
 from stratalog import Invalid
 
-__all__ = ["UTF8", "check_encoding", "decode_text", "encode_text", "is_utf8", "named_encoding", "utf8_pieces"]
+__all__ = [
+    "UTF8",
+    "check_encoding",
+    "decode_text",
+    "encode_text",
+    "is_utf8",
+    "named_encoding",
+    "peeked",
+    "utf8_pieces",
+]
 
 UTF8 = "utf-8"
 MARK_BYTES = 4
@@ -50,13 +59,19 @@ def utf8_pieces(pieces: Iterable[bytes], declared: str) -> tuple[str, bytes, Ite
     The bytes of a UTF-8 text pass unchanged, even invalid bytes. The iterator raises Invalid if text in another
     encoding cannot be decoded.
     """
-    rest = iter(pieces)
-    head = b""
-    while len(head) < MARK_BYTES and (piece := next(rest, None)) is not None:
-        head += piece
+    head, rest = peeked(pieces, MARK_BYTES)
     mark, encoding = next((known for known in MARKS if head.startswith(known[0])), (b"", declared or UTF8))
     pieces = chain([head[len(mark) :]], rest)
     return encoding, mark, pieces if encoding == UTF8 else _transcoded(pieces, encoding)
+
+
+def peeked(pieces: Iterable[bytes], size: int) -> tuple[bytes, Iterator[bytes]]:
+    """Return the first pieces joined, which are at least ``size`` bytes or the whole text, and the other pieces."""
+    rest = iter(pieces)
+    head = b""
+    while len(head) < size and (piece := next(rest, None)) is not None:
+        head += piece
+    return head, rest
 
 
 def named_encoding(encoding: str, mark: bytes) -> str:

@@ -144,9 +144,10 @@ def _root(source: Source, body: bytes) -> Element:
 
 
 def _records(body: bytes) -> Iterator[SplitRecord | Unreadable]:
-    body = body.removeprefix(codecs.BOM_UTF8)
     readable = readable_xml(body)
     exact = readable == body
+    # The offsets of the cut records begin after the byte order mark.
+    body = body.removeprefix(codecs.BOM_UTF8)
     for position, cut in enumerate(cut_elements([readable], "record")):
         record = cut.element
         id = text_at(record, "header.identifier")

@@ -2,6 +2,9 @@
 
 `xml_bounds` checks each piece before expat, the parser of the standard library, parses it. The reader finds elements by
 local name, because a record that is cut out of a document lacks the namespace declarations around it.
+
+A byte order mark names the encoding of a document. Without a mark, the document's declaration names it. The encoding of
+the source's settings applies only to a document with neither.
 """
 
 from __future__ import annotations
@@ -9,12 +12,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from itertools import chain
 from typing import NamedTuple
 from xml.etree import ElementTree
 from xml.parsers import expat
 
 from stratalog import Invalid, LimitExceeded, StratalogError
-from stratalog_catalogue.encodings import UTF8, encode_text, named_encoding, utf8_pieces
+from stratalog_catalogue.encodings import UTF8, encode_text, named_encoding, peeked, utf8_pieces
 from stratalog_catalogue.limits import (
     CATALOGUE_DOCUMENT_BYTES_MAX,
     CATALOGUE_RECORD_BYTES_MAX,
@@ -26,7 +30,17 @@ __all__ = ["CutElement", "Element", "cut_elements", "local_name", "parse_element
 
 Element = ElementTree.Element
 DECLARATION_BYTES_MAX = 200
-DECLARED = re.compile(rb"""(?:\xef\xbb\xbf)?<\?xml[^>]*?encoding\s*=\s*["']([\w.-]+)["']""")
+DECLARED = re.compile(rb"""<\?xml\s[^>]*?encoding\s*=\s*["']([\w.-]+)["']""")
+WIDE_STARTS = (
+    (b"<\0\0\0", "utf-32-le"),
+    (b"\0\0\0<", "utf-32-be"),
+    (b"<\0", "utf-16-le"),
+    (b"\0<", "utf-16-be"),
+)
+"""The first bytes of a document without a byte order mark, if a character has two or four bytes (XML 1.0, appendix F).
+"""
+
+WIDE = ("utf-16", "utf-32")
 CONTROLS = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f]|\xef\xbf[\xbe\xbf]")
 REFERENCES = re.compile(rb"&#(x[0-9a-fA-F]{1,8}|[0-9]{1,10});")
 SURROGATES = re.compile("[\ud800-\udfff]")
@@ -53,9 +67,11 @@ def cut_elements(pieces: Iterable[bytes], name: str, encoding: str = "") -> Iter
     Without a name, yield the root, with the whole document as its bytes. Raises Invalid for bytes that are not XML
     or have an internal subset in their document type, and LimitExceeded for XML beyond the limits.
     """
-    detected, mark, even = utf8_pieces(pieces, encoding)
-    # `utf8_pieces` has converted the text to UTF-8, so the parser must ignore the encoding that the document declares.
-    forced = UTF8 if detected != UTF8 else None
+    head, rest = peeked(pieces, DECLARATION_BYTES_MAX)
+    detected, mark, even = utf8_pieces(chain([head], rest), _unmarked_encoding(head, encoding))
+    # The parser must ignore the encoding that the document declares if `utf8_pieces` has converted the text to UTF-8,
+    # and if a byte order mark names UTF-8.
+    forced = UTF8 if mark or detected != UTF8 else None
     named = named_encoding(detected, mark)
     bounds, cutter = XmlBounds(forced), _Cutter(name, forced)
     bytes_max = CATALOGUE_RECORD_BYTES_MAX if name else CATALOGUE_DOCUMENT_BYTES_MAX
@@ -76,6 +92,15 @@ def cut_elements(pieces: Iterable[bytes], name: str, encoding: str = "") -> Iter
             yield cut._replace(body=mark + cut.body, encoding="") if mark else cut
     except (expat.ExpatError, LookupError, ValueError) as exc:
         raise Invalid("the text is not XML", reason=str(exc)) from exc
+
+
+def _unmarked_encoding(head: bytes, given: str) -> str:
+    """Return the encoding of a document without a byte order mark, or "" if the parser shall read the declaration."""
+    wide = next((encoding for start, encoding in WIDE_STARTS if head.startswith(start)), "")
+    if wide or DECLARED.match(head):
+        return wide
+    # Earlier builds stored the records of a document that declares UTF-16 as UTF-8, and named UTF-16 as their encoding.
+    return "" if given.startswith(WIDE) and head.startswith(b"<") else given
 
 
 def _as_it_came(cut: CutElement, named: str) -> CutElement:
@@ -155,7 +180,8 @@ class _Cutter:
         self._ended: Element | None = None
         parser = self._parser = expat.ParserCreate(forced)
         parser.buffer_text = True
-        parser.XmlDeclHandler = self._declare
+        if forced is None:
+            parser.XmlDeclHandler = self._declare
         parser.StartElementHandler = self._begin
         parser.EndElementHandler = self._end
         parser.CharacterDataHandler = self._text
@@ -195,7 +221,7 @@ class _Cutter:
         return [CutElement(self._ended, bytes(self._held), "", {})]
 
     def _declare(self, version: str, encoding: str | None, standalone: int) -> None:
-        if encoding and self._encoding == UTF8:
+        if encoding:
             self._encoding = encoding.lower()
 
     def _begin(self, name: str, attributes: dict[str, str]) -> None:

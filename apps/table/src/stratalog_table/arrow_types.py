@@ -24,8 +24,9 @@ __all__ = [
     "comparable",
     "fitted",
     "key_scalar",
+    "sorted_by_key",
     "type_of",
-    "with_sorted_keys",
+    "with_typed_keys",
 ]
 
 _FAMILIES = (
@@ -184,8 +185,8 @@ def check_values(rows: pa.Table) -> None:
             raise Invalid("a column has a value that is not of its type", column=name, reason=str(exc)) from exc
 
 
-def with_sorted_keys(schema: Schema, rows: pa.Table) -> pa.Table:
-    """Return rows sorted by key, with key columns of the table's types.
+def with_typed_keys(schema: Schema, rows: pa.Table) -> pa.Table:
+    """Return rows with key columns of the table's types.
 
     Raises Invalid if a key does not fit, if two columns have one name, or if a value is not of its column's type.
     """
@@ -198,6 +199,11 @@ def with_sorted_keys(schema: Schema, rows: pa.Table) -> pa.Table:
         if index < 0:
             raise Invalid("the rows lack a key column", column=column.name)
         rows = rows.set_column(index, column.name, _key_column(column.name, column.type, rows.column(index)))
+    return rows
+
+
+def sorted_by_key(schema: Schema, rows: pa.Table) -> pa.Table:
+    """Return rows sorted by key. The columns must have types of a table, because pyarrow cannot sort all layouts."""
     return rows.sort_by([(column.name, "ascending") for column in schema.keys])
 
 
@@ -253,7 +259,38 @@ def _plain_layout(column: Any) -> Any:
     for is_of, name in _FAMILIES[:4]:
         if is_of(kind):
             return column.cast(_PLAIN[name])
+    if _has_list_view(kind):
+        return pa.chunked_array(map(_without_list_views, column.chunks or [pa.array([], kind)]))
     return column
+
+
+@lru_cache(1024)
+def _has_list_view(kind: pa.DataType) -> bool:
+    """Return whether a type is a list view or contains one."""
+    if isinstance(kind, pa.BaseExtensionType):
+        return _has_list_view(kind.storage_type)
+    is_view = pa.types.is_list_view(kind) or pa.types.is_large_list_view(kind)
+    return is_view or any(_has_list_view(kind.field(position).type) for position in range(kind.num_fields))
+
+
+def _without_list_views(array: Any) -> Any:
+    """Return an array with lists in place of its list views. Raises ArrowTypeError.
+
+    In pyarrow 26, a cast of a list view loses the values of its last list, and may read outside of its memory.
+    """
+    kind = array.type
+    if not _has_list_view(kind):
+        return array
+    if isinstance(kind, pa.BaseExtensionType):
+        return _without_list_views(array.storage)
+    if pa.types.is_struct(kind):
+        fields = [_without_list_views(field) for field in array.flatten()]
+        return pa.StructArray.from_arrays(fields, [field.name for field in kind], mask=array.is_null())
+    if not any(is_list(kind) for is_list in _LISTS):
+        raise pa.ArrowTypeError(f"a list view cannot be read inside of {kind}")
+    lengths = pc.fill_null(pc.list_value_length(array), 0).cast(pa.int64())
+    offsets = pa.concat_arrays([pa.array([0], pa.int64()), pc.cumulative_sum(lengths)])
+    return pa.LargeListArray.from_arrays(offsets, _without_list_views(array.flatten()), mask=array.is_null())
 
 
 @lru_cache(1024)

@@ -12,12 +12,13 @@ import click
 
 from stratalog import Invalid
 from stratalog.cli import Session, split_name
-from stratalog_table.limits import DURATION_MS_MAX
+from stratalog_table.limits import DURATION_MS_MAX, RETENTION_DAYS_MAX
 
 __all__ = [
     "FAILED",
     "data_url",
     "default_data_url",
+    "filled",
     "key_column",
     "module",
     "of_retention_days",
@@ -36,7 +37,7 @@ of_table = click.argument("table", metavar="ORGANISATION/TABLE")
 of_retention_days = click.option(
     "--keep-days",
     "retention_days",
-    type=click.IntRange(0),
+    type=click.IntRange(0, RETENTION_DAYS_MAX),
     metavar="DAYS",
     help="Keep data files for this time after the last version that needs them.",
 )
@@ -80,6 +81,16 @@ def _typed(text: str, read: Any, types: str) -> tuple[str, Any]:
     raise click.BadParameter(f"{text!r} is not NAME:TYPE, as in id:long; {types}")
 
 
+def filled(text: str) -> str:
+    """Return the text of an option. Raises BadParameter for an empty text, as from a variable that is not set.
+
+    The command would otherwise run as if the option were not given, and for example ingest the same rows twice.
+    """
+    if not text:
+        raise click.BadParameter("the text is empty; leave the option out, or give it a value")
+    return text
+
+
 def seconds(text: str) -> float:
     """Parse a number of seconds such as 0.5, from 0 to `DURATION_MS_MAX`. Raises BadParameter."""
     with suppress(ValueError):
@@ -97,9 +108,9 @@ def typed_key(kind: str, text: str) -> Any:
         raise click.BadParameter(f"{text!r} is not a key of type {kind}") from exc
 
 
-def data_url(session: Session, table: str, data: str) -> str:
-    """Return the URL of a table's data files: ``data``, or a folder next to the store if ``data`` is empty."""
-    if "://" in data:
+def data_url(session: Session, table: str, data: str | None) -> str:
+    """Return the URL of a table's data files: ``data``, or a folder next to the store without ``data``."""
+    if data and "://" in data:
         return data
     url = Path(data).absolute().as_uri() if data else default_data_url(session, table)
     if not url:

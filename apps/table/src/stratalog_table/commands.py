@@ -24,6 +24,7 @@ from stratalog.cli import (
 from stratalog_table.command_parts import (
     FAILED,
     data_url,
+    filled,
     key_column,
     module,
     of_retention_days,
@@ -65,7 +66,7 @@ def table() -> None:
     help="The first key of a further leaf. Give the keys in order.",
 )
 @click.option(
-    "--data", default="", metavar="FOLDER|URL", help="The location of the data files.  [default: beside the store]"
+    "--data", type=filled, metavar="FOLDER|URL", help="The location of the data files.  [default: beside the store]"
 )
 @of_retention_days
 def create(
@@ -74,7 +75,7 @@ def create(
     keys: tuple[str, ...],
     columns: tuple[str, ...],
     points: tuple[str, ...],
-    data: str,
+    data: str | None,
     retention_days: int | None,
 ) -> None:
     """Create a table, and its store if the store does not exist.
@@ -97,12 +98,21 @@ def create(
 @command("ingest", example="stratalog table ingest acme/events day-1.parquet day-2.parquet")
 @of_table
 @click.argument("files", nargs=-1, required=True, metavar="PARQUET...", type=click.Path(exists=True, dir_okay=False))
-@click.option("--rows-per-file", default=ROWS_PER_FILE, show_default=True, type=click.IntRange(1))
-@click.option("--source", default="", metavar="NAME", help="Ingest each file of this source once, by name and content.")
+@click.option(
+    "--rows-per-file",
+    default=ROWS_PER_FILE,
+    show_default=True,
+    type=click.IntRange(1),
+    metavar="ROWS",
+    help="The maximum number of rows of each data file.",
+)
+@click.option(
+    "--source", type=filled, metavar="NAME", help="Ingest each file of this source once, by name and content."
+)
 @click.option(
     "--as",
     "name",
-    default="",
+    type=filled,
     metavar="NAME",
     help="The file's name at its source, for a single file.  [default: its path]",
 )
@@ -114,8 +124,8 @@ def ingest(
     table: str,
     files: tuple[str, ...],
     rows_per_file: int,
-    source: str,
-    name: str,
+    source: str | None,
+    name: str | None,
     repeat: bool,
     add_columns: bool,
     widen: bool,
@@ -129,14 +139,14 @@ def ingest(
         raise click.UsageError("--as needs --source and exactly one file")
     app = module("file_ingest")
     opened, data_files = opened_files(session, table)
-    chosen = [app.input_file(Path(file), name) for file in files]
+    chosen = [app.input_file(Path(file), name or "") for file in files]
     with progress("ingesting", None) as step:
         done = app.ingest_files(
             opened,
             data_files,
             chosen,
             rows_per_file,
-            source=source,
+            source=source or "",
             repeat=repeat,
             add_columns=add_columns,
             widen=widen,
@@ -153,7 +163,10 @@ def ingest(
 @click.option("--to", "high", metavar="KEY", help="The first key after the range.")
 @click.option("--at", type=int, metavar="VERSION", help="The version to read.  [default: the newest]")
 @click.option(
-    "--output", type=click.Path(dir_okay=False), help="Write Parquet to this file instead of printing JSON lines."
+    "--output",
+    type=click.Path(dir_okay=False),
+    metavar="FILE",
+    help="Write Parquet to this file instead of printing JSON lines. Without rows, the file has only the columns.",
 )
 @click.option(
     "--skip-damaged", is_flag=True, help="Leave out files that cannot be read, and report them. The exit code is 1."
@@ -176,13 +189,15 @@ def scan(
     region = data_files.schema.region([(low and typed_key(kind, low), high and typed_key(kind, high))])
     skipped: list[Exception] = []
     skip = skipped.append if skip_damaged else None
-    parts = module("rows").scan(opened.at(at), data_files, region, skip=skip)
+    view = opened.at(at)
+    parts = module("rows").scan(view, data_files, region, skip=skip)
     if output is None:
         for part in parts:
             for row in module("json_rows").json_rows(part):
                 print_json(row)
     else:
-        count = _written(parts, output)
+        columns = module("arrow_types").arrow_schema(view.meta.schema, view.columns() or ())
+        count = _written(parts, columns, output)
         session.answer({"table": table, "rows": count, "output": output}, f"{count:,} rows in {output}")
     for exc in skipped:
         note(str(exc))
@@ -221,14 +236,13 @@ def show(session: Session, table: str) -> None:
     session.answer_list(rows, "the table has no partitions", head=head, right=[1, 2, 3, 4])
 
 
-def _written(parts: Iterator[Any], output: str) -> int:
+def _written(parts: Iterator[Any], columns: Any, output: str) -> int:
+    """Write a Parquet file and return its number of rows. Without rows, the file has ``columns``."""
     parquet, count = import_module("pyarrow.parquet"), 0
     first = next(parts, None)
-    if first is None:
-        note("no rows in the range; no file was written")
-        return 0
-    with output_file(output) as out, parquet.ParquetWriter(out, first.schema) as writer:
-        for part in chain([first], parts):
+    schema, rows = (columns, ()) if first is None else (first.schema, chain([first], parts))
+    with output_file(output) as out, parquet.ParquetWriter(out, schema) as writer:
+        for part in rows:
             writer.write_table(part)
             count += part.num_rows
     return count

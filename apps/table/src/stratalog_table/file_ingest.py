@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import stat
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -140,9 +141,9 @@ def _ingest(
 ) -> Iterator[int]:
     """Add those rows of a file that the table lacks, and yield the number of rows of each part."""
     start = _present(table, file, source)
-    with _read(file) as opened:
+    with _opened(file) as opened:
         reader = _parts(opened, start, rows_per_file)
-        while (part := next(reader, None)) is not None:
+        while (part := _next_part(file, reader)) is not None:
             if _stamp(file.path) != file.stamp:
                 raise Conflict("the file was changed while it was read", path=file.path)
             rows = _source_rows(file, source, start, part.num_rows, repeat=options.repeat)
@@ -150,6 +151,8 @@ def _ingest(
                 ingest(table, data_files, part, brought=rows, add_columns=options.add_columns, widen=options.widen)
             except (Invalid, LimitExceeded) as exc:
                 raise type(exc)(exc.message, path=file.path, **exc.details) from exc
+            except pa.ArrowException as exc:
+                raise Invalid("the table cannot store the rows of the file", path=file.path, reason=str(exc)) from exc
             except TransactionRefused as exc:
                 if exc.kind != ROWS_PRESENT:
                     raise
@@ -171,10 +174,27 @@ def _present(table: Table, file: InputFile, source: str) -> int:
 
 
 @contextmanager
-def _read(file: InputFile) -> Iterator[pq.ParquetFile]:
+def _opened(file: InputFile) -> Iterator[pq.ParquetFile]:
+    # Open the file here: pyarrow cannot open a path whose name is not Unicode.
+    with file.path.open("rb") as stream:
+        with _reading(file):
+            opened = pq.ParquetFile(stream, page_checksum_verification=True)
+        yield opened
+
+
+def _next_part(file: InputFile, reader: Iterator[pa.Table]) -> pa.Table | None:
+    with _reading(file):
+        return next(reader, None)
+
+
+@contextmanager
+def _reading(file: InputFile) -> Iterator[None]:
+    """Turn the errors of a file that is not Parquet into Invalid.
+
+    The block must only read the file: pyarrow raises the same errors if it cannot write a data file.
+    """
     try:
-        with pq.ParquetFile(file.path, page_checksum_verification=True) as opened:
-            yield opened
+        yield
     except (pa.ArrowException, OSError) as exc:
         if isinstance(exc, OSError) and exc.errno is not None:
             raise
@@ -200,4 +220,7 @@ def _stamp(path: Path) -> tuple[int, int]:
         state = path.stat()
     except OSError as exc:
         raise Invalid("the file cannot be read", path=path, reason=str(exc)) from exc
+    if not stat.S_ISREG(state.st_mode):
+        # The ingest reads a file twice. The second read of a pipe would wait for ever.
+        raise Invalid("not a regular file; write the rows to a file and ingest the file", path=path)
     return state.st_size, state.st_mtime_ns

@@ -9,7 +9,7 @@ import msgspec
 import pyarrow as pa  # type: ignore[import-untyped]
 
 from stratalog import Conflict, Invalid, Mutation, NotFound, Redacted, VersionForgotten
-from stratalog_table.arrow_types import arrow_schema, columns_of, comparable, fitted, with_sorted_keys
+from stratalog_table.arrow_types import arrow_schema, columns_of, comparable, fitted, sorted_by_key, with_typed_keys
 from stratalog_table.columns import joined
 from stratalog_table.data_files import SUFFIX, DataFileDamaged, DataFiles, counts, intersection
 from stratalog_table.data_folder import DataFolder
@@ -96,9 +96,10 @@ def ingest(
     """
     if not rows.num_rows or (source and _is_present(table, source)):
         return None
-    rows = with_sorted_keys(data_files.schema, rows)
+    rows = with_typed_keys(data_files.schema, rows)
     view = table.at()
     rows = _fitted(table, view, rows, add=add_columns, widen=widen)
+    rows = sorted_by_key(data_files.schema, rows)
     leaves = [leaf for leaf in view.in_range(bounds_of(data_files, rows)) if view.partition(leaf.partition).is_leaf]
     counted = zip(leaves, counts(data_files, rows, [leaf.region for leaf in leaves]), strict=True)
     chosen = [(leaf.partition, count) for leaf, count in counted if count]

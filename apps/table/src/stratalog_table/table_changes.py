@@ -11,11 +11,19 @@ from stratalog import Draft, Invalid, LimitExceeded, Rejected
 from stratalog_table.columns import ValueColumn, joined
 from stratalog_table.layout import COLUMN
 from stratalog_table.limits import RETENTION_DAYS_MAX
-from stratalog_table.messages import columns_refused
+from stratalog_table.messages import TransactionRefused, columns_refused, failure_of
 from stratalog_table.model import Schema
 from stratalog_table.table_draft import meta_of, put_meta, read
 
-__all__ = ["SetColumns", "SetRetention", "checked_days", "put_columns", "set_columns", "set_retention"]
+__all__ = [
+    "SetColumns",
+    "SetRetention",
+    "check_alteration",
+    "checked_days",
+    "put_columns",
+    "set_columns",
+    "set_retention",
+]
 
 NUMBER_DIGITS = 5
 """The digits of a column's number in its key. With a fixed width the keys sort in the order of the columns."""
@@ -80,3 +88,15 @@ def checked_days(days: int) -> int:
     if not 0 <= days <= RETENTION_DAYS_MAX:
         raise Rejected(f"Malformed transaction: files are kept 0 to {RETENTION_DAYS_MAX} days, not {days}")
     return days
+
+
+def check_alteration(known: Sequence[ValueColumn], added: Sequence[ValueColumn], wider: Sequence[ValueColumn]) -> None:
+    """Raise TransactionRefused unless a table with the columns ``known`` can add and then widen these columns.
+
+    Adding and widening are two transactions. Without this check, the table would keep the added columns after it
+    refuses the wider types.
+    """
+    try:
+        joined(joined(known, added, add=True), wider, widen=True)
+    except (Invalid, LimitExceeded) as exc:
+        raise TransactionRefused([failure_of(columns_refused(str(exc)))]) from exc

@@ -10,6 +10,7 @@ from stratalog.cli import Session, command, split_name
 from stratalog_table.command_parts import (
     data_url,
     default_data_url,
+    filled,
     module,
     of_retention_days,
     of_table,
@@ -34,9 +35,12 @@ def alter(
     if not add and not widen and retention_days is None:
         raise click.UsageError("give at least one of --add, --widen and --keep-days")
     opened = opened_table(session, table)
-    for options, columns in (({"add": True}, add), ({"widen": True}, widen)):
+    added, wider = ([value_column(column) for column in typed] for typed in (add, widen))
+    if added and wider:
+        module("table_changes").check_alteration(opened.at().columns() or (), added, wider)
+    for options, columns in (({"add": True}, added), ({"widen": True}, wider)):
         if columns:
-            opened.set_columns([value_column(column) for column in columns], **options)
+            opened.set_columns(columns, **options)
     if retention_days is not None:
         opened.set_retention(retention_days)
     view = opened.at()
@@ -97,10 +101,10 @@ def delete(session: Session, table: str, yes: bool) -> None:
 @command("adopt", example="stratalog table adopt acme/events --yes")
 @of_table
 @click.option(
-    "--data", default="", metavar="FOLDER|URL", help="The present location of the data files.  [default: unchanged]"
+    "--data", type=filled, metavar="FOLDER|URL", help="The present location of the data files.  [default: unchanged]"
 )
 @click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
-def adopt(session: Session, table: str, data: str, yes: bool) -> None:
+def adopt(session: Session, table: str, data: str | None, yes: bool) -> None:
     """Make this store's table the only owner of its data files: of all files in the folder that the table's log names.
 
     Use this command for a table of a copied store, for a table that an older program created, and after you moved data
