@@ -14,6 +14,7 @@ BROWSER_CYCLE = "src/stratalog/web/client/syncCycle.js"
 REFUSALS = "tests/client/test_refusals.py"
 IN_NODE = ("tests/web/test_node.py::test_the_tests_of_the_browser_client_in_node_pass_and_none_is_skipped",)
 
+NOT_APPLIED = "test_a_mutation_confirmed_just_before_another_document_takes_the_name_is_not_called_applied"
 PULLS_FIRST = """\
         if self._must_pull_first():
             self._pull()
@@ -266,5 +267,15 @@ REMOVALS: tuple[Removal, ...] = (
             ),
         ),
         ("tests/client/test_background.py::test_a_client_that_is_closed_while_it_starts_stops_listening",),
+    ),
+    Removal(
+        "B586",
+        (Edit(LOCAL, "WHERE answer IN ('applied', 'seen')", "WHERE answer = 'queued'"),),
+        (f"{REFUSALS}::{NOT_APPLIED}",),
+    ),
+    Removal(
+        "B586",
+        (Edit(BROWSER_LOCAL, 'answer === "applied" || answer === "seen"', 'answer === "queued"'),),
+        IN_NODE,
     ),
 )

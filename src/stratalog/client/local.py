@@ -245,6 +245,8 @@ class Local:
             if elsewhere and self.client not in pulled.last:
                 # The pull comes from another document. That document may be a copy with this client's effects but
                 # without its last number. So the client must not send that document a mutation that may be committed.
+                # It may also lack a mutation that the former document confirmed, so such a mutation becomes unknown.
+                connection.execute("UPDATE pending SET answer = '' WHERE answer IN ('applied', 'seen')")
                 return self._reset(connection, ())
             lost = self._lose(connection, pulled)
             return lost + self._confirm(connection, pulled, asked is not None and _reports_rejections(asked, pulled))
@@ -358,7 +360,9 @@ class Local:
         return None if value is None else decode(value)
 
 
-UNKNOWN = "the answer was lost, and the client had to change its id: the mutation may have been applied"
+UNKNOWN = (
+    "the answer was lost or is another document's, and the client has a new id: the mutation may have been applied"
+)
 LOST = "the server has gone back to a history without this confirmed mutation"
 UNREPORTED = "the mutation was committed, but the server no longer reports whether it was rejected"
 _END = 2**62

@@ -17,6 +17,7 @@ __all__ = [
     "Mutation",
     "Outcome",
     "Status",
+    "Undecodable",
     "check_client",
     "check_identity",
     "check_mutation",
@@ -52,6 +53,12 @@ class Mutation(msgspec.Struct, frozen=True, kw_only=True):
     """The client and id of the original mutation, if this mutation replays it."""
 
 
+class Undecodable(msgspec.Struct, frozen=True):
+    """The arguments of a mutation that a server received and cannot decode. `check_mutation` refuses them."""
+
+    reason: str
+
+
 class Outcome(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The outcome of one mutation.
 
@@ -80,6 +87,8 @@ def check_mutation(mutation: Mutation) -> Mutation:
         raise Invalid("a mutation id lies outside its range", value=mutation.id, limit=INTEGER_MAX)
     if mutation.origin is not None:
         _check_origin(mutation.origin)
+    if isinstance(mutation.args, Undecodable):
+        raise Invalid("the arguments of a mutation cannot be decoded", reason=mutation.args.reason)
     return msgspec.structs.replace(mutation, args=canonical(mutation.args, "argument"))
 
 
