@@ -39,6 +39,7 @@ __all__ = [
     "decompress",
     "encode",
     "encode_checked",
+    "escaped",
     "is_decimal",
     "json_reason",
     "reread",
@@ -146,6 +147,14 @@ def json_reason(text: str | bytes, error: Exception) -> str:
         if escape[1] and not _LOW_BEGUN.fullmatch(body, escape.end()):
             return f"a string has a lone surrogate (byte {escape.start()})"
     return reason
+
+
+def escaped(text: str) -> str:
+    """Return ``text`` with an escape in place of each lone surrogate, which UTF-8 cannot encode.
+
+    Python uses lone surrogates for bytes of a file name or an argument that are not UTF-8.
+    """
+    return text.encode(errors="backslashreplace").decode()
 
 
 def is_decimal(text: str) -> bool:

@@ -5,14 +5,30 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 
+from stratalog.codec import escaped
+from stratalog.errors import Invalid
 from stratalog.folders import file_errors, sync_path
 
-__all__ = ["create_file"]
+__all__ = ["check_path", "create_file"]
 
 UNFINISHED = ".new"
 # SQLite applies the file NAME-wal to the database NAME, even if another database wrote the file. The same is true of a
 # file with one of the other suffixes.
 SUFFIXES = ("-journal", "-wal", "-shm")
+
+
+def check_path(path: str) -> None:
+    """Raise Invalid for a path at which SQLite cannot open a file. SQLite's paths are UTF-8 without a NUL.
+
+    This includes the folders above the file and the targets of symbolic links.
+    """
+    try:
+        if "\0" not in path:
+            os.path.realpath(path).encode()
+            return
+    except UnicodeEncodeError:
+        pass  # Python represents a byte that is not UTF-8 as a lone surrogate
+    raise Invalid("SQLite needs a path in UTF-8 without a NUL", path=escaped(os.path.abspath(path)))
 
 
 def create_file(path: str, create: Callable[[str], None]) -> None:

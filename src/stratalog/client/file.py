@@ -22,7 +22,7 @@ from stratalog.errors import (
     Unavailable,
     Unsupported,
 )
-from stratalog.new_database import create_file
+from stratalog.new_database import check_path, create_file
 
 __all__ = ["MEMORY", "ClientFile"]
 
@@ -48,12 +48,14 @@ class ClientFile:
     """A connection to the file at ``path``. Only the process that opened the file may use it, one thread at a time.
 
     Raises Unavailable if another client has the file open: two clients with one client id would use the same numbers
-    for different mutations. Raises Invalid for the file of another program, Unsupported for the file of a newer
-    Stratalog, and Corrupt for a damaged file.
+    for different mutations. Raises Invalid for the file of another program and for a path that is not UTF-8,
+    Unsupported for the file of a newer Stratalog, and Corrupt for a damaged file.
     """
 
     def __init__(self, path: str) -> None:
         self._closed = False
+        if path != MEMORY:
+            check_path(path)
         self._lock_file = None if path == MEMORY else _lock(os.path.realpath(path) + ".lock")
         try:
             with _translated():
