@@ -25,6 +25,7 @@ GROUND = {
     "clock",
     "codec",
     "errors",
+    "extras",
     "folders",
     "group_commit",
     "keys",

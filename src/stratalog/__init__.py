@@ -31,6 +31,7 @@ process_fork   invalidation of handles in a forked child
 sqlite_files   SQLite files whose commits survive a power failure
 folders        durable folders, removed once they are empty
 urls           the parts of URLs
+extras         imports of optional dependencies
 codec          canonical bytes, compression, hashes
 retry          retries, and the waits between them
 settings       numbers that an operator sets for all programs

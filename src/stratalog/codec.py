@@ -39,6 +39,7 @@ __all__ = [
     "decompress",
     "encode",
     "encode_checked",
+    "escaped",
     "is_decimal",
     "json_reason",
     "reread",
@@ -164,6 +165,14 @@ def unescape_surrogates(text: bytes) -> bytes:
         return chr(int(escape[1][1:], 16)).encode(errors="surrogatepass") if escape[1] else escape[0]
 
     return _ESCAPES.sub(unescape, text)
+
+
+def escaped(text: str) -> str:
+    """Return ``text`` with an escape in place of each lone surrogate, which UTF-8 cannot encode.
+
+    Python uses lone surrogates for bytes of a file name or an argument that are not UTF-8.
+    """
+    return text.encode(errors="backslashreplace").decode()
 
 
 def is_decimal(text: str) -> bool:

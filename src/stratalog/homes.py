@@ -17,6 +17,7 @@ import msgspec
 from stratalog.backends.metered_ports import MeteredBlobs, MeteredIndex, MeteredQueue
 from stratalog.backends.postgres_address import parse_address, without_password
 from stratalog.clock import Clock, SystemClock
+from stratalog.codec import escaped
 from stratalog.errors import Invalid
 from stratalog.folders import file_errors, make_folder
 from stratalog.limits import CHUNK_GETS_MAX
@@ -26,6 +27,7 @@ from stratalog.ports.blobs import Blobs
 from stratalog.ports.index import Index
 from stratalog.ports.meter import Meter
 from stratalog.ports.queue import Queue
+from stratalog.sqlite_files import check_path
 
 if TYPE_CHECKING:
     from stratalog.backends.aws_store import AwsStore
@@ -129,7 +131,7 @@ def _folder(url: str) -> Path:
             return Path(url.removeprefix("file://"))
     except UnicodeEncodeError:
         pass  # a lone surrogate
-    raise Invalid("the name of the folder is malformed", url=url.encode(errors="backslashreplace").decode())
+    raise Invalid("the name of the folder is malformed", url=escaped(url))
 
 
 def _exists(path: Path) -> bool:
@@ -154,6 +156,7 @@ def _folder_ports(folder: Path, create: bool, clock: Clock, meter: Meter | None)
 
     if not _exists(folder / INDEX_FILE) and not create:
         raise Invalid("the folder has no store; create it with `stratalog init`", store=folder)
+    check_path(str(folder / INDEX_FILE))
     make_folder(folder)
     database = SqliteDatabase(folder / INDEX_FILE, clock)
     with _closed_on_error(database):

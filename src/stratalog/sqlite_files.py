@@ -6,10 +6,11 @@ import os
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from stratalog.errors import Corrupt
+from stratalog.codec import escaped
+from stratalog.errors import Corrupt, Invalid
 from stratalog.folders import file_errors, sync_path
 
-__all__ = ["create_file", "sync_commits"]
+__all__ = ["check_path", "create_file", "sync_commits"]
 
 UNFINISHED = ".new"
 # SQLite applies the file NAME-wal to the database NAME, even if another database wrote the file. The same is true of a
@@ -22,6 +23,20 @@ class _Connection(Protocol):
     """A connection of `apsw`."""
 
     def pragma(self, name: str, value: int | str) -> Any: ...
+
+
+def check_path(path: str) -> None:
+    """Raise Invalid for a path at which SQLite cannot open a file. SQLite's paths are UTF-8 without a NUL.
+
+    This includes the folders above the file and the targets of symbolic links.
+    """
+    try:
+        if "\0" not in path:
+            os.path.realpath(path).encode()
+            return
+    except UnicodeEncodeError:
+        pass  # Python represents a byte that is not UTF-8 as a lone surrogate
+    raise Invalid("SQLite needs a path in UTF-8 without a NUL", path=escaped(os.path.abspath(path)))
 
 
 def create_file(path: str, create: Callable[[str], None]) -> None:

@@ -16,6 +16,7 @@ from tests.removals import (
     of_embedding,
     of_laboratory,
     of_log,
+    of_newcomers,
     of_postgres,
     of_queue,
     of_records,
@@ -57,5 +58,6 @@ _PARTS = (
     of_damage,
     of_edges,
     of_embedding,
+    of_newcomers,
 )
 REMOVALS: tuple[Removal, ...] = tuple(removal for part in _PARTS for removal in part.REMOVALS)

@@ -12,17 +12,30 @@ from typing import Any
 import click
 import msgspec
 
+from stratalog.codec import escaped
 from stratalog.protocol.readable import to_plain
 
-__all__ = ["dim", "local_time", "note", "print_json", "print_table", "progress", "short", "size_text"]
+__all__ = ["dim", "json_line", "local_time", "note", "print_json", "print_table", "progress", "short", "size_text"]
 
 VALUE_CHARACTERS = 72
 
 
 def print_json(value: Any) -> None:
-    """Print one line of JSON. Structs are objects; bytes are ``{"$bytes": base64}``."""
+    """Print the line of `json_line`."""
+    click.echo(json_line(value))
+
+
+def json_line(value: Any) -> str:
+    """Return one line of JSON. Structs are objects; bytes are ``{"$bytes": base64}``.
+
+    An argument or a file name that is not UTF-8 contains lone surrogates. The line has their escapes, as
+    `stratalog.codec.escaped` writes them.
+    """
     plain = to_plain(msgspec.to_builtins(value, builtin_types=(bytes,)))
-    click.echo(msgspec.json.encode(plain).decode())
+    try:
+        return msgspec.json.encode(plain).decode()
+    except UnicodeEncodeError:
+        return msgspec.json.encode(_escaped(plain)).decode()
 
 
 def print_table(rows: Sequence[Sequence[str]], right: Sequence[int] = ()) -> None:
@@ -92,3 +105,11 @@ def _aligned(cell: str, width: int, right: bool, last: bool) -> str:
     if right:
         return space + cell
     return cell if last else cell + space
+
+
+def _escaped(plain: Any) -> Any:
+    if isinstance(plain, str):
+        return escaped(plain)
+    if isinstance(plain, list):
+        return [_escaped(item) for item in plain]
+    return {escaped(name): _escaped(item) for name, item in plain.items()} if isinstance(plain, dict) else plain

@@ -11,6 +11,7 @@ from typing import Any
 
 import click
 
+from stratalog.cli.output import json_line
 from stratalog.cli.plugins import plugin_command, plugin_names
 from stratalog.cli.session import of_every_command
 from stratalog.errors import (
@@ -24,7 +25,6 @@ from stratalog.errors import (
     StratalogError,
     Unavailable,
 )
-from stratalog.protocol.readable import to_json
 
 __all__ = ["CONFLICT", "CONTRADICTED", "DAMAGED", "EXIT_CODES", "FAILED", "NOT_PROVABLE", "Failed", "Program"]
 
@@ -125,7 +125,7 @@ def _report(as_json: bool, exit_code: int, code: str, line: str, details: dict[s
     if as_json:
         plain = {name: value if isinstance(value, int | str | bytes) else str(value) for name, value in details.items()}
         error = {"error": {"code": code, "message": message or line, "details": plain}}
-        click.echo(to_json(error).decode(), err=True)
+        click.echo(json_line(error), err=True)
     else:
         click.echo(f"{click.style('error:', fg='red', bold=True)} {line}", err=True)
     return exit_code

@@ -21,7 +21,7 @@ from stratalog.errors import (
     Unsupported,
 )
 from stratalog.process_fork import check_fork, delay_forks, leave_in_child
-from stratalog.sqlite_files import create_file, sync_commits
+from stratalog.sqlite_files import check_path, create_file, sync_commits
 
 __all__ = ["MEMORY", "ClientFile"]
 
@@ -47,13 +47,15 @@ class ClientFile:
     """A connection to the file at ``path``. Only the process that opened the file may use it, one thread at a time.
 
     Raises Unavailable if another client has the file open: two clients with one client id would use the same numbers
-    for different mutations. Raises Invalid for the file of another program, Unsupported for the file of a newer
-    Stratalog, and Corrupt for a damaged file.
+    for different mutations. Raises Invalid for the file of another program and for a path that is not UTF-8,
+    Unsupported for the file of a newer Stratalog, and Corrupt for a damaged file.
     """
 
     def __init__(self, path: str) -> None:
         check_fork()
         self._closed = False
+        if path != MEMORY:
+            check_path(path)
         self._lock_file = None if path == MEMORY else _lock(os.path.realpath(path) + ".lock")
         try:
             with _translated(), delay_forks():
