@@ -133,6 +133,18 @@ def test_an_error_has_the_status_and_the_code_of_the_response(store: Callable) -
         assert isinstance(found.__cause__, exceptions.BaseError)
 
 
+def test_a_refusal_names_the_operation(store: Callable) -> None:
+    calls = {
+        "PutObject": lambda blobs: blobs.put(KEY, BODY),
+        "GetObject": lambda blobs: blobs.get(KEY),
+        "GetBucketVersioning": lambda blobs: next(blobs.list("")),
+    }
+    for operation, call in calls.items():
+        found = raised(lambda: call(store(FORBIDDEN)[0]))  # noqa: B023 - called at once
+        assert found is not None
+        assert found.message == f"the object store refused {operation}"
+
+
 def test_an_answer_that_takes_too_long_leaves_the_outcome_unknown(store: Callable) -> None:
     policy = RequestPolicy(seconds_max=0, request_seconds_max=0.2)
     blobs, service, _ = store(Reply(seconds=0.5), policy=policy)
