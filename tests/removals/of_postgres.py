@@ -208,4 +208,17 @@ REMOVALS: tuple[Removal, ...] = (
         ),
         ("tests/cloud/test_objectstore_failures.py::test_a_refusal_names_the_operation",),
     ),
+    Removal(
+        "B626",
+        (
+            Edit(
+                "src/stratalog/backends/objectstore.py",
+                "isinstance(exc, REFUSALS) or REDIRECTED in text",
+                "isinstance(exc, REFUSALS)",
+            ),
+        ),
+        (
+            "tests/cloud/test_objectstore_failures.py::test_a_put_to_a_bucket_of_another_region_is_refused_with_this_reason",
+        ),
+    ),
 )
