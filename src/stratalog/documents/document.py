@@ -293,7 +293,7 @@ class Document:
         return past.versions(self.log, self.values, start, upto)
 
     def history(self, key: str, *, at: int | None = None) -> Iterator[past.KeyChange]:
-        """Yield the changes of one key, newest first. Reads only entries that changed it, and some near redacted versions."""
+        """Yield the changes of one key, newest first. Reads only entries that changed it, and some near redactions."""
         return (row.load() for row in self.unread_history(key, at=at))
 
     def unread_history(self, key: str, *, at: int | None = None) -> Iterator[past.Unread[past.KeyChange]]:
