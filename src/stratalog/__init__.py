@@ -1,4 +1,4 @@
-"""Stratalog: a versioned, fully ordered store for documents that people and programs change together.
+"""Stratalog: a versioned, totally ordered store for documents that people and programs change together.
 
 Packages
 --------

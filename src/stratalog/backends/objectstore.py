@@ -144,7 +144,7 @@ class ObjectBlobs:
         stat = self.stat(key)
         if stat is None or stat.stamp != stamp:
             return stat is None
-        raise Unavailable("the bucket's versioning is off, so that a delete could remove a later put", key=key)
+        raise Unavailable("the bucket's versioning is off, so a delete could remove a later put", key=key)
 
     def close(self) -> None:
         self._closed = True

@@ -75,13 +75,13 @@ def work(
 @click.group("dead-letters", epilog="Example: stratalog dead-letters list")
 @of_every_command
 def dead_letters() -> None:
-    """List and redrive dead letters: queued mutations that failed for good."""
+    """List and redrive dead letters: mutations and queued messages that failed for good."""
 
 
 @command("list", example="stratalog dead-letters list")
 @click.option("--after", metavar="LETTER", default="", help="Only letters after this letter.")
 def list_(session: Session, after: str) -> None:
-    """List dead letters, oldest first, with the reasons."""
+    """List dead letters in the order of their ids, with the reasons."""
     listed = _module("stratalog.worker.dead_letters").list_letters(session.open(), after=after)
     rows = ((letter, _row(letter)) for letter in listed)
     head = ["letter", "document", "mutation", "since", "redriven", "reason"]
@@ -90,7 +90,7 @@ def list_(session: Session, after: str) -> None:
 
 @command("redrive", example="stratalog dead-letters redrive 0000000000000007 --application myapp:app")
 @click.argument("letters", metavar="[LETTER]...", nargs=-1)
-@click.option("--all", "every", is_flag=True, help="Redrive all dead letters, oldest first.")
+@click.option("--all", "every", is_flag=True, help="Redrive all dead letters, in the order of their ids.")
 @click.option(
     "--args", metavar="JSON", help="New arguments for the letter's mutation. Writes and redrives a new letter."
 )

@@ -271,7 +271,7 @@ class Log:
         return snapshot
 
     def save_snapshot(self, version: int, parts: Sequence[bytes]) -> bool:
-        """Save an application's state of ``version`` as parts of at most 8 MiB.
+        """Save an application's state of ``version`` as one or more parts of at most 8 MiB each.
 
         Return False, and save nothing, if this log has a snapshot of that version. A part of the newest snapshot at or
         below ``version`` is not written again. So cut the state in such a way that a small change leaves most parts

@@ -101,7 +101,7 @@ class DocumentCheck:
             return None
         except (Corrupt, NotFound, VersionForgotten) as exc:
             key = item_key(snapshots_partition(self._log.record.prefix), number(start))
-            self._damages.add("snapshot", key, "missing", f"no state of the base: {exc}", at=(start, start))
+            self._damages.add("snapshot", key, "missing", f"the base has no readable state: {exc}", at=(start, start))
             return None
 
     def _advance(self, rebuild: Rebuild, version: int) -> bool:

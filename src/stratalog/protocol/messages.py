@@ -64,7 +64,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     applied, rejected: the mutation is committed as part of ``version``. A rejection has its ``reason``.
     seen: the number is not above the client's last number. Its mutation was committed before, or lost with a branch.
-    mismatch: a mutation with this number but another payload was committed before.
+    mismatch: a mutation with this number but another payload was committed before, or precedes it in the batch.
     gap: the client's next number is ``expected``. This mutation and the client's later mutations were not committed.
     unknown-client: the number is above 1 and the client is unknown, or the push is for another history (its origin).
     wrong-group: the client is bound to another group or owner, or the group has another owner.

@@ -219,7 +219,7 @@ def report(session: Session, name: str) -> None:
         (msgspec.to_builtins(finding), [finding.text, str(finding.count), ", ".join(finding.where[:5])])
         for finding in findings
     )
-    session.answer_list(rows, "the file was imported completely", head=[["what", "times", "where"]], right=[1])
+    session.answer_list(rows, "no part of an imported file is missing", head=[["what", "times", "where"]], right=[1])
 
 
 @command("versions", example="stratalog sheet versions acme/budget")
@@ -260,7 +260,7 @@ def restore(session: Session, name: str, version: int, author: str) -> None:
 @command("fork", example="stratalog sheet fork acme/budget acme/what-if --at 12")
 @click.argument("name", metavar=NAME)
 @click.argument("fork", metavar="ORGANISATION/FORK")
-@at_version
+@click.option("--at", metavar="VERSION|TIME", help="The last shared version.  [default: the newest]")
 @click.option("--title", default="", help="The title of the new sheet.")
 @by_author
 def fork(session: Session, name: str, fork: str, at: str | None, title: str, author: str) -> None:
