@@ -42,8 +42,8 @@ REMOVALS: tuple[Removal, ...] = (
         "B592",
         (
             Edit(
-                "src/stratalog/backends/sqlite_file.py",
-                "        if identity_of(self._path) != self._identity:\n",
+                "src/stratalog/backends/sqlite_connections.py",
+                "        if _identity_of(self._path) != self._identity:\n",
                 "        if False:\n",
             ),
         ),

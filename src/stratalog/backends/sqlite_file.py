@@ -12,8 +12,8 @@ import apsw
 from stratalog.backends.item_rows import Row
 from stratalog.backends.row_blobs import BlobRow
 from stratalog.backends.sqlite_connections import (
+    OpenFile,
     close_inherited,
-    identity_of,
     open_reader,
     open_writer,
     translated_error,
@@ -71,12 +71,12 @@ class SqliteFile:
         self._vfs = vfs
         self._readers: list[apsw.Connection] = []
         self._closed = False
-        writer, self._identity = open_writer(path, clock, synchronous, file_bytes_max, vfs)
+        writer, self._opened = open_writer(path, clock, synchronous, file_bytes_max, vfs)
         with ExitStack() as on_error:
             on_error.callback(writer.close)
             self._turnstile = Turnstile(path, clock)
             on_error.pop_all()
-        self._writer = _GroupWriter(writer, self._turnstile, log_bytes)
+        self._writer = _GroupWriter(writer, self._opened, self._turnstile, log_bytes)
         leave_in_child(self)
 
     def write(
@@ -94,14 +94,16 @@ class SqliteFile:
         Raises the job's error, StorageFull, Unavailable, Corrupt, Closed: nothing was written. Raises OutcomeUnknown:
         either everything or nothing was written.
         """
-        self.check_usable()
+        if self._closed:  # tested here first, since a call would cost time in every commit
+            self.check_open()
         ticket = _Ticket(job, rows, blobs, blob_bytes)
         self._writer.commit(ticket)
         return ticket.answer()
 
     def read(self, statement: str, parameters: tuple[Any, ...]) -> list[Any]:
         """Return all rows of ``statement``, read in one snapshot. Raises Unavailable, Corrupt, Closed."""
-        self.check_usable()
+        self.check_open()
+        self._opened.check()
         try:
             with delay_forks():
                 reader = self._take_reader()
@@ -113,25 +115,14 @@ class SqliteFile:
             raise translated_error(exc) from exc
 
     def turn(self) -> AbstractContextManager[bool]:
-        """Make the commits of other processes wait for the end of the block. See `Turnstile.turn`.
-
-        Raises Closed, Unavailable.
-        """
-        self.check_usable()
+        """Make the commits of other processes wait for the end of the block. See `Turnstile.turn`. Raises Closed."""
+        self.check_open()
         return self._turnstile.turn()
 
-    def check_usable(self) -> None:
-        """Raise Closed after `close` and in a forked child. Raise Unavailable if the path leads to another file.
-
-        SQLite continues to use a file that was moved, deleted or replaced, for example by a restoration. Its commits
-        would be lost.
-        """
+    def check_open(self) -> None:
+        """Raise Closed after `close` and in a forked child."""
         if self._closed:
             raise Closed("the database is closed, or was opened before a fork")
-        if identity_of(self._path) != self._identity:
-            raise Unavailable(
-                "the database's file was moved, deleted or replaced: open the store again", path=self._path
-            )
 
     def close(self) -> None:
         """Wait for writes in flight, then close all files. Closing twice is fine."""
@@ -192,8 +183,9 @@ class _Ticket(PendingCommit[Result]):
 class _GroupWriter:
     """The one writing connection of the process. The leader runs waiting jobs in one transaction."""
 
-    def __init__(self, connection: apsw.Connection, turnstile: Turnstile, log_bytes: int) -> None:
+    def __init__(self, connection: apsw.Connection, opened: OpenFile, turnstile: Turnstile, log_bytes: int) -> None:
         self._connection = connection
+        self._opened = opened
         self._inserting = connection.cursor()
         self._turnstile = turnstile
         self._log_bytes = log_bytes
@@ -227,6 +219,7 @@ class _GroupWriter:
                 raise Closed("the database is closed")
             try:
                 self._turnstile.enter()
+                self._opened.check()
                 with delay_forks():
                     outcomes = self._transact(group)
                     self._commits += 1
