@@ -12,7 +12,7 @@ import apsw
 from stratalog.backends import files, sqlite, sqlite_blobs, sqlite_file
 from stratalog.backends.files import FileBlobs
 from stratalog.backends.sqlite import SqliteIndex
-from stratalog.backends.sqlite_connections import Identity, open_writer
+from stratalog.backends.sqlite_connections import OpenFile, open_writer
 from stratalog.errors import ConditionFailed, StratalogError, Unavailable
 from stratalog.folders import DurableFolders
 from stratalog.log.blob_batch import BlobBatch
@@ -42,11 +42,11 @@ def _settle_early(early: type, *, release: bool) -> Callable[[], AbstractContext
     return replaced(sqlite_file._GroupWriter, "_run_each", run_each)
 
 
-def _open_unsynced(*arguments: Any) -> tuple[apsw.Connection, Identity]:
+def _open_unsynced(*arguments: Any) -> tuple[apsw.Connection, OpenFile]:
     """The mutant of `open_writer` that leaves syncs to the operating system."""
-    connection, identity = open_writer(*arguments)
+    connection, opened = open_writer(*arguments)
     connection.pragma("synchronous", "OFF")
-    return connection, identity
+    return connection, opened
 
 
 def _fail_undecided(group: Sequence[Any], error: StratalogError) -> None:
