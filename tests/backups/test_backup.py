@@ -25,6 +25,7 @@ from stratalog.backups.verification import verify_backup
 from stratalog.codec import sha256
 from stratalog.errors import Conflict, Corrupt, Invalid, NotFound
 from stratalog.keys import entries_partition, number
+from stratalog.limits import ID_ESCAPED_BYTES_MAX, RECORD_ID_BYTES_MAX
 from stratalog.log import delete_log
 from stratalog.log.head import Head
 from stratalog.log.retention import archive_segments
@@ -250,6 +251,17 @@ def test_a_new_backup_has_the_previous_version_of_a_damaged_log(memory: stratalo
     [failure] = backups.make(memory).manifest.failures
     assert failure.what == log.record.owner
     assert [entry.version for entry in backups.view().log("acme", "events").read()] == [1, 2, 3, 4, 5, 6]
+
+
+def test_a_backup_has_logs_and_records_with_the_longest_ids(memory: stratalog.Store) -> None:
+    organisation, name = "o" * ID_ESCAPED_BYTES_MAX, "n" * ID_ESCAPED_BYTES_MAX
+    document = memory.create(organisation, name)
+    document.mutate("put", {"key": "a", "value": "x" * 5000})
+    document.fork("f" * ID_ESCAPED_BYTES_MAX)
+    memory.records(organisation).put("r" * RECORD_ID_BYTES_MAX, b"x" * 9000)
+    backups = Backups(memory.environment.clock)
+    assert backups.make(memory).manifest.failures == ()
+    assert told(backups.restored(backups.view())) == told(memory)
 
 
 def test_a_restoration_into_a_store_that_is_not_empty_is_a_conflict(memory: stratalog.Store) -> None:
