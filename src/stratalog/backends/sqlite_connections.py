@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from fcntl import LOCK_EX, LOCK_NB, LOCK_UN, flock
 from functools import partial
 
@@ -98,7 +98,8 @@ def _prepare(connection: apsw.Connection, synchronous: str, file_bytes_max: int 
     """Set up the writing connection and make missing tables.
 
     A process that was killed during a commit may have left that commit unsynced in the write-ahead log. The checkpoint
-    syncs this commit before any reader sees it.
+    syncs this commit before any reader sees it: SQLite syncs the log before it grows the database. So on a full disk
+    the store can still be read.
     """
     connection.set_busy_timeout(BUSY_MS)
     sync_commits(connection, synchronous)
@@ -106,7 +107,8 @@ def _prepare(connection: apsw.Connection, synchronous: str, file_bytes_max: int 
         connection.pragma("max_page_count", max(1, file_bytes_max // PAGE_BYTES))
     prepare(connection)
     connection.pragma("journal_mode", "wal")
-    connection.pragma("wal_checkpoint")
+    with suppress(apsw.FullError):
+        connection.pragma("wal_checkpoint")
 
 
 @contextmanager

@@ -178,8 +178,9 @@ def _open(path: str) -> apsw.Connection:
             raise Unsupported("the file was written by a newer version of Stratalog", value=version, known=FORMAT)
         connection.pragma("journal_mode", "wal")
         # A process that was killed during a commit may have left the commit unsynced in the write-ahead log. The
-        # checkpoint syncs the commit before the client reads it.
-        connection.pragma("wal_checkpoint")
+        # checkpoint syncs the commit before the client reads it, even if the disk has no room to grow the database.
+        with suppress(apsw.FullError):
+            connection.pragma("wal_checkpoint")
     except BaseException:
         connection.close()
         raise
