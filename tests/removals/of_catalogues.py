@@ -13,6 +13,7 @@ LIMITS = f"{TESTS}test_limits_reached.py"
 NEXT_PAGE = f"{TESTS}test_feeds.py::test_the_next_page_of_a_link_header_is_found_however_it_is_written"
 NO_HARVEST = f"{TESTS}test_feeds.py::test_an_answer_without_a_list_of_records_fails_and_moves_no_checkpoint"
 XML = f"{SOURCES}xml.py"
+COMMANDS = f"{TESTS}test_commands.py"
 XML_TESTS = f"{TESTS}test_xml.py"
 MARKED_HARVEST = (
     f"{TESTS}test_hostile_feeds.py::test_a_harvest_with_a_byte_order_mark_is_read_as_utf_8_whatever_it_declares"
@@ -535,5 +536,36 @@ REMOVALS: tuple[Removal, ...] = (
             ),
         ),
         (MARKED_HARVEST,),
+    ),
+    Removal(
+        "B609",
+        (
+            Edit(
+                f"{SOURCES}sources.py",
+                "if not math.isfinite(value := getattr(source, name)):",
+                "if (value := getattr(source, name)) is None:",
+            ),
+        ),
+        (f"{COMMANDS}::test_a_source_with_a_number_that_is_not_finite_is_refused",),
+    ),
+    Removal(
+        "B610",
+        (
+            Edit(
+                f"{SOURCES}workers.py", "    if named and skip_unreadable:\n", "    if not named and skip_unreadable:\n"
+            ),
+        ),
+        (f"{COMMANDS}::test_a_source_whose_settings_cannot_be_read_is_named_and_other_sources_get_their_works",),
+    ),
+    Removal(
+        "B610",
+        (
+            Edit(
+                f"{SOURCES}source_commands.py",
+                '            unreadable.append(f"{name}: {exc}")\n',
+                "            continue\n",
+            ),
+        ),
+        (f"{COMMANDS}::test_a_source_whose_settings_cannot_be_read_is_named_and_other_sources_get_their_works",),
     ),
 )

@@ -525,7 +525,7 @@ REMOVALS: tuple[Removal, ...] = (
         raises=("ArrowInvalid",),
     ),
     Removal(
-        "B606",
+        "B605",
         (
             Edit(
                 f"{TABLE}/json_rows.py",
@@ -536,28 +536,28 @@ REMOVALS: tuple[Removal, ...] = (
         (f"{TESTS}/test_json_rows.py::test_each_type_of_value_becomes_the_expected_json",),
     ),
     Removal(
-        "B607",
+        "B606",
         (Edit(f"{TABLE}/file_ingest.py", "if not stat.S_ISREG(state.st_mode):", "if not state.st_mode:"),),
         (f"{TESTS}/test_cli.py::test_a_file_whose_name_is_not_unicode_is_ingested_and_a_pipe_is_refused",),
     ),
     Removal(
-        "B607",
+        "B606",
         (Edit(f"{TABLE}/file_ingest.py", "pq.ParquetFile(stream, page", "pq.ParquetFile(file.path, page"),),
         (f"{TESTS}/test_cli.py::test_a_file_whose_name_is_not_unicode_is_ingested_and_a_pipe_is_refused",),
         raises=("UnicodeEncodeError",),
     ),
     Removal(
-        "B608",
+        "B607",
         (Edit(f"{TABLE}/table_commands.py", "    if added and wider:\n", "    if not added and not wider:\n"),),
         (f"{TESTS}/test_cli.py::test_a_refused_alteration_changes_nothing",),
     ),
     Removal(
-        "B608",
+        "B607",
         (Edit(f"{TABLE}/command_parts.py", "click.IntRange(0, RETENTION_DAYS_MAX)", "click.IntRange(0)"),),
         (f"{TESTS}/test_cli.py::test_a_refused_alteration_changes_nothing",),
     ),
     Removal(
-        "B609",
+        "B608",
         (Edit(f"{TABLE}/command_parts.py", "    if not text:\n", "    if text is None:\n"),),
         (f"{TESTS}/test_cli.py::test_an_empty_option_is_refused",),
     ),

@@ -12,9 +12,11 @@ import httpx
 import pytest
 from click.testing import CliRunner
 
+import stratalog
 from apps.catalogue.tests.helpers import PACKAGE
 from stratalog.cli import main
 from stratalog.testing.clock import ManualClock
+from stratalog_catalogue.names import SETTINGS
 from tests.processes import COMMAND_LINE, start
 
 SECONDS_MAX = 60
@@ -54,6 +56,29 @@ def shell(tmp_path: Path) -> Shell:
         "--id", "Package,Architecture",
     )  # fmt: skip
     return made
+
+
+@pytest.mark.parametrize("option", ["--due", "--deletions"])
+@pytest.mark.parametrize("number", ["nan", "inf", "-inf"])
+def test_a_source_with_a_number_that_is_not_finite_is_refused(shell: Shell, option: str, number: str) -> None:
+    before = shell("sources", "acme")
+    shell("add", "acme/debian", str(shell.folder / "in"), "--format", "rfc822", f"{option}={number}")
+    assert shell.code == 2
+    assert shell("sources", "acme") == before
+
+
+def test_a_source_whose_settings_cannot_be_read_is_named_and_other_sources_get_their_works(shell: Shell) -> None:
+    with stratalog.open(str(shell.folder / "store")) as store:
+        store.records("acme").put(SETTINGS + "broken", b'{"version":2}')
+    polled, other, scanned = shell("poll", "acme")
+    assert (polled["source"], polled["reason"] != "", other["taken"]["new"], scanned["made"]) == ("broken", True, 1, 1)
+    assert shell.code == 1
+    assert [source["name"] for source in shell("sources", "acme")] == ["debian"]
+    assert shell.code == 1
+    shell("remove", "acme/debian")
+    assert (shell("sources", "acme"), shell.code) == ([], 1)
+    (polled, scanned) = shell("poll", "acme")
+    assert (polled["source"], scanned["looked_at"], shell.code) == ("broken", 0, 1)
 
 
 def test_the_commands_work_from_a_poll_to_a_comparison_of_versions(shell: Shell) -> None:

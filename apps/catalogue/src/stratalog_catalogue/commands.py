@@ -320,7 +320,9 @@ def _poll_once(
     if works and polled:
         names = [outcome.source for outcome in polled]
         with progress("making works", None) as step:
-            done = _module("workers").reconcile(store, organisation, sources=names, progress=step)
+            # The poll has reported the sources whose settings cannot be read. Other sources still get their works.
+            options = {"sources": names, "skip_unreadable": True}
+            done = _module("workers").reconcile(store, organisation, **options, progress=step)
         session.answer(_scanned(done), _scan_line(done))
         well = well and not done.failed
     return well

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import click
 
-from stratalog.cli import Session, command, progress, split_name
+from stratalog import Corrupt, Invalid, NotFound
+from stratalog.cli import FAILED, Failed, Session, command, note, progress, split_name
 
 __all__ = ["pause", "remove", "rename", "resume", "sources"]
 
@@ -14,14 +15,26 @@ of_source = click.argument("source", metavar="ORGANISATION/SOURCE")
 @command("sources", example="stratalog catalogue sources acme")
 @click.argument("organisation")
 def sources(session: Session, organisation: str) -> None:
-    """List the sources and their settings."""
-    from stratalog_catalogue.sources import read_sources
+    """List the sources and their settings. The exit code is 1 if the settings of a source cannot be read."""
+    from stratalog_catalogue.sources import read_source, source_names
 
-    rows = (
-        (source, [source.name, source.adapter, source.format, "paused" if source.paused else "", source.location])
-        for source in read_sources(session.open().records(organisation))
-    )
-    session.answer_list(rows, "no sources")
+    records = session.open().records(organisation)
+    rows, unreadable = [], []
+    for name in source_names(records):
+        try:
+            source = read_source(records, name)
+        except NotFound:  # removed since the names were listed
+            continue
+        except (Corrupt, Invalid) as exc:
+            unreadable.append(f"{name}: {exc}")
+        else:
+            paused = "paused" if source.paused else ""
+            rows.append((source, [name, source.adapter, source.format, paused, source.location]))
+    session.answer_list(rows, "no source can be read" if unreadable else "no sources")
+    for line in unreadable:
+        note(line)
+    if unreadable:
+        raise Failed(FAILED)
 
 
 @command("pause", example="stratalog catalogue pause acme/books")

@@ -5,14 +5,15 @@ The settings of each source are a record of the catalogue.
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from typing import Literal
 
 import msgspec
 
-from stratalog import Invalid, NotFound, Records
+from stratalog import Corrupt, Invalid, NotFound, Records
 from stratalog_catalogue.encodings import check_encoding
 from stratalog_catalogue.limits import CATALOGUE_DELETIONS_PERCENT
 from stratalog_catalogue.names import CHECKPOINTS, POLLS, SETTINGS, check_source
@@ -24,6 +25,7 @@ __all__ = [
     "pause_source",
     "read_source",
     "read_sources",
+    "readable_sources",
     "remove_source",
     "source_names",
 ]
@@ -130,6 +132,10 @@ def add_source(records: Records, source: Source) -> Source:
             source=source.name,
             format=source.format,
         )
+    for name in ("every_seconds", "deletions_percent_max"):
+        # JSON has no NaN and no infinity, so such settings could not be read again.
+        if not math.isfinite(value := getattr(source, name)):
+            raise Invalid("a setting must be a finite number", source=source.name, name=name, value=value)
     for moment in (source.since, source.until):
         if moment and not MOMENT.fullmatch(moment):
             raise Invalid("a date must be YYYY-MM-DD or YYYY-MM-DDThh:mm:ssZ", source=source.name, value=moment)
@@ -159,6 +165,13 @@ def read_sources(records: Records) -> Iterator[Source]:
     """Yield all sources in order of their names, except those whose settings this program cannot read."""
     for name in source_names(records):
         with suppress(Invalid, NotFound):
+            yield read_source(records, name)
+
+
+def readable_sources(records: Records, names: Iterable[str]) -> Iterator[Source]:
+    """Yield the sources of these names, except those whose settings are missing, damaged or unknown to this program."""
+    for name in names:
+        with suppress(Corrupt, Invalid, NotFound):
             yield read_source(records, name)
 
 

@@ -15,7 +15,7 @@ import stratalog
 from stratalog import Invalid, NotFound, Records, Store
 from stratalog_catalogue.names import CHECKPOINTS, SOURCES
 from stratalog_catalogue.reconciliation import ReconciliationCounts, reconcile_records
-from stratalog_catalogue.sources import Source, read_source, read_sources
+from stratalog_catalogue.sources import Source, read_source, read_sources, readable_sources
 from stratalog_catalogue.summary import write_summary
 
 __all__ = ["Progress", "reconcile"]
@@ -54,6 +54,7 @@ def reconcile(
     url: str = "",
     processes: int = 1,
     resume: bool = True,
+    skip_unreadable: bool = False,
     progress: Progress = lambda count: None,
 ) -> ReconciliationCounts:
     """Reconcile the works of these sources, or of all sources, with the stored records.
@@ -61,12 +62,17 @@ def reconcile(
     The scan reads only the store, and requests no data from a source's system. It makes the works that are out of date.
     With ``everything`` it makes each work again, and resumes an interrupted scan of this kind unless ``resume`` is
     False. If ``processes`` is more than 1, each worker process opens the store at ``url``. After each source, the scan
-    stores the source's counts and titles. Raises Invalid, and NotFound for an unknown source.
+    stores the source's counts and titles. Raises Invalid, and NotFound for an unknown source. With ``skip_unreadable``
+    the scan instead leaves out named sources whose settings are missing or cannot be read.
     """
     if processes > 1 and url in ("", "memory:"):
         raise Invalid("several processes need a store with a URL that each process can open", store=url or "none")
     records = store.records(organisation)
-    chosen = [read_source(records, name) for name in sources] or list(read_sources(records))
+    named = list(sources)
+    if named and skip_unreadable:
+        chosen = list(readable_sources(records, named))
+    else:
+        chosen = [read_source(records, name) for name in named] or list(read_sources(records))
     with _pool(url, organisation, processes) as pool:
         scan = _Scan(records, chosen, everything, pool, processes * PIECES_AHEAD, progress)
         return scan.run(resume and everything)
