@@ -15,6 +15,7 @@ from tests.removals import (
     of_edges,
     of_laboratory,
     of_log,
+    of_pages,
     of_postgres,
     of_queue,
     of_records,
@@ -55,5 +56,6 @@ _PARTS = (
     of_postgres,
     of_damage,
     of_edges,
+    of_pages,
 )
 REMOVALS: tuple[Removal, ...] = tuple(removal for part in _PARTS for removal in part.REMOVALS)
