@@ -17,6 +17,7 @@ from tests.removals import (
     of_laboratory,
     of_log,
     of_newcomers,
+    of_pages,
     of_postgres,
     of_queue,
     of_records,
@@ -59,5 +60,6 @@ _PARTS = (
     of_edges,
     of_embedding,
     of_newcomers,
+    of_pages,
 )
 REMOVALS: tuple[Removal, ...] = tuple(removal for part in _PARTS for removal in part.REMOVALS)
