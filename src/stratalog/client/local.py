@@ -94,7 +94,10 @@ class Local:
     def cookie(self) -> Cookie | None:
         """The cookie of the canonical state; None before the first pull."""
         fact = self._fact("cookie")
-        return None if fact is None else msgspec.convert(fact, Cookie)
+        try:
+            return None if fact is None else msgspec.convert(fact, Cookie)
+        except msgspec.ValidationError as exc:
+            raise Corrupt("the cookie in the file is damaged", reason=str(exc)) from exc
 
     # The canonical state: the functions that a Draft calls
 
@@ -129,7 +132,7 @@ class Local:
 
     def pending(self) -> list[Waiting]:
         """Return all pending mutations, in order."""
-        return [_waiting(row) for row in self._file.read(f"{PENDING} ORDER BY sequence")]
+        return [Waiting(*row) for row in self._file.read(f"{PENDING} ORDER BY sequence")]
 
     def count(self) -> int:
         """Return the number of pending mutations."""
@@ -137,7 +140,7 @@ class Local:
 
     def oldest(self) -> Waiting | None:
         """Return the oldest pending mutation, or None."""
-        return next((_waiting(row) for row in self._file.read(f"{PENDING} ORDER BY sequence LIMIT 1")), None)
+        return next((Waiting(*row) for row in self._file.read(f"{PENDING} ORDER BY sequence LIMIT 1")), None)
 
     def has_unsent(self) -> bool:
         """Return whether any pending mutation was never sent under its present number."""
@@ -152,7 +155,7 @@ class Local:
         rows = self._file.read(f"{PENDING} WHERE sequence >= ? ORDER BY sequence LIMIT ?", start, count_max)
         batch: list[Waiting] = []
         size = 0
-        for waiting in map(_waiting, rows):
+        for waiting in (Waiting(*row) for row in rows):
             size += len(waiting.args)
             if batch and size > bytes_target:
                 break
@@ -395,7 +398,3 @@ def _reports_rejections(asked: Cookie, pulled: Pulled) -> bool:
 
 def _is_complete(pulled: Pulled) -> bool:
     return any(isinstance(operation, Clear) for operation in pulled.patch)
-
-
-def _waiting(row: tuple[Any, ...]) -> Waiting:
-    return Waiting(*row)
