@@ -209,7 +209,9 @@ def _checked_body(events: Sequence[Event]) -> bytes:
 
 
 def _checked(event: Event) -> list[Value]:
-    if event.schema < 1:
+    if not isinstance(event, Event):
+        raise Invalid("an entry has events only", type=type(event).__name__)
+    if type(event.schema) is not int or event.schema < 1:
         raise Invalid("an event's schema version starts at 1", value=event.schema)
     kind = _bounded(event.type, "event type", EVENT_TYPE_BYTES_MAX)
     return [kind, canonical(event.data, "event data"), event.schema]
@@ -223,7 +225,7 @@ def _upcast(event: Event, upcasters: Upcasters) -> Event:
 
 def _bounded(text: str, what: str, limit: int) -> str:
     if type(text) is not str:
-        raise Invalid(f"{what} must be text", value=repr(text))
+        raise Invalid(f"{what} must be text", value=text)
     size = len(text) if text.isascii() else len(canonical(text, what).encode())
     if size > limit:
         raise LimitExceeded(f"{what} is too long", value=size, limit=limit)
