@@ -33,7 +33,17 @@ if TYPE_CHECKING:
     from stratalog.backends.aws_store import AwsStore
     from stratalog.backends.postgres import PostgresStore
 
-__all__ = ["BLOBS_FOLDER", "INDEX_FILE", "Ports", "location_of", "make_store", "open_blobs", "open_ports", "shown_url"]
+__all__ = [
+    "BLOBS_FOLDER",
+    "INDEX_FILE",
+    "Ports",
+    "location_of",
+    "make_store",
+    "open_blobs",
+    "open_ports",
+    "shown_url",
+    "text_of",
+]
 
 INDEX_FILE = "index.sqlite"
 BLOBS_FOLDER = "blobs"
@@ -41,7 +51,7 @@ BLOBS_FOLDER = "blobs"
 
 def make_store(url: str | Path, *, clock: Clock | None = None) -> list[str]:
     """Create the missing resources of the store at ``url``; return their names. Raises the errors of `open_ports`."""
-    clock, text = clock or SystemClock(), str(url)
+    clock, text = clock or SystemClock(), text_of(url)
     if _scheme(text) in ("aws", "postgresql"):
         hosted = _aws(text, clock, None) if _scheme(text) == "aws" else _postgres(text, clock)
         try:
@@ -59,7 +69,7 @@ def open_blobs(url: str | Path, *, create: bool = True, clock: Clock | None = No
     Raises Invalid for a URL that no backend supports, if the libraries for AWS are missing, and for a missing folder if
     ``create`` is False. Raises Unavailable.
     """
-    clock, text = clock or SystemClock(), str(url)
+    clock, text = clock or SystemClock(), text_of(url)
     if text.startswith("s3://"):
         try:
             from stratalog.backends.aws_store import open_bucket
@@ -138,6 +148,13 @@ def _exists(path: Path) -> bool:
     """Return whether a file or folder exists. Raises Unavailable, for example if the path is too long."""
     with file_errors():
         return path.exists()
+
+
+def text_of(url: str | Path) -> str:
+    """Return the URL as text. Raises Invalid for another type, such as None: ``str`` would name a folder ``None``."""
+    if isinstance(url, str | os.PathLike) and isinstance(text := os.fspath(url), str):
+        return text
+    raise Invalid("the URL must be text or a path", type=type(url).__name__)
 
 
 def location_of(url: str) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from stratalog.cli.naming import parse_arguments, split_name, version_of
-from stratalog.cli.output import dim, note, print_json, print_table, short
+from stratalog.cli.output import confirm, dim, note, print_json, print_table, short
 from stratalog.cli.program import CONFLICT, FAILED, Failed
 from stratalog.cli.session import Session, command
 from stratalog.documents import View
@@ -42,7 +42,7 @@ def delete(session: Session, document: str, yes: bool) -> None:
     """Delete a document or log. Its forks keep the versions that they need."""
     log = session.open().log(*split_name(document))
     if not yes:
-        click.confirm(f"delete {document} with its {log.head().version} versions?", abort=True, err=True)
+        confirm(f"delete {document} with its {log.head().version} versions?")
     delete_log(log)
     session.answer({"name": document, "deleted": True}, f"deleted {document}")
 

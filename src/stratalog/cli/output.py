@@ -15,7 +15,18 @@ import msgspec
 from stratalog.codec import escaped
 from stratalog.protocol.readable import to_plain
 
-__all__ = ["dim", "json_line", "local_time", "note", "print_json", "print_table", "progress", "short", "size_text"]
+__all__ = [
+    "confirm",
+    "dim",
+    "json_line",
+    "local_time",
+    "note",
+    "print_json",
+    "print_table",
+    "progress",
+    "short",
+    "size_text",
+]
 
 VALUE_CHARACTERS = 72
 
@@ -52,6 +63,13 @@ def print_table(rows: Sequence[Sequence[str]], right: Sequence[int] = ()) -> Non
 def note(text: str) -> None:
     """Print a line on the error stream, so that a pipe receives the result only."""
     click.echo(dim(text), err=True)
+
+
+def confirm(question: str) -> None:
+    """Ask the user on the error stream. Raises Abort unless the answer is yes, also if standard input is closed."""
+    if sys.stdin is None:
+        raise click.Abort
+    click.confirm(question, abort=True, err=True)
 
 
 def dim(text: str) -> str:
@@ -92,7 +110,7 @@ def progress(label: str, length: int | None) -> Iterator[Callable[[int], None]]:
 
     ``length`` is the number of steps. If ``length`` is None, the bar counts the steps.
     """
-    if not sys.stderr.isatty():
+    if sys.stderr is None or not sys.stderr.isatty():
         yield lambda steps: None
         return
     counted: Iterable[int] = range(length) if length is not None else itertools.count()

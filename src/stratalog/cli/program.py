@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib.metadata import version
 from typing import Any
 
@@ -89,7 +90,7 @@ class Program(click.Group):
         arguments = list(sys.argv[1:] if args is None else args)
         options["standalone_mode"] = False
         try:
-            with _private_files():
+            with _private_files(), _escaped_output():
                 code = super().main(arguments, *rest, **options)
         except Failed as exc:
             code = exc.code
@@ -115,6 +116,22 @@ def _private_files() -> Iterator[None]:
         yield
     finally:
         os.umask(before)
+
+
+@contextmanager
+def _escaped_output() -> Iterator[None]:
+    """Print escapes in place of characters that standard output cannot encode, such as those of a file name."""
+    out = sys.stdout
+    if not isinstance(out, io.TextIOWrapper) or out.errors != "strict":
+        yield
+        return
+    out.reconfigure(errors="backslashreplace")
+    try:
+        yield
+    finally:
+        # A change flushes the stream, which fails if the reader of a pipe has gone.
+        with suppress(OSError):
+            out.reconfigure(errors="strict")
 
 
 def _code(error: StratalogError) -> int:

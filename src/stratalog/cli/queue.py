@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import sys
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -143,7 +142,6 @@ def _announce(session: Session, metrics_port: int | None) -> None:
     else:
         metrics = "" if metrics_port is None else f"  metrics at http://127.0.0.1:{metrics_port}/metrics"
         click.echo(f"working on {session.shown_url}{metrics}  {dim('Ctrl+C stops')}")
-    sys.stdout.flush()
 
 
 def _serve_metrics(store: Store, port: int) -> int:

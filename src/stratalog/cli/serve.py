@@ -256,7 +256,6 @@ def _announce(session: Session, host: str, port: int, page: str, processes: Sequ
         print_json({"url": url, "store": session.shown_url, "pid": os.getpid(), "processes": processes})
     else:
         click.echo(f"serving {session.shown_url} at {url}  {dim('Ctrl+C stops')}")
-    sys.stdout.flush()
 
 
 COMMANDS = [serve]

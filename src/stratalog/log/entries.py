@@ -210,7 +210,9 @@ def _checked_body(events: Sequence[Event]) -> bytes:
 
 
 def _checked(event: Event) -> list[Value]:
-    if not 1 <= event.schema <= INTEGER_MAX:
+    if not isinstance(event, Event):
+        raise Invalid("an entry has events only", type=type(event).__name__)
+    if type(event.schema) is not int or not 1 <= event.schema <= INTEGER_MAX:
         raise Invalid("an event's schema version is out of range", value=event.schema, limit=INTEGER_MAX)
     kind = _bounded(event.type, "event type", EVENT_TYPE_BYTES_MAX)
     return [kind, canonical(event.data, "event data"), event.schema]
@@ -224,7 +226,7 @@ def _upcast(event: Event, upcasters: Upcasters) -> Event:
 
 def _bounded(text: str, what: str, limit: int) -> str:
     if type(text) is not str:
-        raise Invalid(f"{what} must be text", value=repr(text))
+        raise Invalid(f"{what} must be text", value=text)
     size = len(text) if text.isascii() else len(canonical(text, what).encode())
     if size > limit:
         raise LimitExceeded(f"{what} is too long", value=size, limit=limit)

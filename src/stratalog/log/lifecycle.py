@@ -16,7 +16,7 @@ from stratalog.errors import (
     OutcomeUnknown,
     VersionForgotten,
 )
-from stratalog.keys import deleted_partition, entries_partition, family_partition, log_prefix, number
+from stratalog.keys import check_version, deleted_partition, entries_partition, family_partition, log_prefix, number
 from stratalog.limits import CREATION_STORED_BYTES, FORK_DEPTH_MAX, OBSERVATION_SECONDS_MAX
 from stratalog.log.chain import genesis
 from stratalog.log.commit import commit_once
@@ -107,7 +107,7 @@ def fork_log(
     """
     environment, organisation = log.environment, log.record.organisation
     head = log.head()
-    if at > head.version or at < 0:
+    if check_version(at) > head.version or at < 0:
         raise NotFound("the version to fork does not exist", log=log.record.name, version=at)
     retry = environment.retry()
     while True:

@@ -81,6 +81,8 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 def check_mutation(mutation: Mutation) -> Mutation:
     """Return ``mutation`` with canonical arguments. Raises Invalid or LimitExceeded if it may not be committed."""
+    if not isinstance(mutation, Mutation):
+        raise Invalid("a batch has mutations only", type=type(mutation).__name__)
     _check_text(mutation.client, "client", CLIENT_ID_BYTES_MAX)
     _check_text(mutation.name, "mutator name", MUTATOR_NAME_BYTES_MAX)
     if type(mutation.id) is not int or not 0 <= mutation.id <= INTEGER_MAX:

@@ -11,6 +11,7 @@ import msgspec
 from stratalog.cli import (
     Session,
     command,
+    confirm,
     dim,
     local_time,
     note,
@@ -121,7 +122,7 @@ def delete(session: Session, name: str, yes: bool) -> None:
     title, version = opened.title, opened.version
     if not yes:
         versions = "1 version" if version == 1 else f"{version} versions"
-        click.confirm(f"delete “{title}” ({name}) with its {versions}?", abort=True, err=True)
+        confirm(f"delete “{title}” ({name}) with its {versions}?")
     opened.delete()
     session.answer({"name": name, "title": title, "deleted": True}, f"deleted “{title}” ({name})")
 
