@@ -286,7 +286,7 @@ REMOVALS: tuple[Removal, ...] = (
         "B581",
         (
             Edit(
-                "src/stratalog/log/entries.py", "if not 1 <= event.schema <= INTEGER_MAX:", "if not 1 <= event.schema:"
+                "src/stratalog/log/entries.py", "not 1 <= event.schema <= INTEGER_MAX:", "not 1 <= event.schema:"
             ),
         ),
         (f"{OF_LOGS}::test_an_event_with_a_schema_version_out_of_range_is_refused",),
