@@ -106,3 +106,8 @@ def test_two_servers_of_a_store_apply_pushes_to_the_same_document(tmp_path: Path
             body = {"group": "g", "mutations": [mutation("ada", id, key=f"notes/{id}", value=id)]}
             assert httpx.post(f"{url}{BUDGET}/push", json=body).json()["outcomes"][0]["status"] == "applied"
         assert httpx.get(second + BUDGET).json()["version"] == 3
+
+
+def test_init_advises_to_wait_only_if_it_has_created_a_bucket(run: Run) -> None:
+    assert "15 minutes" in run("init").stderr
+    assert run("init").stderr == ""

@@ -82,11 +82,8 @@ REMOVALS: tuple[Removal, ...] = (
         (
             Edit(
                 SETUP,
-                "        if table_is_ready(client, table):\n            return made\n",
-                "        description = client.call("
-                '"DescribeTable", {"TableName": table}, _described, CallEffect.READ).value\n'
-                '        if description is not None and description.Table.TableStatus == "ACTIVE":\n'
-                "            _check_keys(table, description.Table)\n            return made\n",
+                '!= "ResourceNotFoundException":\n            raise\n        return False\n',
+                '!= "":\n            raise\n        return False\n',
             ),
         ),
         ("tests/cloud/test_dynamodb_setup.py::test_create_table_waits_for_a_new_table_that_a_read_does_not_find_yet",),

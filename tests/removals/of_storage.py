@@ -35,6 +35,8 @@ ASIDE = Edit(
 """The delete of earlier versions: it renames the file first and then compares."""
 
 LOCK_FILES = "tests/test_store.py::test_a_store_whose_lock_files_cannot_be_opened_leaves_no_file_open"
+PREPARATION = "tests/cloud/test_preparation.py"
+SQS_SETUP = "src/stratalog/backends/sqs_setup.py"
 
 REMOVALS: tuple[Removal, ...] = (
     Removal(
@@ -450,5 +452,37 @@ REMOVALS: tuple[Removal, ...] = (
         "B557",
         (Edit("src/stratalog/backends/s3_versions.py", '{"NoncurrentDays": RECOVERY_DAYS}', '{"NoncurrentDays": 1}'),),
         ("tests/aws/test_template.py::test_init_and_the_template_make_buckets_with_the_same_expiry",),
+    ),
+    Removal(
+        "B558",
+        (Edit(SQS_SETUP, "        clock.sleep(FIRST_USE_SECONDS)\n", ""),),
+        (f"{PREPARATION}::test_a_new_queue_is_used_a_second_after_its_creation_and_once_it_is_found",),
+    ),
+    Removal(
+        "B558",
+        (
+            Edit(
+                SQS_SETUP,
+                "        if exc.reason != DELETED_RECENTLY:\n            raise\n        return False",
+                "        raise",
+            ),
+        ),
+        (f"{PREPARATION}::test_a_queue_whose_name_was_deleted_recently_is_created_when_the_name_is_free",),
+    ),
+    Removal(
+        "B558",
+        (
+            Edit(
+                "src/stratalog/backends/s3_versions.py",
+                "            made = True  # directly after its creation, a request may not find the bucket\n",
+                "            raise\n",
+            ),
+        ),
+        (f"{PREPARATION}::test_a_new_bucket_is_configured_once_s3_finds_it",),
+    ),
+    Removal(
+        "B558",
+        (Edit("src/stratalog/cli/stores.py", 'if any(what.startswith("bucket ") for what in made):', "if not made:"),),
+        ("tests/cloud/test_command_line.py::test_init_advises_to_wait_only_if_it_has_created_a_bucket",),
     ),
 )

@@ -19,10 +19,10 @@ from stratalog.backends.dynamodb import DynamoIndex
 from stratalog.backends.dynamodb_setup import create_table, open_client, table_is_ready
 from stratalog.backends.hosted_turns import HostedTurns
 from stratalog.backends.objectstore import ObjectBlobs, open_object_blobs
-from stratalog.backends.s3_versions import bucket_is_ready, create_bucket
+from stratalog.backends.s3_versions import prepare_bucket
 from stratalog.backends.service_request import RequestPolicy
 from stratalog.backends.sqs import SqsQueue
-from stratalog.backends.sqs_setup import create_queues, find_queues, missing_queues
+from stratalog.backends.sqs_setup import find_queues, prepare_queues
 from stratalog.clock import Clock
 from stratalog.errors import Invalid
 from stratalog.ports.meter import Meter
@@ -103,7 +103,7 @@ class AwsStore:
         return SqsQueue(client, *urls, self._clock, wait_seconds=QUEUE_WAIT_SECONDS, meter=self.meter)
 
     def create(self) -> list[str]:
-        """Create the missing table, bucket and queues, and return their kinds and names, such as ``table plans``.
+        """Create the missing table, bucket and queues, wait for them, and return their names, such as ``table plans``.
 
         A bucket without versioning gets the lifecycle and the versioning of `create_bucket`. If all resources are
         ready, `create` only reads them, so a role without the right to create can open an existing store. Several
@@ -114,12 +114,10 @@ class AwsStore:
         if not table_is_ready(self._client, table) and create_table(self._client, table):
             made.append(f"table {table}")
         with closing(self._service("s3", self._access.endpoint("s3"))) as client:
-            if not bucket_is_ready(client, bucket) and create_bucket(client, bucket):
+            if prepare_bucket(client, bucket, self._clock):
                 made.append(f"bucket {bucket}")
         with closing(self._service("sqs")) as client:
-            if missing := missing_queues(client, queue):
-                create_queues(client, queue)
-                made += [f"queue {name}" for name in missing]
+            made += [f"queue {name}" for name in prepare_queues(client, queue, self._clock)]
         return made
 
     def close(self) -> None:

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import msgspec
 
 from stratalog.backends.aws_access import AwsAccess, find_access
 from stratalog.backends.dynamodb_client import CallEffect, DynamoClient, DynamoRetryPolicy
 from stratalog.backends.dynamodb_http import Endpoint
+from stratalog.backends.service_request import wait_until_ready
 from stratalog.clock import Clock
 from stratalog.errors import Invalid, Unavailable
 from stratalog.ports.meter import Meter
 
 __all__ = ["create_table", "open_client", "table_is_ready"]
 
-TABLE_SECONDS_MAX = 120
-TABLE_WAIT_SECONDS = 1.0
 KEYS = [("P", "HASH"), ("S", "RANGE")]
 
 
@@ -77,15 +78,12 @@ def create_table(client: DynamoClient, table: str) -> bool:
     """Create the index's table, billed per request, and wait until it is active. Return False if it existed before.
 
     Raises Invalid if a table of that name with other keys exists. Raises Unavailable, for example if the table is not
-    active after `TABLE_SECONDS_MAX` seconds.
+    active after `READY_SECONDS_MAX` seconds.
     """
     made = _request_table(client, table)
-    for _ in range(int(TABLE_SECONDS_MAX / TABLE_WAIT_SECONDS)):
-        # DescribeTable is eventually consistent: directly after the creation it may not find the table.
-        if table_is_ready(client, table):
-            return made
-        client.clock.sleep(TABLE_WAIT_SECONDS)
-    raise Unavailable("the table is not ready yet", table=table, seconds=TABLE_SECONDS_MAX)
+    # DescribeTable is eventually consistent: directly after the creation it may not find the table.
+    wait_until_ready(client.clock, partial(table_is_ready, client, table), "table", table)
+    return made
 
 
 def _request_table(client: DynamoClient, table: str) -> bool:

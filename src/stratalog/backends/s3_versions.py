@@ -10,13 +10,13 @@ from functools import cached_property, partial
 from typing import Any, TypeVar
 
 from stratalog.backends.boto import RequestRefused, once
-from stratalog.backends.service_request import RequestPolicy, Retryable, send_request
+from stratalog.backends.service_request import RequestPolicy, Retryable, send_request, wait_until_ready
 from stratalog.clock import Clock
 from stratalog.errors import Invalid, Unavailable
 from stratalog.ports.blobs import BlobStat, key_hash
 from stratalog.ports.meter import Meter
 
-__all__ = ["S3Versions", "bucket_is_ready", "create_bucket", "no_bucket"]
+__all__ = ["S3Versions", "create_bucket", "no_bucket", "prepare_bucket"]
 
 T = TypeVar("T")
 
@@ -191,9 +191,29 @@ def no_bucket(bucket: str) -> Unavailable:
     return Unavailable("the bucket does not exist; `stratalog init` creates it", bucket=bucket)
 
 
-def bucket_is_ready(client: Any, bucket: str) -> bool:
-    """Return whether the bucket exists and has versioning, which `create_bucket` sets last. Raises Unavailable."""
-    return _versioning(client, bucket) == "Enabled"
+def prepare_bucket(client: Any, bucket: str, clock: Clock) -> bool:
+    """Create the bucket unless it is ready, and wait until it is ready. Return False if it existed before.
+
+    A ready bucket has versioning, which `create_bucket` sets last. S3 can need 15 more minutes until it uses versioning
+    everywhere (`docs/guides/aws.md`). Raises the errors of `create_bucket`.
+    """
+    made = False
+
+    def is_ready() -> bool:
+        nonlocal made
+        if _versioning(client, bucket) == "Enabled":
+            return True
+        try:
+            made = create_bucket(client, bucket) or made
+        except RequestRefused as exc:
+            if exc.reason != NO_BUCKET:
+                raise
+            made = True  # directly after its creation, a request may not find the bucket
+            return False
+        return _versioning(client, bucket) == "Enabled"
+
+    wait_until_ready(clock, is_ready, "bucket", bucket)
+    return made
 
 
 def _versioning(client: Any, bucket: str) -> str | None:

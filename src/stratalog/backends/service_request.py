@@ -9,9 +9,12 @@ from stratalog.clock import Clock
 from stratalog.errors import OutcomeUnknown, StratalogError, Unavailable
 from stratalog.retry import Retry, RetryPolicy
 
-__all__ = ["RequestPolicy", "Retryable", "send_request"]
+__all__ = ["READY_SECONDS_MAX", "RequestPolicy", "Retryable", "send_request", "wait_until_ready"]
 
 T = TypeVar("T")
+
+READY_SECONDS_MAX = 120
+READY_WAIT_SECONDS = 1.0
 
 
 class RequestPolicy(RetryPolicy, frozen=True, kw_only=True):
@@ -53,3 +56,15 @@ def send_request(clock: Clock, policy: RequestPolicy, call: Callable[[], T]) -> 
         unknown = unknown or isinstance(error, OutcomeUnknown)
         if not retryable or not retry.wait(error):
             raise (OutcomeUnknown(error.message, **error.details) if unknown else error) from cause
+
+
+def wait_until_ready(clock: Clock, is_ready: Callable[[], bool], kind: str, name: str) -> None:
+    """Call ``is_ready`` once a second until it returns True. Raises Unavailable after `READY_SECONDS_MAX` seconds.
+
+    ``kind`` and ``name`` identify the new resource in the error.
+    """
+    for _ in range(int(READY_SECONDS_MAX / READY_WAIT_SECONDS)):
+        if is_ready():
+            return
+        clock.sleep(READY_WAIT_SECONDS)
+    raise Unavailable(f"the {kind} is not ready yet", **{kind: name}, seconds=READY_SECONDS_MAX)

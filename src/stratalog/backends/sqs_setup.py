@@ -7,12 +7,16 @@ from functools import partial
 from typing import Any
 
 from stratalog.backends.boto import RequestRefused, once
-from stratalog.backends.service_request import Retryable
+from stratalog.backends.service_request import Retryable, wait_until_ready
+from stratalog.clock import Clock
 from stratalog.errors import Unavailable
 
-__all__ = ["RETENTION_SECONDS", "create_queues", "find_queues", "missing_queues"]
+__all__ = ["RETENTION_SECONDS", "create_queues", "find_queues", "prepare_queues"]
 
 RETENTION_SECONDS = 14 * 24 * 3600
+FIRST_USE_SECONDS = 1.0
+"""A new queue can be used one second after its creation: see CreateQueue in the API reference of SQS."""
+DELETED_RECENTLY = "QueueDeletedRecently"
 MISSING = frozenset({"NonExistentQueue", "QueueDoesNotExist"})
 
 
@@ -30,9 +34,17 @@ def find_queues(client: Any, name: str) -> tuple[str, str]:
     return urls[0], urls[1]
 
 
-def missing_queues(client: Any, name: str) -> list[str]:
-    """Return the full name of each of the two queues that is missing. Raises Unavailable."""
-    return [full_name for full_name in _names(name) if not _url(client, full_name)]
+def prepare_queues(client: Any, name: str, clock: Clock) -> list[str]:
+    """Create the queues that are missing, wait until they can be used, and return their full names.
+
+    After Unavailable or OutcomeUnknown, call `prepare_queues` again.
+    """
+    missing = _missing(client, name)
+    if missing:
+        wait_until_ready(clock, partial(_are_created, client, name), "queue", name)
+        clock.sleep(FIRST_USE_SECONDS)
+        wait_until_ready(clock, lambda: not _missing(client, name), "queue", name)
+    return missing
 
 
 def create_queues(client: Any, name: str) -> tuple[str, str]:
@@ -51,6 +63,21 @@ def create_queues(client: Any, name: str) -> tuple[str, str]:
         for full_name in _names(name)
     )
     return queue, dead
+
+
+def _are_created(client: Any, name: str) -> bool:
+    """Create the queues. Return False while SQS blocks the name of a queue that was deleted in the last 60 seconds."""
+    try:
+        create_queues(client, name)
+    except RequestRefused as exc:
+        if exc.reason != DELETED_RECENTLY:
+            raise
+        return False
+    return True
+
+
+def _missing(client: Any, name: str) -> list[str]:
+    return [full_name for full_name in _names(name) if not _url(client, full_name)]
 
 
 def _names(name: str) -> tuple[str, str]:

@@ -7,7 +7,7 @@ from contextlib import suppress
 
 import click
 
-from stratalog.cli.output import local_time
+from stratalog.cli.output import local_time, note
 from stratalog.cli.session import Session, command
 from stratalog.errors import NotFound
 from stratalog.homes import make_store, shown_url
@@ -29,6 +29,8 @@ def init(session: Session, url: str | None) -> None:
     made, store = make_store(given), shown_url(given)
     lines = "".join(f"made {what}\n" for what in made)
     session.answer({"store": store, "made": made}, f"{lines}store ready at {store}")
+    if any(what.startswith("bucket ") for what in made):
+        note("S3 may need 15 minutes until each write to a new bucket makes a version; begin to write after this time")
 
 
 @command("list", example="stratalog list acme")
