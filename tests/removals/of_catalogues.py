@@ -538,6 +538,11 @@ REMOVALS: tuple[Removal, ...] = (
         (MARKED_HARVEST,),
     ),
     Removal(
+        "B608",
+        (Edit(f"{SOURCES}commands.py", "    if not location:\n", "    if location is None:\n"),),
+        (f"{COMMANDS}::test_a_source_without_a_location_is_refused",),
+    ),
+    Removal(
         "B609",
         (
             Edit(
