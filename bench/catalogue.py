@@ -103,8 +103,8 @@ def of_catalogue(store: Store, url: str, folder: Path, count: int) -> Iterator[R
             take(records, source, step)
 
     yield timed("put_many, new records", count, lambda: put_all(records, count))
-    yield timed("take in, new", count, poll)
-    yield timed("take in, unchanged", count, poll)
+    yield timed("ingest, new", count, poll)
+    yield timed("ingest, unchanged", count, poll)
     yield timed("scan, works made", count, lambda: reconcile(store, "bench"))
     yield timed("scan, nothing changed", count, lambda: reconcile(store, "bench"))
     yield timed("reprocess, 1 process", count, lambda: reconcile(store, "bench", everything=True))

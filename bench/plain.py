@@ -25,6 +25,7 @@ class Plain:
         self._connection = sqlite3.connect(path, isolation_level=None)
         self._connection.execute("PRAGMA journal_mode = WAL")
         self._connection.execute("PRAGMA synchronous = FULL")
+        self._connection.execute("PRAGMA fullfsync = ON")  # on macOS, as Stratalog
         self._connection.execute(
             "CREATE TABLE events(log TEXT, version INTEGER, body BLOB, PRIMARY KEY(log, version)) WITHOUT ROWID"
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +41,24 @@ def put(value: Any, key: str = "cells/C3") -> Callable[[stratalog.Store], object
     return lambda store: store.document("acme", "budget").mutate("put", {"key": key, "value": value})
 
 
+VERSIONED: dict[str, Callable[..., object]] = {
+    "a fork at version": lambda store, value: store.document("acme", "budget").fork("fork", at=value),
+    "a fork of a log at version": lambda store, value: store.fork_log(store.log("acme", "budget"), "fork", value),
+    "a floor at version": lambda store, value: store.document("acme", "budget").forget_below(value),
+    "an archive up to version": lambda store, value: store.document("acme", "budget").archive(value),
+    "versions up to": lambda store, value: [*store.document("acme", "budget").versions(0, value)],
+    "a redaction of version": lambda store, value: store.log("acme", "budget").redact(value),
+    "a hash of version": lambda store, value: store.log("acme", "budget").hash_at(value),
+    "an app snapshot of version": lambda store, value: store.log("acme", "budget").app_snapshot(value),
+    "an append after version": lambda store, value: store.log("acme", "budget").append(
+        stratalog.Event("commit", 1), expected=value, write_id="w"
+    ),
+    "a record's version": lambda store, value: store.records("acme").get("r", value),
+    "a record after version": lambda store, value: store.records("acme").put("r", b"", expected=value),
+    "a redaction of a record's version": lambda store, value: store.records("acme").redact("r", value),
+}
+"""Calls whose version is not a whole number."""
+
 REFUSED: dict[str, tuple[Callable[[stratalog.Store], object], type[StratalogError], list[object]]] = {
     "an unknown document": (lambda store: store.document("acme", "ledger"), stratalog.NotFound, ["ledger"]),
     "an unknown organisation": (lambda store: store.document("nobody", "budget"), stratalog.NotFound, ["nobody"]),
@@ -70,12 +89,58 @@ REFUSED: dict[str, tuple[Callable[[stratalog.Store], object], type[StratalogErro
         stratalog.Invalid,
         [-1],
     ),
+    **{
+        f"{where} {value!r}": (partial(call, value=value), stratalog.Invalid, [value])
+        for where, call in VERSIONED.items()
+        for value in (1.5, "1", True)
+    },
+    "a body that is text": (lambda store: store.records("acme").put("r", "text"), stratalog.Invalid, ["str"]),  # type: ignore[arg-type]
+    "a body with pieces of text": (
+        lambda store: store.records("acme").put("r", iter(["te", "xt"])),  # type: ignore[arg-type]
+        stratalog.Invalid,
+        ["str"],
+    ),
+    "a body that is nothing": (
+        lambda store: store.records("acme").put("r", None),  # type: ignore[arg-type]
+        stratalog.Invalid,
+        ["NoneType"],
+    ),
+    "an event that is an object": (
+        lambda store: store.log("acme", "budget").append([{"type": "commit"}]),  # type: ignore[list-item]
+        stratalog.Invalid,
+        ["dict"],
+    ),
+    "a schema that is text": (
+        lambda store: store.log("acme", "budget").append(stratalog.Event("commit", 1, schema="1")),  # type: ignore[arg-type]
+        stratalog.Invalid,
+        ["'1'"],
+    ),
+    "a mutation that is an object": (
+        lambda store: store.document("acme", "budget").apply([{"name": "put"}]),  # type: ignore[list-item]
+        stratalog.Invalid,
+        ["dict"],
+    ),
+    "an author of many digits": (
+        lambda store: store.document("acme", "budget").put("a", 1, author=10**5000),  # type: ignore[arg-type]
+        stratalog.Invalid,
+        ["digits"],
+    ),
     "a wrong expected version": (
         lambda store: store.log("acme", "budget").append(stratalog.Event("commit", [[], [], [], None]), expected=7),
         stratalog.VersionConflict,
         [7, 1],
     ),
 }
+
+
+@pytest.mark.parametrize("url", [None, 7, 1.5, True, b"data", []])
+def test_a_store_whose_url_is_no_text_is_refused_and_makes_no_folder(
+    url: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(stratalog.Invalid, match=type(url).__name__):
+        stratalog.open(url)
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("case", REFUSED)

@@ -25,6 +25,7 @@ GROUND = {
     "clock",
     "codec",
     "errors",
+    "extras",
     "folders",
     "group_commit",
     "keys",
@@ -34,7 +35,7 @@ GROUND = {
     "recent_reads",
     "retry",
     "settings",
-    "new_database",
+    "sqlite_files",
     "urls",
 }
 GROUND_LIBRARIES = {"msgspec", "zstandard"}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import os
 import signal
+import threading
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -15,12 +16,14 @@ import stratalog
 from stratalog.backends.memory import MemoryBlobs
 from stratalog.backups.repository import BackupRepository
 from stratalog.client import Client
+from stratalog.client.file import ClientFile
 from stratalog.clock import SystemClock
 from stratalog.codec import sha256
-from stratalog.errors import Closed
+from stratalog.errors import Closed, Unavailable
 from stratalog.group_commit import LEADER
 from stratalog.log import Event
 from stratalog.log.pending_entry import prepare_entry
+from stratalog.process_fork import delay_forks
 from stratalog.protocol.sync import Pull, Pulled, Push, Pushed
 from tests.sources import LIBRARY, PACKAGES, files, short_name
 
@@ -36,6 +39,7 @@ NO_HANDLES = {
     "apps/sheet/src/stratalog_sheet/failed_versions.py": "part of a pool, which starts empty in a child",
     "apps/sheet/src/stratalog_sheet/warm_sheets.py": "part of a server, which does not fork",
     "src/stratalog/group_commit.py": "a queue in which only threads of the parent wait",
+    "src/stratalog/process_fork.py": "the locks of the threads, for which a fork waits; a child begins with new ones",
 }
 
 
@@ -126,6 +130,109 @@ def test_a_forked_child_opens_a_store_for_itself(tmp_path: Path) -> None:
 
         assert in_child(write) == RETURNED
         assert document.get("a") == 1
+
+
+def test_commits_of_a_forked_child_stay_after_its_parent_has_closed_the_store(tmp_path: Path) -> None:
+    store = stratalog.open(tmp_path)
+    store.create("acme", "plan")
+    (opened, child_opened), (closed_now, parent_closed) = os.pipe(), os.pipe()
+    child = os.fork()
+    if child == 0:
+        signal.alarm(SECONDS_MAX)
+        own = stratalog.open(tmp_path)
+        document = own.document("acme", "plan")
+        document.put("a", 1)
+        os.write(child_opened, b"x")
+        os.read(closed_now, 1)
+        document.put("b", 2)
+        os._exit(0)
+    os.read(opened, 1)
+    store.close()
+    os.write(parent_closed, b"x")
+    os.waitpid(child, 0)
+    with stratalog.open(tmp_path) as again:
+        assert dict(again.document("acme", "plan").at()) == {"a": 1, "b": 2}
+
+
+def test_a_fork_waits_for_a_commit_of_another_thread_so_the_child_can_write(tmp_path: Path) -> None:
+    began, forking, ended = threading.Event(), threading.Event(), threading.Event()
+    os.register_at_fork(before=forking.set)  # runs before the wait of the library, which registered earlier
+
+    def commit(_: object) -> None:
+        began.set()
+        forking.wait(SECONDS_MAX)
+        ended.set()
+
+    with stratalog.open(tmp_path) as store:
+        file = store.environment.index._file  # type: ignore[attr-defined]
+        thread = threading.Thread(target=file.write, args=(commit,))
+        thread.start()
+        assert began.wait(SECONDS_MAX)
+
+        def create() -> None:
+            assert ended.is_set()
+            with stratalog.open(tmp_path) as own:
+                own.create("acme", "plan").put("a", 1)
+
+        assert in_child(create) == RETURNED
+        thread.join()
+        assert store.document("acme", "plan").get("a") == 1
+
+
+def test_a_fork_waits_for_a_transaction_of_a_client_so_the_child_can_open_its_file(tmp_path: Path) -> None:
+    began, forking, ended = threading.Event(), threading.Event(), threading.Event()
+    os.register_at_fork(before=forking.set)
+    path = str(tmp_path / "client.sqlite")
+    file = ClientFile(path)
+
+    def write() -> None:
+        with file.transaction():
+            began.set()
+            forking.wait(SECONDS_MAX)
+            ended.set()
+
+    thread = threading.Thread(target=write)
+    thread.start()
+    assert began.wait(SECONDS_MAX)
+    closed_now, parent_closed = os.pipe()
+    child = os.fork()
+    if child == 0:
+        signal.alarm(SECONDS_MAX)
+        os.read(closed_now, 1)
+        with ClientFile(path).transaction():
+            os._exit(RETURNED if ended.is_set() else RAISED_OTHER)
+    thread.join()
+    file.close()
+    os.write(parent_closed, b"x")
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == RETURNED
+
+
+@pytest.mark.parametrize("forker", ["the thread of the block", "another thread"])
+def test_no_store_opens_in_a_child_whose_fork_interrupted_a_call_of_sqlite(
+    tmp_path: Path, forker: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("stratalog.process_fork.FORK_WAIT_MS_MAX", 1)
+    ends: list[int] = []
+
+    def fail_to_open() -> None:
+        with pytest.raises(Unavailable):
+            stratalog.open(tmp_path)
+        with pytest.raises(Unavailable):
+            ClientFile(str(tmp_path / "client.sqlite"))
+
+    def open_in_child() -> None:
+        ends.append(in_child(fail_to_open))
+
+    with delay_forks():
+        if forker == "another thread":
+            thread = threading.Thread(target=open_in_child)
+            thread.start()
+            thread.join()
+        else:
+            open_in_child()
+    assert ends == [RETURNED]
+    stratalog.open(tmp_path).close()
+    assert in_child(lambda: stratalog.open(tmp_path).close()) == RETURNED
 
 
 def test_a_backup_repository_in_a_forked_child_raises_closed() -> None:

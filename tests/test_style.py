@@ -235,9 +235,12 @@ def joined(text: str) -> str:
 
 
 def top_level_names(tree: ast.Module) -> Iterator[str]:
-    """Yield the names that a module defines or imports at top level. Ruff checks the order of `__all__` (RUF022)."""
-    lazy = [inner for node in tree.body if isinstance(node, ast.If) for inner in node.body]
-    for node in [*tree.body, *lazy]:
+    """Yield the names that a module defines or imports at top level, `if` and `with` included.
+
+    Ruff checks the order of `__all__` (RUF022).
+    """
+    nested = [inner for node in tree.body if isinstance(node, ast.If | ast.With) for inner in node.body]
+    for node in [*tree.body, *nested]:
         if isinstance(node, NAMED):
             yield node.name
         elif isinstance(node, ast.Assign | ast.AnnAssign):

@@ -1,4 +1,4 @@
-"""Stratalog: a versioned, fully ordered store for documents that people and programs change together.
+"""Stratalog: a versioned, totally ordered store for documents that people and programs change together.
 
 Packages
 --------
@@ -28,9 +28,10 @@ newest         a value that threads share, and that no older value replaces
 cache          a cache of decoded values, with a limit in bytes
 recent_reads   the blobs that this process has found intact, or has written, a short time ago
 process_fork   invalidation of handles in a forked child
-new_database   new SQLite files that appear complete or not at all
+sqlite_files   SQLite files whose commits survive a power failure
 folders        durable folders, removed once they are empty
 urls           the parts of URLs
+extras         imports of optional dependencies
 codec          canonical bytes, compression, hashes
 retry          retries, and the waits between them
 settings       numbers that an operator sets for all programs

@@ -39,10 +39,12 @@ __all__ = [
     "decompress",
     "encode",
     "encode_checked",
+    "escaped",
     "is_decimal",
     "json_reason",
     "reread",
     "sha256",
+    "unescape_surrogates",
     "unpack",
     "unpack_item",
 ]
@@ -76,6 +78,8 @@ _FLOATS = re.compile(
 _ESCAPES = re.compile(
     rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(u[dD][89a-fA-F][0-9a-fA-F]{2})|.)", re.DOTALL
 )
+# The three bytes that UTF-8 would have for a surrogate, if it allowed surrogates.
+_SURROGATE = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]")
 # A low surrogate's escape, or the start of one.
 _LOW_BEGUN = re.compile(rb"(?:\\(?:u(?:[dD](?:[c-fC-F][0-9a-fA-F]?)?)?)?)?")
 _CUT = "Input data was truncated"
@@ -139,6 +143,8 @@ def json_reason(text: str | bytes, error: Exception) -> str:
     msgspec calls a text cut short if it ends within five bytes after a high surrogate without a low surrogate.
     """
     reason = str(error)
+    if isinstance(error, UnicodeDecodeError) and _SURROGATE.match(error.object, error.start):
+        return "a string has a lone surrogate"
     if reason != _CUT:
         return reason
     body = text.encode(errors="surrogatepass") if isinstance(text, str) else text
@@ -146,6 +152,27 @@ def json_reason(text: str | bytes, error: Exception) -> str:
         if escape[1] and not _LOW_BEGUN.fullmatch(body, escape.end()):
             return f"a string has a lone surrogate (byte {escape.start()})"
     return reason
+
+
+def unescape_surrogates(text: bytes) -> bytes:
+    """Return a JSON text in which three bytes replace each escape of a lone surrogate.
+
+    No decoder accepts these bytes, which are not UTF-8. But msgspec can skip a string with these bytes as
+    `msgspec.Raw`, and then decode the rest of the text. msgspec cannot skip a string with the escape.
+    """
+
+    def unescape(escape: re.Match[bytes]) -> bytes:
+        return chr(int(escape[1][1:], 16)).encode(errors="surrogatepass") if escape[1] else escape[0]
+
+    return _ESCAPES.sub(unescape, text)
+
+
+def escaped(text: str) -> str:
+    """Return ``text`` with an escape in place of each lone surrogate, which UTF-8 cannot encode.
+
+    Python uses lone surrogates for bytes of a file name or an argument that are not UTF-8.
+    """
+    return text.encode(errors="backslashreplace").decode()
 
 
 def is_decimal(text: str) -> bool:

@@ -8,7 +8,7 @@
     │   ├── HistoryChanged      the stored history is not the history that the handle has seen: make a new handle
     │   ├── VersionConflict     the log is not at the version the caller expected
     │   ├── KeyReused           the write id belongs to another request: use a new write id
-    │   ├── MergeConflict       some mutations of a fork would have another outcome on the target; a replay lists them
+    │   ├── MergeConflict       the target would reject mutations that the fork applied; a replay lists them
     │   └── ContentionError     the time budget for retries is used up; nothing was written
     ├── NotFound            the named document, version, record or other object does not exist
     │   ├── VersionForgotten    the version existed, but retention has raised the floor above it
@@ -18,11 +18,11 @@
     ├── Invalid             the input breaks a rule; a retry will not help
     │   ├── RedactionRefused    a fork, a state or a base still needs the version; the message names the next step
     │   ├── ReservedName        only the store itself may use the name
-    │   └── Unsupported         a newer Stratalog wrote the data: upgrade this program
+    │   └── Unsupported         a newer Stratalog wrote the data, or this program lacks a mutator of the data
     ├── LimitExceeded       the input is larger than a named limit
     ├── QuotaExceeded       the organisation has used up a quota: delete something, or ask for more
     ├── Unavailable         nothing was written; try again later
-    │   ├── QueueFull           too many messages wait; nothing was queued
+    │   ├── QueueFull           too many pushes of the document wait; nothing was queued
     │   └── StorageFull         nothing was written; the device has no room
     ├── OutcomeUnknown      the write may or may not be stored: look for it before trying again
     ├── Corrupt             stored bytes differ from the written bytes
@@ -234,7 +234,7 @@ class Unavailable(StratalogError):
 
 
 class QueueFull(Unavailable):
-    """The queue has too many messages of one group. Nothing was queued.
+    """Too many pushes of one document, or of one principal to it, wait in the queue. Nothing was queued.
 
     The details have ``seconds``, the time to wait before another try.
     """

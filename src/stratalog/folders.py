@@ -15,6 +15,7 @@ from stratalog.errors import StorageFull, StratalogError, Unavailable
 
 __all__ = [
     "DurableFolders",
+    "absolute_path",
     "file_errors",
     "make_folder",
     "make_folders",
@@ -68,6 +69,15 @@ class DurableFolders:
         while folder != self._root:
             folder = os.path.dirname(folder)
             yield folder
+
+
+def absolute_path(path: str | Path) -> str:
+    """Return the path from the root, so that a later change of the working directory does not change what it names.
+
+    Keeps ``..``: after a link it does not mean the folder above. Raises Unavailable.
+    """
+    with file_errors():
+        return os.fspath(Path(path).absolute())
 
 
 def remove_empty(folder: str, root: str) -> None:

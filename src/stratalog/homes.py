@@ -17,6 +17,7 @@ import msgspec
 from stratalog.backends.metered_ports import MeteredBlobs, MeteredIndex, MeteredQueue
 from stratalog.backends.postgres_address import parse_address, without_password
 from stratalog.clock import Clock, SystemClock
+from stratalog.codec import escaped
 from stratalog.errors import Invalid
 from stratalog.folders import file_errors, make_folder
 from stratalog.limits import CHUNK_GETS_MAX
@@ -26,12 +27,23 @@ from stratalog.ports.blobs import Blobs
 from stratalog.ports.index import Index
 from stratalog.ports.meter import Meter
 from stratalog.ports.queue import Queue
+from stratalog.sqlite_files import check_path
 
 if TYPE_CHECKING:
     from stratalog.backends.aws_store import AwsStore
     from stratalog.backends.postgres import PostgresStore
 
-__all__ = ["BLOBS_FOLDER", "INDEX_FILE", "Ports", "location_of", "make_store", "open_blobs", "open_ports", "shown_url"]
+__all__ = [
+    "BLOBS_FOLDER",
+    "INDEX_FILE",
+    "Ports",
+    "location_of",
+    "make_store",
+    "open_blobs",
+    "open_ports",
+    "shown_url",
+    "text_of",
+]
 
 INDEX_FILE = "index.sqlite"
 BLOBS_FOLDER = "blobs"
@@ -39,7 +51,7 @@ BLOBS_FOLDER = "blobs"
 
 def make_store(url: str | Path, *, clock: Clock | None = None) -> list[str]:
     """Create the missing resources of the store at ``url``; return their names. Raises the errors of `open_ports`."""
-    clock, text = clock or SystemClock(), str(url)
+    clock, text = clock or SystemClock(), text_of(url)
     if _scheme(text) in ("aws", "postgresql"):
         hosted = _aws(text, clock, None) if _scheme(text) == "aws" else _postgres(text, clock)
         try:
@@ -57,7 +69,7 @@ def open_blobs(url: str | Path, *, create: bool = True, clock: Clock | None = No
     Raises Invalid for a URL that no backend supports, if the libraries for AWS are missing, and for a missing folder if
     ``create`` is False. Raises Unavailable.
     """
-    clock, text = clock or SystemClock(), str(url)
+    clock, text = clock or SystemClock(), text_of(url)
     if text.startswith("s3://"):
         try:
             from stratalog.backends.aws_store import open_bucket
@@ -129,13 +141,20 @@ def _folder(url: str) -> Path:
             return Path(url.removeprefix("file://"))
     except UnicodeEncodeError:
         pass  # a lone surrogate
-    raise Invalid("the name of the folder is malformed", url=url.encode(errors="backslashreplace").decode())
+    raise Invalid("the name of the folder is malformed", url=escaped(url))
 
 
 def _exists(path: Path) -> bool:
     """Return whether a file or folder exists. Raises Unavailable, for example if the path is too long."""
     with file_errors():
         return path.exists()
+
+
+def text_of(url: str | Path) -> str:
+    """Return the URL as text. Raises Invalid for another type, such as None: ``str`` would name a folder ``None``."""
+    if isinstance(url, str | os.PathLike) and isinstance(text := os.fspath(url), str):
+        return text
+    raise Invalid("the URL must be text or a path", type=type(url).__name__)
 
 
 def location_of(url: str) -> str:
@@ -154,6 +173,7 @@ def _folder_ports(folder: Path, create: bool, clock: Clock, meter: Meter | None)
 
     if not _exists(folder / INDEX_FILE) and not create:
         raise Invalid("the folder has no store; create it with `stratalog init`", store=folder)
+    check_path(str(folder / INDEX_FILE))
     make_folder(folder)
     database = SqliteDatabase(folder / INDEX_FILE, clock)
     with _closed_on_error(database):

@@ -30,6 +30,7 @@ __all__ = [
     "QUEUE_ATTEMPTS_PARTITION",
     "REJECTED_PARTITION",
     "RecordKey",
+    "check_version",
     "checkpoints_partition",
     "collecting_partition",
     "connection_partition",
@@ -112,9 +113,20 @@ def record_key(record: str) -> RecordKey:
     return RecordKey(f"{head}~{sha256(record.encode()).hex()}")
 
 
+def check_version(version: int, *, minimum: int | None = None) -> int:
+    """Return ``version``. Raises Invalid unless it is a whole number, and at least ``minimum``. True is no number."""
+    if type(version) is int and (minimum is None or version >= minimum):
+        return version
+    bound = {} if minimum is None else {"minimum": minimum}
+    raise Invalid("a version must be a whole number", value=version, **bound)
+
+
 def number(value: int) -> str:
-    """Return ``value`` in fixed width, so that the order of texts is the order of numbers."""
-    if not 0 <= value <= VERSION_MAX:
+    """Return ``value`` in fixed width, so that the order of texts is the order of numbers.
+
+    Raises Invalid for another value than a whole number in the range of versions.
+    """
+    if type(value) is not int or not 0 <= value <= VERSION_MAX:
         raise Invalid("a version lies outside its range", value=value, limit=VERSION_MAX)
     return str(value).zfill(VERSION_DIGITS)
 

@@ -134,6 +134,14 @@ TURN_WAIT_MS_MAX = 200
 # process may hold the file's lock.
 FILE_LOCK_WAIT_MS_MAX = 10_000
 
+# A process that opens a store's database waits at most this long while another process opens the database. A stopped
+# process may hold the lock.
+OPENING_WAIT_MS_MAX = 10_000
+
+# A fork waits at most this long until no other thread is inside a call of SQLite. A disk may be hung. The child of a
+# fork that did not wait for all threads cannot open a database.
+FORK_WAIT_MS_MAX = 10_000
+
 # Collection. One step examines at most this many blobs of an owner. A collection remembers at most this many chunks as
 # visited.
 COLLECT_CANDIDATES_MAX = 200_000

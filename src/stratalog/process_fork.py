@@ -3,17 +3,24 @@
 A child has only the thread that forked. A lock that another thread held at the moment of the fork stays locked in the
 child for ever. The state that the lock protects may be half changed. So a child replaces the locks and ports of every
 handle before any of its threads can wait for a lock.
+
+A library in C, such as SQLite, has locks that no child can replace. So a fork waits until no other thread is inside a
+block of `delay_forks`. The child then closes what it inherited of the library (`leave_in_child`).
 """
 
 from __future__ import annotations
 
 import os
-from typing import Any, NoReturn
-from weakref import WeakKeyDictionary
+import threading
+from contextlib import AbstractContextManager, suppress
+from typing import Any, NoReturn, Protocol
+from weakref import WeakKeyDictionary, WeakSet
 
-from stratalog.errors import Closed
+from stratalog.clock import SystemClock
+from stratalog.errors import Closed, Unavailable
+from stratalog.limits import FORK_WAIT_MS_MAX
 
-__all__ = ["Inherited", "close_in_child", "is_inherited"]
+__all__ = ["Inherited", "check_fork", "close_in_child", "delay_forks", "is_inherited", "leave_in_child"]
 
 
 class Inherited:
@@ -54,14 +61,111 @@ def is_inherited(value: object) -> bool:
     return isinstance(value, Inherited)
 
 
+class _LeavesToParent(Protocol):
+    def leave_to_parent(self, clean: bool) -> None: ...
+
+
+def leave_in_child(owner: _LeavesToParent) -> None:
+    """In a forked child, call ``owner.leave_to_parent(clean)``. Without ``clean``, the call must enter no library in C.
+
+    The fork is clean if no thread was inside a block of `delay_forks`. After another fork the process keeps ``owner``,
+    since the end of an object that a vanished thread used could wait for ever.
+    """
+    _forks.owners.add(owner)
+
+
+def delay_forks() -> AbstractContextManager[object]:
+    """Return the calling thread's context manager: a fork by another thread waits for the end of the block.
+
+    The fork waits for at most `FORK_WAIT_MS_MAX`. A block may be inside another block. An interrupt leaves no block
+    open, since a lock in C is the context manager.
+    """
+    try:
+        lock: AbstractContextManager[object] = _forks.own.lock
+        return lock
+    except AttributeError:
+        return _forks.new_lock()
+
+
+def check_fork() -> None:
+    """Raise Unavailable in a process whose fork, or an earlier one, was not clean: see `leave_in_child`."""
+    if not _forks.clean:
+        raise Unavailable(
+            "this process was forked while a thread of its parent used SQLite: start the process again",
+            limit_ms=FORK_WAIT_MS_MAX,
+        )
+
+
+class _Forks:
+    """What a fork waits for, the lock of each thread that used `delay_forks`, and what a child leaves to its parent."""
+
+    def __init__(self) -> None:
+        self.owners: WeakSet[Any] = WeakSet()
+        self.clean = True
+        """Whether this process, and each process above it, was forked while no thread was inside a block."""
+
+        self._unusable: list[Any] = []
+        self._start()
+
+    def _start(self) -> None:
+        self.own = threading.local()
+        self._locks: WeakSet[Any] = WeakSet()
+        self._adding = threading.RLock()
+        self._taken: list[Any] = []
+        self._next_clean = True
+
+    def new_lock(self) -> AbstractContextManager[object]:
+        lock = threading.RLock()
+        with self._adding:  # a fork holds this lock, so no thread enters its first block during the fork
+            self._locks.add(lock)
+        self.own.lock = lock
+        return lock
+
+    def take(self) -> None:
+        """Before a fork: take the locks of all threads. The fork is not clean if one of the locks stays taken."""
+        self._next_clean = False
+        own: Any = delay_forks()
+        if not own._is_owned():  # as in a handler of a signal that interrupted a block
+            clock = SystemClock()
+            deadline_ms = clock.boot_ms() + FORK_WAIT_MS_MAX
+            self._next_clean = self._take(self._adding, clock, deadline_ms) and all(
+                self._take(lock, clock, deadline_ms) for lock in list(self._locks)
+            )
+
+    def _take(self, lock: Any, clock: SystemClock, deadline_ms: int) -> bool:
+        self._taken.append(lock)  # first, since an interrupt may follow: `give_back` tolerates a lock that is not taken
+        return bool(lock.acquire(timeout=max(0, deadline_ms - clock.boot_ms()) / 1000))
+
+    def give_back(self) -> None:
+        """After a fork, in the parent."""
+        while self._taken:
+            with suppress(RuntimeError):  # this thread does not have the lock
+                self._taken[-1].release()
+            self._taken.pop()
+
+    def leave(self) -> None:
+        """After a fork, in the child: its only thread begins with new locks."""
+        self.clean = self.clean and self._next_clean
+        owners = list(self.owners)
+        self._start()
+        for owner in owners:
+            owner.leave_to_parent(self.clean)
+        if not self.clean:
+            self._unusable += owners
+
+
+_forks = _Forks()
+
+
 def _close_all() -> None:
     for owner, attributes in list(_owners.items()):
         for attribute in attributes:
             setattr(owner, attribute, Inherited())
+    _forks.leave()
 
 
 def _refuse() -> NoReturn:
     raise Closed("the handle was opened before a fork; open it again in the child")
 
 
-os.register_at_fork(after_in_child=_close_all)
+os.register_at_fork(before=_forks.take, after_in_parent=_forks.give_back, after_in_child=_close_all)

@@ -13,7 +13,7 @@ from typing import TypeGuard
 from stratalog.clock import Clock, SystemClock
 from stratalog.documents import Document, Rules
 from stratalog.errors import Closed, Conflict, Invalid, NotFound
-from stratalog.homes import location_of, open_ports
+from stratalog.homes import location_of, open_ports, text_of
 from stratalog.limits import DOCUMENTS_HELD_MAX
 from stratalog.log import Environment, Log, LogSettings, Upcasters, create_log, delete_log, fork_log, open_log
 from stratalog.log.directory import LOGS, Listing, NameHolder, list_directory, list_organisations, organisations_of
@@ -259,10 +259,10 @@ def open_store(
     missing. With ``create`` False, raises Invalid for a folder or a PostgreSQL schema without a store. With ``create``
     False the function sends no request to AWS: missing resources raise Unavailable on first use.
     """
-    clock = clock or SystemClock()
-    ports = open_ports(str(url), create, clock, meter, chunk_cache)
+    clock, text = clock or SystemClock(), text_of(url)
+    ports = open_ports(text, create, clock, meter, chunk_cache)
     environment = Environment(ports.index, ports.blobs, clock, settings, chunk_source=ports.chunk_source)
-    return Store(environment, ports.queue, rules, ports.meter, location_of(str(url)), ports.announcements)
+    return Store(environment, ports.queue, rules, ports.meter, location_of(text), ports.announcements)
 
 
 def _closed() -> Queue:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from urllib.parse import SplitResult, urlsplit
 
+from stratalog.codec import escaped
 from stratalog.errors import Invalid
 
 __all__ = ["split_http_url", "split_url"]
@@ -34,4 +35,4 @@ def split_http_url(url: str) -> SplitResult:
 
 
 def _malformed(url: str) -> Invalid:
-    return Invalid("the URL is malformed", url=url.encode(errors="backslashreplace").decode())
+    return Invalid("the URL is malformed", url=escaped(url))

@@ -304,3 +304,10 @@ def test_a_container_with_invalid_settings_does_not_start(environment: dict[str,
 
 def test_a_container_uses_the_application_of_its_environment() -> None:
     assert container().application.mutators is app.mutators
+
+
+@pytest.mark.parametrize("name", ["cookie", "x-title"])
+def test_a_header_may_have_any_characters(api: Api, name: str) -> None:
+    told = request("GET", PLAN)
+    told |= {"cookies": ["a=表"]} if name == "cookie" else {"headers": {**told["headers"], name: "é表\ud800"}}
+    assert api.answer(told)["statusCode"] == 200

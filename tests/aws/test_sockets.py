@@ -64,6 +64,12 @@ def test_a_connect_event_is_accepted_with_the_subprotocol(room: Room) -> None:
     assert room.listening() == []
 
 
+def test_a_connect_event_may_have_a_header_with_any_characters(room: Room) -> None:
+    told = event("socket-connect")
+    told["headers"]["cookie"] = "a=表"
+    assert room.sockets.take(told)["statusCode"] == 200
+
+
 def test_a_connect_event_of_another_origin_is_forbidden(room: Room) -> None:
     told = event("socket-connect")
     told["headers"]["origin"] = "https://evil.example"

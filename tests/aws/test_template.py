@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from bench.cost_tables import FUNCTION_SETTINGS
-from stratalog.backends.s3_versions import FREED, FREED_DAYS
+from stratalog.backends.s3_versions import EXPIRY, FREED, FREED_EXPIRY, RECOVERY_DAYS
 from stratalog.client import Client, HttpTransport
 from stratalog.documents.rejections import LAST_ATTEMPT, UNEXPECTED
 from stratalog.errors import Forbidden
@@ -108,9 +108,17 @@ def test_deleted_blobs_are_retained_longer_than_the_table_s_recovery_period() ->
     rests, freed = bucket["LifecycleConfiguration"]["Rules"]
     assert rests["NoncurrentVersionExpiration"]["NoncurrentDays"] > reach
     assert (freed["Prefix"], freed["Status"]) == (FREED, "Enabled")
-    assert freed["ExpirationInDays"] == FREED_DAYS > reach
+    assert freed["ExpirationInDays"] == RECOVERY_DAYS > reach
     maintenance = resources("AWS::Lambda::Function")["Maintenance"]
     assert maintenance["Environment"]["Variables"]["STRATALOG_STORE"]["Fn::Sub"].endswith("&freed=retain")
+
+
+def test_init_and_the_template_make_buckets_with_the_same_expiry() -> None:
+    [bucket] = resources("AWS::S3::Bucket").values()
+    rests, freed = bucket["LifecycleConfiguration"]["Rules"]
+    for name in ("NoncurrentVersionExpiration", "AbortIncompleteMultipartUpload"):
+        assert EXPIRY[name] == rests[name]
+    assert FREED_EXPIRY["Expiration"] == {"Days": freed["ExpirationInDays"]}
 
 
 @pytest.mark.parametrize(

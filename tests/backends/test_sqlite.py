@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import sys
+import threading
 from functools import partial
 from itertools import count
 from pathlib import Path
@@ -30,6 +32,7 @@ from stratalog.errors import (
     Unsupported,
 )
 from stratalog.group_commit import GroupCommit, PendingCommit
+from stratalog.limits import OPENING_WAIT_MS_MAX
 from stratalog.ports.index import Absent, Attribute, Check, Equals, Item, Put
 from stratalog.testing.clock import ManualClock
 from stratalog.testing.index_contract import IndexContract
@@ -37,6 +40,7 @@ from stratalog.testing.queue_contract import QueueContract
 from tests.interrupts import Interrupter, ends_of
 from tests.processes import start
 
+SECONDS_MAX = 20
 LEADING = (
     *(_GroupWriter._run_group, _GroupWriter._transact, _GroupWriter._insert, _GroupWriter._run_each),
     *(GroupCommit.take, PendingCommit.send, PendingCommit.settle),
@@ -199,7 +203,7 @@ def test_a_write_beyond_the_size_limit_of_the_file_has_no_effect(tmp_path: Path)
 def test_a_writer_that_ignores_the_lock_file_makes_commits_unavailable(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("stratalog.backends.sqlite_file.BUSY_MS", 1)
+    monkeypatch.setattr("stratalog.backends.sqlite_connections.BUSY_MS", 1)
     database = _open(tmp_path / "store.db")
     intruder = apsw.Connection(str(tmp_path / "store.db"))
     intruder.execute("BEGIN IMMEDIATE")
@@ -208,6 +212,28 @@ def test_a_writer_that_ignores_the_lock_file_makes_commits_unavailable(
     intruder.execute("ROLLBACK")
     assert database.index.get("p", "s") is None
     database.index.commit([Put(_item("s"))])
+
+
+def test_an_open_waits_at_most_the_limit_for_another_process_that_opens_the_file(tmp_path: Path) -> None:
+    path, clock = tmp_path / "store.db", ManualClock()
+    begun = clock.boot_ms()
+    ends: list[object] = []
+
+    def open_file() -> None:
+        try:
+            ends.append(SqliteDatabase(path, clock))
+        except Unavailable as exc:
+            ends.append(exc)
+
+    with open(f"{path}.lock", "w") as stopped:
+        fcntl.flock(stopped, fcntl.LOCK_EX)
+        thread = threading.Thread(target=open_file)
+        thread.start()
+        thread.join(SECONDS_MAX)
+    thread.join()
+    assert isinstance(ends[0], Unavailable)
+    assert clock.boot_ms() - begun == OPENING_WAIT_MS_MAX
+    SqliteDatabase(path, clock).close()
 
 
 def test_a_file_cut_short_is_corrupt(tmp_path: Path) -> None:

@@ -25,6 +25,7 @@ from stratalog.backups.verification import verify_backup
 from stratalog.codec import sha256
 from stratalog.errors import Conflict, Corrupt, Invalid, NotFound
 from stratalog.keys import entries_partition, number
+from stratalog.limits import ID_ESCAPED_BYTES_MAX, RECORD_ID_BYTES_MAX
 from stratalog.log import delete_log
 from stratalog.log.head import Head
 from stratalog.log.retention import archive_segments
@@ -252,6 +253,17 @@ def test_a_new_backup_has_the_previous_version_of_a_damaged_log(memory: stratalo
     assert [entry.version for entry in backups.view().log("acme", "events").read()] == [1, 2, 3, 4, 5, 6]
 
 
+def test_a_backup_has_logs_and_records_with_the_longest_ids(memory: stratalog.Store) -> None:
+    organisation, name = "o" * ID_ESCAPED_BYTES_MAX, "n" * ID_ESCAPED_BYTES_MAX
+    document = memory.create(organisation, name)
+    document.mutate("put", {"key": "a", "value": "x" * 5000})
+    document.fork("f" * ID_ESCAPED_BYTES_MAX)
+    memory.records(organisation).put("r" * RECORD_ID_BYTES_MAX, b"x" * 9000)
+    backups = Backups(memory.environment.clock)
+    assert backups.make(memory).manifest.failures == ()
+    assert told(backups.restored(backups.view())) == told(memory)
+
+
 def test_a_restoration_into_a_store_that_is_not_empty_is_a_conflict(memory: stratalog.Store) -> None:
     backups = Backups(memory.environment.clock)
     memory.create_log("acme", "events")
@@ -356,6 +368,21 @@ def test_a_lost_object_of_a_repository_is_damage_for_each_call_that_reads_it(
     for call in calls:
         with pytest.raises(Corrupt, match="missing"):
             call()
+
+
+def test_a_verification_reports_each_lost_object_as_damage(memory: stratalog.Store) -> None:
+    backups = Backups(memory.environment.clock)
+    grow(memory, Random(5), 60)
+    backups.make(memory)
+    for stat in [stat for stat in backups.blobs.list(f"{ROOT}/") if "/manifests/" not in stat.key]:
+        body = backups.blobs.get(stat.key)
+        lose(backups.blobs, stat.key)
+        codes = [
+            finding.code for finding in verify_backup(backups.repository(), backups.repository().manifest()).findings
+        ]
+        backups.blobs.put(stat.key, body)
+        assert codes[:1] == ["corrupt"], stat.key
+        assert "not-found" not in codes, stat.key
 
 
 def test_a_backup_whose_base_lost_its_objects_to_a_prune_is_a_conflict(memory: stratalog.Store) -> None:

@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 import re
 import shlex
+import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 import stratalog
+from stratalog.cli import backups
 from tests.cli.conftest import Run
 
 GUIDE = (Path(__file__).parents[2] / "docs" / "guides" / "backup.md").read_text()
@@ -90,6 +93,23 @@ def test_commands_that_a_lost_chunk_of_the_repository_stops_exit_with_6(budget: 
         chunk.unlink()
     for command in (("backup", "b"), ("backup", "prune", "b", "--retain", "1"), ("restore", "b", "--store", "new")):
         assert "missing" in budget(*command, code=6).stderr
+
+
+@pytest.mark.parametrize("arguments", [(), ("--name", "acme/budget", "--as", "other")])
+def test_a_restore_whose_backup_is_pruned_meanwhile_exits_with_4(
+    budget: Run, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...]
+) -> None:
+    def pruned(restore: Callable[..., object]) -> Callable[..., object]:
+        def after_a_prune(*arguments: object) -> object:
+            shutil.rmtree("b/!backup")
+            return restore(*arguments)
+
+        return after_a_prune
+
+    budget("backup", "b")
+    for name in ("restore_store", "restore_log"):
+        monkeypatch.setattr(backups, name, pruned(getattr(backups, name)))
+    assert "a backup was pruned" in budget("restore", "b", "--store", "new", *arguments, code=4).stderr
 
 
 def test_a_backup_of_a_damaged_store_is_made_and_exits_with_6(budget: Run) -> None:

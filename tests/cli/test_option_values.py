@@ -40,3 +40,9 @@ def test_a_change_of_sys_path_by_a_measured_module_persists(
     before = [*sys.path]
     run("cost", "--run", "costs_with_a_path:day")
     assert sys.path == ["/of/the/module", *before]
+
+
+@pytest.mark.parametrize("options", [(), ("--json",)])
+def test_a_limit_above_every_count_shows_all_keys(options: tuple[str, ...], budget: Run) -> None:
+    shown = budget("show", "acme/budget", *options).stdout
+    assert budget("show", "acme/budget", "--limit", str(2**64), *options).stdout == shown

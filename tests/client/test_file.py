@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import apsw
@@ -12,7 +13,8 @@ import pytest
 
 from stratalog.client import Client
 from stratalog.client.file import ClientFile
-from stratalog.errors import Closed, Corrupt, Invalid, Unavailable, Unsupported
+from stratalog.codec import encode
+from stratalog.errors import Closed, Corrupt, Invalid, StratalogError, Unavailable, Unsupported
 from tests.client.helpers import InProcess, new_document
 from tests.processes import start
 
@@ -125,6 +127,43 @@ def test_a_file_that_is_not_a_database_is_corrupt(tmp_path: Path) -> None:
     path.write_bytes(b"not a database at all, but long enough to be looked at" * 100)
     with pytest.raises(Corrupt):
         Client(InProcess(new_document()), str(path))
+
+
+def test_a_client_of_a_file_with_a_damaged_page_works_or_raises_an_error_of_its_own(tmp_path: Path) -> None:
+    path, document = tmp_path / "plan.sqlite", new_document()
+    client = Client(InProcess(document), str(path))
+    for number in range(60):
+        client.mutate("put", {"key": f"k/{number}", "value": "v" * (37 * number % 900)})
+    client.sync()
+    client.mutate("inc", {"key": "n"})
+    client.close()
+    intact, refused = path.read_bytes(), 0
+    for damage in range(4096, len(intact), 512):
+        path.write_bytes(intact[:damage] + bytes(512) + intact[damage + 512 :])
+        try:
+            damaged = Client(InProcess(document), str(path))
+        except Corrupt:
+            refused += 1
+            continue
+        try:
+            assert damaged.failures() == []
+            assert [handle.name for handle in damaged.pending()] == ["inc"]
+            assert all(type(key) is str for key, _ in damaged.scan())
+            damaged.sync()
+        except StratalogError:
+            refused += 1
+        finally:
+            damaged.close()
+    assert refused > 50
+
+
+def test_a_file_with_a_damaged_cookie_is_corrupt(tmp_path: Path) -> None:
+    path = str(tmp_path / "plan.sqlite")
+    Client(InProcess(new_document()), path).close()
+    with closing(apsw.Connection(path)) as connection:
+        connection.execute("INSERT INTO facts VALUES ('cookie', ?)", (encode({"origin": "x"}),))
+    with Client(InProcess(new_document()), path) as client, pytest.raises(Corrupt, match="cookie"):
+        client.sync()
 
 
 def test_a_missing_folder_is_unavailable(tmp_path: Path) -> None:

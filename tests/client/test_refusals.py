@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import pytest
 
@@ -507,6 +507,24 @@ def test_a_copied_document_without_the_client_gets_no_mutation_twice(
         client.sync()
     assert (lost.status, unsent.status) == ("unknown", "applied")
     assert items(copy) == client.get("list") == [*(["first"] if met else []), "lost", "unsent"]
+
+
+@pytest.mark.parametrize(("server_value", "status"), [(1, "unknown"), ("text", "rejected")])
+def test_a_mutation_confirmed_just_before_another_document_takes_the_name_is_not_called_applied(
+    client: Client, document: Document, transport: Scripted, server_value: Any, status: str
+) -> None:
+    later = new_document(memory_place(seed=1))
+    document.mutate("put", {"key": "n", "value": server_value})
+    handle = client.mutate("inc", {"key": "n"})
+
+    def serve_from_the_later_document(request: Pull) -> Pulled:
+        transport.servers = (later,)
+        return transport.serve_pull(request)
+
+    transport.pulled = [serve_from_the_later_document]
+    client.sync()
+    assert (handle.status, client.get("n")) == (status, None)
+    assert [failure.status for failure in client.failures()] == [status]
 
 
 def test_a_copied_document_with_the_client_gets_the_unsent_mutations(document: Document, transport: Scripted) -> None:

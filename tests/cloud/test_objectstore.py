@@ -14,7 +14,7 @@ from stratalog.backends import objectstore
 from stratalog.backends.aws_access import SessionAccess
 from stratalog.backends.memory import MemoryIndex, MemoryQueue
 from stratalog.backends.objectstore import ObjectBlobs, open_object_blobs
-from stratalog.backends.s3_versions import FREED, S3Versions, create_bucket
+from stratalog.backends.s3_versions import FREED, RECOVERY_DAYS, S3Versions, create_bucket
 from stratalog.clock import Clock, SystemClock
 from stratalog.codec import compress, encode, sha256
 from stratalog.documents import verify
@@ -260,7 +260,7 @@ def test_a_key_with_a_parent_folder_is_invalid(bucket: Emulator) -> None:
 def test_creating_an_existing_bucket_succeeds_and_leaves_its_lifecycle_rule(bucket: Emulator) -> None:
     create_bucket(client(bucket), VERSIONED)
     rules = client(bucket).get_bucket_lifecycle_configuration(Bucket=VERSIONED)["Rules"]
-    assert rules[0]["NoncurrentVersionExpiration"]["NoncurrentDays"] == 1
+    assert rules[0]["NoncurrentVersionExpiration"]["NoncurrentDays"] == RECOVERY_DAYS
 
 
 def test_a_deleted_blob_can_be_restored_from_its_retained_copy(bucket: Emulator) -> None:

@@ -38,6 +38,7 @@ BUSY = refused(503, "SlowDown")
 BROKEN = refused(500, "InternalError")
 FORBIDDEN = refused(403, "AccessDenied")
 NO_BUCKET = refused(404, "NoSuchBucket")
+OTHER_REGION = refused(301, "PermanentRedirect")
 VERSIONED = Reply(body=b"<VersioningConfiguration><Status>Enabled</Status></VersioningConfiguration>")
 
 
@@ -112,7 +113,7 @@ def test_a_put_that_is_always_throttled_ends_as_unavailable_within_12_seconds(st
     assert 8 <= len(service.requests) <= 40
 
 
-@pytest.mark.parametrize("reply", [FORBIDDEN, NO_BUCKET, refused(400, "InvalidRequest")])
+@pytest.mark.parametrize("reply", [FORBIDDEN, NO_BUCKET, OTHER_REGION, refused(400, "InvalidRequest")])
 def test_a_permanently_refused_request_is_not_retried(store: Callable, reply: Reply) -> None:
     blobs, service, _ = store(reply)
     assert type(raised(lambda: blobs.put(KEY, BODY))) is Unavailable
@@ -131,6 +132,26 @@ def test_an_error_has_the_status_and_the_code_of_the_response(store: Callable) -
         assert found is not None
         assert found.details["reason"] == reason
         assert isinstance(found.__cause__, exceptions.BaseError)
+
+
+def test_a_refusal_names_the_operation(store: Callable) -> None:
+    calls = {
+        "PutObject": lambda blobs: blobs.put(KEY, BODY),
+        "GetObject": lambda blobs: blobs.get(KEY),
+        "GetBucketVersioning": lambda blobs: next(blobs.list("")),
+    }
+    for operation, call in calls.items():
+        found = raised(lambda: call(store(FORBIDDEN)[0]))  # noqa: B023 - called at once
+        assert found is not None
+        assert found.message == f"the object store refused {operation}"
+
+
+def test_a_put_to_a_bucket_of_another_region_is_refused_with_this_reason(store: Callable) -> None:
+    blobs, service, _ = store(OTHER_REGION)
+    found = raised(lambda: blobs.put(KEY, BODY))
+    assert type(found) is Unavailable
+    assert found.details == {"reason": "the bucket is in another region"}
+    assert len(service.requests) == 1
 
 
 def test_an_answer_that_takes_too_long_leaves_the_outcome_unknown(store: Callable) -> None:

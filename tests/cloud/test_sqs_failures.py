@@ -168,7 +168,9 @@ def test_settling_with_a_receipt_that_sqs_calls_stale_returns_false(make: Make, 
 
 def test_settling_is_unavailable_if_sqs_refuses_for_another_reason_than_a_stale_receipt(make: Make) -> None:
     queue, _, _ = make(FORBIDDEN)
-    assert isinstance(raised(lambda: queue.acknowledge(MESSAGE)), Unavailable)
+    refusal = raised(lambda: queue.acknowledge(MESSAGE))
+    assert isinstance(refusal, Unavailable)
+    assert refusal.message == "SQS refused DeleteMessage"
     assert isinstance(raised(lambda: queue.release(MESSAGE)), Unavailable)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -103,6 +104,38 @@ def test_an_unreadable_blob_of_a_document_is_reported_as_damage(
     assert damage.history == "acme/plan"
     assert 0 < damage.first <= damage.last <= ROWS + 2
     assert damage.derivable == (folder == "chunks")
+
+
+def test_an_inspection_reads_a_value_of_entries_and_snapshots_once(
+    document: tuple[stratalog.Store, Document], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, plan = document
+    plan.mutate("put", {"key": "cells/copy", "value": "v" * 5000})
+    plan.snapshot()
+    keys: Counter[str] = Counter()
+    get = MemoryBlobs.get
+
+    def count(blobs: MemoryBlobs, key: str) -> bytes:
+        keys[key] += 1
+        return get(blobs, key)
+
+    monkeypatch.setattr(MemoryBlobs, "get", count)
+    assert inspected(store).damages == ()
+    values = keys_in(store, "items") + keys_in(store, "arguments")
+    assert [keys[key] for key in values] == [1, 1]
+
+
+def test_the_damage_of_a_value_names_all_versions_that_need_the_value(
+    document: tuple[stratalog.Store, Document],
+) -> None:
+    store, plan = document
+    plan.mutate("put", {"key": "cells/copy", "value": "v" * 5000})
+    plan.mutate("put", {"key": "cells/small", "value": 1})
+    version = plan.snapshot()
+    [key] = keys_in(store, "items")
+    damage_blob(store.environment.blobs, key, LOSE)  # type: ignore[arg-type]
+    [damage] = inspected(store).damages
+    assert (damage.key, damage.first, damage.last) == (key, ROWS + 1, version)
 
 
 def test_a_damaged_chunk_below_a_damaged_chunk_is_named_too(document: tuple[stratalog.Store, Document]) -> None:

@@ -10,10 +10,12 @@ from typing import Any
 import pytest
 
 import stratalog
-from stratalog.keys import number
+from stratalog.documents.document import Document
+from stratalog.keys import family_partition, number
+from stratalog.log.family_members import member_put
 from stratalog.maintenance.inspection import inspected_histories
 from stratalog.maintenance.repair import RepairReport, repair_histories, repair_store
-from stratalog.ports.index import Item, Put
+from stratalog.ports.index import Delete, Item, Put
 from stratalog.testing.clock import ManualClock
 from tests.damage import DAMAGES, damage_blob
 from tests.maintenance.damage_sweep import MemoryPlace, StoredObject, inspect_all
@@ -153,3 +155,64 @@ def test_repair_does_not_rebuild_a_damaged_base_snapshot() -> None:
         report = repair_all(store)
         assert "snapshot" in {damage.kind for damage in report.remaining}
         assert (report.repaired, content(MemoryPlace(store))) == ((), before)
+
+
+def family_of(store: stratalog.Store) -> list[Document]:
+    """Return a document, its fork, the fork's fork and so on. An inspection lists the deepest fork first."""
+    document = store.create("acme", "4")
+    document.mutate("put", {"key": "a", "value": 0})
+    documents = [document]
+    for name in "321":
+        documents.append(documents[-1].fork(name))
+        documents[-1].mutate("put", {"key": "a", "value": name})
+    return documents
+
+
+def depths(store: stratalog.Store, owner: str) -> list[tuple[str, Any]]:
+    members = store.environment.index.query(family_partition(owner))
+    return [(item.sort.partition("@")[0], item.attributes["d"]) for item in members]
+
+
+DEPTHS = [("acme/1", 3), ("acme/2", 2), ("acme/3", 1), ("acme/4", 0)]
+
+
+@pytest.mark.parametrize("lost", [(0, 1, 2, 3), (1, 2), (2, 3), (1, 3)])
+def test_a_fork_that_is_repaired_before_its_ancestors_gets_its_depth(lost: tuple[int, ...]) -> None:
+    with stratalog.open("memory:", clock=ManualClock()) as store:
+        documents = family_of(store)
+        owner = documents[0].log.record.owner
+        store.environment.index.commit(
+            [Delete(family_partition(owner), documents[depth].log.record.prefix) for depth in lost]
+        )
+        assert repair_all(store).remaining == inspect_all(store) == ()
+        assert depths(store, owner) == DEPTHS
+
+
+def test_a_repaired_fork_that_forgot_its_ancestors_stays_above_its_own_forks() -> None:
+    with stratalog.open("memory:", clock=ManualClock()) as store:
+        first, second, *_ = family_of(store)
+        second.snapshot()
+        second.forget_below(second.log.head().version)
+        assert store.document("acme", "3").log.record.lineage == ()
+        record, owner = second.log.record, first.log.record.owner
+        store.environment.index.commit([Delete(family_partition(owner), record.prefix)])
+        assert repair_all(store).remaining == inspect_all(store) == ()
+        assert depths(store, owner) == DEPTHS
+
+
+@pytest.mark.parametrize("damaged", [0, 1, 2])
+def test_a_depth_that_is_too_great_is_repaired_and_no_fork_gets_a_greater_one(damaged: int) -> None:
+    with stratalog.open("memory:", clock=ManualClock()) as store:
+        record = family_of(store)[damaged].log.record
+        store.environment.index.commit([member_put(record.owner, record.prefix, 9)])
+        assert repair_all(store).remaining == inspect_all(store) == ()
+        assert depths(store, record.owner) == DEPTHS
+
+
+def test_a_fork_of_a_log_that_is_no_member_of_its_family_stays_deeper_than_the_repaired_log() -> None:
+    with stratalog.open("memory:", clock=ManualClock()) as store:
+        record = (deepest := family_of(store)[-1]).log.record
+        store.environment.index.commit([Delete(family_partition(record.owner), record.prefix)])
+        deepest.fork("0")
+        assert repair_all(store).remaining == inspect_all(store) == ()
+        assert depths(store, record.owner) == [("acme/0", 4), *DEPTHS]

@@ -13,8 +13,11 @@ from tests.removals import (
     of_damage,
     of_documents,
     of_edges,
+    of_embedding,
     of_laboratory,
     of_log,
+    of_newcomers,
+    of_pages,
     of_postgres,
     of_queue,
     of_records,
@@ -55,5 +58,8 @@ _PARTS = (
     of_postgres,
     of_damage,
     of_edges,
+    of_embedding,
+    of_newcomers,
+    of_pages,
 )
 REMOVALS: tuple[Removal, ...] = tuple(removal for part in _PARTS for removal in part.REMOVALS)

@@ -14,6 +14,7 @@ BROWSER_CYCLE = "src/stratalog/web/client/syncCycle.js"
 REFUSALS = "tests/client/test_refusals.py"
 IN_NODE = ("tests/web/test_node.py::test_the_tests_of_the_browser_client_in_node_pass_and_none_is_skipped",)
 
+NOT_APPLIED = "test_a_mutation_confirmed_just_before_another_document_takes_the_name_is_not_called_applied"
 PULLS_FIRST = """\
         if self._must_pull_first():
             self._pull()
@@ -96,8 +97,8 @@ REMOVALS: tuple[Removal, ...] = (
         (
             Edit(
                 FILE,
-                "                os.close(self._lock_file)\n\n    def _roll_back",
-                "                pass\n\n    def _roll_back",
+                "                os.close(self._lock_file)\n            if clean:",
+                "                pass\n            if clean:",
             ),
             Edit(FILE, "            fcntl.flock(self._lock_file, fcntl.LOCK_UN)\n", ""),
         ),
@@ -108,8 +109,8 @@ REMOVALS: tuple[Removal, ...] = (
         (
             Edit(
                 FILE,
-                "                os.close(self._lock_file)\n\n    def _roll_back",
-                "                pass\n\n    def _roll_back",
+                "                os.close(self._lock_file)\n            if clean:",
+                "                pass\n            if clean:",
             ),
         ),
         ("tests/client/test_file.py::test_a_child_that_outlives_a_killed_parent_locks_nothing",),
@@ -266,5 +267,25 @@ REMOVALS: tuple[Removal, ...] = (
             ),
         ),
         ("tests/client/test_background.py::test_a_client_that_is_closed_while_it_starts_stops_listening",),
+    ),
+    Removal(
+        "B586",
+        (Edit(LOCAL, "WHERE answer IN ('applied', 'seen')", "WHERE answer = 'queued'"),),
+        (f"{REFUSALS}::{NOT_APPLIED}",),
+    ),
+    Removal(
+        "B586",
+        (Edit(BROWSER_LOCAL, 'answer === "applied" || answer === "seen"', 'answer === "queued"'),),
+        IN_NODE,
+    ),
+    Removal(
+        "B587",
+        (Edit(FILE, 'if (found := connection.pragma("quick_check", 1)) != "ok":', 'if (found := "ok") != "ok":'),),
+        ("tests/client/test_file.py::test_a_client_of_a_file_with_a_damaged_page_works_or_raises_an_error_of_its_own",),
+    ),
+    Removal(
+        "B587",
+        (Edit(LOCAL, "        except msgspec.ValidationError as exc:\n", "        except KeyError as exc:\n"),),
+        ("tests/client/test_file.py::test_a_file_with_a_damaged_cookie_is_corrupt",),
     ),
 )

@@ -10,6 +10,7 @@ APPEND = "src/stratalog/log/append.py"
 APP_SNAPSHOTS = "src/stratalog/log/app_snapshots.py"
 ARCHIVE = "src/stratalog/log/archive.py"
 BLOB_BATCH = "src/stratalog/log/blob_batch.py"
+LIFECYCLE = "src/stratalog/log/lifecycle.py"
 MARKS = "src/stratalog/maintenance/marks.py"
 REPAIR = "src/stratalog/maintenance/repair.py"
 RETENTION = "src/stratalog/log/retention.py"
@@ -30,8 +31,20 @@ SEGMENTS_MARKED_LAST = """\
 UNFORGOTTEN = "[Put(item, Absent()), _floor_check(environment.index, record, version)]"
 # The check of an item that no code writes, so that the check of the base keeps its index.
 WITHOUT_FLOOR = '[Put(item, Absent()), Check(f"{record.prefix}/nothing", "nothing", Absent())]'
+MEMBER_BY_LINEAGE = """\
+            if prefix == record.prefix or (member is not None and depth_of(member) > depth):
+                yield member_put(record.owner, prefix, depth)
+"""
+MEMBER_BY_STORED_DEPTHS = """\
+            if prefix == record.prefix:
+                stored = {item.sort: depth_of(item) for item in self._index.query(family_partition(record.owner))}
+                above = [stored.get(parent.prefix, 0) for parent in record.lineage]
+                depth = 0 if prefix == record.owner else max(above or stored.values(), default=0) + 1
+                yield member_put(record.owner, prefix, depth)
+"""
 MADE_ANEW = "_restore_archive(environment, prefix, owner, segment)\n    except"
 
+TEST_REPAIR = "tests/maintenance/test_repair.py"
 SEGMENTS = "tests/log/test_damaged_segments.py"
 REMOVALS: tuple[Removal, ...] = (
     Removal(
@@ -253,5 +266,19 @@ REMOVALS: tuple[Removal, ...] = (
             f"{SEGMENTS}::test_freeing_a_record_reports_the_items_of_each_commit_before_an_error",
             "tests/cli/test_commands.py::test_an_archive_of_a_damaged_document_counts_the_segments_that_it_archived",
         ),
+    ),
+    Removal(
+        "B551",
+        (Edit(REPAIR, MEMBER_BY_LINEAGE, MEMBER_BY_STORED_DEPTHS),),
+        (
+            f"{TEST_REPAIR}::test_a_fork_that_is_repaired_before_its_ancestors_gets_its_depth",
+            f"{TEST_REPAIR}::test_a_repaired_fork_that_forgot_its_ancestors_stays_above_its_own_forks",
+            f"{TEST_REPAIR}::test_a_depth_that_is_too_great_is_repaired_and_no_fork_gets_a_greater_one",
+        ),
+    ),
+    Removal(
+        "B552",
+        (Edit(LIFECYCLE, "depth_of(member) + 1) if member else depth\n", "depth_of(member) + 1) if member else 1\n"),),
+        (f"{TEST_REPAIR}::test_a_fork_of_a_log_that_is_no_member_of_its_family_stays_deeper_than_the_repaired_log",),
     ),
 )

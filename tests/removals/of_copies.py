@@ -7,6 +7,8 @@ from tests.removals.removal import Edit, Removal
 __all__ = ["REMOVALS"]
 
 BACKUP = "tests/backups/test_backup.py::test_a_backup_after_a_collection_contains_no_redacted_body"
+BACKUPS = "tests/backups/test_backup.py"
+BACKUP_VERIFICATION = "src/stratalog/backups/verification.py"
 COPYING = "tests/maintenance/test_copying.py"
 ERASED = f"{COPYING}::test_versions_redacted_since_the_last_copy_are_redacted_in_the_target"
 ITSELF = f"{COPYING}::test_a_target_that_redacted_or_pruned_data_itself_is_refused"
@@ -16,6 +18,10 @@ UNDELETED = f"{REDACTIONS}::test_an_undeletion_that_races_with_a_redaction_raise
 BACKED_UP_FAMILY = "src/stratalog/backups/family.py"
 BACKED_UP_RECORDS = "src/stratalog/backups/records.py"
 COPY = "src/stratalog/maintenance/store_copy.py"
+PRUNE = "src/stratalog/backups/prune.py"
+RACES = "tests/backups/test_prune_races.py"
+RAISED = "                raise\n"
+REPOSITORY = "src/stratalog/backups/repository.py"
 IMPORT = "src/stratalog/maintenance/document_import.py"
 REDACTION = "src/stratalog/records/redaction.py"
 
@@ -98,5 +104,46 @@ REMOVALS: tuple[Removal, ...] = (
         "B524",
         (Edit("src/stratalog/maintenance/document_export.py", '        check_key(args["key"])\n', ""),),
         ("tests/maintenance/test_exchange.py::test_an_invalid_line_after_the_first_batch_of_a_state_imports_nothing",),
+    ),
+    Removal(
+        "B553",
+        (
+            Edit(BACKUP_VERIFICATION, "self._repository.objects.get(key)", "self._repository.blobs.get(key)"),
+            Edit(
+                BACKUP_VERIFICATION,
+                "        except Corrupt as exc:\n            self._find(key, exc)",
+                "        except StratalogError as exc:\n            self._find(key, exc)  # type: ignore[arg-type]",
+            ),
+            Edit(BACKUP_VERIFICATION, "import Corrupt\n", "import Corrupt, StratalogError\n"),
+        ),
+        (f"{BACKUPS}::test_a_verification_reports_each_lost_object_as_damage",),
+    ),
+    Removal(
+        "B554",
+        (Edit(PRUNE, "if repository.blobs.stat(manifest) is None:", "if not manifest:"),),
+        (f"{RACES}::test_a_call_during_which_backups_are_pruned_succeeds_or_is_a_conflict",),
+    ),
+    Removal(
+        "B554",
+        (Edit(BACKUP_VERIFICATION, "self._repository.require_backup(self._manifest.id)", "pass"),),
+        (f"{RACES}::test_a_call_during_which_backups_are_pruned_succeeds_or_is_a_conflict",),
+    ),
+    Removal(
+        "B554",
+        (Edit(REPOSITORY, "                if all(map(self.blobs.stat, keys)):\n                    raise\n", RAISED),),
+        (f"{RACES}::test_a_call_during_which_backups_are_pruned_succeeds_or_is_a_conflict",),
+    ),
+    Removal(
+        "B554",
+        (Edit(REPOSITORY, "            self.require_backup(id)\n            raise\n", "            raise\n"),),
+        (
+            f"{RACES}::test_a_restoration_whose_backup_is_pruned_meanwhile_succeeds_or_is_a_conflict",
+            "tests/cli/test_backups.py::test_a_restore_whose_backup_is_pruned_meanwhile_exits_with_4",
+        ),
+    ),
+    Removal(
+        "B555",
+        (Edit(PRUNE, "for folder in (UNFINISHED, MANIFESTS) for", "for folder in (MANIFESTS, UNFINISHED) for"),),
+        (f"{RACES}::test_a_prune_keeps_the_objects_of_an_old_interrupted_backup_that_is_finished_meanwhile",),
     ),
 )

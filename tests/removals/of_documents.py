@@ -565,7 +565,7 @@ REMOVALS: tuple[Removal, ...] = (
         (
             Edit(
                 "src/stratalog/backups/backup.py",
-                '            repository.require_base(newest.id if newest else "")\n            raise\n',
+                '            repository.require_backup(newest.id if newest else "")\n            raise\n',
                 "            raise\n",
             ),
         ),

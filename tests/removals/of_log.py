@@ -256,7 +256,7 @@ REMOVALS: tuple[Removal, ...] = (
     ),
     Removal(
         "B35",
-        (Edit("src/stratalog/process_fork.py", "os.register_at_fork(after_in_child=_close_all)\n", ""),),
+        (Edit("src/stratalog/process_fork.py", ", after_in_child=_close_all)\n", ")\n"),),
         (
             (
                 "tests/test_process_fork.py::"

@@ -11,6 +11,7 @@ COMMITS = "src/stratalog/backends/postgres_commits.py"
 CONNECTIONS = "src/stratalog/backends/postgres_connections.py"
 READ_ONLY = "tests/postgres/test_failover.py::test_sessions_of_a_primary_that_turned_read_only_are_replaced"
 HUB_WORLD = "tests/server/test_hub_world.py"
+TEST_SESSIONS = "tests/postgres/test_sessions.py"
 TEST_ANNOUNCEMENTS = "tests/postgres/test_announcements.py"
 
 MET = "tests/postgres/test_store.py::test_a_call_concurrent_with_close_raises_no_error"
@@ -54,7 +55,13 @@ REMOVALS: tuple[Removal, ...] = (
     ),
     Removal(
         "B401",
-        (Edit(COMMITS, "if lost or error.sqlstate == READ_ONLY:", "if lost:"),),
+        (
+            Edit(
+                COMMITS,
+                "        self._disconnect()\n        return error_of(",
+                "        if error.sqlstate != READ_ONLY:\n            self._disconnect()\n        return error_of(",
+            ),
+        ),
         (f"{READ_ONLY}[commit]",),
     ),
     Removal(
@@ -141,5 +148,77 @@ REMOVALS: tuple[Removal, ...] = (
             ),
         ),
         ("tests/postgres/test_store.py::test_a_group_of_appends_that_waits_for_a_lock_has_inserted_no_row",),
+    ),
+    Removal(
+        "B622",
+        (
+            Edit(
+                COMMITS,
+                "        self._disconnect()\n        return error_of(",
+                "        if lost:\n            self._disconnect()\n        else:\n"
+                '            connection.execute("ROLLBACK")\n        return error_of(',
+            ),
+        ),
+        (f"{TEST_SESSIONS}::test_a_commit_succeeds_after_a_commit_that_waited_too_long_for_a_lock",),
+    ),
+    Removal(
+        "B623",
+        (Edit(CONNECTIONS, '    "default_transaction_isolation": "read committed",\n', ""),),
+        (f"{TEST_SESSIONS}::test_a_session_replaces_the_defaults_of_its_role_that_change_its_statements",),
+    ),
+    Removal(
+        "B623",
+        (Edit(CONNECTIONS, '    "standard_conforming_strings": "on",\n', ""),),
+        (f"{TEST_SESSIONS}::test_a_store_reads_back_its_bytes_if_its_role_has_no_standard_conforming_strings",),
+    ),
+    Removal(
+        "B623",
+        (Edit(CONNECTIONS, '    "array_nulls": "on",\n', ""),),
+        (f"{TEST_SESSIONS}::test_a_session_replaces_the_defaults_of_its_role_that_change_its_statements",),
+    ),
+    Removal(
+        "B624",
+        (
+            Edit(
+                ANNOUNCEMENTS,
+                "json.dumps([self._own, *name])",
+                "msgspec.json.encode([self._own, *name]).decode()",
+            ),
+        ),
+        (f"{TEST_SESSIONS}::test_hints_are_heard_of_names_that_the_database_s_encoding_lacks",),
+    ),
+    Removal(
+        "B624",
+        (Edit(CONNECTIONS, '{"client_encoding": "UTF8"}', "{}"),),
+        (f"{TEST_SESSIONS}::test_a_schema_whose_name_the_database_s_encoding_lacks_is_refused",),
+    ),
+    Removal(
+        "B625",
+        (Edit(CONNECTIONS, 'return CONNECTING.sub("", str(error).strip().partition("\\n")[0])', "return str(error)"),),
+        (f"{TEST_SESSIONS}::test_an_error_shows_why_the_server_cannot_be_reached",),
+    ),
+    Removal(
+        "B625",
+        (
+            Edit(
+                "src/stratalog/backends/objectstore.py",
+                'f"the object store refused {operation}"',
+                '"the object store refused the request"',
+            ),
+        ),
+        ("tests/cloud/test_objectstore_failures.py::test_a_refusal_names_the_operation",),
+    ),
+    Removal(
+        "B626",
+        (
+            Edit(
+                "src/stratalog/backends/objectstore.py",
+                "isinstance(exc, REFUSALS) or REDIRECTED in text",
+                "isinstance(exc, REFUSALS)",
+            ),
+        ),
+        (
+            "tests/cloud/test_objectstore_failures.py::test_a_put_to_a_bucket_of_another_region_is_refused_with_this_reason",
+        ),
     ),
 )

@@ -88,7 +88,7 @@ REMOVALS: tuple[Removal, ...] = (
     ),
     Removal(
         "B2",
-        (Edit("src/stratalog/backends/sqlite_file.py", '    connection.pragma("wal_checkpoint")\n', ""),),
+        (Edit("src/stratalog/backends/sqlite_connections.py", 'connection.pragma("wal_checkpoint")\n', "pass\n"),),
         (
             "tests/simulation/test_world_disk.py::test_a_reopened_database_makes_a_commit_with_a_failed_sync_durable_before_a_read",
         ),
@@ -259,8 +259,8 @@ REMOVALS: tuple[Removal, ...] = (
         "B297",
         (
             Edit(
-                "src/stratalog/backends/sqlite_file.py",
-                "            create_file(path, partial(create_tables, vfs=vfs))\n",
+                "src/stratalog/backends/sqlite_connections.py",
+                "        create_file(path, partial(create_tables, vfs=vfs))\n",
                 "",
             ),
         ),
@@ -437,5 +437,18 @@ REMOVALS: tuple[Removal, ...] = (
             "tests/backends/test_sqlite_blobs.py::test_a_delete_after_another_process_deleted_the_generation_returns_true",
             "src/stratalog/testing/blobs_contract.py::test_all_deletes_of_one_generation_at_once_return_true",
         ),
+    ),
+    Removal(
+        "B637",
+        (Edit("src/stratalog/sqlite_files.py", '    connection.pragma("fullfsync", 1)\n', ""),),
+        (
+            "tests/test_sqlite_files.py::test_all_syncs_of_a_store_are_full_syncs",
+            "tests/test_sqlite_files.py::test_all_syncs_of_a_clients_file_are_full_syncs",
+        ),
+    ),
+    Removal(
+        "B557",
+        (Edit("src/stratalog/backends/s3_versions.py", '{"NoncurrentDays": RECOVERY_DAYS}', '{"NoncurrentDays": 1}'),),
+        ("tests/aws/test_template.py::test_init_and_the_template_make_buckets_with_the_same_expiry",),
     ),
 )

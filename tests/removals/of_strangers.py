@@ -6,6 +6,13 @@ from tests.removals.removal import Edit, Removal
 
 __all__ = ["REMOVALS"]
 
+OF_LOGS = "tests/server/test_api_logs.py"
+OF_PUSH_PARTS = "tests/server/test_push_parts.py"
+OF_WEB_SERVER = "tests/server/test_web_server.py"
+UNDECODABLE = "test_a_mutation_whose_arguments_cannot_be_decoded_is_rejected_and_blocks_nobody"
+REFUSED_HEAD = "test_a_websocket_handshake_with_a_head_that_only_http_accepts_is_refused_and_the_connection_closed"
+CANCELLED = "test_a_request_that_a_stopping_server_cancels_is_answered_with_an_unknown_outcome_and_no_traceback"
+
 REMOVALS: tuple[Removal, ...] = (
     Removal(
         "B426",
@@ -231,5 +238,89 @@ REMOVALS: tuple[Removal, ...] = (
             "tests/maintenance/test_exchange.py::test_the_import_of_a_state_with_a_lone_surrogate_names_the_surrogate",
             "tests/maintenance/test_exchange.py::test_the_import_of_a_document_with_a_lone_surrogate_names_the_surrogate",
         ),
+    ),
+    Removal(
+        "B578",
+        (
+            Edit(
+                "src/stratalog/server/bodies.py",
+                '            return Undecodable(str(exc.details.get("reason", exc.message)))\n',
+                "            raise Invalid(exc.message) from exc\n",
+            ),
+        ),
+        (f"{OF_PUSH_PARTS}::{UNDECODABLE}",),
+    ),
+    Removal(
+        "B578",
+        (Edit("src/stratalog/server/bodies.py", "(unescaped := unescape_surrogates(body))", "(unescaped := body)"),),
+        (f"{OF_PUSH_PARTS}::{UNDECODABLE}",),
+    ),
+    Removal(
+        "B579",
+        (Edit("src/stratalog/server/connections.py", "            self._refuse_head()\n", "            pass\n"),),
+        (f"{OF_WEB_SERVER}::{REFUSED_HEAD}",),
+    ),
+    Removal(
+        "B580",
+        (
+            Edit(
+                "src/stratalog/server/logs.py",
+                'encode_checked(data.body, "snapshot")',
+                "msgspec.msgpack.encode(data.body)",
+            ),
+        ),
+        (f"{OF_LOGS}::test_a_snapshot_that_is_no_value_is_refused_and_a_later_snapshot_is_saved",),
+    ),
+    Removal(
+        "B581",
+        (
+            Edit(
+                "src/stratalog/server/presence.py",
+                "        except OverflowError as exc:\n",
+                "        except KeyError as exc:\n",
+            ),
+        ),
+        ("tests/server/test_api_live.py::test_a_presence_state_with_an_integer_beyond_64_bits_is_refused_as_invalid",),
+    ),
+    Removal(
+        "B581",
+        (
+            Edit(
+                "src/stratalog/log/entries.py", "if not 1 <= event.schema <= INTEGER_MAX:", "if not 1 <= event.schema:"
+            ),
+        ),
+        (f"{OF_LOGS}::test_an_event_with_a_schema_version_out_of_range_is_refused",),
+    ),
+    Removal(
+        "B582",
+        (Edit("src/stratalog/server/middleware.py", '        _check_query(scope["query_string"])\n', ""),),
+        ("tests/server/test_api_records.py::test_a_query_that_is_not_utf_8_is_refused",),
+    ),
+    Removal(
+        "B583",
+        (Edit("src/stratalog/server/records.py", 'from_json(text.encode("latin-1"))', "from_json(text)"),),
+        ("tests/server/test_api_records.py::test_metadata_is_read_as_utf_8",),
+    ),
+    Removal(
+        "B584",
+        (
+            Edit(
+                "src/stratalog/server/bodies.py",
+                "if not self._body and field is not None and field.is_required:",
+                "if False and field is not None:",
+            ),
+        ),
+        ("tests/server/test_api_edge.py::test_a_request_without_its_body_is_told_that_it_needs_one",),
+    ),
+    Removal(
+        "B585",
+        (
+            Edit(
+                "src/stratalog/server/middleware.py",
+                '            if scope["type"] != ScopeType.HTTP or passing.status:\n',
+                "            if passing:\n",
+            ),
+        ),
+        (f"{OF_WEB_SERVER}::{CANCELLED}",),
     ),
 )

@@ -233,4 +233,15 @@ REMOVALS: tuple[Removal, ...] = (
         ),
         (DELETED,),
     ),
+    Removal(
+        "B556",
+        (
+            Edit(
+                "src/stratalog/maintenance/document_check.py",
+                "            self._intact.add(value)\n",
+                "            self._intact = set()\n",
+            ),
+        ),
+        ("tests/maintenance/test_inspection.py::test_an_inspection_reads_a_value_of_entries_and_snapshots_once",),
+    ),
 )

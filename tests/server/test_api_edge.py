@@ -137,6 +137,15 @@ def test_a_body_with_a_content_type_that_needs_no_preflight_is_refused(client: C
         assert problem(answer) == (415, "unsupported-media-type")
 
 
+@pytest.mark.parametrize("content_type", ["application/json", "application/msgpack", ""])
+def test_a_request_without_its_body_is_told_that_it_needs_one(client: Client, content_type: str) -> None:
+    client.put(BUDGET)
+    for path in ("push", "pull", "fork", "replicache/pull"):
+        refused = client.post(f"{BUDGET}/{path}", headers={"Content-Type": content_type})
+        assert problem(refused) == (400, "invalid")
+        assert refused.json()["message"] == "the request needs a body"
+
+
 def test_a_push_of_many_mutations_is_cut_into_entries(client: Client) -> None:
     client.put(BUDGET)
     many = [mutation("ada", number, key="k", value=number) for number in range(1, 1202)]

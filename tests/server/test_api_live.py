@@ -307,6 +307,15 @@ def test_a_presence_state_above_the_size_limit_is_refused() -> None:
     on_a_hub(story)
 
 
+def test_a_presence_state_with_an_integer_beyond_64_bits_is_refused_as_invalid(budget: Client) -> None:
+    with budget.websocket_connect(f"{BUDGET}/live") as socket:
+        assert socket.receive_json()["type"] == "ready"
+        socket.send_json({"type": "presence", "state": 2**70})
+        with pytest.raises(WebSocketDisconnect) as closed:
+            socket.receive_json()
+    assert closed.value.code == 4400
+
+
 def test_a_failed_join_leaves_no_room_in_the_hub() -> None:
     async def story(hub: Hub, store: Store) -> None:
         for _ in range(3):

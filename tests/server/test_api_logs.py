@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from tests.server.api import Client, problem
@@ -53,6 +54,31 @@ def test_an_application_stores_and_reads_snapshots_of_a_log(sheet: Client) -> No
     assert [one["version"] for one in sheet.get(f"{SHEET}/snapshots").json()["snapshots"]] == [1]
     assert problem(sheet.put(f"{SHEET}/snapshot?version=9", json={"body": 1})) == (404, "not-found")
     assert problem(sheet.put(f"{SHEET}/snapshot?version=1", json={"body": "x" * 300_000})) == (422, "limit-exceeded")
+
+
+@pytest.mark.parametrize(
+    "body",
+    [2**70, float("nan"), msgspec.msgpack.Ext(5, b"x"), msgspec.msgpack.Ext(-1, b"\0\0\0\1"), {1: 2}, {None: 2}],
+    ids=["large integer", "NaN", "extension", "time", "number as name", "null as name"],
+)
+def test_a_snapshot_that_is_no_value_is_refused_and_a_later_snapshot_is_saved(sheet: Client, body: Any) -> None:
+    append(sheet, "set")
+    path = f"{SHEET}/snapshot?version=1"
+    if body == 2**70:
+        refused = sheet.put(path, json={"body": body})
+    else:
+        packed = {"Content-Type": "application/msgpack"}
+        refused = sheet.put(path, content=msgspec.msgpack.encode({"body": body}), headers=packed)
+    assert problem(refused) == (400, "invalid")
+    assert sheet.put(path, json={"body": "state"}).status_code == 200
+    assert sheet.get(f"{SHEET}/snapshot").json()["body"] == "state"
+
+
+@pytest.mark.parametrize("schema", [2**53, 2**70])
+def test_an_event_with_a_schema_version_out_of_range_is_refused(sheet: Client, schema: int) -> None:
+    event = {"type": "set", "schema": schema}
+    assert problem(sheet.post(f"{SHEET}/append", json={"events": [event]})) == (400, "invalid")
+    assert sheet.get(SHEET).json()["version"] == 0
 
 
 def test_a_log_is_forked_and_deleted(sheet: Client) -> None:

@@ -89,6 +89,18 @@ def test_metadata_must_be_an_object(client: Client) -> None:
         assert problem(client.put(REPORT, content=b"x", headers={"Stratalog-Metadata": said})) == (400, "invalid")
 
 
+def test_metadata_is_read_as_utf_8(client: Client) -> None:
+    metadata = {b"Stratalog-Metadata": '{"title": "Größe 😀"}'.encode()}
+    assert client.put(REPORT, content=b"x", headers=metadata).json()["metadata"] == {"title": "Größe 😀"}
+
+
+def test_a_query_that_is_not_utf_8_is_refused(client: Client) -> None:
+    assert client.put(f"{REPORT}?write_id=%c3%bf", content=b"x").json()["write_id"] == "ÿ"
+    for query in ("write_id=%ff", "write_id=%ed%a0%80", "source_time_ms=5&write_id=a%c3", "unknown=%fe"):
+        assert problem(client.put(f"{REPORT}?{query}", content=b"y")) == (400, "invalid")
+    assert client.get(REPORT).content == b"x"
+
+
 def test_a_large_value_is_served_under_its_hash_as_immutable(client: Client) -> None:
     client.put(BUDGET)
     push(client, mutation("ada", 1, key="pages/1", value="x" * 5000))

@@ -88,6 +88,51 @@ def test_an_invalid_last_mutation_refuses_a_large_push_before_anything_is_applie
     assert client.get(f"{BUDGET}/state").json()["content"] == {}
 
 
+UNDECODABLE = {
+    "lone surrogate": rb'{"key": "a", "value": "x\ud83d"}',
+    "lone surrogate in a name": rb'{"\udc00": 1}',
+    "deep": b'{"key": "a", "value": ' + b"[" * 80 + b"]" * 80 + b"}",
+    "large number": b'{"key": "a", "value": 1e400}',
+    "large integer": b'{"key": "a", "value": ' + b"9" * 5000 + b"}",
+    "not UTF-8": b'{"key": "a", "value": "\xff"}',
+}
+
+
+@pytest.mark.parametrize("arguments", UNDECODABLE.values(), ids=UNDECODABLE)
+@pytest.mark.parametrize("size", [1, 100_000], ids=["small", "in parts"])
+def test_a_mutation_whose_arguments_cannot_be_decoded_is_rejected_and_blocks_nobody(
+    client: Client, arguments: bytes, size: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bodies, "PUSH_PART_DECODED_BYTES", 50_000)
+    client.put(BUDGET)
+    # The first value has the text of an escape, which is no surrogate. The last value has a pair of surrogates.
+    values = [rb'"\\ud83d%s"' % (b"x" * size), rb'"\ud83d\ude00"']
+    good = [b'{"key": "k/%d", "value": %s}' % numbered for numbered in enumerate(values)]
+    pushed = b",".join(
+        b'{"client": "c", "clientID": "c", "id": %d, "name": "put", "args": %s}' % numbered
+        for numbered in enumerate((good[0], arguments, good[1]), 1)
+    )
+    for path, rest in (("push", b'"group": "g"'), ("replicache/push", b'"pushVersion": 1, "clientGroupID": "g"')):
+        answer = client.post(f"{BUDGET}/{path}", content=b'{%s, "mutations": [%s]}' % (rest, pushed), headers=JSON)
+        assert answer.status_code == 200
+        if path == "push":
+            outcomes = answer.json()["outcomes"]
+            assert [outcome["status"] for outcome in outcomes] == ["applied", "rejected", "applied"]
+            assert "cannot be decoded" in outcomes[1]["reason"]
+    content = client.get(f"{BUDGET}/state").json()["content"]
+    assert content == {"k/0": "\\ud83d" + "x" * size, "k/1": "\U0001f600"}
+
+
+@pytest.mark.parametrize("group", ["group", "clientGroupID"])
+def test_a_push_whose_group_cannot_be_decoded_is_refused_with_the_reason(client: Client, group: str) -> None:
+    client.put(BUDGET)
+    path = "push" if group == "group" else "replicache/push"
+    body = rb'{"%s": "\ud83d", "pushVersion": 1, "mutations": []}' % group.encode()
+    refused = client.post(f"{BUDGET}/{path}", content=body, headers=JSON)
+    assert problem(refused) == (400, "invalid")
+    assert "surrogate" in refused.json()["message"]
+
+
 @pytest.mark.usefixtures("small_parts")
 def test_a_push_whose_later_part_is_refused_has_an_unknown_outcome() -> None:
     limits = ServerLimits(client_creations_per_second=0.001, client_creations_burst=1)

@@ -195,10 +195,52 @@ def test_an_ambiguous_head_is_refused_and_the_connection_is_closed(head: bytes) 
     assert answer.split()[1] in (b"400", b"501")
 
 
+@pytest.mark.parametrize(
+    ("head", "status"),
+    [
+        (b"Content-Length: 5\r\n", b"400"),
+        (b"Transfer-Encoding: chunked\r\n", b"400"),
+        (b"".join(b"X-%d: 1\r\n" % number for number in range(130)), b"431"),
+        (b"X-Long: " + b"a" * 9000 + b"\r\n", b"431"),
+    ],
+    ids=["length", "chunks", "many headers", "a long header"],
+)
+def test_a_websocket_handshake_with_a_head_that_only_http_accepts_is_refused_and_the_connection_closed(
+    head: bytes, status: bytes
+) -> None:
+    upgrade = b"Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: "
+    path = b"GET /v1/organisations/acme/documents/x/live HTTP/1.1\r\n"
+    with web_server() as running:
+        answer = running.answer(path + HOST + upgrade + b"dGhlIHNhbXBsZSBub25jZQ==\r\n" + head + b"\r\nhello")
+        assert answer.split()[1] == status
+        until(lambda: running.connections == 0)
+
+
 def test_a_head_that_is_too_large_is_refused_and_the_connection_closed() -> None:
     with web_server() as running:
         answer = running.answer(b"GET /health HTTP/1.1\r\n" + HOST + b"X: " + b"a" * REQUEST_HEAD_BYTES_MAX)
     assert answer.startswith(b"HTTP/1.1 400 ")
+
+
+@pytest.mark.parametrize(
+    "path", [b"PUT /v1/organisations/acme/records/x", b"POST /v1/organisations/acme/documents/x/push"]
+)
+def test_a_request_that_a_stopping_server_cancels_is_answered_with_an_unknown_outcome_and_no_traceback(
+    path: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    log = logging.getLogger("uvicorn.error")
+    with ExitStack() as held:
+        with web_server() as running:
+            log.addHandler(caplog.handler)
+            held.callback(log.removeHandler, caplog.handler)
+            caller = held.enter_context(connect(running.port))
+            caller.sendall(path + b" HTTP/1.1\r\n" + HOST + b"Content-Length: 100\r\n\r\nhalf")
+            until(lambda: running.server._service.connections.connections.used == 1)
+            running.server.config.timeout_graceful_shutdown = 0
+        answer = read_all(caller)
+    assert answer.startswith(b"HTTP/1.1 504 ")
+    assert b'"code":"outcome-unknown"' in answer
+    assert [record for record in caplog.records if record.exc_info] == []
 
 
 def test_a_flood_of_invalid_http_writes_about_a_log_line_per_second() -> None:

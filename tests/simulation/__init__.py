@@ -22,6 +22,7 @@ world_threads       threads of one handle
 world_turns         processes that share a file
 world_hosted_turns  processes that share a log at a hosted index
 world_usage         a server that enforces quotas, and measurements of the stored amounts
+world_waiting       large pushes that wait in the queue for weeks, and a collector
 inspected           the check that an undamaged store verifies
 healthy             inspections of the stores of other worlds, during and after their runs
 actors              steps that actors of several worlds share

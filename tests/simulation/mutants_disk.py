@@ -12,6 +12,7 @@ import apsw
 from stratalog.backends import files, sqlite, sqlite_blobs, sqlite_file
 from stratalog.backends.files import FileBlobs
 from stratalog.backends.sqlite import SqliteIndex
+from stratalog.backends.sqlite_connections import OpenFile, open_writer
 from stratalog.errors import ConditionFailed, StratalogError, Unavailable
 from stratalog.folders import DurableFolders
 from stratalog.log.blob_batch import BlobBatch
@@ -41,11 +42,11 @@ def _settle_early(early: type, *, release: bool) -> Callable[[], AbstractContext
     return replaced(sqlite_file._GroupWriter, "_run_each", run_each)
 
 
-def _open_unsynced(*arguments: Any) -> apsw.Connection:
-    """The mutant of `_open_writer` that leaves syncs to the operating system."""
-    connection = _open_writer(*arguments)
+def _open_unsynced(*arguments: Any) -> tuple[apsw.Connection, OpenFile]:
+    """The mutant of `open_writer` that leaves syncs to the operating system."""
+    connection, opened = open_writer(*arguments)
     connection.pragma("synchronous", "OFF")
-    return connection
+    return connection, opened
 
 
 def _fail_undecided(group: Sequence[Any], error: StratalogError) -> None:
@@ -108,7 +109,6 @@ def _put_held(self: BlobBatch) -> None:
 
 _commit = SqliteIndex.commit
 _store_blobs = sqlite_blobs.store_blobs
-_open_writer = sqlite_file._open_writer
 _fail = sqlite_file._fail
 _run_each = sqlite_file._GroupWriter._run_each
 
@@ -141,7 +141,7 @@ MUTANTS = (
     Mutant(
         "acknowledged before fsync (SQLite)",
         DiskWorld,
-        replaced(sqlite_file, "_open_writer", _open_unsynced),
+        replaced(sqlite_file, "open_writer", _open_unsynced),
         (*LOST, "integrity", "opens", "brought blob"),
     ),
     Mutant(

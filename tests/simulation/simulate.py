@@ -59,6 +59,8 @@ from tests.simulation.world_turns import MUTANTS as TURNS_MUTANTS
 from tests.simulation.world_turns import TurnsWorld
 from tests.simulation.world_usage import MUTANTS as USAGE_MUTANTS
 from tests.simulation.world_usage import UsageWorld
+from tests.simulation.world_waiting import MUTANTS as WAITING_MUTANTS
+from tests.simulation.world_waiting import WaitingWorld
 from tests.simulation.worlds import Outcome, World, run_seed
 
 __all__ = ["MUTANTS", "WORLDS", "Summary", "failure_lines", "main", "simulate", "summary", "world_of"]
@@ -98,6 +100,7 @@ WORLDS: Mapping[str, Listed] = {
     "threads": Listed(ThreadWorld, weight=3),
     "turns": Listed(TurnsWorld, weight=1),
     "usage": Listed(UsageWorld, weight=1),
+    "waiting": Listed(WaitingWorld, weight=1),
 }
 MUTANTS = (
     *BACKUP_MUTANTS,
@@ -118,6 +121,7 @@ MUTANTS = (
     *THREADS_MUTANTS,
     *TURNS_MUTANTS,
     *USAGE_MUTANTS,
+    *WAITING_MUTANTS,
 )
 
 

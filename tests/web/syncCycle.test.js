@@ -97,6 +97,23 @@ test("at a copy that does not know the client, a sent mutation is unknown and th
   assert.deepEqual(local.pending, []);
 });
 
+test("a mutation confirmed just before another document takes the name is not called applied", async () => {
+  for (const [answer, status] of [
+    ["applied", "unknown"],
+    ["seen", "unknown"],
+    ["rejected", "rejected"],
+  ]) {
+    const { local, asked } = await withOneSent();
+    local.pending[0].answer = answer;
+    const elsewhere = pulled(7, { cookie: cookie(7, "elsewhere"), patch: [{ op: "clear" }] });
+    const { settled } = local.apply(asked, elsewhere);
+    assert.deepEqual(
+      settled.map((mutation) => mutation.status),
+      [status],
+    );
+  }
+});
+
 test("a client that cannot write its store sends nothing, however often it tries", async () => {
   const database = new Database();
   const local = newLocal(database, cookie(1));

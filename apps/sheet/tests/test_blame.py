@@ -76,7 +76,7 @@ def test_blame_lists_an_undo_and_a_redo(sheet: Sheet) -> None:
     sheet.append(undo(sheet, mine["nextRevisionId"]), author="bob")
     sheet.append(undo(sheet, mine["nextRevisionId"], again=True), author="cid")
     assert told(sheet, "A1") == [
-        (5, "A1", "1", "2", "did version 3 again"),
+        (5, "A1", "1", "2", "redid version 3"),
         (4, "A1", "2", "1", "undid version 3"),
         (3, "A1", "1", "2", "wrote"),
         (2, "A1", "", "1", "wrote"),

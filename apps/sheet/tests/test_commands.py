@@ -125,7 +125,7 @@ def test_imports_and_exports_report_losses(run: Run, tmp_path: Path) -> None:
     assert lost in run("export", "local/book", "out.xlsx").output
     (tmp_path / "list.csv").write_text("a,007\n")
     run("import", "list.csv")
-    assert run("report", "local/list").output == "the file was imported completely\n"
+    assert run("report", "local/list").output == "no part of an imported file is missing\n"
     run("export", "local/list", "out.csv", "--tab", "Sheet1")
     assert (tmp_path / "out.csv").read_bytes() == b"a,007\r\n"
     assert "--tab" in run("export", "local/list", "out.xlsx", "--tab", "Sheet1", code=2).output

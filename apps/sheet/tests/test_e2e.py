@@ -72,6 +72,17 @@ STORIES = [
     "aPageWhoseEngineFailsTakesNoMoreEdits",
     "aSheetOpensWithoutThePendingChangesThatTheEngineCannotTake",
     "aSheetNamesTheCommittedChangesThatTheEngineCannotUse",
+    "aReloadIsRepeatedWhileTheServerFails",
+    "pendingTextFollowsItsCellAfterAFailedRequest",
+    "aSentChangeBeforeARestoreIsNotRepeatedAfterAFailedRequest",
+    "pendingTextFollowsItsCellIfAnotherTabHasLoadedARestoredVersion",
+    "aCachedSheetOpensWhileTheServerIsUnavailable",
+    "aFailedMoveOfTheSliderReturnsToTheShownVersion",
+    "lateEntriesOfAnEarlierMoveAreNotReadTwice",
+    "aSheetIsShownAfterAFailedRequestForTheTemplates",
+    "aLateVersionIsNotShownInPlaceOfTheChosenVersion",
+    "aPageThatLoadsARestoreWhileItOpensShowsOneSheet",
+    "thePageShowsTheTitleAndTheVersionsOfALoadedRestore",
 ]
 
 WITH_COMMAND = "anEditByTheCommandLineAppearsAtOnce"

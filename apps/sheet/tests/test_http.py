@@ -227,3 +227,18 @@ def test_the_page_and_the_engine_have_a_content_security_policy_without_remote_s
 def test_the_installed_engine_has_its_licence_file() -> None:
     folder = install_engine()
     assert "LESSER GENERAL PUBLIC LICENSE" in (folder / "o-spreadsheet" / "LICENSE").read_text().upper()
+
+
+def test_refused_commands_are_listed_with_their_content(client: Client, name: str) -> None:
+    message = revision(client, name, "refused", "precious")
+    message["commands"][0]["sheetId"] = "nosuch"
+    assert client.post(f"{name}/append", params={"author": "Eve"}, json={"message": message}).status_code == 200
+    [command] = client.get(f"{name}/refused").json()
+    assert command == {
+        "version": 2,
+        "author": "Eve",
+        "type": "UPDATE_CELL",
+        "reason": "InvalidSheetId",
+        "command": message["commands"][0],
+    }
+    assert client.get(f"{name}/refused", params={"at": 1}).json() == []

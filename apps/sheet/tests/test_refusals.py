@@ -121,9 +121,10 @@ def loaded(sheet: Sheet, engines: EnginePool) -> bytes:
 
 
 def test_a_refused_command_has_the_reason(sheet: Sheet) -> None:
-    sheet.append(revision(sheet, UNUSABLE["a chart of an unknown type"]), author="eve")
+    command = UNUSABLE["a chart of an unknown type"]
+    sheet.append(revision(sheet, command), author="eve")
     reason = "Error: Cannot find nosuch in this registry!"
-    assert sheet.refused() == [RefusedCommand(2, "eve", "CREATE_CHART", reason)]
+    assert sheet.refused() == [RefusedCommand(2, "eve", "CREATE_CHART", reason, command)]
     assert sheet.refused(1) == []
 
 

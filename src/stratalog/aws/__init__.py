@@ -4,6 +4,7 @@ Modules
 -------
 container    the store and application of one process, from environment variables
 api          the handler of HTTP API events
+events       the headers of events
 answers      responses in the form that an HTTP API expects
 processor    the handler of batches of the FIFO queue
 sockets      the handler of a WebSocket API

@@ -17,6 +17,7 @@ from urllib.parse import quote, unquote
 
 from stratalog.aws.answers import GatewayAnswer, packing_of
 from stratalog.aws.container import Container, container
+from stratalog.aws.events import asgi_headers, headers_of
 from stratalog.errors import LimitExceeded, OutcomeUnknown, StratalogError
 from stratalog.protocol.sync import PATH_HEADER
 from stratalog.server.app import create_app
@@ -127,8 +128,8 @@ def _after_a_write(error: LimitExceeded) -> OutcomeUnknown:
 
 
 def _headers(event: Mapping[str, Any]) -> dict[str, str]:
-    """Return the request's headers by lower-case names."""
-    headers = {name.lower(): value for name, value in event.get("headers", {}).items()}
+    """Return the request's headers by lower-case names, with its cookies."""
+    headers = headers_of(event)
     if cookies := event.get("cookies"):
         headers["cookie"] = "; ".join(cookies)
     return headers
@@ -148,7 +149,7 @@ def _scope(event: Mapping[str, Any], headers: Mapping[str, str]) -> dict[str, An
         "raw_path": path.encode("ascii"),
         "root_path": "",
         "query_string": event.get("rawQueryString", "").encode(),
-        "headers": [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers.items()],
+        "headers": asgi_headers(headers),
         "client": (http["sourceIp"], 0),
         "server": (event["requestContext"].get("domainName", ""), 443),
         "state": {},

@@ -16,6 +16,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from stratalog.aws.container import Container, container
+from stratalog.aws.events import asgi_headers, headers_of
 from stratalog.errors import Invalid, StratalogError
 from stratalog.limits import IDENTITY_THREADS_MAX
 from stratalog.protocol.live import SUBPROTOCOL, Hello, Ready
@@ -93,7 +94,7 @@ class Sockets:
         async def receive() -> dict[str, Any]:
             return {"type": "websocket.connect"}
 
-        headers = {name.lower(): value for name, value in event.get("headers", {}).items()}
+        headers = headers_of(event)
         await self._middleware(_scope(event["requestContext"], headers), receive, send)
         if sent != ["websocket.accept"]:
             return {"statusCode": 403}
@@ -148,6 +149,6 @@ def _scope(context: Mapping[str, Any], headers: Mapping[str, str]) -> dict[str, 
         "type": "websocket",
         "path": "/",
         "raw_path": b"/",
-        "headers": [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers.items()],
+        "headers": asgi_headers(headers),
         "client": (context["identity"]["sourceIp"], 0),
     }

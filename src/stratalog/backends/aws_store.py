@@ -63,7 +63,7 @@ def parse_address(url: str) -> Address:
     for part, (shape, rule) in SHAPES.items():
         value = getattr(address, part)
         if not shape.fullmatch(value):
-            raise Invalid(f"a {part} on AWS must be {rule}", url=url, **{part: value})
+            raise Invalid(f"the {part} in the URL must be {rule}", url=url, **{part: value})
     return address
 
 
@@ -141,7 +141,7 @@ def open_bucket(url: str, clock: Clock) -> ObjectBlobs:
     for part, value in (("bucket", parts.netloc), ("prefix", parts.path.strip("/"))):
         shape, rule = SHAPES[part]
         if not shape.fullmatch(value) or parts.query or parts.fragment:
-            raise Invalid(f"a {part} on AWS must be {rule}", url=url)
+            raise Invalid(f"the {part} in the URL must be {rule}", url=url)
     return open_object_blobs(url, clock, access=find_access())
 
 
@@ -152,7 +152,7 @@ SHAPES: dict[str, tuple[re.Pattern[str], str]] = {
     "table": (re.compile(r"[A-Za-z0-9_.-]{3,255}"), "3 to 255 letters, digits, underscores, dots and hyphens"),
     "bucket": (re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]"), "3 to 63 lower-case letters, digits, dots and hyphens"),
     "queue": (re.compile(r"[A-Za-z0-9_-]{1,70}"), "up to 70 letters, digits, underscores and hyphens"),
-    "freed": (re.compile(r"(retain)?"), "retain, or omitted"),
+    "freed": (re.compile(r"(retain)?"), "`retain`, or omitted"),
     "region": (re.compile(r"[a-z0-9-]*"), "lower-case letters, digits and hyphens"),
     "prefix": (
         re.compile(r"([A-Za-z0-9_-][A-Za-z0-9._-]*(/[A-Za-z0-9_-][A-Za-z0-9._-]*)*)?"),

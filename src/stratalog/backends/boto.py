@@ -95,7 +95,7 @@ def once(service: str, call: Callable[[], T], *, writes: bool) -> T:
         status = exc.response["ResponseMetadata"]["HTTPStatusCode"]
         if status >= 500 and status != NOT_IMPLEMENTED:
             raise Retryable(unknown(f"{service} failed", reason=code, explanation=explanation)) from exc
-        raise RequestRefused(f"{service} refused", code, explanation) from exc
+        raise RequestRefused(f"{service} refused {exc.operation_name}", code, explanation) from exc
     except not_sent as exc:
         raise Retryable(Unavailable(f"{service} cannot be reached", reason=str(exc))) from exc
     except lost as exc:

@@ -10,7 +10,7 @@ from pathlib import Path
 from stratalog.clock import Clock, new_id
 from stratalog.codec import compress_quickly, decompress, sha256
 from stratalog.errors import Closed, Corrupt
-from stratalog.folders import make_folders
+from stratalog.folders import absolute_path, make_folders
 from stratalog.limits import BLOB_BYTES_MAX, CHUNK_FILES_BYTES_MAX
 from stratalog.ports.blobs import Blobs, key_hash, verified
 from stratalog.ports.blobs_wrapper import BlobsWrapper
@@ -45,7 +45,7 @@ class CachedBlobs(BlobsWrapper):
         self, blobs: Blobs, folder: str | Path, clock: Clock, *, bytes_max: int = CHUNK_FILES_BYTES_MAX
     ) -> None:
         super().__init__(blobs)
-        self._folder = os.fspath(folder)
+        self._folder = absolute_path(folder)
         self._clock = clock
         self._folder_bytes_max = bytes_max // FOLDERS
         self._is_warned = False

@@ -20,6 +20,7 @@ from stratalog.codec import ZSTD, codec_named, compress, decompress
 from stratalog.errors import Closed, Corrupt, Invalid, NotFound, OutcomeUnknown, Unavailable
 from stratalog.folders import (
     DurableFolders,
+    absolute_path,
     file_errors,
     make_folder,
     make_folders,
@@ -61,7 +62,7 @@ class FileBlobs:
     """
 
     def __init__(self, folder: str | Path, clock: Clock, *, sync: Callable[[int], None] | None = None) -> None:
-        self._folder = os.fspath(folder)
+        self._folder = absolute_path(folder)
         self._clock = clock
         self._sync_descriptor = sync or sync_descriptor
         self._folders = DurableFolders(self._folder, self._sync_descriptor)

@@ -43,6 +43,8 @@ CODE = re.compile(r"<Code>(\w+)</Code>")
 # After these statuses nothing was done: request timeout, conflict with another request at the key, too many requests.
 BUSY = (408, 409, 429)
 STATUS = re.compile(r"status code: (\d{3})")
+# S3 answers so if the bucket is in another region. obstore then reports no status.
+REDIRECTED = "Received redirect without LOCATION"
 # The rule for the names of the oldest buckets, which allows more than today's rule. Without this check, obstore panics
 # at a name that does not fit in a URL.
 BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{2,254}")
@@ -142,7 +144,7 @@ class ObjectBlobs:
         stat = self.stat(key)
         if stat is None or stat.stamp != stamp:
             return stat is None
-        raise Unavailable("the bucket's versioning is off, so that a delete could remove a later put", key=key)
+        raise Unavailable("the bucket's versioning is off, so a delete could remove a later put", key=key)
 
     def close(self) -> None:
         self._closed = True
@@ -165,7 +167,7 @@ class ObjectBlobs:
     def _request(self, operation: str, key: str, call: Callable[[], T], *, writes: bool = False) -> T:
         def attempt() -> T:
             self.meter.add(operation, "requests")
-            return _once(self._bucket, key, call, writes)
+            return _once(operation, self._bucket, key, call, writes)
 
         return send_request(self._clock, self._policy, attempt)
 
@@ -246,7 +248,7 @@ def _stat(meta: ObjectMeta) -> BlobStat:
     return BlobStat(meta["path"], meta["size"], modified_ms, stamp)
 
 
-def _once(bucket: str, key: str, call: Callable[[], T], writes: bool) -> T:
+def _once(operation: str, bucket: str, key: str, call: Callable[[], T], writes: bool) -> T:
     try:
         return call()
     except FileNotFoundError as exc:
@@ -256,10 +258,10 @@ def _once(bucket: str, key: str, call: Callable[[], T], writes: bool) -> T:
     except (ValueError, exceptions.InvalidPathError) as exc:
         raise Invalid("a blob key has a component that object stores refuse", value=key) from exc
     except exceptions.BaseError as exc:
-        _raise_ours(exc, writes)
+        _raise_ours(operation, exc, writes)
 
 
-def _raise_ours(exc: Exception, writes: bool) -> NoReturn:
+def _raise_ours(operation: str, exc: Exception, writes: bool) -> NoReturn:
     """Raise Stratalog's error for an error of obstore: Retryable if another try may succeed.
 
     obstore reports the HTTP status and failed connections only in the error's text. If the text is unknown, the request
@@ -271,15 +273,17 @@ def _raise_ours(exc: Exception, writes: bool) -> NoReturn:
     unreached = status == 0 and "kind: Connect," in text
     if unreached or status in BUSY or (code and code[1] in THROTTLES):
         raise Retryable(Unavailable("the object store cannot serve the request", reason=_reason(exc))) from exc
-    if 400 <= status < 500 or isinstance(exc, REFUSALS):
-        raise Unavailable("the object store refused the request", reason=_reason(exc)) from exc
+    if 300 <= status < 500 or isinstance(exc, REFUSALS) or REDIRECTED in text:
+        raise Unavailable(f"the object store refused {operation}", reason=_reason(exc)) from exc
     unknown: type[StratalogError] = OutcomeUnknown if writes else Unavailable
     raise Retryable(unknown("the response of the object store was lost", reason=_reason(exc))) from exc
 
 
 def _reason(exc: Exception) -> str:
-    """Return the status and the error code of the response. Without a response, return obstore's message."""
+    """Return the status and the error code of the response. Without a status, return obstore's message."""
     text = str(exc)
+    if REDIRECTED in text:
+        return "the bucket is in another region"
     line = text.partition("\n")[0]
     status, code = STATUS.search(text), CODE.search(text)
     parts = [match[1] for match in (status, code) if match]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import select
 import socket
@@ -87,7 +88,9 @@ class PostgresAnnouncements:
             names = {first: None}
             while not self._waiting.empty() and (next_name := self._waiting.get()) is not None:
                 names[next_name] = None
-            texts = [msgspec.json.encode([self._own, *name]).decode() for name in names]
+            # `json.dumps` escapes all characters beyond ASCII. A database of another encoding than UTF-8 lacks some of
+            # them, and would refuse the hints of all names in this statement.
+            texts = [json.dumps([self._own, *name]) for name in names]
             # The other processes also poll, so a hint may get lost, and `read` may send a hint twice.
             with suppress(StratalogError):
                 self._connections.read("SELECT pg_notify(%s, unnest(%s::text[]))", (self._channel, texts))

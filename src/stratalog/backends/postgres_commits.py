@@ -174,10 +174,9 @@ class PostgresWriter:
             raise Closed("the database is closed")
         if not any(commit.writes or commit.blobs for commit in group):
             return [None] * len(group)
-        connection = self._connected()
-        if all(commit.only_inserts for commit in group) and self._insert(connection, group):
+        if all(commit.only_inserts for commit in group) and self._insert(self._connected(), group):
             return [None] * len(group)
-        return self._run_each(connection, group)
+        return self._run_each(group)
 
     def _connected(self) -> Connection:
         if self._connection is None or self._idle_end.poll(0) or self._connection.closed:
@@ -222,10 +221,10 @@ class PostgresWriter:
             raise self._error_of(connection, exc, sent=True) from exc
         return True
 
-    def _run_each(self, connection: Connection, group: Sequence[PostgresCommit]) -> Sequence[Any]:
+    def _run_each(self, group: Sequence[PostgresCommit]) -> Sequence[Any]:
         """Write all commits whose conditions hold, in one transaction. Return the outcome of each commit."""
         for _ in range(STATEMENT_TRIES):
-            sent = False
+            connection, sent = self._connected(), False
             try:
                 changes = _locked(connection, group)
                 if changes is None:
@@ -246,23 +245,19 @@ class PostgresWriter:
                 return outcomes
             except psycopg.Error as exc:
                 error = self._error_of(connection, exc, sent=sent)
-                if exc.sqlstate not in REPEATABLE or connection.closed:
+                if exc.sqlstate not in REPEATABLE:
                     raise error from exc
         raise error
 
     def _error_of(self, connection: Connection, error: psycopg.Error, *, sent: bool) -> StratalogError:
-        """End the transaction and return the error of its commits. With ``sent``, the COMMIT may have been sent."""
+        """End the session and return the error of its commits. With ``sent``, the COMMIT may have been sent."""
         lost = is_lost(connection, error)
-        if not lost:
-            try:
-                connection.execute("ROLLBACK")
-            except psycopg.Error:
-                lost = True
         if error.sqlstate == READ_ONLY:
             self._connections.renew()
-        if lost or error.sqlstate == READ_ONLY:
-            # Do not use a lost connection again: libpq may be in the middle of a pipeline.
-            self._disconnect()
+        # Do not use the session again. After a failed statement of a pipeline the server skips the other statements.
+        # psycopg takes a skipped statement as prepared, and all later uses of the statement would fail. A lost
+        # connection may be in the middle of a pipeline.
+        self._disconnect()
         return error_of(error, sent=sent and lost and error.sqlstate not in REPEATABLE)
 
     def _blobs_of(self, group: Iterable[PostgresCommit]) -> list[BlobRow]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import select
 import threading
 from collections.abc import Callable, Sequence
@@ -37,7 +38,11 @@ SETTINGS = {
     "lock_timeout": "10s",
     "statement_timeout": "60s",
     "idle_in_transaction_session_timeout": "60s",
-    "client_encoding": "UTF8",
+    # An administrator can set other defaults for a role or a database. At a stricter isolation level, commits fail that
+    # only had to wait. The other two settings change how PostgreSQL reads the bytes and arrays that psycopg sends.
+    "default_transaction_isolation": "read committed",
+    "standard_conforming_strings": "on",
+    "array_nulls": "on",
 }
 DURABLE_COMMITS = (
     "SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'"
@@ -54,6 +59,8 @@ CONNECTION_DEFAULTS = {
     "application_name": "stratalog",
     "target_session_attrs": "read-write",
 }
+# The names of schemas and of documents may have any characters, in a database of any encoding.
+ENCODING = {"client_encoding": "UTF8"}
 
 # Serialization failures and deadlocks: PostgreSQL aborted the transaction, and the client may repeat it.
 REPEATABLE = frozenset({"40001", "40P01"})
@@ -61,6 +68,7 @@ READ_ONLY = "25006"
 DISK_FULL = "53100"
 DAMAGED = frozenset({"XX001", "XX002"})
 NO_TABLES = frozenset({"42P01", "3F000"})
+CONNECTING = re.compile(r"^connection [^:]*: connection to server .*? failed: ")
 
 Result = TypeVar("Result")
 Connection = psycopg.Connection[tuple[Any, ...]]
@@ -76,7 +84,7 @@ class PostgresConnections:
     """
 
     def __init__(self, conninfo: str, schema: str) -> None:
-        self._conninfo = psycopg.conninfo.make_conninfo(**{**CONNECTION_DEFAULTS, **_parts(conninfo)})
+        self._conninfo = psycopg.conninfo.make_conninfo(**{**CONNECTION_DEFAULTS, **_parts(conninfo), **ENCODING})
         self._schema = schema
         self._closed = False
         self._opening = threading.Lock()
@@ -266,7 +274,8 @@ def error_of(error: psycopg.Error, *, sent: bool = False) -> StratalogError:
 
 
 def _reason(error: Exception) -> str:
-    return str(error).strip().partition("\n")[0]
+    """Return the first line of the error. Leave out the server's address, which would fill the whole text of ours."""
+    return CONNECTING.sub("", str(error).strip().partition("\n")[0])
 
 
 def _parts(conninfo: str) -> dict[str, Any]:

@@ -26,8 +26,11 @@ NO_VERSIONS = frozenset({"MethodNotAllowed", "NotImplemented"})
 NULL = "null"
 FREED = "!freed/"
 """The prefix of copies of deleted blobs. No organisation's keys begin with it."""
-FREED_DAYS = 36
-"""DynamoDB's point-in-time recovery can restore a state of the last 35 days. The copies stay one day longer."""
+RECOVERY_DAYS = 36
+"""The days after which the bucket removes copies of deleted blobs, and versions that are no longer current.
+
+DynamoDB's point-in-time recovery can restore a state of the last 35 days. The blobs of this state stay one day longer.
+"""
 NO_BUCKET = "NoSuchBucket"
 
 
@@ -209,7 +212,7 @@ def _versioning(client: Any, bucket: str) -> str | None:
 def create_bucket(client: Any, bucket: str) -> bool:
     """Create the bucket if it is missing, and set its lifecycle and then its versioning. Return False if it existed.
 
-    Old versions and aborted uploads expire after a day. Copies of deleted blobs expire after `FREED_DAYS`.
+    Old versions and copies of deleted blobs expire after `RECOVERY_DAYS`. Aborted uploads expire after a day.
 
     Raises Invalid if another account owns a bucket of that name. After Unavailable or OutcomeUnknown, call it again.
     """
@@ -253,7 +256,7 @@ EXPIRY = {
     "ID": "stratalog",
     "Status": "Enabled",
     "Filter": {"Prefix": ""},
-    "NoncurrentVersionExpiration": {"NoncurrentDays": 1},
+    "NoncurrentVersionExpiration": {"NoncurrentDays": RECOVERY_DAYS},
     "Expiration": {"ExpiredObjectDeleteMarker": True},
     "AbortIncompleteMultipartUpload": {"DaysAfterInitiation": 1},
 }
@@ -261,5 +264,5 @@ FREED_EXPIRY = {
     "ID": "freed",
     "Status": "Enabled",
     "Filter": {"Prefix": FREED},
-    "Expiration": {"Days": FREED_DAYS},
+    "Expiration": {"Days": RECOVERY_DAYS},
 }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
@@ -19,6 +18,7 @@ from stratalog.backends.sqlite_file import LOG_BYTES, SqliteFile
 from stratalog.backends.sqlite_queue import SqliteQueue
 from stratalog.clock import Clock
 from stratalog.errors import ConditionFailed
+from stratalog.folders import absolute_path
 from stratalog.limits import BLOB_ROW_BYTES_MAX
 from stratalog.ports.blobs import Blobs
 from stratalog.ports.index import NO_BLOBS, Delete, Item, Put, Write, holds
@@ -58,7 +58,7 @@ class SqliteDatabase:
         log_bytes: int = LOG_BYTES,
         blob_bytes_max: int = BLOB_ROW_BYTES_MAX,
     ) -> None:
-        self.path = os.fspath(path)
+        self.path = absolute_path(path)
         self._clock = clock
         self._file = SqliteFile(self.path, clock, synchronous, file_bytes_max, vfs, log_bytes)
         self._blob_bytes_max = blob_bytes_max

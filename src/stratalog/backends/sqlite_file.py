@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import fcntl
-import os
-import weakref
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
-from functools import partial
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, ExitStack, suppress
 from itertools import chain
 from typing import Any, TypeVar
 
@@ -15,35 +11,36 @@ import apsw
 
 from stratalog.backends.item_rows import Row
 from stratalog.backends.row_blobs import BlobRow
+from stratalog.backends.sqlite_connections import (
+    OpenFile,
+    close_inherited,
+    open_reader,
+    open_writer,
+    translated_error,
+)
 from stratalog.backends.sqlite_tables import (
     INSERT_BLOBS_MAX,
     INSERT_ITEM,
     INSERT_ROWS_MAX,
-    PAGE_BYTES,
-    create_tables,
     grow_log,
     insert_all,
     insert_items,
-    prepare,
 )
-from stratalog.backends.turnstile import Turnstile, open_lock_file
+from stratalog.backends.turnstile import Turnstile
 from stratalog.clock import Clock
 from stratalog.errors import (
     Closed,
     ConditionFailed,
-    Corrupt,
     OutcomeUnknown,
-    StorageFull,
     StratalogError,
     Unavailable,
 )
 from stratalog.group_commit import GroupCommit, PendingCommit
 from stratalog.limits import BLOB_SLICE_BYTES
-from stratalog.new_database import create_file
+from stratalog.process_fork import delay_forks, leave_in_child
 
 __all__ = ["LOG_BYTES", "Job", "SqliteFile"]
 
-BUSY_MS = 2000
 READERS_IDLE_MAX = 16
 
 # A connection that has made this many commits will probably fill SQLite's write-ahead log up to its first checkpoint.
@@ -74,16 +71,13 @@ class SqliteFile:
         self._vfs = vfs
         self._readers: list[apsw.Connection] = []
         self._closed = False
-        with _opening(path):
-            create_file(path, partial(create_tables, vfs=vfs))
-            writer = _open_writer(path, synchronous, file_bytes_max, vfs)
+        writer, self._opened = open_writer(path, clock, synchronous, file_bytes_max, vfs)
         with ExitStack() as on_error:
             on_error.callback(writer.close)
             self._turnstile = Turnstile(path, clock)
             on_error.pop_all()
-        self._writer = _GroupWriter(writer, self._turnstile, log_bytes)
-        # The registration cannot be undone. It has a weak reference, so that it does not keep this object alive.
-        os.register_at_fork(after_in_child=partial(_leave_to_parent, weakref.ref(self)))
+        self._writer = _GroupWriter(writer, self._opened, self._turnstile, log_bytes)
+        leave_in_child(self)
 
     def write(
         self, job: Job[Result], rows: Sequence[Row] = (), blobs: Sequence[BlobRow] = (), blob_bytes: int = 0
@@ -109,14 +103,16 @@ class SqliteFile:
     def read(self, statement: str, parameters: tuple[Any, ...]) -> list[Any]:
         """Return all rows of ``statement``, read in one snapshot. Raises Unavailable, Corrupt, Closed."""
         self.check_open()
+        self._opened.check()
         try:
-            reader = self._take_reader()
-            try:
-                return reader.execute(statement, parameters).fetchall()
-            finally:
-                self._give_back(reader)
+            with delay_forks():
+                reader = self._take_reader()
+                try:
+                    return reader.execute(statement, parameters).fetchall()
+                finally:
+                    self._give_back(reader)
         except apsw.Error as exc:
-            raise _error(exc) from exc
+            raise translated_error(exc) from exc
 
     def turn(self) -> AbstractContextManager[bool]:
         """Make the commits of other processes wait for the end of the block. See `Turnstile.turn`. Raises Closed."""
@@ -124,7 +120,7 @@ class SqliteFile:
         return self._turnstile.turn()
 
     def check_open(self) -> None:
-        """Raise Closed after :meth:`close` and in a forked child."""
+        """Raise Closed after `close` and in a forked child."""
         if self._closed:
             raise Closed("the database is closed, or was opened before a fork")
 
@@ -133,29 +129,28 @@ class SqliteFile:
         if self._closed:
             return
         self._closed = True
-        self._close_readers()
+        with delay_forks():
+            self._close_readers()
         try:
             self._writer.close()
         finally:
             self._turnstile.close()
 
-    def leave_to_parent(self) -> None:
-        """For a forked child: close the lock files without unlocking them."""
-        if not self._closed:
-            self._closed = True
-            self._turnstile.leave_to_parent()
-
-    def _open_reader(self) -> apsw.Connection:
-        reader = apsw.Connection(self._path, flags=apsw.SQLITE_OPEN_READWRITE, vfs=self._vfs)
-        reader.set_busy_timeout(BUSY_MS)
-        reader.pragma("query_only", 1)
-        return reader
+    def leave_to_parent(self, clean: bool) -> None:
+        """For a forked child: close the lock files without unlocking them, and the connections: `close_inherited`."""
+        if self._closed:
+            return
+        self._closed = True
+        self._turnstile.leave_to_parent()
+        if clean:
+            close_inherited(self._readers)
+            self._writer.leave_to_parent()
 
     def _take_reader(self) -> apsw.Connection:
         try:
             return self._readers.pop()
         except IndexError:
-            return self._open_reader()
+            return open_reader(self._path, self._vfs)
 
     def _give_back(self, reader: apsw.Connection) -> None:
         """Keep a reader for the next read, or close it if `READERS_IDLE_MAX` are idle, as after a burst of reads."""
@@ -188,8 +183,9 @@ class _Ticket(PendingCommit[Result]):
 class _GroupWriter:
     """The one writing connection of the process. The leader runs waiting jobs in one transaction."""
 
-    def __init__(self, connection: apsw.Connection, turnstile: Turnstile, log_bytes: int) -> None:
+    def __init__(self, connection: apsw.Connection, opened: OpenFile, turnstile: Turnstile, log_bytes: int) -> None:
         self._connection = connection
+        self._opened = opened
         self._inserting = connection.cursor()
         self._turnstile = turnstile
         self._log_bytes = log_bytes
@@ -201,12 +197,16 @@ class _GroupWriter:
         """Run the ticket's job, in this thread or in the leader's thread, and settle the ticket."""
         self._group_commit.commit(ticket, self._run_group)
 
+    def leave_to_parent(self) -> None:
+        close_inherited([self._connection])
+
     def close(self) -> None:
         self._group_commit.lead(lambda: _Ticket(_nothing), self._close_connection)
 
     def _close_connection(self) -> None:
         self._closed = True
-        self._connection.close()
+        with delay_forks():
+            self._connection.close()
 
     def _run_group(self, group: list[_Ticket[Any]]) -> None:
         """Run the jobs of ``group``, and of the waiting tickets that `_fill` adds, in one transaction."""
@@ -219,10 +219,12 @@ class _GroupWriter:
                 raise Closed("the database is closed")
             try:
                 self._turnstile.enter()
-                outcomes = self._transact(group)
-                self._commits += 1
-                if self._commits == COMMITS_BEFORE_GROWTH:
-                    grow_log(self._connection, self._log_bytes)
+                self._opened.check()
+                with delay_forks():
+                    outcomes = self._transact(group)
+                    self._commits += 1
+                    if self._commits == COMMITS_BEFORE_GROWTH:
+                        grow_log(self._connection, self._log_bytes)
             finally:
                 self._turnstile.leave()
         except StratalogError as exc:
@@ -258,7 +260,7 @@ class _GroupWriter:
             outcomes = self._run_each(group)
         except apsw.Error as exc:
             self._roll_back()
-            raise _error(exc) from exc
+            raise translated_error(exc) from exc
         try:
             self._connection.execute("COMMIT")
         except apsw.Error as exc:
@@ -291,7 +293,7 @@ class _GroupWriter:
             return False
         except (apsw.BusyError, apsw.FullError, apsw.ReadOnlyError) as exc:
             self._roll_back()
-            raise _error(exc) from exc
+            raise translated_error(exc) from exc
         except apsw.Error as exc:
             self._roll_back()
             raise OutcomeUnknown("the insert or its commit failed", reason=str(exc)) from exc
@@ -324,7 +326,7 @@ class _GroupWriter:
 
     def _roll_back(self) -> None:
         """Roll back after an error. If the rollback fails, `_transact` tries again before the next commit."""
-        with suppress(apsw.Error):
+        with suppress(apsw.Error), delay_forks():
             if self._connection.in_transaction:
                 self._connection.execute("ROLLBACK")
 
@@ -345,56 +347,3 @@ def _fail(group: Sequence[_Ticket[Any]], error: StratalogError) -> None:
     """Settle each ticket with its own copy of ``error``, since each copy is raised in another thread."""
     for ticket in group:
         ticket.settle(error.copy())
-
-
-def _open_writer(path: str, synchronous: str, file_bytes_max: int | None, vfs: str | None) -> apsw.Connection:
-    connection = apsw.Connection(path, vfs=vfs)
-    try:
-        _prepare(connection, synchronous, file_bytes_max)
-    except BaseException:
-        connection.close()
-        raise
-    return connection
-
-
-def _prepare(connection: apsw.Connection, synchronous: str, file_bytes_max: int | None) -> None:
-    """Set up the writing connection and make missing tables.
-
-    A process that was killed during a commit may have left that commit unsynced in the write-ahead log. The checkpoint
-    syncs this commit before any reader sees it.
-    """
-    connection.set_busy_timeout(BUSY_MS)
-    connection.pragma("synchronous", synchronous)
-    if file_bytes_max is not None:
-        connection.pragma("max_page_count", max(1, file_bytes_max // PAGE_BYTES))
-    prepare(connection)
-    connection.pragma("journal_mode", "wal")
-    connection.pragma("wal_checkpoint")
-
-
-def _leave_to_parent(reference: weakref.ref[SqliteFile]) -> None:
-    """In a forked child, close the lock files. Otherwise a lock of the parent would stay after the parent has ended."""
-    if (file := reference()) is not None:
-        file.leave_to_parent()
-
-
-def _error(exc: apsw.Error) -> StratalogError:
-    """Return Stratalog's error for an error of SQLite after which certainly nothing was written."""
-    if isinstance(exc, apsw.FullError):
-        return StorageFull("no disk space for the transaction", reason=str(exc))
-    if isinstance(exc, apsw.CorruptError | apsw.NotADBError):
-        return Corrupt("the file is not an intact database", reason=str(exc))
-    return Unavailable("the database could not execute the request", reason=str(exc))
-
-
-@contextmanager
-def _opening(path: str) -> Iterator[None]:
-    """Let one process at a time open the file, since the open may create the file. Translates SQLite's errors."""
-    lock_file = open_lock_file(path + ".lock")
-    try:
-        fcntl.flock(lock_file, fcntl.LOCK_EX)
-        yield
-    except apsw.Error as exc:
-        raise _error(exc) from exc
-    finally:
-        os.close(lock_file)

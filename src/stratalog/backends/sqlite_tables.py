@@ -9,6 +9,7 @@ import apsw
 
 from stratalog.backends.item_rows import CHECKED_LENGTH, CHECKED_PAIR_BYTES, PLAIN_LENGTH
 from stratalog.errors import Invalid, Unsupported
+from stratalog.sqlite_files import sync_commits
 
 __all__ = [
     "BLOB_INSERTS",
@@ -95,7 +96,7 @@ def insert_all(lengths: tuple[int, ...], blobs: int) -> str:
 def create_tables(path: str, vfs: str | None = None) -> None:
     """Create a database with all tables at ``path``. Raises the errors of `prepare`."""
     with closing(apsw.Connection(path, vfs=vfs)) as connection:
-        connection.pragma("synchronous", "full")
+        sync_commits(connection)
         prepare(connection)
 
 

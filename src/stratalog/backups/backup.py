@@ -82,7 +82,7 @@ def back_up(
             return _Backup(store, catalogue, newest.id if newest else "", is_anew=anew).run()
         except Corrupt:
             # A prune of the base deletes objects of the base, so a missing object may be no damage.
-            repository.require_base(newest.id if newest else "")
+            repository.require_backup(newest.id if newest else "")
             raise
 
 

@@ -9,7 +9,7 @@ import msgspec
 from stratalog.backups.format import BLOBS_ROW, HISTORY_ROW, PACKS, decode_manifest, decode_row, listed_packs
 from stratalog.backups.repository import COPIES, MANIFESTS, ROOT, UNFINISHED, BackupRepository
 from stratalog.codec import sha256
-from stratalog.errors import Invalid
+from stratalog.errors import Conflict, Corrupt, Invalid, NotFound
 from stratalog.log.bodies import BodyRef, blob_addresses
 from stratalog.ports.blobs import BlobStat
 from stratalog.tree.lookup import scan
@@ -42,8 +42,8 @@ def prune_backups(
     Objects younger than `ABANDONED_SECONDS` stay, because a backup may be in progress. ``progress`` is called after
     each removed object, in a dry run for each object that would be removed. The call may be repeated.
 
-    Raises Invalid for ``retain`` below 1. Raises Corrupt if a remaining backup is damaged: then only the old manifests
-    are removed.
+    Raises Invalid for ``retain`` below 1. Raises Corrupt if a remaining backup is damaged, and Conflict if another
+    prune removes one or a backup saves its progress meanwhile: then only the old manifests are removed.
     """
     if retain < 1:
         raise Invalid("the newest backup is never pruned", retain=retain)
@@ -52,8 +52,7 @@ def prune_backups(
     if not dry_run:
         for key in gone:
             repository.remove(key)
-    # List the manifests again, after the removal: a backup published meanwhile must keep its objects.
-    needed = _needed(repository, {stat.key for stat in repository.blobs.list(f"{MANIFESTS}/")} - set(gone))
+    needed = _needed(repository, set(gone))
     blobs = stored_bytes = 0
     for stat in list(_removable(repository, needed)):
         if dry_run or repository.blobs.delete(stat.key, stat.stamp):
@@ -79,12 +78,22 @@ def needed_keys(repository: BackupRepository, root: Root) -> Iterator[str]:
             yield from (f"{COPIES}/{owner}/{item.sort}" for item in repository.items(owner, slot.value))
 
 
-def _needed(repository: BackupRepository, manifests: set[str]) -> set[bytes]:
-    """Return digests of the keys that the manifests and the interrupted backups need."""
+def _needed(repository: BackupRepository, gone: set[str]) -> set[bytes]:
+    """Return digests of the keys that the manifests, except those in ``gone``, and the interrupted backups need."""
+    # List the manifests after the removal of ``gone``: a backup published meanwhile must keep its objects. List them
+    # after the saved progress: a backup publishes its manifest before it drops its progress, so one of them is listed.
+    listed = [stat.key for folder in (UNFINISHED, MANIFESTS) for stat in list(repository.blobs.list(f"{folder}/"))]
     needed = set[bytes]()
-    for manifest in sorted(manifests | {stat.key for stat in repository.blobs.list(f"{UNFINISHED}/")}):
-        root = decode_manifest(repository.blobs.get(manifest)).root
-        needed.update(_remembered(key) for key in needed_keys(repository, root))
+    for manifest in listed:
+        if manifest in gone:
+            continue
+        try:
+            root = decode_manifest(repository.blobs.get(manifest)).root
+            needed.update(_remembered(key) for key in needed_keys(repository, root))
+        except (Corrupt, NotFound):
+            if repository.blobs.stat(manifest) is None:
+                raise Conflict("a backup was pruned or finished meanwhile; run the prune again", key=manifest) from None
+            raise
     return needed
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections import OrderedDict
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from threading import Lock
 
 import msgspec
@@ -91,14 +91,14 @@ class BackupRepository:
 
     def manifests(self) -> list[BackupManifest]:
         """Return the manifests of all backups, oldest first. Raises Corrupt, Unsupported."""
-        return [decode_manifest(self.blobs.get(stat.key)) for stat in self.blobs.list(f"{MANIFESTS}/")]
+        return self._read_manifests(MANIFESTS)
 
     def manifest(self, id: str | None = None) -> BackupManifest:
         """Return the manifest of a backup, by default of the newest. Raises NotFound, Corrupt, Unsupported."""
-        keys = [stat.key for stat in self.blobs.list(f"{MANIFESTS}/{id}/" if id else f"{MANIFESTS}/")]
-        if not keys:
+        manifests = self._read_manifests(f"{MANIFESTS}/{id}" if id else MANIFESTS, newest=1)
+        if not manifests:
             raise NotFound("backup not found" if id else "the repository has no backup", id=id or "")
-        return decode_manifest(self.blobs.get(keys[-1]))
+        return manifests[0]
 
     def publish(self, manifest: BackupManifest) -> None:
         """Write a manifest, which makes the backup visible.
@@ -109,16 +109,29 @@ class BackupRepository:
         # Check the base after the put. A prune removes manifests before it lists them again, so either the prune sees
         # this manifest or this check sees that the base is gone.
         try:
-            self.require_base(manifest.base)
+            self.require_backup(manifest.base)
         except Conflict:
             self.remove(key)
             raise
         self._drop_unfinished()
 
-    def require_base(self, id: str) -> None:
-        """Raise Conflict if the base ``id`` of a backup was pruned. An empty ``id`` means that there is no base."""
+    def require_backup(self, id: str) -> None:
+        """Raise Conflict if the backup ``id`` was pruned. An empty ``id`` means that there is no backup to require."""
         if id and not list(self.blobs.list(f"{MANIFESTS}/{id}/")):
-            raise Conflict("the base of this backup was pruned meanwhile; run the backup again", base=id)
+            raise Conflict("a backup was pruned meanwhile; run the command again", backup=id)
+
+    @contextmanager
+    def reading(self, id: str) -> Iterator[None]:
+        """Raise Conflict instead of Corrupt or NotFound if the backup ``id`` was pruned meanwhile.
+
+        A prune removes the manifest of a backup before the objects. So a missing object is damage only if the manifest
+        exists after the read of the object.
+        """
+        try:
+            yield
+        except (Corrupt, NotFound):
+            self.require_backup(id)
+            raise
 
     def note_unfinished(self, manifest: BackupManifest) -> None:
         """Save the progress of an unfinished backup. The next backup resumes from it."""
@@ -129,13 +142,11 @@ class BackupRepository:
 
         That backup may be finished already, since some buckets cannot delete saved progress.
         """
-        manifests = [decode_manifest(self.blobs.get(stat.key)) for stat in self.blobs.list(f"{UNFINISHED}/")]
-        return max(manifests, key=lambda manifest: manifest.id, default=None)
+        return max(self._read_manifests(UNFINISHED), key=lambda manifest: manifest.id, default=None)
 
     def newest(self) -> BackupManifest | None:
         """Return the manifest of the newest backup, or None."""
-        keys = [stat.key for stat in self.blobs.list(f"{MANIFESTS}/")]
-        return decode_manifest(self.blobs.get(keys[-1])) if keys else None
+        return next(iter(self._read_manifests(MANIFESTS, newest=1)), None)
 
     def put_copy(self, key: str, body: bytes) -> None:
         """Store a copy of a blob. Its key is the blob's key below `!backup/blobs`."""
@@ -196,6 +207,18 @@ class BackupRepository:
             if len(self._packs) > PACKS_HELD_MAX:
                 self._packs.popitem(last=False)
         return items
+
+    def _read_manifests(self, folder: str, newest: int | None = None) -> list[BackupManifest]:
+        """Return the manifests below a folder, oldest first, or only the ``newest``."""
+        while True:
+            keys = [stat.key for stat in self.blobs.list(f"{folder}/")]
+            keys = keys if newest is None else keys[-newest:]
+            try:
+                return [decode_manifest(self.blobs.get(key)) for key in keys]
+            except NotFound:
+                if all(map(self.blobs.stat, keys)):
+                    raise
+                # Another process removed a manifest after the listing. List the manifests again.
 
     def _put_json(self, folder: str, manifest: BackupManifest) -> str:
         body = msgspec.json.encode(manifest)

@@ -26,7 +26,7 @@ def restore_store(backup: Store, target: Store, name: str, progress: Callable[[i
     versions that the client has.
 
     Raises Conflict if the target holds other data or another unfinished restoration. Raises Corrupt if the
-    backup is damaged, or was pruned meanwhile.
+    backup is damaged, or was pruned meanwhile: `BackupRepository.reading` tells these apart.
     """
     mark = Item(COPY_PARTITION, RESTORE_SORT, {"n": name})
     standing = target.environment.index.get(COPY_PARTITION, RESTORE_SORT)

@@ -22,7 +22,7 @@ from stratalog.keys import (
 from stratalog.limits import UNKNOWN_OWNER_SECONDS_MAX
 from stratalog.log.commit import commit_once
 from stratalog.log.directory import LOGS, directory_put, name_line_put, organisation_put
-from stratalog.log.family_members import member_put
+from stratalog.log.family_members import member_put, minimal_depths
 from stratalog.log.lifecycle import INCARNATION_CHARACTERS
 from stratalog.log.names import NameRecord, Parent, name_put, read_name, require_name
 from stratalog.log.pins import Pin, pin_put
@@ -114,14 +114,14 @@ class _Restoration:
 
     def _publish(self, made: NameRecord, line: Item, absent: Absent | None) -> None:
         """Commit the name and the members of the family. Before this commit the collector keeps the family's blobs."""
-        organisation, prefixes = made.organisation, [*(parent.prefix for parent in made.lineage), made.prefix]
+        organisation = made.organisation
         listed = Delete(line.partition, line.sort, Equals("m", line.attributes["m"]))
         writes: list[Write] = [
             name_put(made, absent),
             listed,
             name_line_put(organisation, self._name, made.kind),
             directory_put(organisation, LOGS, self._name, made.kind, made.created_ms),
-            *(member_put(made.owner, prefix, depth) for depth, prefix in enumerate(prefixes)),
+            *(member_put(made.owner, prefix, depth) for prefix, depth in minimal_depths(made)),
         ]
         index = self._mirror.target.index
 

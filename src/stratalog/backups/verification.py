@@ -13,7 +13,7 @@ from stratalog.backups.format import HISTORY_ROW, BackupFailure, BackupManifest
 from stratalog.backups.prune import needed_keys
 from stratalog.backups.repository import BackupRepository
 from stratalog.backups.view import BackupIndex, store_over
-from stratalog.errors import Corrupt, NotFound, StratalogError
+from stratalog.errors import Corrupt
 from stratalog.maintenance.checkpoint import Checkpoint, prove_descent, read_line
 from stratalog.store import Store
 from stratalog.tree.lookup import scan
@@ -38,7 +38,10 @@ class BackupVerification(msgspec.Struct, frozen=True):
 def verify_backup(
     repository: BackupRepository, manifest: BackupManifest, progress: Callable[[int], None] | None = None
 ) -> BackupVerification:
-    """Read everything that a backup needs, each object from storage. Damage is in the findings. Raises Unavailable."""
+    """Read everything that a backup needs, each object from storage. Damage is in the findings.
+
+    Raises Unavailable, and Conflict if a prune removed the backup meanwhile.
+    """
     return _Verification(repository, manifest, progress or (lambda count: None)).run()
 
 
@@ -55,17 +58,19 @@ class _Verification:
             verify_tree(self._repository.chunks, self._manifest.root)
             for key in needed_keys(self._repository, self._manifest.root):
                 self._read(key)
-        except (Corrupt, NotFound) as exc:
+        except Corrupt as exc:
             self._find("catalogue", exc)
         backup = store_over(BackupIndex(self._repository, self._manifest.root), self._repository, self._manifest)
         for checkpoint in self._checkpoints():
             self._verify_history(backup, checkpoint)
+        if self._findings:
+            self._repository.require_backup(self._manifest.id)  # a prune deletes objects, which is no damage
         return BackupVerification(self._manifest.id, self._objects, self._bytes, self._histories, tuple(self._findings))
 
     def _read(self, key: str) -> None:
         try:
-            self._bytes += len(self._repository.blobs.get(key))
-        except (Corrupt, NotFound) as exc:
+            self._bytes += len(self._repository.objects.get(key))
+        except Corrupt as exc:
             self._find(key, exc)
         self._objects += 1
         self._report(1)
@@ -74,7 +79,7 @@ class _Verification:
         try:
             for _, slot in scan(self._repository.chunks, self._manifest.root, prefix=HISTORY_ROW):
                 yield read_line(slot.value.decode())
-        except (Corrupt, NotFound) as exc:
+        except Corrupt as exc:
             self._find("catalogue", exc)
 
     def _verify_history(self, backup: Store, checkpoint: Checkpoint) -> None:
@@ -85,7 +90,7 @@ class _Verification:
         self._report(1)
         try:
             descent = prove_descent(backup, checkpoint)
-        except (Corrupt, NotFound) as exc:
+        except Corrupt as exc:
             self._find(title, exc)
             return
         for finding in descent.report.findings if descent.report else ():
@@ -97,5 +102,5 @@ class _Verification:
             reason = f"the history ends at version {descent.report.chain.version}, not {checkpoint.version}"
             self._findings.append(BackupFailure(title, "contradicted", reason))
 
-    def _find(self, what: str, error: StratalogError) -> None:
+    def _find(self, what: str, error: Corrupt) -> None:
         self._findings.append(BackupFailure(what, error.code, str(error)))

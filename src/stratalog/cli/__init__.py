@@ -46,9 +46,9 @@ from stratalog.cli import (
     usage,
     verification,
 )
-from stratalog.cli.files import output_file
+from stratalog.cli.files import output_file, standard_output
 from stratalog.cli.naming import FiniteRange, milliseconds, parse_arguments, split_name, version_of
-from stratalog.cli.output import dim, local_time, note, print_json, print_table, progress, short, size_text
+from stratalog.cli.output import confirm, dim, local_time, note, print_json, print_table, progress, short, size_text
 from stratalog.cli.program import FAILED, Failed, Program
 from stratalog.cli.serve import load_application, of_every_server, serve_application
 from stratalog.cli.session import Session, command, of_every_command
@@ -59,6 +59,7 @@ __all__ = [
     "FiniteRange",
     "Session",
     "command",
+    "confirm",
     "dim",
     "load_application",
     "local_time",
@@ -76,6 +77,7 @@ __all__ = [
     "short",
     "size_text",
     "split_name",
+    "standard_output",
     "version_of",
 ]
 

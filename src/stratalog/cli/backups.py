@@ -146,10 +146,11 @@ def restore(
     with _repository(from_) as repository:
         manifest = _chosen(repository, id, time_ms)
         source = store_over(BackupIndex(repository, manifest.root), repository, manifest)
-        if name is None:
-            _restore_all(session, repository, manifest, source, time_ms)
-        else:
-            _restore_single(session, repository, manifest, source, time_ms, name, version, new_name)
+        with repository.reading(manifest.id):
+            if name is None:
+                _restore_all(session, repository, manifest, source, time_ms)
+            else:
+                _restore_single(session, repository, manifest, source, time_ms, name, version, new_name)
 
 
 def _restore_all(

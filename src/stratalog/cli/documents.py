@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from itertools import islice
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import click
 
 from stratalog.cli.naming import parse_arguments, split_name, version_of
-from stratalog.cli.output import dim, note, print_json, print_table, short
+from stratalog.cli.output import confirm, dim, note, print_json, print_table, short
 from stratalog.cli.program import CONFLICT, FAILED, Failed
 from stratalog.cli.session import Session, command
 from stratalog.documents import View
@@ -41,7 +42,7 @@ def delete(session: Session, document: str, yes: bool) -> None:
     """Delete a document or log. Its forks keep the versions that they need."""
     log = session.open().log(*split_name(document))
     if not yes:
-        click.confirm(f"delete {document} with its {log.head().version} versions?", abort=True, err=True)
+        confirm(f"delete {document} with its {log.head().version} versions?")
     delete_log(log)
     session.answer({"name": document, "deleted": True}, f"deleted {document}")
 
@@ -83,8 +84,8 @@ def show(session: Session, document: str, key: str | None, at: str | None, limit
         return _show_value(session, view, document, key)
     prefix = key or ""
     if session.json:
-        shown = view.scan(prefix) if not limit else islice(view.scan(prefix), limit)
-        return print_json({"name": document, "version": view.version, "content": dict(shown)})
+        shown = dict(_first(view.scan(prefix), limit or 0))
+        return print_json({"name": document, "version": view.version, "content": shown})
     click.echo(dim(f"{document} at version {view.version}"))
     return _show_rows(view.scan(prefix), ROWS_MAX if limit is None else limit)
 
@@ -101,8 +102,13 @@ def _show_value(session: Session, view: View, document: str, key: str) -> None:
         click.echo(short(value, 100_000))
 
 
+def _first(pairs: Iterator[tuple[str, Any]], limit: int) -> Iterator[tuple[str, Any]]:
+    """Return the first ``limit`` pairs, or all pairs for 0. `islice` refuses a number above `sys.maxsize`."""
+    return islice(pairs, min(limit, sys.maxsize)) if limit else pairs
+
+
 def _show_rows(pairs: Iterator[tuple[str, Any]], limit: int) -> None:
-    rows = [[key, short(value)] for key, value in (islice(pairs, limit) if limit else pairs)]
+    rows = [[key, short(value)] for key, value in _first(pairs, limit)]
     if rows:
         print_table(rows)
     else:

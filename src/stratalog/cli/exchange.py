@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,7 +11,7 @@ from typing import BinaryIO
 
 import click
 
-from stratalog.cli.files import output_file
+from stratalog.cli.files import output_file, standard_input, standard_output
 from stratalog.cli.naming import split_name, version_of
 from stratalog.cli.output import print_json, progress
 from stratalog.cli.session import Session, command
@@ -73,7 +72,7 @@ def _document_for_state(store: Store, name: str) -> Document:
 def _writing(file: str) -> Iterator[BinaryIO]:
     """Yield standard output for ``-``, and for any other ``file`` its `output_file`."""
     if file == "-":
-        yield sys.stdout.buffer
+        yield standard_output()
         return
     with output_file(file) as out:
         yield out
@@ -87,7 +86,7 @@ def _reading(file: str) -> Iterator[BinaryIO]:
             yield source
         return
     with tempfile.TemporaryFile() as buffer:
-        shutil.copyfileobj(sys.stdin.buffer, buffer)
+        shutil.copyfileobj(standard_input(), buffer)
         yield buffer
 
 

@@ -7,6 +7,7 @@ import io
 import os
 import re
 import shutil
+import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -16,13 +17,27 @@ from typing import Any, BinaryIO
 from stratalog.errors import Invalid
 from stratalog.folders import sync_descriptor
 
-__all__ = ["output_file", "read_text"]
+__all__ = ["output_file", "read_text", "standard_input", "standard_output"]
 
 
 _STANDARD = {"/dev/stdout": 1, "/dev/stderr": 2}
 _DESCRIPTOR = re.compile(r"/(?:dev|proc/self)/fd/([0-9]{1,9})")
 _NOT_REPLACEABLE = frozenset({errno.EACCES, errno.EPERM, errno.EROFS, errno.EBUSY})
 """The errors of a folder in which the user may not make files, and of a file that is a mount point."""
+
+
+def standard_input() -> BinaryIO:
+    """Return the bytes of standard input. Raises Invalid if the caller of the program closed it."""
+    if sys.stdin is None:
+        raise Invalid("standard input is closed")
+    return sys.stdin.buffer
+
+
+def standard_output() -> BinaryIO:
+    """Return standard output for bytes. Raises Invalid if the caller of the program closed it."""
+    if sys.stdout is None:
+        raise Invalid("standard output is closed")
+    return sys.stdout.buffer
 
 
 @contextmanager

@@ -48,7 +48,7 @@ def inspect_histories(
     damages = [damage for line in finished for damage in line.damages]
     passed = {line.history for line in finished}
     if passed:
-        note(f"skipped {len(passed)} histories already finished in {resume}")
+        note(f"skipped {len(passed)} histories that {resume} lists as finished")
     rows, store = [], session.open()
     for history in histories:
         if history in passed:

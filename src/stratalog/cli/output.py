@@ -12,17 +12,41 @@ from typing import Any
 import click
 import msgspec
 
+from stratalog.codec import escaped
 from stratalog.protocol.readable import to_plain
 
-__all__ = ["dim", "local_time", "note", "print_json", "print_table", "progress", "short", "size_text"]
+__all__ = [
+    "confirm",
+    "dim",
+    "json_line",
+    "local_time",
+    "note",
+    "print_json",
+    "print_table",
+    "progress",
+    "short",
+    "size_text",
+]
 
 VALUE_CHARACTERS = 72
 
 
 def print_json(value: Any) -> None:
-    """Print one line of JSON. Structs are objects; bytes are ``{"$bytes": base64}``."""
+    """Print the line of `json_line`."""
+    click.echo(json_line(value))
+
+
+def json_line(value: Any) -> str:
+    """Return one line of JSON. Structs are objects; bytes are ``{"$bytes": base64}``.
+
+    An argument or a file name that is not UTF-8 contains lone surrogates. The line has their escapes, as
+    `stratalog.codec.escaped` writes them.
+    """
     plain = to_plain(msgspec.to_builtins(value, builtin_types=(bytes,)))
-    click.echo(msgspec.json.encode(plain).decode())
+    try:
+        return msgspec.json.encode(plain).decode()
+    except UnicodeEncodeError:
+        return msgspec.json.encode(_escaped(plain)).decode()
 
 
 def print_table(rows: Sequence[Sequence[str]], right: Sequence[int] = ()) -> None:
@@ -39,6 +63,13 @@ def print_table(rows: Sequence[Sequence[str]], right: Sequence[int] = ()) -> Non
 def note(text: str) -> None:
     """Print a line on the error stream, so that a pipe receives the result only."""
     click.echo(dim(text), err=True)
+
+
+def confirm(question: str) -> None:
+    """Ask the user on the error stream. Raises Abort unless the answer is yes, also if standard input is closed."""
+    if sys.stdin is None:
+        raise click.Abort
+    click.confirm(question, abort=True, err=True)
 
 
 def dim(text: str) -> str:
@@ -79,7 +110,7 @@ def progress(label: str, length: int | None) -> Iterator[Callable[[int], None]]:
 
     ``length`` is the number of steps. If ``length`` is None, the bar counts the steps.
     """
-    if not sys.stderr.isatty():
+    if sys.stderr is None or not sys.stderr.isatty():
         yield lambda steps: None
         return
     counted: Iterable[int] = range(length) if length is not None else itertools.count()
@@ -92,3 +123,11 @@ def _aligned(cell: str, width: int, right: bool, last: bool) -> str:
     if right:
         return space + cell
     return cell if last else cell + space
+
+
+def _escaped(plain: Any) -> Any:
+    if isinstance(plain, str):
+        return escaped(plain)
+    if isinstance(plain, list):
+        return [_escaped(item) for item in plain]
+    return {escaped(name): _escaped(item) for name, item in plain.items()} if isinstance(plain, dict) else plain

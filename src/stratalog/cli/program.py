@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib.metadata import version
 from typing import Any
 
 import click
 
+from stratalog.cli.output import json_line
 from stratalog.cli.plugins import plugin_command, plugin_names
 from stratalog.cli.session import of_every_command
 from stratalog.errors import (
@@ -24,7 +26,6 @@ from stratalog.errors import (
     StratalogError,
     Unavailable,
 )
-from stratalog.protocol.readable import to_json
 
 __all__ = ["CONFLICT", "CONTRADICTED", "DAMAGED", "EXIT_CODES", "FAILED", "NOT_PROVABLE", "Failed", "Program"]
 
@@ -89,7 +90,7 @@ class Program(click.Group):
         arguments = list(sys.argv[1:] if args is None else args)
         options["standalone_mode"] = False
         try:
-            with _private_files():
+            with _private_files(), _escaped_output():
                 code = super().main(arguments, *rest, **options)
         except Failed as exc:
             code = exc.code
@@ -117,6 +118,22 @@ def _private_files() -> Iterator[None]:
         os.umask(before)
 
 
+@contextmanager
+def _escaped_output() -> Iterator[None]:
+    """Print escapes in place of characters that standard output cannot encode, such as those of a file name."""
+    out = sys.stdout
+    if not isinstance(out, io.TextIOWrapper) or out.errors != "strict":
+        yield
+        return
+    out.reconfigure(errors="backslashreplace")
+    try:
+        yield
+    finally:
+        # A change flushes the stream, which fails if the reader of a pipe has gone.
+        with suppress(OSError):
+            out.reconfigure(errors="strict")
+
+
 def _code(error: StratalogError) -> int:
     return next((code for kind, code in _CODES if isinstance(error, kind)), FAILED)
 
@@ -125,7 +142,7 @@ def _report(as_json: bool, exit_code: int, code: str, line: str, details: dict[s
     if as_json:
         plain = {name: value if isinstance(value, int | str | bytes) else str(value) for name, value in details.items()}
         error = {"error": {"code": code, "message": message or line, "details": plain}}
-        click.echo(to_json(error).decode(), err=True)
+        click.echo(json_line(error), err=True)
     else:
         click.echo(f"{click.style('error:', fg='red', bold=True)} {line}", err=True)
     return exit_code

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import sys
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -75,13 +74,13 @@ def work(
 @click.group("dead-letters", epilog="Example: stratalog dead-letters list")
 @of_every_command
 def dead_letters() -> None:
-    """List and redrive dead letters: queued mutations that failed for good."""
+    """List and redrive dead letters: mutations and queued messages that failed for good."""
 
 
 @command("list", example="stratalog dead-letters list")
 @click.option("--after", metavar="LETTER", default="", help="Only letters after this letter.")
 def list_(session: Session, after: str) -> None:
-    """List dead letters, oldest first, with the reasons."""
+    """List dead letters in the order of their ids, with the reasons."""
     listed = _module("stratalog.worker.dead_letters").list_letters(session.open(), after=after)
     rows = ((letter, _row(letter)) for letter in listed)
     head = ["letter", "document", "mutation", "since", "redriven", "reason"]
@@ -90,7 +89,7 @@ def list_(session: Session, after: str) -> None:
 
 @command("redrive", example="stratalog dead-letters redrive 0000000000000007 --application myapp:app")
 @click.argument("letters", metavar="[LETTER]...", nargs=-1)
-@click.option("--all", "every", is_flag=True, help="Redrive all dead letters, oldest first.")
+@click.option("--all", "every", is_flag=True, help="Redrive all dead letters, in the order of their ids.")
 @click.option(
     "--args", metavar="JSON", help="New arguments for the letter's mutation. Writes and redrives a new letter."
 )
@@ -143,7 +142,6 @@ def _announce(session: Session, metrics_port: int | None) -> None:
     else:
         metrics = "" if metrics_port is None else f"  metrics at http://127.0.0.1:{metrics_port}/metrics"
         click.echo(f"working on {session.shown_url}{metrics}  {dim('Ctrl+C stops')}")
-    sys.stdout.flush()
 
 
 def _serve_metrics(store: Store, port: int) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from contextlib import nullcontext
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import Any, BinaryIO
 
 import click
 
-from stratalog.cli.files import output_file
+from stratalog.cli.files import output_file, standard_input, standard_output
 from stratalog.cli.naming import milliseconds, parse_arguments, split_name
 from stratalog.cli.output import dim, local_time, print_json, size_text
 from stratalog.cli.session import Session, command, of_every_command
@@ -62,7 +61,7 @@ def put(
     handle, id = _open(session, record)
     metadata = parse_arguments(meta) if meta else None
     source_ms = None if source_time is None else milliseconds(source_time)
-    with nullcontext(sys.stdin.buffer) if file == "-" else Path(file).open("rb") as source:
+    with nullcontext(standard_input()) if file == "-" else Path(file).open("rb") as source:
         stored = handle.put(
             id,
             _parts(source),
@@ -95,7 +94,7 @@ def get(session: Session, record: str, at: int | None, output: str | None) -> No
         print_json({**_plain(record, content.version), "body": content.body})
     else:
         for part in handle.open(id, at):
-            sys.stdout.buffer.write(part)
+            standard_output().write(part)
 
 
 @command("list", example="stratalog records list acme")

@@ -64,7 +64,9 @@ def _set_processes(context: click.Context, parameter: click.Parameter, value: in
 @click.argument("application", required=False)
 @of_every_server
 @click.option("--queued", is_flag=True, help="Queue pushes for a worker instead of applying them.")
-@click.option("--meter", is_flag=True, help="Count what AWS would bill for the requests; see /metrics.")
+@click.option(
+    "--meter", is_flag=True, help="Count the units that AWS would bill for the store's requests; see /metrics."
+)
 @click.option("--access-log", metavar="FILE", help="Append a line of JSON for each response; - is standard output.")
 @click.option(
     "--security-log",
@@ -254,7 +256,6 @@ def _announce(session: Session, host: str, port: int, page: str, processes: Sequ
         print_json({"url": url, "store": session.shown_url, "pid": os.getpid(), "processes": processes})
     else:
         click.echo(f"serving {session.shown_url} at {url}  {dim('Ctrl+C stops')}")
-    sys.stdout.flush()
 
 
 COMMANDS = [serve]

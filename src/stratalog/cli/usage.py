@@ -15,7 +15,7 @@ from stratalog.store import Store
 
 __all__ = ["COMMANDS"]
 
-HEAD = ("organisation", "measured", "stored", "documents", "records", "clients", "most in one document")
+HEAD = ("organisation", "measured", "stored", "documents", "records", "clients", "most clients of one document")
 
 
 @command("usage", example="stratalog usage acme --measure")

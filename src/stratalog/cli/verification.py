@@ -139,8 +139,8 @@ def repair(session: Session, names: tuple[str, ...], records: tuple[str, ...], d
     """Restore damaged objects from intact objects, and print the damage that remains. Nothing is deleted.
 
     The command makes snapshots and their chunks from entries, and archives from entries that are not freed yet. It
-    restores values from other copies of the same bytes, and lists of names from name records. You may repeat the
-    command, and run it beside writers.
+    restores values from other copies of the same bytes, and directory and name lines from name records. You may repeat
+    the command, and run it while others write.
     """
     named = chosen_histories(session.open(), names, records) if names or records else None
     show_repair(session, named, dry_run)

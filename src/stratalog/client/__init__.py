@@ -18,11 +18,14 @@ http              the transport over HTTP
 live              the listener for pokes over a WebSocket
 """
 
-from stratalog.client.client import Client
-from stratalog.client.connection import connect
-from stratalog.client.http import HttpTransport
-from stratalog.client.local import MutationFailure
-from stratalog.client.pending_mutation import PendingMutation
-from stratalog.client.transport import Transport, Unreached
+from stratalog.extras import needs_extra
+
+with needs_extra("client", "the Python client"):
+    from stratalog.client.client import Client
+    from stratalog.client.connection import connect
+    from stratalog.client.http import HttpTransport
+    from stratalog.client.local import MutationFailure
+    from stratalog.client.pending_mutation import PendingMutation
+    from stratalog.client.transport import Transport, Unreached
 
 __all__ = ["Client", "HttpTransport", "MutationFailure", "PendingMutation", "Transport", "Unreached", "connect"]

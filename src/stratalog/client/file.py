@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import fcntl
 import os
-import weakref
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
-from functools import partial
 from typing import Any
 
 import apsw
@@ -22,7 +20,8 @@ from stratalog.errors import (
     Unavailable,
     Unsupported,
 )
-from stratalog.new_database import create_file
+from stratalog.process_fork import check_fork, delay_forks, leave_in_child
+from stratalog.sqlite_files import check_path, create_file, sync_commits
 
 __all__ = ["MEMORY", "ClientFile"]
 
@@ -48,27 +47,37 @@ class ClientFile:
     """A connection to the file at ``path``. Only the process that opened the file may use it, one thread at a time.
 
     Raises Unavailable if another client has the file open: two clients with one client id would use the same numbers
-    for different mutations. Raises Invalid for the file of another program, Unsupported for the file of a newer
-    Stratalog, and Corrupt for a damaged file.
+    for different mutations. Raises Invalid for the file of another program and for a path that is not UTF-8,
+    Unsupported for the file of a newer Stratalog, and Corrupt for a damaged file.
     """
 
     def __init__(self, path: str) -> None:
+        check_fork()
         self._closed = False
+        if path != MEMORY:
+            check_path(path)
         self._lock_file = None if path == MEMORY else _lock(os.path.realpath(path) + ".lock")
         try:
-            with _translated():
+            with _translated(), delay_forks():
                 self._connection = _open(path)
         except BaseException:
             self._unlock()
             raise
-        # The reference is weak, since a registration cannot be undone and must not keep this object alive.
-        os.register_at_fork(after_in_child=partial(_leave_to_parent, weakref.ref(self)))
+        leave_in_child(self)
 
     def read(self, statement: str, *parameters: Any) -> Iterator[tuple[Any, ...]]:
         """Yield the rows of ``statement``. Raises Unavailable, Corrupt, Closed."""
         self.check_usable()
         with _translated():
-            yield from self._connection.execute(statement, parameters)
+            rows = self._connection.cursor()
+            with delay_forks():
+                rows.execute(statement, parameters)
+            while True:
+                with delay_forks():
+                    row = next(rows, None)
+                if row is None:
+                    return
+                yield row
 
     def first(self, statement: str, *parameters: Any) -> Any:
         """Return the first column of the first row, or None without a row. Raises the errors of `read`."""
@@ -84,17 +93,18 @@ class ClientFile:
         failed: the file has either all writes of the block or none of them.
         """
         self.check_usable()
-        try:
-            with _translated():
-                self._connection.execute("BEGIN IMMEDIATE")
-                yield self._connection
+        with delay_forks():
             try:
-                self._connection.execute("COMMIT")
-            except apsw.Error as exc:
-                raise OutcomeUnknown("the transaction's commit failed", reason=str(exc)) from exc
-        except BaseException:
-            self._roll_back()
-            raise
+                with _translated():
+                    self._connection.execute("BEGIN IMMEDIATE")
+                    yield self._connection
+                try:
+                    self._connection.execute("COMMIT")
+                except apsw.Error as exc:
+                    raise OutcomeUnknown("the transaction's commit failed", reason=str(exc)) from exc
+            except BaseException:
+                self._roll_back()
+                raise
 
     def check_usable(self) -> None:
         """Raise Closed after `close`, and in a forked child."""
@@ -105,18 +115,23 @@ class ClientFile:
         """Close and unlock the file. Closing twice is fine."""
         if not self._closed:
             self._closed = True
-            self._connection.close()
+            with delay_forks():
+                self._connection.close()
             self._unlock()
 
-    def leave_to_parent(self) -> None:
-        """In a forked child, close the lock file without unlocking it.
+    def leave_to_parent(self, clean: bool) -> None:
+        """In a forked child, close the lock file without unlocking it, and after a clean fork the connection too.
 
-        If the child kept the lock file open, the client's file would stay locked until the child ends.
+        If the child kept the lock file open, the client's file would stay locked until the child ends. With the
+        connection, SQLite would remember locks that only the parent has.
         """
         if not self._closed:
             self._closed = True
             if self._lock_file is not None:
                 os.close(self._lock_file)
+            if clean:
+                self._connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
+                self._connection.close()
 
     def _roll_back(self) -> None:
         with suppress(apsw.Error):
@@ -148,18 +163,12 @@ def _lock(path: str) -> int:
     return lock_file
 
 
-def _leave_to_parent(reference: weakref.ref[ClientFile]) -> None:
-    file = reference()
-    if file is not None:
-        file.leave_to_parent()
-
-
 def _open(path: str) -> apsw.Connection:
     if path != MEMORY:
         create_file(path, _create_tables)
     connection = apsw.Connection(path)
     try:
-        connection.pragma("synchronous", SYNCHRONOUS)
+        sync_commits(connection, SYNCHRONOUS)
         application_id, version = connection.pragma("application_id"), connection.pragma("user_version")
         if version == 0 and not connection.execute("SELECT 1 FROM sqlite_schema LIMIT 1").fetchall():
             _create(connection)
@@ -168,9 +177,13 @@ def _open(path: str) -> apsw.Connection:
         elif version > FORMAT:
             raise Unsupported("the file was written by a newer version of Stratalog", value=version, known=FORMAT)
         connection.pragma("journal_mode", "wal")
+        # Rows of a damaged page may have null in columns that are never null.
+        if (found := connection.pragma("quick_check", 1)) != "ok":
+            raise Corrupt("the file is not an intact database", reason=str(found))
         # A process that was killed during a commit may have left the commit unsynced in the write-ahead log. The
-        # checkpoint syncs the commit before the client reads it.
-        connection.pragma("wal_checkpoint")
+        # checkpoint syncs the commit before the client reads it, even if the disk has no room to grow the database.
+        with suppress(apsw.FullError):
+            connection.pragma("wal_checkpoint")
     except BaseException:
         connection.close()
         raise
@@ -179,7 +192,7 @@ def _open(path: str) -> apsw.Connection:
 
 def _create_tables(path: str) -> None:
     with closing(apsw.Connection(path)) as connection:
-        connection.pragma("synchronous", SYNCHRONOUS)
+        sync_commits(connection, SYNCHRONOUS)
         _create(connection)
 
 
@@ -197,6 +210,8 @@ def _translated() -> Iterator[None]:
         yield
     except apsw.Error as exc:
         raise _error(exc) from exc
+    except UnicodeDecodeError as exc:
+        raise Corrupt("a text in the file is not UTF-8", reason=str(exc)) from exc
 
 
 def _error(exc: apsw.Error) -> StratalogError:

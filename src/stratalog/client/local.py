@@ -94,7 +94,10 @@ class Local:
     def cookie(self) -> Cookie | None:
         """The cookie of the canonical state; None before the first pull."""
         fact = self._fact("cookie")
-        return None if fact is None else msgspec.convert(fact, Cookie)
+        try:
+            return None if fact is None else msgspec.convert(fact, Cookie)
+        except msgspec.ValidationError as exc:
+            raise Corrupt("the cookie in the file is damaged", reason=str(exc)) from exc
 
     # The canonical state: the functions that a Draft calls
 
@@ -129,7 +132,7 @@ class Local:
 
     def pending(self) -> list[Waiting]:
         """Return all pending mutations, in order."""
-        return [_waiting(row) for row in self._file.read(f"{PENDING} ORDER BY sequence")]
+        return [Waiting(*row) for row in self._file.read(f"{PENDING} ORDER BY sequence")]
 
     def count(self) -> int:
         """Return the number of pending mutations."""
@@ -137,7 +140,7 @@ class Local:
 
     def oldest(self) -> Waiting | None:
         """Return the oldest pending mutation, or None."""
-        return next((_waiting(row) for row in self._file.read(f"{PENDING} ORDER BY sequence LIMIT 1")), None)
+        return next((Waiting(*row) for row in self._file.read(f"{PENDING} ORDER BY sequence LIMIT 1")), None)
 
     def has_unsent(self) -> bool:
         """Return whether any pending mutation was never sent under its present number."""
@@ -152,7 +155,7 @@ class Local:
         rows = self._file.read(f"{PENDING} WHERE sequence >= ? ORDER BY sequence LIMIT ?", start, count_max)
         batch: list[Waiting] = []
         size = 0
-        for waiting in map(_waiting, rows):
+        for waiting in (Waiting(*row) for row in rows):
             size += len(waiting.args)
             if batch and size > bytes_target:
                 break
@@ -245,6 +248,8 @@ class Local:
             if elsewhere and self.client not in pulled.last:
                 # The pull comes from another document. That document may be a copy with this client's effects but
                 # without its last number. So the client must not send that document a mutation that may be committed.
+                # It may also lack a mutation that the former document confirmed, so such a mutation becomes unknown.
+                connection.execute("UPDATE pending SET answer = '' WHERE answer IN ('applied', 'seen')")
                 return self._reset(connection, ())
             lost = self._lose(connection, pulled)
             return lost + self._confirm(connection, pulled, asked is not None and _reports_rejections(asked, pulled))
@@ -358,7 +363,9 @@ class Local:
         return None if value is None else decode(value)
 
 
-UNKNOWN = "the answer was lost, and the client had to change its id: the mutation may have been applied"
+UNKNOWN = (
+    "the answer was lost or is another document's, and the client has a new id: the mutation may have been applied"
+)
 LOST = "the server has gone back to a history without this confirmed mutation"
 UNREPORTED = "the mutation was committed, but the server no longer reports whether it was rejected"
 _END = 2**62
@@ -391,7 +398,3 @@ def _reports_rejections(asked: Cookie, pulled: Pulled) -> bool:
 
 def _is_complete(pulled: Pulled) -> bool:
     return any(isinstance(operation, Clear) for operation in pulled.patch)
-
-
-def _waiting(row: tuple[Any, ...]) -> Waiting:
-    return Waiting(*row)

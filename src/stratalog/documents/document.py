@@ -134,7 +134,7 @@ class Document:
         return self.mutate("patch", {"key": key, "merge": merge}, client=client, author=author)
 
     def increment(self, key: str, by: float = 1, *, client: str = DEFAULT_CLIENT, author: str = "") -> Outcome:
-        """Add ``by`` to the number under ``key``; an absent key counts as 0. Rejects a value that is no number."""
+        """Add ``by`` to the number under ``key``. An absent key counts as 0; a value of another type is rejected."""
         return self.mutate("inc", {"key": key, "by": by}, client=client, author=author)
 
     def append(self, key: str, item: Any, *, client: str = DEFAULT_CLIENT, author: str = "") -> Outcome:
@@ -293,7 +293,7 @@ class Document:
         return past.versions(self.log, self.values, start, upto)
 
     def history(self, key: str, *, at: int | None = None) -> Iterator[past.KeyChange]:
-        """Yield the changes of one key, newest first. Reads only the entries that changed the key, unless redacted."""
+        """Yield the changes of one key, newest first. Reads only entries that changed it, and some near redactions."""
         return (row.load() for row in self.unread_history(key, at=at))
 
     def unread_history(self, key: str, *, at: int | None = None) -> Iterator[past.Unread[past.KeyChange]]:

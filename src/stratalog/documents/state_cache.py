@@ -6,7 +6,8 @@ from operator import attrgetter
 
 from stratalog.documents.snapshots import load_state
 from stratalog.documents.state import State
-from stratalog.errors import Invalid, NotFound, Redacted, Unavailable, VersionForgotten
+from stratalog.errors import NotFound, Redacted, Unavailable, VersionForgotten
+from stratalog.keys import check_version
 from stratalog.log import Log
 from stratalog.log.head import Head
 from stratalog.newest import Newest
@@ -48,9 +49,7 @@ class StateCache:
         """
         if version is None:
             return self.fresh()
-        if type(version) is not int or version < 0:
-            raise Invalid("a version must be a whole number", value=version)
-        if version < self.log.floor():
+        if check_version(version, minimum=0) < self.log.floor():
             raise VersionForgotten("the version is no longer kept", document=self.log.record.name, version=version)
         return self._at_version(version)
 

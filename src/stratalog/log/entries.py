@@ -16,6 +16,7 @@ from stratalog.limits import (
     ENTRY_BYTES_MAX,
     ENTRY_EVENTS_MAX,
     EVENT_TYPE_BYTES_MAX,
+    INTEGER_MAX,
     PRINCIPAL_BYTES_MAX,
     WRITE_ID_BYTES_MAX,
 )
@@ -62,7 +63,7 @@ class _PlainEvent(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
     type: Annotated[str, msgspec.Meta(max_length=EVENT_TYPE_BYTES_MAX // 4)]
     data: Plain
-    schema: Annotated[int, msgspec.Meta(ge=1)]
+    schema: Annotated[int, msgspec.Meta(ge=1, le=INTEGER_MAX)]
 
 
 class Entry(msgspec.Struct, frozen=True, gc=False):
@@ -209,8 +210,10 @@ def _checked_body(events: Sequence[Event]) -> bytes:
 
 
 def _checked(event: Event) -> list[Value]:
-    if event.schema < 1:
-        raise Invalid("an event's schema version starts at 1", value=event.schema)
+    if not isinstance(event, Event):
+        raise Invalid("an entry has events only", type=type(event).__name__)
+    if type(event.schema) is not int or not 1 <= event.schema <= INTEGER_MAX:
+        raise Invalid("an event's schema version is out of range", value=event.schema, limit=INTEGER_MAX)
     kind = _bounded(event.type, "event type", EVENT_TYPE_BYTES_MAX)
     return [kind, canonical(event.data, "event data"), event.schema]
 
@@ -223,7 +226,7 @@ def _upcast(event: Event, upcasters: Upcasters) -> Event:
 
 def _bounded(text: str, what: str, limit: int) -> str:
     if type(text) is not str:
-        raise Invalid(f"{what} must be text", value=repr(text))
+        raise Invalid(f"{what} must be text", value=text)
     size = len(text) if text.isascii() else len(canonical(text, what).encode())
     if size > limit:
         raise LimitExceeded(f"{what} is too long", value=size, limit=limit)

@@ -7,9 +7,10 @@ reads the references of a log before those of its forks.
 from __future__ import annotations
 
 from stratalog.keys import family_partition
+from stratalog.log.names import NameRecord
 from stratalog.ports.index import Item, Put, required
 
-__all__ = ["depth_of", "member_put"]
+__all__ = ["depth_of", "member_put", "minimal_depths"]
 
 
 def member_put(owner: str, prefix: str, depth: int) -> Put:
@@ -20,3 +21,13 @@ def member_put(owner: str, prefix: str, depth: int) -> Put:
 def depth_of(member: Item) -> int:
     """Return the depth of a member of a family. Raises Corrupt if the item lacks it."""
     return int(required(member, "d"))
+
+
+def minimal_depths(record: NameRecord) -> list[tuple[str, int]]:
+    """Return the ancestors of a log, then the log: the prefix of each, and the least depth that its ancestors require.
+
+    The lineage alone decides, so the result is the same whichever members are stored. No log has a lower depth: a fork
+    that forgot its ancestors keeps its depth, so this fork and its own forks are only deeper than required.
+    """
+    prefixes = [*(parent.prefix for parent in record.lineage), record.prefix]
+    return [(prefix, depth) for depth, prefix in enumerate(prefixes, 0 if prefixes[0] == record.owner else 1)]

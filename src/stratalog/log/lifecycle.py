@@ -16,7 +16,7 @@ from stratalog.errors import (
     OutcomeUnknown,
     VersionForgotten,
 )
-from stratalog.keys import deleted_partition, entries_partition, family_partition, log_prefix, number
+from stratalog.keys import check_version, deleted_partition, entries_partition, family_partition, log_prefix, number
 from stratalog.limits import CREATION_STORED_BYTES, FORK_DEPTH_MAX, OBSERVATION_SECONDS_MAX
 from stratalog.log.chain import genesis
 from stratalog.log.commit import commit_once
@@ -30,7 +30,7 @@ from stratalog.log.directory import (
 )
 from stratalog.log.entries import END, Upcasters
 from stratalog.log.environment import Environment
-from stratalog.log.family_members import depth_of, member_put
+from stratalog.log.family_members import depth_of, member_put, minimal_depths
 from stratalog.log.log import Log
 from stratalog.log.names import NameRecord, Parent, name_put, read_name, require_name
 from stratalog.log.pins import Pin, pin_put
@@ -107,7 +107,7 @@ def fork_log(
     """
     environment, organisation = log.environment, log.record.organisation
     head = log.head()
-    if at > head.version or at < 0:
+    if check_version(at) > head.version or at < 0:
         raise NotFound("the version to fork does not exist", log=log.record.name, version=at)
     retry = environment.retry()
     while True:
@@ -213,7 +213,7 @@ def _create(
         owner=source.owner if source else log_prefix(organisation, name, incarnation),
         lineage=lineage,
     )
-    creation = _creation(record, former, _depth(environment, source))
+    creation = _creation(record, former, _depth(environment, source, record))
     entering = organisation_missing(environment, organisation)
     writes = [*creation, *entering, *(_pin(source, record) if source else [])]
     reserved = environment.reserve(organisation, Amounts(documents=1, stored_bytes=CREATION_STORED_BYTES))
@@ -245,15 +245,17 @@ def _create(
     return record
 
 
-def _depth(environment: Environment, source: NameRecord | None) -> int:
+def _depth(environment: Environment, source: NameRecord | None, record: NameRecord) -> int:
     """Return the depth of a new log in its family: 0 without ``source``, else one more than the depth of ``source``.
 
-    The collector reads the references of a log before the references of its forks.
+    The collector reads the references of a log before the references of its forks. If the family has lost ``source``
+    as a member, the function returns the minimal depth: a repair gives ``source`` a smaller one.
     """
+    _, depth = minimal_depths(record)[-1]
     if source is None:
-        return 0
+        return depth
     member = environment.index.get(family_partition(source.owner), source.prefix)
-    return depth_of(member) + 1 if member else 1
+    return max(depth, depth_of(member) + 1) if member else depth
 
 
 def _creation(record: NameRecord, former: NameRecord | None, depth: int) -> list[Write]:

@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 
 from stratalog.clock import Observation
-from stratalog.errors import Invalid, NotFound, VersionForgotten
+from stratalog.errors import NotFound, VersionForgotten
+from stratalog.keys import check_version
 from stratalog.log.app_snapshots import AppSnapshot, app_snapshot_at, read_app_snapshot, save_app_snapshot
 from stratalog.log.append import Appender
 from stratalog.log.blob_batch import BlobBatch
@@ -167,7 +168,7 @@ class Log:
 
     def entry(self, version: int) -> Entry:
         """Return one entry. Raises NotFound, VersionForgotten, Corrupt, Unavailable; Invalid for a version below 1."""
-        self._check_version(version, minimum=1)
+        check_version(version, minimum=1)
         self._check_above_floor(version)
         reader, _ = self._reader_of(version)
         return reader.entry(version, self._appender.known_head() if reader is self._reader else None)
@@ -181,8 +182,10 @@ class Log:
         The call itself raises NotFound for an ``upto`` beyond the head. It raises VersionForgotten if ``after`` + 1 is
         below the floor that this handle last read. The iteration raises VersionForgotten, Corrupt and Unavailable.
         """
-        self._check_version(after, minimum=0)
+        check_version(after, minimum=0)
         self._check_above_floor(after + 1)
+        if upto is not None:
+            check_version(upto)
         if head is None or (upto is not None and upto > head.version):
             head = self.head()
         last = head.version if upto is None else upto
@@ -198,6 +201,8 @@ class Log:
         A verification calls this method at a missing version, so as not to ask for each version of a gap. Raises
         Corrupt.
         """
+        check_version(version)
+        check_version(upto)
         for parent, reader in self._ancestors:
             if version < parent.version:
                 return reader.next_stored(version, min(upto, parent.version))
@@ -230,6 +235,7 @@ class Log:
 
         Raises NotFound, VersionForgotten.
         """
+        check_version(version)
         check_redactable(self.environment, self.record, self.floor(), self.head().version, version)
 
     def forget_archived(self) -> None:
@@ -265,13 +271,13 @@ class Log:
 
     def snapshot_at(self, version: int) -> Snapshot | None:
         """Return the newest snapshot of ``version`` or below, of this log or an ancestor; None without a snapshot."""
-        snapshot = newest_snapshot(self.environment.index, self.record.prefix, version)
+        snapshot = newest_snapshot(self.environment.index, self.record.prefix, check_version(version))
         for parent, _ in reversed(self._ancestors):
             snapshot = snapshot or newest_snapshot(self.environment.index, parent.prefix, min(version, parent.version))
         return snapshot
 
     def save_snapshot(self, version: int, parts: Sequence[bytes]) -> bool:
-        """Save an application's state of ``version`` as parts of at most 8 MiB.
+        """Save an application's state of ``version`` as one or more parts of at most 8 MiB each.
 
         Return False, and save nothing, if this log has a snapshot of that version. A part of the newest snapshot at or
         below ``version`` is not written again. So cut the state in such a way that a small change leaves most parts
@@ -296,7 +302,7 @@ class Log:
 
         Raises NotFound, VersionForgotten below the floor.
         """
-        if version == 0:
+        if check_version(version) == 0:
             return genesis(self.record.origin)
         head = self._appender.known_head()
         if head is not None and head.version == version:
@@ -366,7 +372,3 @@ class Log:
         floor = self._floor.require().version
         if version < floor:
             raise VersionForgotten("the version is no longer kept", log=self.record.name, version=version, floor=floor)
-
-    def _check_version(self, version: int, minimum: int) -> None:
-        if type(version) is not int or version < minimum:
-            raise Invalid("a version must be a whole number", value=version, minimum=minimum)

@@ -11,6 +11,7 @@ from stratalog.clock import id_from
 from stratalog.codec import encode
 from stratalog.errors import NotFound, OutcomeUnknown
 from stratalog.group_commit import Latch
+from stratalog.keys import check_version
 from stratalog.log.blob_batch import BlobBatch
 from stratalog.log.chain import SALT_BYTES, body_digest, link
 from stratalog.log.entries import (
@@ -123,6 +124,9 @@ def prepare_entry(
     checked: bool = False,
 ) -> PendingEntry:
     """Check and encode an entry, and return it ready to be written. A large body goes to the blobs of ``owner``."""
+    # The leader of a group commit compares this number. An error there would end the calls of other threads.
+    if expected is not None:
+        check_version(expected)
     # One call returns the bytes of the salt and of the write id, since each call enters the kernel.
     drawn = environment.clock.random_bytes(SALT_BYTES + (WRITE_ID_CHARACTERS if write_id is None else 0))
     attributes: dict[str, Any] = {

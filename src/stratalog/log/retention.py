@@ -14,7 +14,7 @@ import msgspec
 
 from stratalog.clock import Clock
 from stratalog.errors import ConditionFailed, ContentionError, Corrupt, Invalid, NotFound, OutcomeUnknown, Unavailable
-from stratalog.keys import entries_partition, segments_partition, snapshots_partition
+from stratalog.keys import check_version, entries_partition, segments_partition, snapshots_partition
 from stratalog.keys import number as fixed
 from stratalog.limits import COMMIT_WRITES_MAX, GRACE_SECONDS, OBSERVATION_SECONDS_MAX
 from stratalog.log.archive import prove_archive, write_archive
@@ -66,6 +66,8 @@ def archive_segments(log: Log, upto: int | None = None, stop: Stop = never, repo
     each segment, so that a caller knows the number also after an error. Raises Corrupt for a damaged segment, after all
     others.
     """
+    if upto is not None:
+        check_version(upto)
     environment, prefix = log.environment, log.record.prefix
     archived, damage = 0, None
     for segment, last in sealed_segments(environment.index, prefix):
@@ -120,7 +122,7 @@ def raise_floor_onto(log: Log, version: int, prove: Prove | None) -> int:
     returns None if the floor must stay. ``prove`` may raise Corrupt, NotFound or Unavailable. If another process has
     raised the floor meanwhile, this function drops the error and tries again. Otherwise it raises the error.
     """
-    if version > log.head().version:
+    if check_version(version) > log.head().version:
         raise NotFound("version not found", log=log.record.name, version=version)
     return _Raising(log, version, prove).run()
 

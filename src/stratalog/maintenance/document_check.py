@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from stratalog.cache import ByteCache
 from stratalog.documents.read_back import read_state_back
 from stratalog.documents.rebuild import BaseContradicted, Rebuild
@@ -15,11 +17,36 @@ from stratalog.log.snapshots import Snapshot, list_snapshots
 from stratalog.maintenance.damage import DamageList, Fault, blob_kind, entry_key, item_key
 from stratalog.maintenance.marks import stored_values
 from stratalog.maintenance.recording_ports import RecordingBlobs
+from stratalog.ports.read_back import BlobReading
 from stratalog.tree.chunks import Chunks
 
 __all__ = ["DocumentCheck"]
 
 VALUES_REMEMBERED_MAX = 100_000
+
+
+class _UnreadValues:
+    """Reads large values and arguments back, except those found intact before: entries and snapshots share values.
+
+    A damaged value is read again, so that its damage names all versions that need the value.
+    """
+
+    def __init__(self, values: Values) -> None:
+        self._values = values
+        self._intact: set[tuple[str, bytes]] = set()
+
+    def read_back(self, stored: bytes) -> Iterator[BlobReading]:
+        reference = as_reference(stored)
+        if reference is None or (value := (reference.folder, reference.body.address)) in self._intact:
+            return
+        is_intact = True
+        for reading in self._values.read_back(stored):
+            is_intact = is_intact and reading.damage is None
+            yield reading
+        if is_intact:
+            if len(self._intact) >= VALUES_REMEMBERED_MAX:
+                self._intact.clear()
+            self._intact.add(value)
 
 
 class DocumentCheck:
@@ -31,10 +58,9 @@ class DocumentCheck:
         self._environment = environment
         self._log = log
         self._damages = damages
-        self._values = Values(blobs, log.record.owner)
+        self._values = _UnreadValues(Values(blobs, log.record.owner))
         self._stored = Chunks(blobs, log.record.owner, ByteCache(0))
         self._built = Chunks(building, log.record.owner)
-        self._read: set[bytes] = set()
         self._seen: set[bytes] = set()
         self._start = 0
         self.snapshots = 0
@@ -46,17 +72,10 @@ class DocumentCheck:
     def visit(self, entry: Entry) -> None:
         """Read back the large values and arguments that an entry refers to, except recently read values."""
         for stored in stored_values(entry):
-            reference = as_reference(stored)
-            if reference is None or (blob := reference.folder.encode() + reference.body.address) in self._read:
-                continue
-            if len(self._read) >= VALUES_REMEMBERED_MAX:
-                self._read.clear()
-            self._read.add(blob)
             for reading in self._values.read_back(stored):
                 if reading.damage is not None and reading.key:
-                    kind = "argument" if reference.folder == "arguments" else "value"
                     fault: Fault = "missing" if reading.damage.is_missing else "damaged"
-                    self._damages.add(kind, reading.key, fault, reading.damage.reason)
+                    self._damages.add(blob_kind(reading.key), reading.key, fault, reading.damage.reason)
 
     def run(self, upto: int | None, start: int, last: int) -> None:
         """Rebuild the state up to ``last``. Compare and read back each snapshot up to ``upto`` (by default all).
@@ -82,7 +101,7 @@ class DocumentCheck:
             return None
         except (Corrupt, NotFound, VersionForgotten) as exc:
             key = item_key(snapshots_partition(self._log.record.prefix), number(start))
-            self._damages.add("snapshot", key, "missing", f"no state of the base: {exc}", at=(start, start))
+            self._damages.add("snapshot", key, "missing", f"the base has no readable state: {exc}", at=(start, start))
             return None
 
     def _advance(self, rebuild: Rebuild, version: int) -> bool:

@@ -195,7 +195,7 @@ class LogCheck:
                 if segment.first <= segment.last < following.first:
                     self._miss_segment(segment.last + 1)
             if bool(segment.marked_ms) != bool(segment.last) or 0 < segment.last < segment.first:
-                self._damages.add("segment record", key, "contradicts", "its mark contradicts its end")
+                self._damages.add("segment record", key, "contradicts", "its mark contradicts its last version")
             is_forgotten = segment.marked_ms and segment.archive is None
             if is_forgotten and (following is None or following.first - 1 > self.record.floor):
                 self._damages.add("segment record", key, "contradicts", "it is marked as forgotten above the floor")

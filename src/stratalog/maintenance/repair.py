@@ -7,7 +7,7 @@ document from the entries. Repair restores some other damaged items from items t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from itertools import pairwise
 
 import msgspec
@@ -34,7 +34,7 @@ from stratalog.log.archive import write_archive
 from stratalog.log.blob_batch import BlobBatch
 from stratalog.log.directory import LOGS, RECORDS, directory_put, name_line_put, organisation_put
 from stratalog.log.entries import SEAL
-from stratalog.log.family_members import depth_of, member_put
+from stratalog.log.family_members import depth_of, member_put, minimal_depths
 from stratalog.log.names import name_check, read_name
 from stratalog.log.pins import Pin, pin_put
 from stratalog.log.segments import list_segments
@@ -238,7 +238,7 @@ class _Repair:
         if partition == names_partition(record.name):
             return [name_line_put(record.organisation, record.name, record.kind), fence]
         if damage.kind == "family member":
-            return [member_put(record.owner, record.prefix, self._depth(self._log)), fence]
+            return [*self._members(self._log), fence]
         if damage.kind == "seal":
             return self._seal(self._log, partition, sort)
         for parent in record.lineage:
@@ -257,16 +257,18 @@ class _Repair:
             return None
         return [directory_put(log.organisation, LOGS, name, log.kind, log.created_ms), name_check(log)]
 
-    def _depth(self, log: Log) -> int:
+    def _members(self, log: Log) -> Iterator[Write]:
+        """Yield the puts of a log as a member of its family, and of ancestors whose stored depth is too great.
+
+        The depths follow from the lineage, not from members that a later repair may change. A marking reads a log after
+        its ancestors, and so after the logs whose references this log may have taken over.
+        """
         record = log.record
-        if record.owner == record.prefix:
-            return 0
-        members = {item.sort: depth_of(item) for item in self._index.query(family_partition(record.owner))}
-        ancestors = [members.get(parent.prefix, 0) for parent in record.lineage]
-        # A depth greater than every possible parent's depth is safe. A marking then reads this log after all possible
-        # parents, and so after the logs whose references this log may have taken over. An ancestor without a family
-        # member's item counts as depth 0. Once its item is restored, an inspection finds that this depth is too small.
-        return max(ancestors or members.values(), default=0) + 1
+        for prefix, depth in minimal_depths(record):
+            member = self._index.get(family_partition(record.owner), prefix)
+            # Leave a missing ancestor to the ancestor's own repair, which reports it.
+            if prefix == record.prefix or (member is not None and depth_of(member) > depth):
+                yield member_put(record.owner, prefix, depth)
 
     def _seal(self, log: Log, partition: str, sort: str) -> list[Write] | None:
         segments = list(list_segments(self._index, log.record.prefix))

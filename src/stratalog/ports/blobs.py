@@ -44,7 +44,10 @@ class Blobs(Protocol):
         ...
 
     def get(self, key: str) -> bytes:
-        """Return the content, verified against the key's hash. Raises NotFound, Corrupt, Unavailable."""
+        """Return the content, verified against the key's hash.
+
+        Raises NotFound, Corrupt, Unavailable. Raises Unsupported if a newer Stratalog stored the blob.
+        """
         ...
 
     def stat(self, key: str) -> BlobStat | None:
@@ -52,7 +55,10 @@ class Blobs(Protocol):
         ...
 
     def list(self, prefix: str, *, after: str = "") -> Iterator[BlobStat]:
-        """Yield blobs whose key starts with ``prefix`` and is above ``after``, in order of key, lazily by pages."""
+        """Yield blobs whose key starts with ``prefix`` and is above ``after``, in order of key, lazily by pages.
+
+        Raises Unavailable, also while iterating.
+        """
         ...
 
     def delete(self, key: str, stamp: str) -> bool:

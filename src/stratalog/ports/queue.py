@@ -57,23 +57,32 @@ class Queue(Protocol):
         The messages are hidden from other receivers for ``visibility_seconds``. A receive may return several messages
         of one group. Later messages of the group are delivered only when all these messages are acknowledged or
         visible again.
+
+        Raises LimitExceeded: nothing is received. Raises Unavailable or OutcomeUnknown: messages may be hidden until
+        their timeout ends.
         """
         ...
 
     def acknowledge(self, message: Message) -> bool:
-        """Remove the message for good. Return False, and change nothing, if the receipt is no longer valid."""
+        """Remove the message for good. Return False, and change nothing, if the receipt is no longer valid.
+
+        Raises Unavailable: the message stays. Raises OutcomeUnknown: the message may be removed; call again.
+        """
         ...
 
     def release(self, message: Message, *, after_seconds: float = 0) -> bool:
         """Make the message visible again ``after_seconds`` from now.
 
         This time may be later than the end of the present visibility timeout. Return False, and change nothing, if the
-        receipt is no longer valid.
+        receipt is no longer valid. Raises Unavailable: nothing changed. Raises OutcomeUnknown: call again.
         """
         ...
 
     def dead_letters(self, *, after: str = "") -> Iterator[DeadMessage]:
-        """Yield the dead letters that come after the id ``after``, in order of ids. ``after`` may be any text."""
+        """Yield the dead letters that come after the id ``after``, in order of ids. ``after`` may be any text.
+
+        Raises Unavailable, also while iterating.
+        """
         ...
 
     def oldest_ms(self) -> int:

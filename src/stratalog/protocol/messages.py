@@ -17,6 +17,7 @@ __all__ = [
     "Mutation",
     "Outcome",
     "Status",
+    "Undecodable",
     "check_client",
     "check_identity",
     "check_mutation",
@@ -52,12 +53,18 @@ class Mutation(msgspec.Struct, frozen=True, kw_only=True):
     """The client and id of the original mutation, if this mutation replays it."""
 
 
+class Undecodable(msgspec.Struct, frozen=True):
+    """The arguments of a mutation that a server received and cannot decode. `check_mutation` refuses them."""
+
+    reason: str
+
+
 class Outcome(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The outcome of one mutation.
 
     applied, rejected: the mutation is committed as part of ``version``. A rejection has its ``reason``.
     seen: the number is not above the client's last number. Its mutation was committed before, or lost with a branch.
-    mismatch: a mutation with this number but another payload was committed before.
+    mismatch: a mutation with this number but another payload was committed before, or precedes it in the batch.
     gap: the client's next number is ``expected``. This mutation and the client's later mutations were not committed.
     unknown-client: the number is above 1 and the client is unknown, or the push is for another history (its origin).
     wrong-group: the client is bound to another group or owner, or the group has another owner.
@@ -74,12 +81,16 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 def check_mutation(mutation: Mutation) -> Mutation:
     """Return ``mutation`` with canonical arguments. Raises Invalid or LimitExceeded if it may not be committed."""
+    if not isinstance(mutation, Mutation):
+        raise Invalid("a batch has mutations only", type=type(mutation).__name__)
     _check_text(mutation.client, "client", CLIENT_ID_BYTES_MAX)
     _check_text(mutation.name, "mutator name", MUTATOR_NAME_BYTES_MAX)
     if type(mutation.id) is not int or not 0 <= mutation.id <= INTEGER_MAX:
         raise Invalid("a mutation id lies outside its range", value=mutation.id, limit=INTEGER_MAX)
     if mutation.origin is not None:
         _check_origin(mutation.origin)
+    if isinstance(mutation.args, Undecodable):
+        raise Invalid("the arguments of a mutation cannot be decoded", reason=mutation.args.reason)
     return msgspec.structs.replace(mutation, args=canonical(mutation.args, "argument"))
 
 

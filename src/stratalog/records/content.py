@@ -73,8 +73,10 @@ class RecordBody:
 
         if isinstance(body, bytes | bytearray | memoryview):
             self._hold_bytes(bytes(body))
+        elif isinstance(body, str) or not isinstance(body, Iterable):
+            raise _no_body(body)
         else:
-            self._take(iter(body))
+            self._take(_pieces(body))
 
     @property
     def digest(self) -> bytes:
@@ -239,6 +241,17 @@ def _require_failure(environment: Environment, name: Name, item: Item, cause: Co
         raise NotFound("the record's failures were resolved while the body was read", record=name.id) from cause
     if present.attributes.get("x") != item.attributes["x"]:
         raise NotFound("a later failure of the record replaced the body while it was read", record=name.id) from cause
+
+
+def _pieces(body: Iterable[bytes]) -> Iterator[bytes]:
+    for piece in body:
+        if not isinstance(piece, bytes | bytearray | memoryview):
+            raise _no_body(piece)
+        yield piece
+
+
+def _no_body(value: object) -> Invalid:
+    return Invalid("a body must be bytes, or pieces of bytes", type=type(value).__name__)
 
 
 def _counted(pieces: Iterator[bytes], size: int | None) -> Iterator[bytes]:

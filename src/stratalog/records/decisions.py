@@ -20,7 +20,7 @@ from stratalog.errors import (
     VersionConflict,
     VersionForgotten,
 )
-from stratalog.keys import parse_number
+from stratalog.keys import check_version, parse_number
 from stratalog.log.environment import Environment
 from stratalog.ports.index import Attribute, Item
 from stratalog.records.chain import CHAIN_ATTRIBUTES
@@ -216,7 +216,7 @@ def _followed(call: RecordCall, expected: int, actual: int, same: Callable[[Item
     Raises OutcomeUnknown if that version is forgotten and the caller chose the write id: an earlier attempt of this
     call may have written the version.
     """
-    if 0 <= expected < actual:
+    if 0 <= check_version(expected) < actual:
         try:
             item = item_at(call.environment, call.name, expected + 1)
         except VersionForgotten as exc:

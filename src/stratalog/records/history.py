@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from stratalog.clock import Observation
 from stratalog.errors import Corrupt, NotFound, VersionForgotten
-from stratalog.keys import number, parse_number
+from stratalog.keys import check_version, number, parse_number
 from stratalog.limits import OBSERVATION_SECONDS_MAX
 from stratalog.log.environment import Environment
 from stratalog.ports.index import Item
@@ -52,7 +52,7 @@ def items_in_order(
     Versions that are forgotten during the iteration are skipped. Raises NotFound, and Corrupt for a gap.
     """
     newest = parse_number(item_of(environment, name, None).sort)
-    newest = newest if before is None else min(newest, before - 1)
+    newest = newest if before is None else min(newest, check_version(before) - 1)
     seen, floor = Observation(environment.clock), read_floor(environment.index, name).version
     wanted = newest if reverse else floor
     for item in environment.index.query(

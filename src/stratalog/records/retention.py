@@ -54,7 +54,7 @@ def prune_versions(
         raise Invalid(
             "pruning needs either a number of versions to retain or a time", retain=retain, before_ms=before_ms
         )
-    if retain is not None and retain < 1:
+    if retain is not None and (type(retain) is not int or retain < 1):
         raise Invalid("the latest version is never pruned", retain=retain)
     retry = environment.retry()
     while True:

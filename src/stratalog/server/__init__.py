@@ -70,6 +70,8 @@ health_check    the check of the store behind the server's health
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from stratalog.extras import needs_extra
+
 if TYPE_CHECKING:
     from stratalog.log.usage import Quotas
     from stratalog.server.app import create_app
@@ -192,5 +194,6 @@ def __getattr__(name: str) -> Any:
     """Import a public name at its first use."""
     for module, names in _HOMES.items():
         if name in names:
-            return getattr(import_module(f"stratalog.server.{module}"), name)
+            with needs_extra("server", f"stratalog.server.{name}"):
+                return getattr(import_module(f"stratalog.server.{module}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

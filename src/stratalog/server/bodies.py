@@ -7,6 +7,7 @@ JSON and MessagePack can express the same values. In JSON, bytes are ``{"$bytes"
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable
+from contextlib import suppress
 from functools import partial
 from typing import Any, TypeVar
 
@@ -17,9 +18,10 @@ from litestar.datastructures import MutableScopeHeaders
 from litestar.response.base import ASGIResponse
 from litestar.types import Empty
 
-from stratalog.codec import json_reason
-from stratalog.errors import Invalid, LimitExceeded
+from stratalog.codec import json_reason, unescape_surrogates
+from stratalog.errors import Invalid, LimitExceeded, StratalogError
 from stratalog.limits import PUSH_PART_DECODED_BYTES, REQUEST_COPIES, REQUEST_DEPTH_MAX
+from stratalog.protocol.messages import Undecodable
 from stratalog.protocol.readable import restore, to_plain
 from stratalog.server.application import ServerLimits
 from stratalog.server.byte_budgets import bytes_of
@@ -70,7 +72,8 @@ class Question(Request[Any, Any, Any]):
     async def body(self) -> bytes:
         """Return the whole body, which counts against the budget of bodies until the request ends.
 
-        Raises the errors of `stream`. LimitExceeded also means that the decoded body would take too much memory.
+        Raises the errors of `stream`, and Invalid for an empty body if the handler needs a value. LimitExceeded also
+        means that the decoded body would take too much memory.
         """
         if self._body is Empty:
             taken, size, pieces, received = bytes_of(self.scope), self._json_size(), list[bytes](), 0
@@ -82,16 +85,22 @@ class Question(Request[Any, Any, Any]):
                     await _run_sized(received, partial(size.add, piece))
                     self._check_size(size.decoded_bytes, self._decoded_bytes_max)
                 pieces.append(piece)
-            if size is not None and size.is_too_deep:
+            self._is_too_deep = size is not None and size.is_too_deep
+            # The nesting of a push is checked for each mutation.
+            if self._is_too_deep and PARTS not in self.route_handler.opt:
                 raise too_deep()
             self._decoded_bytes = 0 if size is None else size.decoded_bytes
             self._body = b"".join(pieces)
+            field = self.route_handler.parsed_data_field
+            if not self._body and field is not None and field.is_required:
+                raise Invalid("the request needs a body")
         return self._body
 
     async def json(self) -> Any:
         """Return the body decoded to the handler's struct. Raises the errors of `body`.
 
-        A large push keeps its arguments as `RawArguments`, which are decoded part by part.
+        A large push keeps its arguments as `RawArguments`, which are decoded part by part. Arguments of a push that
+        cannot be decoded become `Undecodable`, so that they do not prevent the other mutations of the push.
         """
         body, handler, kind, limit = await self.body(), self.route_handler, self._kind, self._decoded_bytes_max
         size = self._decoded_bytes
@@ -103,13 +112,23 @@ class Question(Request[Any, Any, Any]):
         # Only a push may exceed the limit here. The server decodes a push in parts, so no part needs more memory than
         # the limit.
         await taken.take_decoded(min(size, limit))
-        parts = handler.opt.get(PARTS)
-        if parts is not None and size > min(PUSH_PART_DECODED_BYTES, limit):
-            checked = ArgumentsCheck(kind, limit, plain=is_plain)
-            return await sync_to_thread(lambda: decode_body(body, kind, parts, plain=True).opened(checked.open))
-        field = handler.parsed_data_field
+        parts, field = handler.opt.get(PARTS), handler.parsed_data_field
         shape = Any if field is None else field.annotation
-        decoded = await _run_sized(len(body), lambda: decode_body(body, kind, shape, plain=is_plain))
+
+        def decode() -> Any:
+            if parts is None:
+                return decode_body(body, kind, shape, plain=is_plain)
+            checked = ArgumentsCheck(kind, limit, plain=is_plain)
+            if self._is_too_deep:
+                return _decode_parts(body, parts, checked, too_deep())
+            if size > min(PUSH_PART_DECODED_BYTES, limit):
+                return _decode_parts(body, parts, checked)
+            try:
+                return decode_body(body, kind, shape, plain=is_plain)
+            except (Invalid, LimitExceeded) as exc:
+                return _decode_parts(body, parts, checked, exc)
+
+        decoded = await _run_sized(len(body), decode)
         # The request object exists until the response is sent. If the object kept the body, memory would contain one
         # copy more than the budget counts.
         self._body = Empty
@@ -158,14 +177,14 @@ class ArgumentsCheck:
     """A check of the arguments of a push's mutations, one mutation at a time. The arguments stay encoded."""
 
     def __init__(self, kind: str, limit: int, *, plain: bool) -> None:
-        self._kind = kind
+        self.kind = kind
+        self.is_plain = plain
         self._limit = limit
-        self._is_plain = plain
 
-    def open(self, raw: msgspec.Raw) -> RawArguments | None:
-        """Check that the arguments can be decoded. Return them still encoded, or None if there are none.
+    def open(self, raw: msgspec.Raw) -> RawArguments | Undecodable | None:
+        """Return the arguments still encoded, `Undecodable` if they cannot be decoded, or None if there are none.
 
-        Raises Invalid for arguments that cannot be decoded, LimitExceeded for arguments that are too large.
+        Raises LimitExceeded for arguments that are too large, and Invalid for malformed ``{"$bytes": …}``.
         """
         body = bytes(raw)
         if not body:
@@ -176,18 +195,38 @@ class ArgumentsCheck:
             raise LimitExceeded(text, limit=self._limit, value=size)
         # Decode the arguments and discard the result. Otherwise invalid arguments would fail later, after earlier parts
         # were applied.
-        self._decode(raw)
+        try:
+            value = decode_body(body, self.kind, plain=True)
+        except (Invalid, LimitExceeded) as exc:
+            return Undecodable(str(exc.details.get("reason", exc.message)))
+        if not self.is_plain:
+            _restored(value, body, self.kind)
         return RawArguments(raw, size, self._decode)
 
     def _decoded_bytes(self, body: bytes) -> int:
-        if self._kind in MSGPACK_NAMES:
+        if self.kind in MSGPACK_NAMES:
             return msgpack_size(body, self._limit)
         size = JsonSize()
         size.add(body)
         return size.decoded_bytes
 
     def _decode(self, raw: msgspec.Raw) -> Any:
-        return decode_body(bytes(raw), self._kind, plain=self._is_plain)
+        return decode_body(bytes(raw), self.kind, plain=self.is_plain)
+
+
+def _decode_parts(body: bytes, parts: Any, checked: ArgumentsCheck, failure: StratalogError | None = None) -> Any:
+    """Return a push decoded to the type ``parts``, with its arguments still encoded.
+
+    If the names and numbers of the push cannot be decoded either, raise ``failure``, the reason of an earlier attempt.
+    """
+    try:
+        return decode_body(body, checked.kind, parts, plain=True).opened(checked.open)
+    except Invalid as exc:
+        failure = failure or exc
+    if checked.kind == JSON and (unescaped := unescape_surrogates(body)) != body:
+        with suppress(Invalid):
+            return decode_body(unescaped, checked.kind, parts, plain=True).opened(checked.open)
+    raise failure
 
 
 async def _run_sized(size: int, function: Callable[[], T]) -> T:
@@ -267,9 +306,14 @@ def decode_body(body: bytes, kind: str, shape: Any = Any, *, plain: bool = False
         raise too_deep() from exc
     if _brackets_max(body, kind) > REQUEST_DEPTH_MAX:
         check_depth(value)
+    return value if plain else _restored(value, body, kind)
+
+
+def _restored(value: Any, body: bytes, kind: str) -> Any:
+    """Return the decoded ``value`` with the bytes of ``{"$bytes": …}``. ``body`` is the encoded value."""
     # `restore` changes only objects with a name that begins with "$". Most bodies have no such name, and skip
     # `restore`.
-    is_marked = kind == JSON and not plain and (b'"$' in body or b"\\u0024" in body)
+    is_marked = kind == JSON and (b'"$' in body or b"\\u0024" in body)
     return restore(value) if is_marked else value
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import socket
 from contextlib import suppress
+from http import HTTPStatus
 from typing import Any
 
 import h11
@@ -257,10 +258,26 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
+        # The first call has the complete head.
+        if not self.handshake_initiated:
+            self._refuse_head()
+            return
         # The protocol answers each ping with a pong. The pongs for a caller that pings and does not read would fill the
         # memory, so stop reading from that caller.
         if not self.writable.is_set():
             self.transport.pause_reading()
+
+    def _refuse_head(self) -> None:
+        """Answer a head that h11 accepts and websockets refuses, such as a head of 129 headers, and close the socket.
+
+        websockets reports no event for such a head, so uvicorn would neither answer nor end the connection.
+        """
+        answer = b"".join(self.conn.data_to_send())
+        if not answer:
+            text = "a WebSocket handshake has no body, and its headers must be valid\n"
+            answer = self.conn.reject(HTTPStatus.BAD_REQUEST, text).serialize()
+        self.transport.write(answer)
+        self.transport.close()
 
     def resume_writing(self) -> None:
         super().resume_writing()

@@ -102,7 +102,7 @@ MEANINGS = {
     500: "stored bytes are damaged, or the server failed",
     501: "stored by a newer version of Stratalog",
     503: f"temporarily unavailable; see Retry-After; {_UNWRITTEN}",
-    507: f"the server's disk is full, or the organisation's quota is exceeded; see the code; {_UNWRITTEN}",
+    507: f"the server's temporary folder is full, or the organisation's quota is exceeded; see the code; {_UNWRITTEN}",
     504: "the outcome is unknown: repeat the request with the same ids",
 }
 """The meaning of each status of an error, for the OpenAPI document."""

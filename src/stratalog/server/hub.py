@@ -100,7 +100,7 @@ class Listener:
     def show(self, state: Value) -> None:
         """Show ``state`` of this client to the document's other listeners.
 
-        A ``state`` of None withdraws the client's state. Raises LimitExceeded.
+        A ``state`` of None withdraws the client's state. Raises LimitExceeded and Invalid.
         """
         self._hub.show(self, state)
 
@@ -192,7 +192,7 @@ class Hub:
     def show(self, listener: Listener, state: Value) -> None:
         """Show ``state`` of a listener to its document's other listeners.
 
-        A ``state`` of None withdraws the listener's state. Raises LimitExceeded.
+        A ``state`` of None withdraws the listener's state. Raises LimitExceeded and Invalid.
         """
         room = listener._room
         if room.presence.show(listener.id, listener.principal, state):

@@ -9,12 +9,13 @@ import msgspec
 from litestar import Request, Response, Router, post
 from litestar.params import JSONBody
 
+from stratalog.codec import encode_checked
 from stratalog.errors import Conflict, LimitExceeded, NotFound
 from stratalog.limits import SNAPSHOT_BODY_BYTES_MAX, VERSION_MAX
 from stratalog.log import Entry, Event, Log, fork_log
 from stratalog.log.lifecycle import delete_log
 from stratalog.log.snapshots import Snapshot, latest_snapshots, newest_snapshot, put_snapshot
-from stratalog.server.bodies import Answer, encode_body
+from stratalog.server.bodies import Answer
 from stratalog.server.error_responses import PROBLEMS, response
 from stratalog.server.parameters import PREFIX, At, Count, Name, Number
 from stratalog.server.row_pages import answer_page, page_of
@@ -221,7 +222,7 @@ def save_snapshot(
     """Each version has at most one snapshot. The first saved snapshot stays, and a later snapshot is ignored."""
     opened = service.log(organisation, log)
     entry = opened.entry(version)
-    body = encode_body(data.body, "application/msgpack")
+    body = encode_checked(data.body, "snapshot")
     if len(body) > SNAPSHOT_BODY_BYTES_MAX:
         raise LimitExceeded("a snapshot is too large", value=len(body), limit=SNAPSHOT_BODY_BYTES_MAX)
     put_snapshot(service.store.environment, opened.record, version, entry.hash, body, None)

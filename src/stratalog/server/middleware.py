@@ -9,16 +9,17 @@ message.
 
 from __future__ import annotations
 
+import asyncio
 import ipaddress
 from functools import lru_cache
 from typing import Any
-from urllib.parse import quote, unquote, urlsplit
+from urllib.parse import quote, unquote, unquote_to_bytes, urlsplit
 
 from litestar.enums import ScopeType
 from litestar.types import ASGIApp, Message, Receive, Scope, Send
 
 from stratalog.clock import Clock
-from stratalog.errors import Invalid, StratalogError
+from stratalog.errors import Invalid, OutcomeUnknown, StratalogError
 from stratalog.server.application import Application
 from stratalog.server.audit import Audit, AuditEvent, note_refusal
 from stratalog.server.authentication import Authentication
@@ -96,6 +97,11 @@ class Middleware:
         except StratalogError as exc:
             note_refusal(scope, exc, status_of(exc), passing.event_of(exc))
             await passing.refuse(exc)
+        except asyncio.CancelledError:
+            # A server that stops cancels the requests that still run after `SHUTDOWN_SECONDS`.
+            if scope["type"] != ScopeType.HTTP or passing.status:
+                raise
+            await passing.refuse(OutcomeUnknown("the server stopped before the request ended"))
         finally:
             taken_ms = self._clock.boot_ms() - began_ms
             self._metrics.note(scope, passing.status, taken_ms / 1000)
@@ -288,9 +294,13 @@ class _Passing:
 
 
 def decoded_names(app: ASGIApp) -> ASGIApp:
-    """Wrap a handler so that path parameters are unescaped after routing: a name may contain an escaped slash."""
+    """Wrap a handler so that path parameters are unescaped after routing: a name may contain an escaped slash.
+
+    The handler is not called if a name in the path, or the query, is not UTF-8.
+    """
 
     async def call(scope: Scope, receive: Receive, send: Send) -> None:
+        _check_query(scope["query_string"])
         scope["path_params"] = {name: _decoded(value) for name, value in scope["path_params"].items()}
         await app(scope, receive, send)
 
@@ -302,6 +312,19 @@ def _decoded(text: str) -> str:
         return unquote(text, errors="strict")
     except UnicodeDecodeError as exc:
         raise Invalid("a name in the path is not UTF-8", value=text) from exc
+
+
+def _check_query(query: bytes) -> None:
+    """Raise Invalid for a query that is not UTF-8.
+
+    Litestar replaces each invalid byte by U+FFFD, so that one parameter's value would equal another value.
+    """
+    if b"%" not in query:
+        return
+    try:
+        unquote_to_bytes(query).decode()
+    except UnicodeDecodeError as exc:
+        raise Invalid("the query is not UTF-8") from exc
 
 
 def _raw_path(scope: Scope) -> str:

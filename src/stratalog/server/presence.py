@@ -15,7 +15,7 @@ from typing import Protocol
 import msgspec
 
 from stratalog.codec import Value, encode
-from stratalog.errors import LimitExceeded
+from stratalog.errors import Invalid, LimitExceeded
 from stratalog.limits import (
     PRESENCE_BYTES_MAX,
     PRESENCE_CONNECTIONS_MAX,
@@ -80,11 +80,15 @@ class PresenceBoard:
         If the board shows too many connections in all or of the principal, it ignores a new connection silently. The
         ignored connection stays open. Return False if the board ignored the connection, or if the connection had no
         state to hide.
-        Raises LimitExceeded for a state that is too large. Then the earlier state stays.
+        Raises LimitExceeded for a state that is too large, and Invalid for an integer beyond 64 bits. Then the earlier
+        state stays.
         """
         if state is None:
             return self._hide(id)
-        size = len(encode(state))
+        try:
+            size = len(encode(state))
+        except OverflowError as exc:
+            raise Invalid("the presence of a client holds an integer beyond 64 bits") from exc
         if size > PRESENCE_BYTES_MAX:
             raise LimitExceeded("the presence of a client is too large", value=size, limit=PRESENCE_BYTES_MAX)
         try:

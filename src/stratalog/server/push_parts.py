@@ -14,7 +14,7 @@ import msgspec
 
 from stratalog.errors import LimitExceeded
 from stratalog.limits import MUTATIONS_PER_BATCH_MAX, MUTATIONS_PER_PUSH_MAX, PUSH_PART_DECODED_BYTES
-from stratalog.protocol.messages import Mutation
+from stratalog.protocol.messages import Mutation, Undecodable
 from stratalog.protocol.sync import Push
 from stratalog.sync.push import check_push
 
@@ -39,7 +39,7 @@ class RawArguments:
         return self._decode(self._raw)
 
 
-Open = Callable[[msgspec.Raw], RawArguments | None]
+Open = Callable[[msgspec.Raw], RawArguments | Undecodable | None]
 """Checks encoded arguments. Returns None if a mutation has no arguments. Raises Invalid, LimitExceeded."""
 
 

@@ -223,7 +223,8 @@ def _unchanged(row: Listing) -> Listing:
 def _metadata(text: str | None) -> dict[str, Any] | None:
     if text is None:
         return None
-    decoded = from_json(text)
+    # Litestar decodes headers as Latin-1. JSON is UTF-8, so decode the header's bytes again.
+    decoded = from_json(text.encode("latin-1"))
     if not isinstance(decoded, dict):
         raise Invalid("metadata must be a JSON object", value=text)
     return decoded

@@ -83,7 +83,7 @@ class Pool:
         calls_max, half = settings.calls_max, max(1, settings.calls_max // 2)
         of_caller = settings.calls_of_caller_max or half
         shares = {"document": settings.calls_of_key_max or half, "principal": of_caller, "address": of_caller}
-        self._calls = Budget(f"calls of {name}", calls_max, shares)  # type: ignore[arg-type]
+        self._calls = Budget(f"calls in the pool {name}", calls_max, shares)  # type: ignore[arg-type]
         self._threads_of_key_max = settings.threads_of_key_max or max(1, settings.threads // 2)
         # A single caller leaves a quarter of the threads free for the next caller. Of two or more callers, each has at
         # most a quarter: computing threads compete for one interpreter, and the event loop waits for each of them.

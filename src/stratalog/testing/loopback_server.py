@@ -9,7 +9,10 @@ from contextlib import contextmanager
 from typing import Any
 from urllib.parse import quote
 
-import uvicorn
+from stratalog.extras import needs_extra
+
+with needs_extra("server", "a server for tests"):
+    import uvicorn
 
 __all__ = ["LoopbackServer", "serve_on_loopback"]
 

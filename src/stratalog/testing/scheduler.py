@@ -12,9 +12,11 @@ import random
 from collections.abc import Callable
 from contextlib import suppress
 
-from greenlet import GreenletExit, getcurrent, greenlet
-
+from stratalog.extras import needs_extra
 from stratalog.testing.checkers import Violation
+
+with needs_extra("testing", "the simulated scheduler"):
+    from greenlet import GreenletExit, getcurrent, greenlet
 
 __all__ = ["Actor", "Counts", "Crash", "Interrupt", "Scheduler", "SimulatedClock"]
 

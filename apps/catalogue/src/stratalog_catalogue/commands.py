@@ -77,8 +77,8 @@ def catalogue() -> None:
     default=20.0,
     show_default=True,
     metavar="PERCENT",
-    help="The percentage of records that a complete state may delete without --allow-deletions, if this is more than "
-    "25 records.",
+    help="The percentage of records that a complete state may delete without --allow-deletions. "
+    "Up to 25 records may always be deleted.",
 )
 @click.option("--pattern", default="**/*", show_default=True, help="The glob pattern of the files of a folder.")
 @click.option("--prefix", default="oai_dc", show_default=True, help="The metadata format of OAI-PMH.")

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import sys
-
 import click
 
-from stratalog.cli import Session, command, local_time
+from stratalog.cli import Session, command, local_time, standard_output
 
 __all__ = ["dead_letters", "dismiss", "letter"]
 
@@ -32,7 +30,7 @@ def dead_letters(session: Session, organisation: str) -> None:
 def letter(session: Session, organisation: str, id: str) -> None:
     """Write the original bytes of a dead letter."""
     records = session.open().records(organisation)
-    sys.stdout.buffer.writelines(records.open_dead_letter(id))
+    standard_output().writelines(records.open_dead_letter(id))
 
 
 @command("dismiss", example="stratalog catalogue dismiss acme source/books/new.json~0123456789abcdef")

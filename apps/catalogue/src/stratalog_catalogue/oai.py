@@ -156,7 +156,7 @@ def _records(body: bytes) -> Iterator[SplitRecord | Unreadable]:
         original = cut.body if exact else body[cut.start : cut.start + len(cut.body)]
         try:
             if original != cut.body:
-                raise Invalid("a record has a character that XML does not have")
+                raise Invalid("a record has a character that XML does not allow")
             if not id:
                 raise Invalid("a record has no identifier")
             time_ms = time_ms_of(text_at(record, "header.datestamp"))

@@ -26,7 +26,7 @@ from stratalog_catalogue.sources import Source, read_source, source_names
 __all__ = ["Connect", "Polled", "forget_checkpoint", "poll", "poll_source", "preview_source", "reason_of"]
 
 RETRY_POLICY = RetryPolicy(wait_seconds_first=0.5, wait_seconds_max=30)
-WITHHELD = "a complete state lacks too many records, so none was deleted; if it is correct, poll with --allow-deletions"
+WITHHELD = "a state lacks too many records, so none was deleted; if the state is correct, poll with --allow-deletions"
 
 BACKOFF_SECONDS_FIRST: Final = 60.0
 """The time after which a source that failed once is due again.

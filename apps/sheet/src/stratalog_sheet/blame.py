@@ -270,7 +270,7 @@ def _history_of(writes: list[_Write], base: str) -> list[CellHistory]:
         for undo, redo in write.step.gone:
             moments[undo.version] = (undo, write.cell, f"undid version {version}")
             if redo is not None:
-                moments[redo.version] = (redo, write.cell, f"did version {version} again")
+                moments[redo.version] = (redo, write.cell, f"redid version {version}")
     changes: list[CellHistory] = []
     held = base
     for version in sorted(moments):

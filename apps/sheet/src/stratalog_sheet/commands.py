@@ -11,6 +11,7 @@ import msgspec
 from stratalog.cli import (
     Session,
     command,
+    confirm,
     dim,
     local_time,
     note,
@@ -28,7 +29,6 @@ __all__ = ["sheet"]
 ORGANISATION = "local"
 NAME = "ORGANISATION/SHEET"
 in_tab = click.option("--tab", metavar="NAME", help="The sheet of the workbook.  [default: the first]")
-at_version = click.option("--at", metavar="VERSION|TIME", help="The version to read.  [default: the newest]")
 by_author = click.option("--author", default="", help="The author shown in the history.")
 
 
@@ -66,7 +66,8 @@ def create(session: Session, name: str, title: str, author: str) -> None:
 def import_(session: Session, file: Path, name: str | None, title: str, author: str) -> None:
     """Create a sheet from an .xlsx workbook or a .csv file; a missing store is created. The file itself is kept.
 
-    The command lists the parts that it could not import.
+    Without ORGANISATION/SHEET, the sheet is named local/ and the file's name without its ending. The command lists the
+    parts that it could not import.
     """
     from stratalog_sheet.files import read_path
 
@@ -121,7 +122,7 @@ def delete(session: Session, name: str, yes: bool) -> None:
     title, version = opened.title, opened.version
     if not yes:
         versions = "1 version" if version == 1 else f"{version} versions"
-        click.confirm(f"delete “{title}” ({name}) with its {versions}?", abort=True, err=True)
+        confirm(f"delete “{title}” ({name}) with its {versions}?")
     opened.delete()
     session.answer({"name": name, "title": title, "deleted": True}, f"deleted “{title}” ({name})")
 
@@ -130,7 +131,7 @@ def delete(session: Session, name: str, yes: bool) -> None:
 @click.argument("name", metavar=NAME)
 @click.argument("cell")
 @in_tab
-@at_version
+@click.option("--at", metavar="VERSION|TIME", help="The version to read.  [default: the newest]")
 def get(session: Session, name: str, cell: str, tab: str | None, at: str | None) -> None:
     """Print the text shown in one cell; with --json also the content that was typed, and the value."""
     opened = _opened(session, name)
@@ -166,7 +167,7 @@ def insert_row(session: Session, name: str, row: int, count: int, tab: str | Non
 @click.argument("name", metavar=NAME)
 @click.argument("cell", required=False)
 @in_tab
-@at_version
+@click.option("--at", metavar="VERSION|TIME", help="The version that CELL is a name in.  [default: the newest]")
 @click.option("--limit", type=click.IntRange(min=1), default=50, show_default=True, help="How many lines to print.")
 def history(session: Session, name: str, cell: str | None, tab: str | None, at: str | None, limit: int) -> None:
     """List the changes of a sheet and their authors, newest first; with CELL the changes of that cell.
@@ -190,7 +191,7 @@ def history(session: Session, name: str, cell: str | None, tab: str | None, at: 
 @command("export", example="stratalog sheet export acme/budget budget.xlsx --at 12")
 @click.argument("name", metavar=NAME)
 @click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
-@at_version
+@click.option("--at", metavar="VERSION|TIME", help="The version to export.  [default: the newest]")
 @click.option("--original", is_flag=True, help="Write the imported file, byte for byte.")
 @in_tab
 def export(session: Session, name: str, file: Path, at: str | None, original: bool, tab: str | None) -> None:
@@ -219,7 +220,22 @@ def report(session: Session, name: str) -> None:
         (msgspec.to_builtins(finding), [finding.text, str(finding.count), ", ".join(finding.where[:5])])
         for finding in findings
     )
-    session.answer_list(rows, "the file was imported completely", head=[["what", "times", "where"]], right=[1])
+    session.answer_list(rows, "no part of an imported file is missing", head=[["what", "times", "where"]], right=[1])
+
+
+@command("refused", example="stratalog sheet refused acme/budget")
+@click.argument("name", metavar=NAME)
+@click.option("--at", metavar="VERSION|TIME", help="The version that lacks the commands.  [default: the newest]")
+def refused(session: Session, name: str, at: str | None) -> None:
+    """List the committed commands that the engine cannot execute; with --json also their content.
+
+    The sheet lacks the changes of these commands. The list has only the commands of messages that a load of the version
+    contains: the newest messages, back to a stored state.
+    """
+    opened = _opened(session, name)
+    commands = opened.refused(version_of(opened.log, at))
+    rows = ((command, [str(command.version), command.author, command.type, command.reason]) for command in commands)
+    session.answer_list(rows, "no refused commands", head=[["version", "by", "command", "reason"]], right=[0])
 
 
 @command("versions", example="stratalog sheet versions acme/budget")
@@ -260,8 +276,8 @@ def restore(session: Session, name: str, version: int, author: str) -> None:
 @command("fork", example="stratalog sheet fork acme/budget acme/what-if --at 12")
 @click.argument("name", metavar=NAME)
 @click.argument("fork", metavar="ORGANISATION/FORK")
-@at_version
-@click.option("--title", default="", help="The title of the new sheet.")
+@click.option("--at", metavar="VERSION|TIME", help="The last shared version.  [default: the newest]")
+@click.option("--title", default="", help="The title of the new sheet.  [default: the source's title and “(copy)”]")
 @by_author
 def fork(session: Session, name: str, fork: str, at: str | None, title: str, author: str) -> None:
     """Create a sheet that shares the history of another sheet up to a version. The history is not copied."""
@@ -339,6 +355,7 @@ for subcommand in (
     set_,
     insert_row,
     history,
+    refused,
     versions,
     name_,
     restore,

@@ -124,7 +124,7 @@ def _activity_of(entry: Entry) -> Activity:
 def _revision_text(fact: Revision) -> tuple[str, list[str]]:
     message = fact.message
     if target_of(message):
-        return f"{'undid' if message['type'] == 'REVISION_UNDONE' else 'did again'} version {fact.target}", []
+        return f"{'undid' if message['type'] == 'REVISION_UNDONE' else 'redid'} version {fact.target}", []
     commands = message["commands"]
     # A range may have more cells than memory can list.
     cells = list(islice(_written(commands), SHEET_ACTIVITY_CELLS_MAX))

@@ -8,16 +8,13 @@ no author, as on a server without tokens.
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 import msgspec
-from litestar import Request, Response, Router, delete, get, post, put
-from litestar.di import NamedDependency, Provide
+from litestar import Response, Router, post, put
+from litestar.di import Provide
 from litestar.params import JSONBody
 
-from stratalog.errors import NotFound
-from stratalog.limits import AUTHOR_BYTES_MAX
 from stratalog.server import (
     PREFIX,
     PROBLEMS,
@@ -28,26 +25,34 @@ from stratalog.server import (
     Count,
     Key,
     Name,
-    Principal,
     Served,
     Text,
     Version,
-    bytes_of,
     reading,
 )
 from stratalog_sheet.branches import Standing, check_standing
 from stratalog_sheet.commits import announce, commit, compute
 from stratalog_sheet.events import SheetChange
-from stratalog_sheet.file_reports import FileReport
-from stratalog_sheet.file_responses import CSV, XLSX, file_response
-from stratalog_sheet.files import import_bytes
+from stratalog_sheet.file_routes import FILE_HANDLERS
 from stratalog_sheet.load_response import load_response
 from stratalog_sheet.pages import page_files
 from stratalog_sheet.pool import EngineNeeded
+from stratalog_sheet.routing import (
+    JSON,
+    Asked,
+    Opened,
+    Signer,
+    Turns,
+    Warm,
+    computing,
+    deleting,
+    opened_sheet,
+    signer_of,
+    writing,
+)
 from stratalog_sheet.settings import EngineSettings
-from stratalog_sheet.sheet import Sheet
 from stratalog_sheet.sheets import Sheets, snapshots_due
-from stratalog_sheet.warm_sheets import EngineTurns, WarmSheets
+from stratalog_sheet.warm_sheets import WarmSheets
 from stratalog_sheet.wire import (
     Facts,
     ListedSheet,
@@ -63,32 +68,6 @@ from stratalog_sheet.wire import (
 
 __all__ = ["app", "application"]
 
-Asked = Request[Principal, Any, Any]
-JSON = "application/json"
-
-
-def _opened(sheets: Warm, organisation: Name, log: Name, incarnation: Text = "") -> Sheet:
-    """Return the sheet of that name. Raises NotFound if ``incarnation`` is given and is not the sheet's incarnation."""
-    sheet = sheets.open(organisation, log)
-    if incarnation not in ("", sheet.log.record.incarnation):
-        raise NotFound("the sheet was deleted, and its name was reused", organisation=organisation, name=log)
-    return sheet
-
-
-def _signer(request: Asked, author: Text = "") -> str:
-    """Return the author of a write: the principal's author, or else the author that the caller states."""
-    name = request.user.author or author
-    return name.encode(errors="ignore")[:AUTHOR_BYTES_MAX].decode(errors="ignore")
-
-
-Warm = NamedDependency[Sheets]
-Turns = NamedDependency[EngineTurns]
-Opened = NamedDependency[Sheet]
-Signer = NamedDependency[str]
-computing = partial(get, opt={"action": "read"}, responses=PROBLEMS)
-writing = partial(post, opt={"action": "write"}, status_code=200, responses=PROBLEMS)
-deleting = partial(delete, opt={"action": "delete"}, status_code=204, responses=PROBLEMS)
-
 
 @reading("/", opt={"action": "list"}, summary="The sheets of an organisation")
 def listing(request: Asked, sheets: Warm, organisation: Name) -> list[ListedSheet]:
@@ -103,32 +82,6 @@ def create(
 ) -> Facts:
     """The new sheet is empty. Answers 409 if the name is taken."""
     return facts_of(request.user, sheets.create(organisation, log, title=data.title, author=signer))
-
-
-@post("/import", opt={"action": "create"}, status_code=201, responses=PROBLEMS, summary="Create a sheet from a file")
-async def import_file(
-    request: Asked,
-    sheets: Warm,
-    turns: Turns,
-    organisation: Name,
-    log: Name,
-    signer: Signer,
-    file: Text = "",
-    title: Text = "",
-) -> Facts:
-    """The body is the file: CSV if the name ``file`` ends in .csv, else .xlsx. The sheet stores the file unchanged.
-
-    Answers 422 if the file has too many cells for a browser. `import-report` lists the parts that were not imported.
-    """
-    xlsx = await request.body()
-    # A small file may be large once unpacked. So before unpacking, reserve memory for each copy of the unpacked bytes.
-    await bytes_of(request.scope).take_decoded(import_bytes(xlsx))
-
-    def run() -> Facts:
-        made = sheets.import_file(organisation, log, xlsx, file_name=file, title=title, author=signer)
-        return facts_of(request.user, made)
-
-    return await turns.run((organisation, log), run)
 
 
 @reading("/", opt={"action": "read"}, summary="Show a sheet")
@@ -319,44 +272,19 @@ async def fork(
     return await service.run(run)
 
 
-@computing("/export.xlsx", media_type=XLSX, summary="A version as .xlsx")
-async def export(turns: Turns, sheet: Opened, at: At = None) -> Response[bytes]:
-    """The server repairs the engine's file so that other programs can open the file."""
-    body, title = await compute(turns, sheet, lambda: (sheet.export(at), sheet.title))
-    return file_response(body, f"{title}.xlsx")
+@computing("/refused", summary="The committed commands that the engine cannot execute")
+async def refused(turns: Turns, sheet: Opened, at: At = None) -> Any:
+    """Each command is listed with its version, its author, its content and the engine's reason.
 
-
-@computing("/export-report", summary="The parts that an export cannot hold")
-async def export_report(turns: Turns, sheet: Opened, at: At = None) -> FileReport:
-    """The response lists the parts of a version that an .xlsx file cannot contain. It does not have the file itself."""
-    return await compute(turns, sheet, lambda: sheet.files.export(at)[1])
-
-
-@computing("/export.csv", media_type=CSV, summary="A sheet of a version as CSV")
-async def export_csv(turns: Turns, sheet: Opened, tab: Text = "", at: At = None) -> Response[bytes]:
-    """The file has the values of the workbook's sheet ``tab``; the default is the first sheet."""
-    body, title = await compute(turns, sheet, lambda: (sheet.files.csv(sheet=tab or None, at=at), sheet.title))
-    return file_response(body, f"{title}.csv")
-
-
-@reading("/import-report", opt={"action": "read"}, summary="The parts that an import lost")
-def import_report(sheet: Opened) -> FileReport:
-    """The response lists the parts of the file that the import lost. A sheet that was created empty has no findings."""
-    return sheet.files.import_report()
-
-
-@reading("/original.xlsx", opt={"action": "read"}, media_type=XLSX, summary="The file that a sheet was made of")
-def original(sheet: Opened) -> Response[bytes]:
-    """The file is unchanged. Answers 404 if the sheet was created empty."""
-    file_name, body = sheet.original()
-    return file_response(body, file_name or f"{sheet.name}.xlsx")
+    The list has only commands of the messages that a load of version ``at`` contains.
+    """
+    return await compute(turns, sheet, lambda: sheet.refused(at))
 
 
 ALL = [listing]
 SHEET_HANDLERS = [
-    create, show, rename, remove, import_file, load, entries, append, state, read_cell, write_cell, insert_rows,
-    changes, moves, blame, activity, versions, name_version, restore, fork, export, export_report, export_csv,
-    import_report, original,
+    create, show, rename, remove, load, entries, append, state, read_cell, write_cell, insert_rows,
+    changes, moves, blame, activity, versions, name_version, restore, fork, refused, *FILE_HANDLERS,
 ]  # fmt: skip
 
 
@@ -378,10 +306,10 @@ def application(
 
     dependencies = {
         "sheets": Provide(sheets, sync_to_thread=True),
-        "signer": Provide(_signer, sync_to_thread=False),
+        "signer": Provide(signer_of, sync_to_thread=False),
         "turns": Provide(lambda: warm.turns, sync_to_thread=False),
     }
-    opened = {"sheet": Provide(_opened, sync_to_thread=True)}
+    opened = {"sheet": Provide(opened_sheet, sync_to_thread=True)}
     sheet_router = Router("/{log:str}", route_handlers=SHEET_HANDLERS, dependencies=opened)
     return Application(
         authenticate=authenticate,

@@ -62,8 +62,9 @@ export const faults = ({ url, story, two }) => ({
       const { serverRevisionId } = workbook.model.session;
       return { serverRevisionId, version: workbook.version };
     });
+    const text = { type: "UPDATE_CELL", sheetId: "nosuch", col: 0, row: 0, content: "precious" };
     const ids = { serverRevisionId, nextRevisionId: "unusable", clientId: "mallory" };
-    const message = { type: "REMOTE_REVISION", version: 1, ...ids, commands: [chart] };
+    const message = { type: "REMOTE_REVISION", version: 1, ...ids, commands: [chart, text] };
     await people.send(url, story, "POST", "/append?author=Mallory", { message });
     for (const page of [ada, bob]) {
       await page.locator(".notice", { hasText: `sheet lacks them: v${version + 1}` }).waitFor();
@@ -72,6 +73,10 @@ export const faults = ({ url, story, two }) => ({
       await page.locator(".notice", { hasText: `sheet lacks them: v${version + 1}` }).waitFor();
       await page.click("#history");
       await page.locator("[data-refused=CREATE_CHART]", { hasText: "Left out: CREATE_CHART" }).waitFor();
+      await page.context().grantPermissions(["clipboard-read", "clipboard-write"]);
+      await page.locator("[data-refused=UPDATE_CELL]", { hasText: "precious" }).getByRole("button").click();
+      await page.locator(".notice", { hasText: "on the clipboard" }).waitFor();
+      assert.deepEqual(JSON.parse(await page.evaluate(() => navigator.clipboard.readText())), text);
     }
     await type(ada, "A2", "two");
     await shows(bob, "A2", "two");

@@ -11,6 +11,7 @@ import { versionViewer } from "./versionViewer.mjs";
 import { away } from "./away.mjs";
 import { branches } from "./branches.mjs";
 import { faults } from "./faults.mjs";
+import { network } from "./network.mjs";
 import { titles } from "./titles.mjs";
 
 const { agree, choose, evaluate, goOffline, goOnline, isOpen, isSaved } = people;
@@ -371,6 +372,7 @@ const storiesOf = ({ url, story, folder, two }) => ({
   ...away({ url, story, two }),
   ...branches({ url, story, two }),
   ...faults({ url, story, two }),
+  ...network({ url, story, two }),
 });
 
 await tellStories(chromium, (task) => storiesOf({ ...task, two: twoOf(task) }));

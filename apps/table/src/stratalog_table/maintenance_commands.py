@@ -93,7 +93,7 @@ def maintain(
 
 @command("damaged", example="stratalog table damaged acme/events --retry")
 @of_table
-@click.option("--retry", is_flag=True, help="Read the files again, and release the readable files.")
+@click.option("--retry", is_flag=True, help="Read the files again. Readable files are no longer set aside.")
 def damaged(session: Session, table: str, retry: bool) -> None:
     """List the data files that maintenance could not read and has set aside. These files stay in the table."""
     opened = opened_table(session, table)

@@ -138,9 +138,9 @@ class TransactionFailure(msgspec.Struct, frozen=True):
 
 
 class TransactionRefused(Conflict):
-    """Requests of a call failed their checks.
+    """Transactions of a call failed their checks.
 
-    Each request is a transaction of its own, so the requests that are not in ``failures`` are committed.
+    The call's other transactions are committed. Only `Table.replace_file_references` makes several, one for each job.
     """
 
     code = "refused"

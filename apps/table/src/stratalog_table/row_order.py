@@ -266,7 +266,7 @@ def _float_formats(kind: KeyKind, value: float) -> tuple[str, bytes]:
 def _check_digits(text: str) -> None:
     """Raise ValueError for digits of other scripts and for ``_``, which Python's own parsers of numbers accept."""
     if not text.isascii() or "_" in text:
-        raise ValueError("a number has ASCII digits only")
+        raise ValueError("a number must have only ASCII digits")
 
 
 def _parse_timestamp(kind: KeyKind, text: str) -> int:

@@ -127,7 +127,7 @@ def scan(
 ) -> Iterator[pa.Table]:
     """Yield the rows of a range of keys, reference by reference: each row once, with the columns of the view's version.
 
-    Raises NotFound if the view is so old that one of its files was collected, and DataFileDamaged for a file that
+    Raises NotFound if a file is missing, for example because it was collected, and DataFileDamaged for a file that
     cannot be read. If ``skip`` is given, the scan instead calls it with a DataFileDamaged in both cases, and continues.
     """
     wanted = data_files.schema.full_region() if region is None else region
@@ -238,5 +238,6 @@ def _rows_of(
             skip(exc)
         except FileNotFoundError as exc:
             if skip is None:
-                raise NotFound("a data file of this version was collected", filename=reference.filename) from exc
+                text = "a data file of this version was collected, or is not at the table's location of data files"
+                raise NotFound(text, filename=reference.filename) from exc
             skip(DataFileDamaged("a data file is missing", filename=reference.filename))

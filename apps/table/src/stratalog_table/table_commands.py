@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from stratalog.cli import Session, command, split_name
+from stratalog.cli import Session, command, confirm, split_name
 from stratalog_table.command_parts import (
     data_url,
     default_data_url,
@@ -74,7 +74,7 @@ def clear(session: Session, table: str, yes: bool) -> None:
     """Remove all rows of a table. History and partitions stay. `table maintain` collects the data files."""
     opened = opened_table(session, table)
     if not yes:
-        click.confirm(f"remove all rows of {table}?", abort=True, err=True)
+        confirm(f"remove all rows of {table}?")
     version = opened.clear_files()
     session.answer({"table": table, "version": version}, f"cleared {table}, version {version}")
 
@@ -93,7 +93,7 @@ def delete(session: Session, table: str, yes: bool) -> None:
         return
     data_files = module("rows").data_files_of(opened) if opened.at().meta.data else None
     if not yes:
-        click.confirm(f"delete {table} with its {opened.version} versions and its data files?", abort=True, err=True)
+        confirm(f"delete {table} with its {opened.version} versions and its data files?")
     count = module("collection").delete_table(opened, data_files)
     session.answer({"table": table, "deleted": True, "files": count}, f"deleted {table} and {count:,} data files")
 
@@ -116,11 +116,7 @@ def adopt(session: Session, table: str, data: str | None, yes: bool) -> None:
         url or module("locations").open_location(opened.store, opened.at().meta.data)
     )
     if not yes:
-        click.confirm(
-            f"confirm that no other store uses its copy of {table}, and that no other table uses {folder.url}",
-            abort=True,
-            err=True,
-        )
+        confirm(f"confirm that no other store uses its copy of {table}, and that no other table uses {folder.url}")
     opened.register(folder).adopt()
     if url:
         opened.set_data(url)
@@ -129,7 +125,7 @@ def adopt(session: Session, table: str, data: str | None, yes: bool) -> None:
 
 def _delete_unfinished(session: Session, table: str, opened: Any, yes: bool) -> None:
     if not yes:
-        click.confirm(f"delete {table}, whose creation did not finish?", abort=True, err=True)
+        confirm(f"delete {table}, whose creation did not finish?")
     default = default_data_url(session, table)
     module("table_creation").delete_unfinished(opened, [default] if default else [])
     session.answer({"table": table, "deleted": True, "files": 0}, f"deleted {table}, whose creation had not finished")

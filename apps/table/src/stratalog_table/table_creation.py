@@ -137,7 +137,7 @@ def _checked(wanted: CreateTable) -> object:
     except UnicodeEncodeError as exc:
         raise Invalid("the name of a column is not Unicode", value=ascii(exc.object)) from exc
     except Rejected as exc:
-        raise Invalid("a table cannot be created like this", reason=str(exc)) from exc
+        raise Invalid("the table cannot be created", reason=str(exc)) from exc
     return args
 
 

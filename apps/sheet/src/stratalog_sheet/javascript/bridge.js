@@ -197,7 +197,7 @@ globalThis.bridge = (() => {
       const refused = [];
       for (const { operation, isCancelled } of tree.execution(tree.branches[0])) {
         for (const command of isCancelled ? [] : operation.data.commands) {
-          if (command[REFUSED]) refused.push({ id: operation.id, type: command.type, reason: command[REFUSED] });
+          if (command[REFUSED]) refused.push({ id: operation.id, reason: command[REFUSED], command });
         }
       }
       return refused;

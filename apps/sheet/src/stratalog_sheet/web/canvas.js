@@ -1,10 +1,12 @@
 // Canvas: shows a model. A component of the engine can show only one model, so the canvas makes a new component for
 // each model.
 
+import { Alarm, pauseMs } from "/web/client/backoff.js";
 import { composerOf, endTyping, Spreadsheet, typeAnew, useStores } from "./engine.js";
 import { toast } from "./dom.js";
 
 const TEMPLATES = "/web/sheet/engine/o-spreadsheet/dist/o_spreadsheet.xml";
+const BACKOFF = { firstMs: 250, limitMs: 15_000 };
 const { App, Component, reactive, useExternalListener, useState, xml } = globalThis.owl;
 
 /** The colour scheme of all canvases. */
@@ -28,14 +30,18 @@ export class Canvas {
   #element;
   #app = null;
   #frame = null;
+  #turn = 0;
 
   constructor(element) {
     this.#element = element;
   }
 
+  /** Show a model. Returns false if another `mount` or `clear` came meanwhile. */
   async mount(model) {
     this.clear();
-    templates ??= fetch(TEMPLATES).then((answer) => answer.text());
+    const turn = this.#turn;
+    const texts = await (templates ??= fetchTemplates());
+    if (turn !== this.#turn) return false;
     const spreadsheet = { model, notifyUser, raiseError, askConfirmation };
     const element = this.#element;
     // Without this `isSmall`, the engine would measure the element before the element has its size.
@@ -44,11 +50,14 @@ export class Canvas {
         return element.clientWidth < SMALL_PIXELS;
       },
     };
-    const options = { props: { spreadsheet, element }, env, templates: await templates, translateFn: (text) => text };
+    const options = { props: { spreadsheet, element }, env, templates: texts, translateFn: (text) => text };
     this.#app = new App(Frame, { ...options, translatableAttributes: ["data-tooltip"], warnIfNoStaticProps: false });
     this.#element.hidden = false;
-    this.#frame = await this.#app.mount(this.#element);
+    const frame = await this.#app.mount(this.#element);
+    if (turn !== this.#turn) return false;
+    this.#frame = frame;
     await painted();
+    return turn === this.#turn;
   }
 
   /** Commit the open edit. */
@@ -62,9 +71,20 @@ export class Canvas {
   }
 
   clear() {
+    this.#turn++;
     this.#app?.destroy();
     this.#app = this.#frame = null;
     this.#element.hidden = true;
+  }
+}
+
+/** Fetch the engine's templates. Without the templates no canvas can show a sheet, so repeat a failed request. */
+async function fetchTemplates() {
+  for (let failures = 1; ; failures++) {
+    const answer = await fetch(TEMPLATES).catch(() => null);
+    const text = answer?.ok ? await answer.text().catch(() => null) : null;
+    if (text !== null) return text;
+    await new Alarm().wait(pauseMs(failures, BACKOFF));
   }
 }
 

@@ -7,7 +7,7 @@ import { changes, describeDeletion, describeFault } from "./ending.js";
 import { editOf, filesOf, goTo, nameOf, viewOf } from "./engine.js";
 import { showFindings } from "./findings.js";
 import { ownName, rename } from "./identity.js";
-import { Marks, zoneOf, zonesOf } from "./marks.js";
+import { Marks, zonesOf } from "./marks.js";
 import { openMenu } from "./menu.js";
 import { addressOf, freshName } from "./names.js";
 import { cachePage } from "./pageCache.js";
@@ -19,12 +19,11 @@ import { retitle } from "./retitle.js";
 import { askForToken, Server } from "./server.js";
 import { Timeline } from "./timeline.js";
 import { Tracker } from "./tracker.js";
+import { changesAt } from "./versionChanges.js";
 import { VersionViewer } from "./versionViewer.js";
 import { Workbook } from "./workbook.js";
 import { zip } from "./zip.js";
-import { counted, zoneWords } from "./zoneWords.js";
 
-const COMPARED_CELLS_MAX = 5000;
 const HEADINGS_SHOWN_MAX = 4;
 const query = new URLSearchParams(location.search);
 const organisation = query.get("in") ?? "local";
@@ -59,6 +58,7 @@ async function begin() {
   workbook.addEventListener("error", (/** @type {any} */ { detail }) => complain(detail));
   workbook.addEventListener("entry", (/** @type {any} */ { detail }) => noteEntry(detail));
   workbook.addEventListener("model", mountNow);
+  workbook.addEventListener("model", showFacts);
   workbook.addEventListener("gone", () => showEnd(describeDeletion));
   workbook.addEventListener("fault", () => showEnd(describeFault));
   workbook.addEventListener("lost", showOtherHistory);
@@ -102,6 +102,15 @@ async function mountNow() {
   document.body.dataset.ready = "true";
 }
 
+/** After a load, show facts of the sheet that may have changed meanwhile. */
+function showFacts() {
+  if (!timeline) return;
+  timeline.range = [workbook.facts.first, workbook.version];
+  showTitle();
+  showNames();
+  panel?.refresh();
+}
+
 function listen() {
   find("#online").addEventListener("click", () => (workbook.isOnline ? workbook.goOffline() : workbook.goOnline()));
   find("#history").addEventListener("click", () => showPanel(!panel.isOpen));
@@ -123,15 +132,21 @@ const does = {
   async move(version) {
     panel.at = version;
     if (version === null) return backToNow();
-    const isNew = await versionViewer.show(version);
-    if (timeline.at !== version) return;
-    if (isNew || find("#then").hidden) await showVersion();
-    chooseCell();
-    const { changed, words, entry } = await changedAt(version);
-    if (timeline.at !== version) return;
-    marks.set(changed);
-    timeline.facts = { ...entry, changed: words };
-    timeline.shown();
+    try {
+      await versionViewer.show(version);
+      if (timeline.at !== version || versionViewer.version !== version) return;
+      if (shownVersion !== versionViewer.model || find("#then").hidden) await showVersion();
+      chooseCell();
+      const newest = timeline.isComparing ? workbook.version : null;
+      const { entry, zones, words } = await changesAt(server, server.path(name), versionViewer, version, newest);
+      if (timeline.at !== version) return;
+      marks.set(zones);
+      timeline.facts = { ...entry, changed: words };
+      timeline.shown();
+    } catch (error) {
+      if (timeline.at === version) returnToShown(version);
+      throw error;
+    }
   },
 
   async restore(version) {
@@ -173,39 +188,23 @@ const does = {
   },
 };
 
-/**
- * Return a version's entry, the zones to mark, and the size of the change in words. Without comparison, the entry
- * changes these zones. With comparison, the zones are the first cells that differ from the newest version.
- */
-async function changedAt(version) {
-  const [entry] = await entryOf(version);
-  if (!timeline.isComparing) {
-    const changed = zonesOf(entry.message);
-    return { entry, changed, words: zoneWords(changed) };
-  }
-  const differences = await server.get(server.path(name, "/changes"), { source: version, target: workbook.version });
-  if (differences.length > COMPARED_CELLS_MAX)
-    toast(`${differences.length} cells differ; the first ${COMPARED_CELLS_MAX} are marked.`);
-  // The canvas shows the earlier version, so mark only cells that exist in that version.
-  const changed = differences
-    .slice(0, COMPARED_CELLS_MAX)
-    .filter(({ earlier_cell }) => earlier_cell)
-    .map(({ sheet_id, earlier_cell }) => zoneOf(sheet_id, earlier_cell));
-  return { entry, changed, words: counted(differences.length, "cell") };
-}
-
-async function entryOf(version) {
-  const known = versionViewer.entry(version);
-  return known ? [known] : server.get(server.path(name, "/activity"), { before: version + 1, limit: 1 });
-}
-
 async function showVersion() {
   const view = viewOf(find("#then").hidden ? workbook.model : shownVersion);
-  shownVersion = versionViewer.model;
-  await canvases.then.mount(versionViewer.model);
-  versionViewer.model.on("update", canvases, chooseCell);
+  const { model } = versionViewer;
+  shownVersion = model;
+  if (!(await canvases.then.mount(model))) return;
+  model.on("update", canvases, chooseCell);
   find("#now").hidden = true;
-  goTo(versionViewer.model, view);
+  goTo(model, view);
+}
+
+/** After an error, let the timeline name the version that the canvas shows, and forget the facts of another version. */
+function returnToShown(version) {
+  timeline.pause();
+  marks.set([]);
+  timeline.facts = null;
+  const shown = find("#then").hidden ? null : versionViewer.version;
+  if (shown !== version) timeline.go(shown);
 }
 
 function backToNow() {
@@ -230,10 +229,7 @@ function noteEntry(entry) {
 function showOtherHistory() {
   timeline?.go(null);
   versionViewer.forget();
-  if (timeline) timeline.range = [workbook.facts.first, workbook.version];
-  showTitle();
-  showNames();
-  panel?.refresh();
+  showFacts();
 }
 
 function chooseCell() {
@@ -244,7 +240,8 @@ function chooseCell() {
 }
 
 async function showNames() {
-  timeline.names = await server.get(server.path(name, "/versions")).catch(() => []);
+  const names = await server.get(server.path(name, "/versions")).catch(() => null);
+  if (names) timeline.names = names;
 }
 
 /** Show the number of conflicts. If the server is reachable and a conflict is new, open the tab of conflicts. */

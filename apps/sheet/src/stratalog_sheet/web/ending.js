@@ -20,7 +20,7 @@ export function describeDeletion({ title, waiting }, { downloadHere, discard, co
 /** Return a message that the page accepts no edit until a reload. It has the text of an edit that is not stored. */
 export function describeFault({ fault, waiting, hasOfflineCache }, { edit }) {
   const words = ["The page takes no more edits until you reload it.", sentence(fault)];
-  const fate = hasOfflineCache ? "stored in this browser" : "not stored, and a reload loses it";
+  const fate = hasOfflineCache ? "stored in this browser" : "not stored, so lost on a reload";
   if (waiting) words.push(`Not sent yet: ${changes(waiting)}, ${fate}.`);
   if (edit?.isChanged) words.push(`Not stored, in ${nameOf(edit.col, edit.row)}: ${edit.text}`);
   const stopped = make("b", {}, "This page has stopped.");

@@ -82,12 +82,12 @@ export function prepared({ session }, message) {
 /** Return a message's commands, with a command for many cells split into one for each cell. */
 export const commandsOf = ({ session }, { commands }) => session.commandSquisher.unsquish(commands ?? []);
 
-/** Return the commands that the model has refused, because the engine cannot execute them: `{id, type, reason}`. */
+/** Return the commands that the model has refused, because the engine cannot execute them: `{id, reason, command}`. */
 export function refusedIn({ session: { revisions } }) {
   const executed = [...revisions.tree.execution(revisions.tree.branches[0])];
   return executed.flatMap(({ operation: { id, data }, isCancelled }) => {
     const refused = isCancelled ? [] : data.commands.filter((command) => command[REFUSED]);
-    return refused.map((command) => ({ id, type: command.type, reason: command[REFUSED] }));
+    return refused.map((command) => ({ id, reason: command[REFUSED], command }));
   });
 }
 

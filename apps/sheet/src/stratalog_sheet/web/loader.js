@@ -1,11 +1,9 @@
 // Loader: the snapshot and entries of a sheet, from the server, from the offline cache, or from both.
 
 import { StratalogError } from "/web/client/errors.js";
-import { LOST } from "./transport.js";
+import { isPassing, LOST } from "./transport.js";
 
 const BEHIND_ENTRIES_MAX = 1500;
-/** The codes of errors after which the page shows the cached sheet. */
-const UNANSWERED = new Set(["outcome-unknown", "unreached"]);
 
 export class Loader {
   #server;
@@ -25,14 +23,16 @@ export class Loader {
   /**
    * Return `facts` (the server's description of the sheet), `loaded` (a snapshot and entries) and `fault`. `fault` is
    * the error if the sheet was deleted while changes were pending; otherwise it is null. If the pending changes belong
-   * to another history, this method sets `cached.pending` to null, or its version to -1. Throws if the load fails and
-   * the page cannot show the cached sheet instead.
+   * to another history, this method sets `cached.pending` to null, or its version to -1. If another tab has replaced the
+   * state on which the pending changes build, this method puts that state back into `cached`. Throws if the load fails
+   * and the page cannot show the cached sheet instead.
    */
   async load(cached) {
     try {
       await this.#fetchFacts();
       this.#checkIncarnation(cached);
       const loaded = await this.#fetch(cached);
+      await this.#fetchBase(cached, loaded);
       return { facts: this.#facts, loaded, fault: null };
     } catch (error) {
       return this.#fallBack(cached, error);
@@ -64,13 +64,30 @@ export class Loader {
   }
 
   /**
+   * Fetch the state on which the pending changes build, if neither the cache nor the loaded data have this state. If
+   * the server does not have it either, the page repeats the pending changes on the new state.
+   */
+  async #fetchBase(cached, { snapshot }) {
+    const { pending } = cached;
+    if (!pending || pending.version < 0 || pending.version >= snapshot.version || hasBase(cached)) return;
+    try {
+      const answer = await this.#server.get(this.#server.path(this.#sheet, "/load"), { at: pending.version });
+      const { base: version, hash, data, entries } = answer;
+      Object.assign(cached, { snapshot: { version, hash, facts: this.#facts, data }, entries });
+    } catch (error) {
+      if (isPassing(error)) throw error;
+      pending.version = -1;
+    }
+  }
+
+  /**
    * Return the cached sheet if the server is unreachable or refuses requests for now, or if the sheet was deleted while
    * changes were pending.
    * Otherwise throw the error. If the sheet was deleted and no change is pending, delete the cached sheet.
    */
   async #fallBack(cached, error) {
     const isGone = error.code === "not-found";
-    const isShown = cached.snapshot && (isGone ? cached.pending : UNANSWERED.has(error.code));
+    const isShown = cached.snapshot && (isGone ? cached.pending : isPassing(error) && hasBase(cached));
     if (isGone && !isShown) await this.#offlineCache?.forget();
     if (!isShown) throw error;
     const title = cached.entries.findLast(({ data }) => data?.title)?.data.title ?? cached.snapshot.facts.title;
@@ -124,5 +141,9 @@ export const historyLost = () =>
     LOST,
     "the server went back to an older state of this sheet. Later versions are lost, your pending changes are kept",
   );
+
+/** Whether the cache has the state on which the pending changes build. Another tab may have replaced this state. */
+const hasBase = ({ snapshot, entries, pending }) =>
+  !pending || (snapshot?.version <= pending.version && pending.version <= (entries.at(-1) ?? snapshot).version);
 
 const hasRestore = (entries) => entries.some(({ type }) => type === "restored");

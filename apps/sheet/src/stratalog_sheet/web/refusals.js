@@ -2,10 +2,26 @@
 
 import { make, toast } from "./dom.js";
 
-/** Make the line about one command. */
-export function refusal({ type, reason }) {
-  return make("p", { class: "how", "data-refused": type }, `Left out: ${type}. The engine cannot use it (${reason}).`);
+/** Make the line about one command. A button puts the whole command on the clipboard. */
+export function refusal({ reason, command }) {
+  const copy = () =>
+    navigator.clipboard.writeText(JSON.stringify(command)).then(
+      () => toast("The change is on the clipboard."),
+      (error) => toast(error.message, true),
+    );
+  const text = typeof command.content === "string" ? [" ", make("code", {}, command.content)] : [];
+  return make(
+    "p",
+    { class: "how", "data-refused": command.type },
+    `Left out: ${command.type}`,
+    ...text,
+    `. The engine cannot use it (${reason}). `,
+    make("button", { type: "button", class: "quiet", onclick: copy, onmousedown: keepFocus }, "Copy"),
+  );
 }
+
+/** A click on the button must not take the focus from the cell that is being edited. */
+const keepFocus = (event) => event.preventDefault();
 
 /** Tell the user when a model lacks further commands. */
 export function watchRefusals(workbook) {

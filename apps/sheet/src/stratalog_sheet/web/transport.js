@@ -24,6 +24,8 @@ export class Transport {
   #callbacks = new Map();
   #outgoing = null;
   #isBehind = true;
+  /** The cause of a due reload; otherwise null. */
+  #reload = null;
   #isRunning = false;
   #loop = Promise.resolve();
   #failures = 0;
@@ -37,8 +39,8 @@ export class Transport {
    * - `onRefused(message, error)`: for a message that the server will never accept; the error is null if an older entry
    *   of the log already has the message;
    * - `onEnd(error)`: after an error that a retry cannot solve;
-   * - `onReload()`: when the server requires a reload, or the sheet was restored;
-   * - `onLost()`: when the server went back to an older history;
+   * - `onReload(cause)`: loads a new model, and stops this transport after success. `cause` is `{without, isLost}`, as
+   *   in `requestReload`. The transport calls `onReload` again after an error that a retry may solve;
    * - `onPresence(message)`: for the presence of this page;
    * - `give(entry, emit)`: gives the engine the message of an entry.
    */
@@ -108,6 +110,15 @@ export class Transport {
     this.#alarm.ring();
   }
 
+  /**
+   * Call `onReload` in the next step, because the engine can no longer follow the log. `without` is the id of a message
+   * to drop. `isLost` is true if the server went back to an older history.
+   */
+  requestReload({ without = "", isLost = false } = {}) {
+    this.#reload ??= { without, isLost };
+    this.#alarm.ring();
+  }
+
   /** Give the engine entries that the caller has read. */
   take(entries) {
     for (const entry of entries) this.#deliver(entry);
@@ -147,6 +158,7 @@ export class Transport {
   }
 
   async #step() {
+    if (this.#reload) return this.#hooks.onReload(this.#reload);
     if (this.#isBehind) return this.#read();
     if (this.#outgoing) return this.#append(this.#outgoing);
     await this.#alarm.wait(IDLE_MS);
@@ -158,11 +170,11 @@ export class Transport {
     this.#isBehind = false;
     try {
       const page = await this.#log.read(this.version, this.hash);
-      if (page.reload || page.entries.some(({ type }) => type === "restored")) return this.#hooks.onReload();
+      if (page.reload || page.entries.some(({ type }) => type === "restored")) return this.requestReload();
       this.take(page.entries);
       this.#isBehind ||= this.version < page.version;
     } catch (error) {
-      if (error.code === LOST) return this.#hooks.onLost();
+      if (error.code === LOST) return this.requestReload({ isLost: true });
       this.#isBehind = true;
       throw error;
     }
@@ -176,7 +188,7 @@ export class Transport {
       else if (entry.version <= this.version) this.#hooks.onRefused(message, null);
       else this.#isBehind = true;
     } catch (error) {
-      if (error.code === LOST) this.#hooks.onLost();
+      if (error.code === LOST) this.requestReload({ isLost: true });
       else if (error.code === "version-conflict") this.#isBehind = true;
       else if (isRefusal(error)) this.#hooks.onRefused(message, error);
       else throw error;
@@ -200,7 +212,7 @@ export class Transport {
 const isRefusal = ({ code }) => code === "limit-exceeded" || code === "invalid";
 
 /** Whether a retry may help: no response came, or the server is temporarily unable to answer. */
-function isPassing({ code, details }) {
+export function isPassing({ code, details }) {
   const status = details?.status ?? 0;
   return code === "outcome-unknown" || code === "unreached" || status === 408 || (status >= 500 && status !== 501);
 }

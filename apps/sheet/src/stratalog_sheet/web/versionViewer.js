@@ -14,6 +14,7 @@ export class VersionViewer {
   #base = null;
   #entries = [];
   #transport = new Silent();
+  #turn = 0;
 
   constructor(server, path, page) {
     this.#server = server;
@@ -21,20 +22,25 @@ export class VersionViewer {
     this.#page = page;
   }
 
-  /** Show a version. Returns whether the viewer made a new model for this version. */
+  /**
+   * Show a version, in the present model or in a new one. If a later call comes while this call waits for the server,
+   * this call changes nothing.
+   */
   async show(version) {
-    if (!this.#reaches(version)) await this.#load(version);
-    if (version === this.version) return false;
-    if (this.model && version > this.version) return this.#forward(version);
-    if (this.model && this.#back(version)) return false;
-    return this.#make(version);
+    const turn = ++this.#turn;
+    if (!this.#reaches(version) && !(await this.#load(version, turn))) return;
+    if (version === this.version) return;
+    if (this.model && version > this.version) this.#forward(version);
+    else if (!this.model || !this.#back(version)) this.#make(version);
+    this.version = version;
   }
 
   /** Drop all loaded data, because the server has another history. */
   forget() {
-    Object.assign(this, { model: null, version: -1 });
+    this.#drop();
     this.#base = null;
     this.#entries = [];
+    this.#turn++;
   }
 
   /** The marks of the page, which the canvas draws. */
@@ -52,17 +58,25 @@ export class VersionViewer {
     return version >= base && version <= base + this.#entries.length;
   }
 
-  async #load(version) {
+  /** Load a version's entries, or another base. Returns false if another turn has begun meanwhile. */
+  async #load(version, turn) {
     if (this.#base && version > this.#base.version) {
       const after = this.#base.version + this.#entries.length;
       const { entries, reload } = await this.#server.get(`${this.#path}/entries`, { after });
+      if (turn !== this.#turn) return false;
       if (!reload) this.#entries.push(...untilRestore(entries));
-      if (this.#reaches(version)) return;
+      if (this.#reaches(version)) return true;
     }
     const { base, data, entries } = await this.#server.get(`${this.#path}/load`, { at: version });
+    if (turn !== this.#turn) return false;
     this.#base = { version: base, text: JSON.stringify(data) };
     this.#entries = untilRestore(entries);
-    this.model = null;
+    this.#drop();
+    return true;
+  }
+
+  #drop() {
+    Object.assign(this, { model: null, version: -1 });
   }
 
   #between(low, high) {
@@ -72,15 +86,11 @@ export class VersionViewer {
 
   #forward(version) {
     for (const message of this.#between(this.version, version)) this.#transport.emit(prepared(this.model, message));
-    this.version = version;
-    return false;
   }
 
   #back(version) {
     const messages = this.#between(version, this.version);
-    if (messages.length && !rewind(this.model, messages)) return false;
-    this.version = version;
-    return true;
+    return !messages.length || rewind(this.model, messages);
   }
 
   #make(version) {
@@ -89,8 +99,6 @@ export class VersionViewer {
     const data = JSON.parse(this.#base.text);
     const options = { client: CLIENT, transport: this.#transport, isReadOnly: true, page: this.#page };
     this.model = makeModel(data, this.#between(this.#base.version, version), options);
-    this.version = version;
-    return true;
   }
 }
 

@@ -10,7 +10,7 @@ import { historyLost, Loader } from "./loader.js";
 import { OfflineCache } from "./offlineCache.js";
 import { Presence } from "./presence.js";
 import { token } from "./server.js";
-import { Transport } from "./transport.js";
+import { isPassing, Transport } from "./transport.js";
 
 /**
  * If more entries than this came while the page was closed, and no change is pending, the cells of conflicts do not
@@ -35,7 +35,6 @@ export class Workbook extends EventTarget {
   #live;
   #transport = null;
   #isSaving = false;
-  #isReloading = false;
   #isComplete = true;
   #page;
   #watch;
@@ -98,7 +97,7 @@ export class Workbook extends EventTarget {
     return this.model ? this.model.session.pendingMessages.length : 0;
   }
 
-  /** The committed commands that the engine cannot execute: `{version, author, type, reason}`. The model lacks them. */
+  /** The committed commands that the engine cannot execute: `{version, author, reason, command}`. */
   get refused() {
     const refused = this.model ? refusedIn(this.model) : [];
     const committed = refused.filter(({ id }) => this.#entries.has(id));
@@ -172,7 +171,11 @@ export class Workbook extends EventTarget {
   async #makeFirst(cached, loaded) {
     if (isLeft(cached, loaded)) {
       this.#make(cached.snapshot, cached.entries, cached.pending);
-      await this.#exchange(loaded);
+      // After an error that a retry may solve, the transport repeats the exchange.
+      await this.#exchange(loaded).catch((error) => {
+        if (!isPassing(error)) throw error;
+        this.#transport.requestReload();
+      });
     } else this.#make(loaded.snapshot, loaded.entries, cached.pending, cached.conflicts?.version);
   }
 
@@ -188,7 +191,8 @@ export class Workbook extends EventTarget {
     this.#watch.noteUnopened(waiting, error);
     const version = (pending ?? conflicts)?.version;
     const cachedBase = [snapshot, ...entries].find((each) => each?.version === version);
-    for (const command of cachedBase ? await this.#movesTo(loaded, cachedBase) : []) this.conflicts.move(command);
+    const moves = cachedBase ? await this.#movesTo(loaded, cachedBase).catch(() => []) : [];
+    for (const command of moves) this.conflicts.move(command);
     this.#save();
   }
 
@@ -216,7 +220,7 @@ export class Workbook extends EventTarget {
     transport.take(entries.slice(first.length));
     this.#isComplete = true;
     this.model.on("update", this, () => this.#change());
-    this.model.on("unexpected-revision-id", this, () => this.reload());
+    this.model.on("unexpected-revision-id", this, () => this.#transport.requestReload());
     this.#announce("model");
   }
 
@@ -232,8 +236,7 @@ export class Workbook extends EventTarget {
       onEntry: (entry) => this.#note(entry),
       onState: () => this.#react(),
       onRefused: (message, error) => this.#refuse(message, error),
-      onReload: () => this.reload(),
-      onLost: () => this.#leaveBranch(),
+      onReload: (cause) => this.#reload(cause),
       onEnd: (error) => this.#end(error),
       onPresence: (message) => this.presence.say(message),
       give: (entry, emit) => this.#give(entry, emit),
@@ -242,22 +245,17 @@ export class Workbook extends EventTarget {
 
   /**
    * Load a new model from the server, and repeat the pending changes, for example after a restore. `without` is the id
-   * of a pending message to drop, because the server refused the message or an older entry already has it.
+   * of a pending message to drop, because the server refused the message or an older entry already has it. Throws
+   * before the replacement of the model if a request fails. The transport then calls this method again.
    */
-  async reload(without = "") {
-    if (this.#isReloading || this.fault) return;
-    this.#isReloading = true;
-    this.#transport.stop();
-    try {
-      const { facts, loaded } = await this.#loader.loadNewest();
-      this.facts = facts;
-      await this.#exchange(loaded, without);
-      if (this.isOnline) this.goOnline();
-    } catch (error) {
-      this.#end(error);
-    } finally {
-      this.#isReloading = false;
-    }
+  async #reload({ without, isLost }) {
+    const { facts, loaded } = await this.#loader.loadNewest();
+    this.facts = facts;
+    await this.#exchange(loaded, without);
+    if (this.isOnline) this.goOnline();
+    if (!isLost) return;
+    this.#announce("lost");
+    this.#announce("error", historyLost());
   }
 
   /** Replace the model by a model of the loaded data. Move the pending changes to the new positions of their cells. */
@@ -273,35 +271,33 @@ export class Workbook extends EventTarget {
     const messages = pendingOf(this.model).filter(({ nextRevisionId }) => nextRevisionId !== without);
     this.model.off("update", this);
     this.model.session.leave();
+    this.#transport.stop();
     this.#make(loaded.snapshot, loaded.entries, { version: -1, messages });
+    this.#save();
   }
 
   /** Give the model the entries before a restore. A sent change that is among these entries is no longer pending. */
   async #catchUp() {
     const asked = { after: this.version, hash: this.#transport.hash };
     const answer = this.#server.get(this.#server.path(this.#sheet, "/entries"), asked);
-    const { entries } = await answer.catch(() => ({ entries: [] }));
+    const { entries } = await answer.catch(unlessPassing({ entries: [] }));
     this.#transport.take(beforeRestore(entries));
   }
 
-  /** Fetch the commands that move cells from `shown` to the loaded version; an empty list if the request fails. */
+  /**
+   * Fetch the commands that move cells from `shown` to the loaded version. Returns an empty list if the server cannot
+   * compute these commands.
+   */
   async #movesTo({ snapshot, entries }, shown = this.#transport) {
     const target = entries.at(-1)?.version ?? snapshot.version;
     const asked = { source: shown.version, target, hash: shown.hash };
-    return this.#server.get(this.#server.path(this.#sheet, "/moves"), asked).catch(() => []);
-  }
-
-  /** Load the older history to which the server went back, for example from a backup. Repeat the pending changes. */
-  async #leaveBranch() {
-    await this.reload();
-    this.#announce("lost");
-    this.#announce("error", historyLost());
+    return this.#server.get(this.#server.path(this.#sheet, "/moves"), asked).catch(unlessPassing([]));
   }
 
   #refuse(message, error) {
     if (error) this.#announce("error", error);
     if (error) this.#watch.noteRefused(message, error);
-    if (message.type === "REMOTE_REVISION") this.reload(message.nextRevisionId);
+    if (message.type === "REMOTE_REVISION") this.#transport.requestReload({ without: message.nextRevisionId });
     else this.#dropWaitingUndo();
   }
 
@@ -389,6 +385,12 @@ function beforeRestore(entries) {
   const index = entries.findIndex(({ type }) => type === "restored");
   return index < 0 ? entries : entries.slice(0, index);
 }
+
+/** Return a handler of errors that returns `fallback`, but throws an error that a retry may solve. */
+const unlessPassing = (fallback) => (error) => {
+  if (isPassing(error)) throw error;
+  return fallback;
+};
 
 /** Whether the loaded data begin after the version of the pending changes, for example after a restore. */
 const isLeft = ({ snapshot, pending }, loaded) =>

@@ -1,0 +1,171 @@
+"""A prune that runs at any moment of another call of the repository is no damage, and deletes no needed object."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from random import Random
+
+import pytest
+
+import stratalog
+from stratalog.backups.backup import SAVE_SECONDS, back_up
+from stratalog.backups.prune import ABANDONED_SECONDS, prune_backups
+from stratalog.backups.repository import BackupRepository
+from stratalog.backups.verification import verify_backup
+from stratalog.backups.view import BackupIndex, store_over
+from stratalog.errors import Conflict
+from stratalog.ports.blobs import BlobStat
+from stratalog.ports.blobs_wrapper import BlobsWrapper
+from stratalog.testing.clock import ManualClock
+from tests.backups.stores import Backups
+from tests.inline_store import open_inline
+from tests.maintenance.growing import SETTINGS, grow
+
+pytestmark = pytest.mark.slow
+
+Call = Callable[[stratalog.Store, BackupRepository], object]
+
+
+class Interrupted(BlobsWrapper):
+    """Calls ``interrupt`` once, before its read number ``position``. A read is a `get` or a `list`."""
+
+    def __init__(self, backups: Backups, position: int, interrupt: Callable[[], object]) -> None:
+        super().__init__(backups.blobs)
+        self.left = position
+        self._interrupt = interrupt
+
+    def get(self, key: str) -> bytes:
+        self._count()
+        return super().get(key)
+
+    def list(self, prefix: str, *, after: str = "") -> Iterator[BlobStat]:
+        self._count()
+        return super().list(prefix, after=after)
+
+    def _count(self) -> None:
+        if self.left == 0:
+            self._interrupt()
+        self.left -= 1
+
+
+class Killed(BaseException):
+    """Simulates the end of the process."""
+
+
+class Dying:
+    """The progress of a backup that saves its progress after each history, and is killed after some rows."""
+
+    def __init__(self, clock: ManualClock, rows: int) -> None:
+        self._clock = clock
+        self._rows = rows
+
+    def __call__(self, count: int) -> None:
+        self._clock.sleep(SAVE_SECONDS + 1)
+        self._rows -= count
+        if self._rows < 0:
+            raise Killed
+
+
+def pruned(store: stratalog.Store, repository: BackupRepository) -> object:
+    return prune_backups(repository, 2)
+
+
+def made(store: stratalog.Store, repository: BackupRepository) -> object:
+    return back_up(store, repository, workers=0)
+
+
+def verified(store: stratalog.Store, repository: BackupRepository) -> object:
+    report = verify_backup(repository, repository.manifests()[0])
+    assert report.findings == ()
+    return report
+
+
+def listed(store: stratalog.Store, repository: BackupRepository) -> object:
+    repository.manifest()
+    return repository.manifests()
+
+
+def old_backups() -> tuple[stratalog.Store, Backups]:
+    """Return a store and three backups of different states, old enough that a prune removes their objects."""
+    clock, chance = ManualClock(), Random(3)
+    store, backups = open_inline(settings=SETTINGS, clock=clock), Backups(clock)
+    for _ in range(3):
+        grow(store, chance, 8)
+        backups.make(store)
+    grow(store, chance, 4)
+    clock.sleep(ABANDONED_SECONDS + 1)
+    return store, backups
+
+
+@pytest.mark.parametrize("call", [pruned, verified, made, listed])
+def test_a_call_during_which_backups_are_pruned_succeeds_or_is_a_conflict(call: Call) -> None:
+    conflicts = 0
+    for position in range(10**6):
+        store, backups = old_backups()
+
+        def prune(backups: Backups = backups) -> None:
+            backups.make(open_inline(settings=SETTINGS, clock=backups.clock))  # shares no object with the others
+            prune_backups(backups.repository(), 1)
+
+        blobs = Interrupted(backups, position, prune)
+        try:
+            call(store, BackupRepository(blobs, backups.clock))
+        except Conflict:
+            conflicts += 1
+        assert are_intact(backups)
+        if blobs.left >= 0:
+            break
+    assert (conflicts > 0) == (call is not listed)
+
+
+def test_a_restoration_whose_backup_is_pruned_meanwhile_succeeds_or_is_a_conflict() -> None:
+    conflicts = 0
+    for position in range(10**6):
+        _, backups = old_backups()
+
+        def prune(backups: Backups = backups) -> None:
+            prune_backups(backups.repository(), 1)
+
+        blobs = Interrupted(backups, position, prune)
+        repository = BackupRepository(blobs, backups.clock)
+        manifest = backups.repository().manifests()[0]
+        source = store_over(BackupIndex(repository, manifest.root), repository, manifest, SETTINGS)
+        try:
+            with repository.reading(manifest.id):
+                backups.restored(source)
+        except Conflict:
+            conflicts += 1
+        if blobs.left >= 0:
+            break
+    assert conflicts
+
+
+def test_a_prune_keeps_the_objects_of_an_old_interrupted_backup_that_is_finished_meanwhile() -> None:
+    outcomes = set[str]()
+    for position in range(10**6):
+        clock = ManualClock()
+        store, backups = open_inline(settings=SETTINGS, clock=clock), Backups(clock)
+        backups.make(store)
+        grow(store, Random(3), 20)
+        with pytest.raises(Killed):
+            back_up(store, backups.repository(), Dying(clock, rows=8), workers=0)
+        clock.sleep(ABANDONED_SECONDS + 1)
+
+        def finish(store: stratalog.Store = store, backups: Backups = backups) -> None:
+            back_up(store, backups.repository(), workers=0)
+
+        blobs = Interrupted(backups, position, finish)
+        try:
+            prune_backups(BackupRepository(blobs, clock), 2)
+            outcomes.add("pruned")
+        except Conflict:
+            outcomes.add("conflict")
+        assert are_intact(backups)
+        if blobs.left >= 0:
+            break
+    assert outcomes == {"pruned", "conflict"}
+
+
+def are_intact(backups: Backups) -> bool:
+    repository = backups.repository()
+    return not any(verify_backup(repository, manifest).findings for manifest in repository.manifests())

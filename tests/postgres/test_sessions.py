@@ -1,0 +1,139 @@
+"""Sessions of PostgreSQL whose role, database or failed statement would change what later statements do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
+from queue import SimpleQueue
+from typing import Any
+
+import psycopg
+import pytest
+from psycopg import sql
+
+from stratalog.backends import postgres_connections
+from stratalog.backends.postgres import PostgresStore
+from stratalog.backends.postgres_address import parse_address
+from stratalog.clock import SystemClock
+from stratalog.errors import ConditionFailed, Unavailable
+from stratalog.ports.index import Absent, Item, Put
+from tests.threads import until
+
+COMMITS_MAX = 8
+"""psycopg prepares a statement at its sixth use."""
+
+ROLE_DEFAULTS = [
+    ("default_transaction_isolation", "serializable", "read committed"),
+    ("standard_conforming_strings", "off", "on"),
+    ("array_nulls", "off", "on"),
+]
+
+
+@pytest.fixture
+def connection(postgres: str) -> Iterator[psycopg.Connection[Any]]:
+    """Another session."""
+    with closing(psycopg.connect(parse_address(postgres).conninfo, autocommit=True)) as connection:
+        yield connection
+
+
+@pytest.fixture
+def latin1(connection: psycopg.Connection[Any], postgres: str) -> str:
+    """The URL of a new database whose encoding is LATIN1."""
+    name = f"latin1_{parse_address(postgres).schema}"
+    options = "ENCODING 'LATIN1' TEMPLATE template0 LC_COLLATE 'C' LC_CTYPE 'C'"
+    connection.execute(sql.SQL("CREATE DATABASE {} " + options).format(sql.Identifier(name)))
+    return postgres.replace("/postgres?", f"/{name}?")
+
+
+@contextmanager
+def opened(url: str) -> Iterator[PostgresStore]:
+    with closing(PostgresStore(parse_address(url), SystemClock())) as store:
+        store.create()
+        yield store
+
+
+@contextmanager
+def default_of_role(connection: psycopg.Connection[Any], name: str, value: str) -> Iterator[None]:
+    setting = sql.Identifier(name)
+    connection.execute(sql.SQL("ALTER ROLE stratalog SET {} TO {}").format(setting, value))
+    try:
+        yield
+    finally:
+        connection.execute(sql.SQL("ALTER ROLE stratalog RESET {}").format(setting))
+
+
+@pytest.mark.parametrize("before", range(COMMITS_MAX))
+def test_a_commit_succeeds_after_a_commit_that_waited_too_long_for_a_lock(
+    postgres: str, connection: psycopg.Connection[Any], monkeypatch: pytest.MonkeyPatch, before: int
+) -> None:
+    """The server skips the statements after the one that failed, of which psycopg may just have prepared one."""
+    monkeypatch.setitem(postgres_connections.SETTINGS, "lock_timeout", "50ms")
+    connection.execute(sql.SQL("SET search_path TO {}").format(sql.Identifier(parse_address(postgres).schema)))
+    with opened(postgres) as store:
+        put = Put(Item("p", "s", {}))
+        store.index.commit([put])
+        with suppress(ConditionFailed):  # so psycopg knows the statement ROLLBACK
+            store.index.commit([Put(put.item, Absent())])
+        for _ in range(before):
+            store.index.commit([put])
+        with connection.transaction():
+            connection.execute("SELECT FROM items FOR UPDATE")
+            with pytest.raises(Unavailable, match="lock timeout"):
+                store.index.commit([put])
+        store.index.commit([put])
+
+
+@pytest.mark.parametrize(("name", "value", "needed"), ROLE_DEFAULTS)
+def test_a_session_replaces_the_defaults_of_its_role_that_change_its_statements(
+    postgres: str, connection: psycopg.Connection[Any], name: str, value: str, needed: str
+) -> None:
+    with (
+        default_of_role(connection, name, value),
+        opened(postgres) as store,
+        closing(store._connections.connect()) as session,
+    ):
+        assert session.execute(sql.SQL("SHOW {}").format(sql.Identifier(name))).fetchall() == [(needed,)]
+
+
+def test_a_store_reads_back_its_bytes_if_its_role_has_no_standard_conforming_strings(
+    postgres: str, connection: psycopg.Connection[Any]
+) -> None:
+    with default_of_role(connection, "standard_conforming_strings", "off"), opened(postgres) as store:
+        store.index.commit([Put(Item("p", "s", {"b": b"\\x00"}))])
+        store.queue.send("g", [b"\\x00"])
+        assert store.index.get("p", "s") == Item("p", "s", {"b": b"\\x00"})
+        assert [message.body for message in store.queue.receive()] == [b"\\x00"]
+
+
+def test_hints_are_heard_of_names_that_the_database_s_encoding_lacks(
+    latin1: str, connection: psycopg.Connection[Any]
+) -> None:
+    heard: SimpleQueue[tuple[str, str]] = SimpleQueue()
+    with opened(latin1) as sender, opened(latin1) as other:
+        other.announcements.listen(lambda organisation, name: heard.put((organisation, name)))
+
+        def is_heard() -> bool:
+            sender.announcements.announce("acme", "表")
+            return not heard.empty()
+
+        until(is_heard)
+    assert heard.get() == ("acme", "表")
+
+
+def test_a_schema_whose_name_the_database_s_encoding_lacks_is_refused(latin1: str) -> None:
+    url = latin1.replace(f"schema={parse_address(latin1).schema}", "schema=%E8%A1%A8")
+    with pytest.raises(Unavailable, match="character with byte sequence"), opened(url):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("part", "wrong", "reason"),
+    [
+        ("/postgres?", "/none?", 'FATAL:  database "none" does not exist'),
+        ("?", "?port=1&", "No such file or directory"),
+    ],
+)
+def test_an_error_shows_why_the_server_cannot_be_reached(postgres: str, part: str, wrong: str, reason: str) -> None:
+    with pytest.raises(Unavailable) as raised, opened(postgres.replace(part, wrong)):
+        pass
+    assert reason in str(raised.value)

@@ -1,0 +1,118 @@
+"""Removals of the fixes of bugs that people meet who install the library, and who type odd arguments."""
+
+from __future__ import annotations
+
+from tests.removals.removal import Edit, Removal
+
+__all__ = ["REMOVALS"]
+
+EXTRAS = "tests/test_extras.py"
+UNDECODABLE = "tests/cli/test_undecodable_names.py"
+BAD_INPUT = "tests/test_bad_input.py::test_bad_input_is_refused_with_the_value_and_the_limit"
+STREAMS = "tests/cli/test_standard_streams.py"
+
+REMOVALS = (
+    Removal(
+        "B611",
+        (Edit("pyproject.toml", "litestar>=2.23", "litestar>=2.21"),),
+        (f"{EXTRAS}::test_the_lowest_allowed_litestar_has_each_name_that_the_server_imports",),
+    ),
+    Removal(
+        "B612",
+        (Edit("src/stratalog/extras.py", "except ModuleNotFoundError as exc:", "except NotImplementedError as exc:"),),
+        (f"{EXTRAS}::test_an_import_without_its_extra_names_the_extra",),
+    ),
+    Removal(
+        "B613",
+        (Edit("src/stratalog/cli/output.py", "    except UnicodeEncodeError:\n", "    except NotImplementedError:\n"),),
+        (
+            f"{UNDECODABLE}::test_the_json_error_has_the_escape_of_an_argument",
+            f"{UNDECODABLE}::test_a_result_in_json_has_the_escape_of_a_file_name",
+        ),
+        raises=("UnicodeEncodeError",),
+    ),
+    Removal(
+        "B614",
+        (
+            Edit("src/stratalog/homes.py", "    check_path(str(folder / INDEX_FILE))\n", ""),
+            Edit("src/stratalog/client/file.py", "        if path != MEMORY:\n            check_path(path)\n", ""),
+        ),
+        (
+            f"{UNDECODABLE}::test_a_store_in_a_folder_that_is_not_utf_8_is_refused_and_makes_no_folder",
+            f"{UNDECODABLE}::test_a_path_that_sqlite_cannot_open_is_invalid_for_a_store_and_for_a_client",
+            f"{UNDECODABLE}::test_a_store_in_memory_needs_no_path",
+        ),
+        raises=("UnicodeEncodeError", "ValueError"),
+    ),
+    Removal(
+        "B615",
+        (Edit("src/stratalog/cli/documents.py", "min(limit, sys.maxsize)", "limit"),),
+        ("tests/cli/test_option_values.py::test_a_limit_above_every_count_shows_all_keys",),
+        raises=("ValueError",),
+    ),
+    Removal(
+        "B616",
+        (
+            Edit(
+                "src/stratalog/log/pending_entry.py",
+                "    if expected is not None:\n        check_version(expected)\n",
+                "",
+            ),
+        ),
+        (BAD_INPUT,),
+        raises=("TypeError",),
+    ),
+    Removal(
+        "B617",
+        (
+            Edit("src/stratalog/keys.py", "if type(value) is not int or not 0 <= value", "if not 0 <= value"),
+            Edit("src/stratalog/keys.py", "if type(version) is int and (", "if isinstance(version, float | int) and ("),
+        ),
+        (BAD_INPUT,),
+        raises=("TypeError",),
+    ),
+    Removal(
+        "B618",
+        (
+            Edit(
+                "src/stratalog/homes.py",
+                "if isinstance(url, str | os.PathLike) and isinstance(text := os.fspath(url), str):",
+                "if text := str(url):",
+            ),
+        ),
+        ("tests/test_bad_input.py::test_a_store_whose_url_is_no_text_is_refused_and_makes_no_folder",),
+    ),
+    Removal(
+        "B619",
+        (
+            Edit(
+                "src/stratalog/records/content.py", "isinstance(body, str) or not isinstance(body, Iterable)", "False"
+            ),
+            Edit(
+                "src/stratalog/records/content.py",
+                "if not isinstance(piece, bytes | bytearray | memoryview)",
+                "if False",
+            ),
+            Edit("src/stratalog/log/entries.py", "if not isinstance(event, Event)", "if False"),
+            Edit("src/stratalog/protocol/messages.py", "if not isinstance(mutation, Mutation)", "if False"),
+        ),
+        (BAD_INPUT,),
+        raises=("TypeError", "AttributeError"),
+    ),
+    Removal(
+        "B620",
+        (
+            Edit("src/stratalog/cli/output.py", "    if sys.stdin is None:\n        raise click.Abort\n", ""),
+            Edit("src/stratalog/cli/output.py", "if sys.stderr is None or not", "if not"),
+            Edit("src/stratalog/cli/files.py", "if sys.stdin is None:", "if False:"),
+            Edit("src/stratalog/cli/files.py", "if sys.stdout is None:", "if False:"),
+        ),
+        (f"{STREAMS}::test_a_command_with_a_closed_stream_reports_it_and_changes_nothing",),
+    ),
+    Removal(
+        "B621",
+        (Edit("src/stratalog/cli/program.py", 'out.reconfigure(errors="backslashreplace")', "out.flush()"),),
+        (f"{STREAMS}::test_a_text_that_standard_output_cannot_encode_is_escaped",),
+        raises=("UnicodeEncodeError",),
+    ),
+)

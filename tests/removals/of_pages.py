@@ -1,0 +1,83 @@
+"""Removals of fixes: the sheet's page while the network or the server fails."""
+
+from __future__ import annotations
+
+from tests.removals.of_sheets import WEB, story
+from tests.removals.removal import Edit, Removal
+
+__all__ = ["REMOVALS"]
+
+REMOVALS: tuple[Removal, ...] = (
+    Removal(
+        "B563",
+        (
+            Edit(
+                f"{WEB}/transport.js",
+                "return this.#hooks.onReload(this.#reload);",
+                "return this.#hooks.onReload(this.#reload).catch((error) => this.#end(error));",
+            ),
+        ),
+        (story("aReloadIsRepeatedWhileTheServerFails"),),
+    ),
+    Removal(
+        "B564",
+        (Edit(f"{WEB}/workbook.js", "  if (isPassing(error)) throw error;\n  return fallback;", "  return fallback;"),),
+        (
+            story("pendingTextFollowsItsCellAfterAFailedRequest"),
+            story("aSentChangeBeforeARestoreIsNotRepeatedAfterAFailedRequest"),
+        ),
+    ),
+    Removal(
+        "B565",
+        (Edit(f"{WEB}/loader.js", "      await this.#fetchBase(cached, loaded);\n", ""),),
+        (story("pendingTextFollowsItsCellIfAnotherTabHasLoadedARestoredVersion"),),
+    ),
+    Removal(
+        "B566",
+        (
+            Edit(
+                f"{WEB}/loader.js",
+                "isPassing(error) && hasBase(cached)",
+                '["outcome-unknown", "unreached"].includes(error.code)',
+            ),
+        ),
+        (story("aCachedSheetOpensWhileTheServerIsUnavailable"),),
+    ),
+    Removal(
+        "B567",
+        (
+            Edit(f"{WEB}/versionViewer.js", "      if (turn !== this.#turn) return false;\n", ""),
+            Edit(f"{WEB}/versionViewer.js", "    if (turn !== this.#turn) return false;\n    this", "    this"),
+        ),
+        (
+            story("aLateVersionIsNotShownInPlaceOfTheChosenVersion"),
+            story("lateEntriesOfAnEarlierMoveAreNotReadTwice"),
+        ),
+    ),
+    Removal(
+        "B568",
+        (Edit(f"{WEB}/edit.js", "      if (timeline.at === version) returnToShown(version);\n", ""),),
+        (story("aFailedMoveOfTheSliderReturnsToTheShownVersion"),),
+    ),
+    Removal(
+        "B569",
+        (Edit(f"{WEB}/edit.js", '  workbook.addEventListener("model", showFacts);\n', ""),),
+        (story("thePageShowsTheTitleAndTheVersionsOfALoadedRestore"),),
+    ),
+    Removal(
+        "B570",
+        (
+            Edit(
+                f"{WEB}/canvas.js",
+                "fetchTemplates());\n    if (turn !== this.#turn) return false;",
+                "fetchTemplates());",
+            ),
+        ),
+        (story("aPageThatLoadsARestoreWhileItOpensShowsOneSheet"),),
+    ),
+    Removal(
+        "B571",
+        (Edit(f"{WEB}/canvas.js", "answer?.ok ? await", "answer ? await"),),
+        (story("aSheetIsShownAfterAFailedRequestForTheTemplates"),),
+    ),
+)
