@@ -538,6 +538,16 @@ REMOVALS: tuple[Removal, ...] = (
         (MARKED_HARVEST,),
     ),
     Removal(
+        "B601",
+        (Edit(f"{SOURCES}queries.py", "return xml_text(got.body, encoding).encode()", "pass"),),
+        (f"{TESTS}test_works.py::test_versions_of_xml_are_compared_as_texts_of_their_encoding",),
+    ),
+    Removal(
+        "B608",
+        (Edit(f"{SOURCES}commands.py", "    if not location:\n", "    if location is None:\n"),),
+        (f"{COMMANDS}::test_a_source_without_a_location_is_refused",),
+    ),
+    Removal(
         "B609",
         (
             Edit(

@@ -67,6 +67,12 @@ def test_a_source_with_a_number_that_is_not_finite_is_refused(shell: Shell, opti
     assert shell("sources", "acme") == before
 
 
+def test_a_source_without_a_location_is_refused(shell: Shell) -> None:
+    shell("add", "acme/other", "", "--format", "csv")
+    assert shell.code == 2
+    assert [source["name"] for source in shell("sources", "acme")] == ["debian"]
+
+
 def test_a_source_whose_settings_cannot_be_read_is_named_and_other_sources_get_their_works(shell: Shell) -> None:
     with stratalog.open(str(shell.folder / "store")) as store:
         store.records("acme").put(SETTINGS + "broken", b'{"version":2}')

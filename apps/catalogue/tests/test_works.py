@@ -271,6 +271,20 @@ def test_versions_are_listed_and_two_versions_are_compared_by_line(catalogue: Ca
     ]
 
 
+@pytest.mark.parametrize("records", ["", "r"], ids=["document", "element"])
+@pytest.mark.parametrize("encoding", ["iso-8859-1", "utf-16", "utf-8"])
+def test_versions_of_xml_are_compared_as_texts_of_their_encoding(
+    catalogue: Catalogue, records: str, encoding: str
+) -> None:
+    catalogue.add("books", format="xml", transformer="plain", id="id", complete=False, records=records)
+    for day, title in enumerate(["Café", "Crème"], 1):
+        text = f'<?xml version="1.0" encoding="{encoding}"?>\n<r><id>1</id>\n<title>{title}</title>\n</r>'
+        catalogue.write(text.encode(encoding), source="books", name="books.xml", day=day)
+        catalogue.poll()
+    lines = differences(catalogue.records, "books", "1", 1, 2).lines
+    assert [line for line in lines[2:] if line[0] in "+-"] == ["-<title>Café</title>", "+<title>Crème</title>"]
+
+
 def test_versions_that_are_too_large_are_not_compared(catalogue: Catalogue, monkeypatch: pytest.MonkeyPatch) -> None:
     catalogue.add("books", format="json", transformer="plain", id="id", complete=False)
     for day, body in enumerate([b'[{"id":1,"title":"one"}]', b'[{"id":1,"title":"two"}]'], 1):

@@ -90,6 +90,8 @@ def catalogue() -> None:
 )
 def add(session: Session, source: str, location: str, adapter: str, form: str, transformer: str, **more: Any) -> None:
     """Add a source, or replace all settings of an existing source. If the store does not exist, create it."""
+    if not location:
+        raise click.UsageError("the location is empty; give a folder or a URL")
     app = _module("sources")
     organisation, name = split_name(source)
     _module("transformers").transformer(transformer)

@@ -17,6 +17,7 @@ from stratalog_catalogue.names import WORKS, parts_of, source_id, work_id
 from stratalog_catalogue.record_splitter import decoded_json
 from stratalog_catalogue.sources import read_source, read_sources
 from stratalog_catalogue.summary import read_titles
+from stratalog_catalogue.xml import xml_text
 
 __all__ = [
     "FieldChange",
@@ -156,6 +157,8 @@ def _body(records: Records, source: str, id: str, version: int) -> bytes:
         return b""
     got = records.get(record_id, version, size_max=CATALOGUE_DIFF_BYTES_MAX)
     encoding = str(got.version.metadata.get("encoding", ""))
+    if got.version.metadata.get("format") == "xml":
+        return xml_text(got.body, encoding).encode()
     return got.body.decode(encoding, errors="replace").encode() if encoding else got.body
 
 

@@ -26,7 +26,16 @@ from stratalog_catalogue.limits import (
 )
 from stratalog_catalogue.xml_bounds import XmlBounds, even_pieces
 
-__all__ = ["CutElement", "Element", "cut_elements", "local_name", "parse_element", "readable_xml", "text_at"]
+__all__ = [
+    "CutElement",
+    "Element",
+    "cut_elements",
+    "local_name",
+    "parse_element",
+    "readable_xml",
+    "text_at",
+    "xml_text",
+]
 
 Element = ElementTree.Element
 DECLARATION_BYTES_MAX = 200
@@ -112,6 +121,16 @@ def _as_it_came(cut: CutElement, named: str) -> CutElement:
 def parse_element(body: bytes, encoding: str = "") -> Element:
     """Return the root of a document, or the element of a cut record. Raises the errors of `cut_elements`."""
     return next(cut_elements([body], "", "" if encoding == UTF8 else encoding)).element
+
+
+def xml_text(body: bytes, encoding: str = "") -> str:
+    """Return the text of a document or of a cut record, with U+FFFD for each byte that is not in its encoding."""
+    detected, mark, _ = utf8_pieces([body], _unmarked_encoding(body[:DECLARATION_BYTES_MAX], encoding))
+    declared = None if mark or detected != UTF8 else DECLARED.match(body[:DECLARATION_BYTES_MAX])
+    try:
+        return body[len(mark) :].decode(declared[1].decode() if declared else detected, errors="replace")
+    except LookupError:  # the declared encoding is unknown
+        return body.decode(errors="replace")
 
 
 def readable_xml(body: bytes) -> bytes:

@@ -39,7 +39,8 @@ of_retention_days = click.option(
     "retention_days",
     type=click.IntRange(0, RETENTION_DAYS_MAX),
     metavar="DAYS",
-    help="Keep data files for this time after the last version that needs them.",
+    help="Keep data files for this time after the last version that needs them. With 0, only `table maintain --age` "
+    "applies.",
 )
 
 

@@ -63,7 +63,7 @@ def table() -> None:
     "points",
     multiple=True,
     metavar="KEY",
-    help="The first key of a further leaf. Give the keys in order.",
+    help="The first key of a further leaf, in the first key column. Give the keys in order.",
 )
 @click.option(
     "--data", type=filled, metavar="FOLDER|URL", help="The location of the data files.  [default: beside the store]"
@@ -161,7 +161,12 @@ def ingest(
 @of_table
 @click.option("--from", "low", metavar="KEY", help="The first key of the range, in the first key column.")
 @click.option("--to", "high", metavar="KEY", help="The first key after the range.")
-@click.option("--at", type=int, metavar="VERSION", help="The version to read.  [default: the newest]")
+@click.option(
+    "--at",
+    type=int,
+    metavar="VERSION",
+    help="The version to read, while its data files are kept.  [default: the newest]",
+)
 @click.option(
     "--output",
     type=click.Path(dir_okay=False),
@@ -180,7 +185,7 @@ def scan(
     output: str | None,
     skip_damaged: bool,
 ) -> None:
-    """Read the rows of a range of keys. The leaves are in order, but the rows within a leaf are not.
+    """Read the rows of a range of keys. The rows are not in the order of their keys.
 
     A value without a JSON form becomes a text in JSON, for example NaN, a decimal, or a time in ISO 8601.
     """
