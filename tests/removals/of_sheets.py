@@ -271,7 +271,7 @@ REMOVALS: tuple[Removal, ...] = (
     ),
     Removal(
         "B251",
-        (Edit(f"{SHEET}/http.py", "    await bytes_of(request.scope).take_decoded(import_bytes(xlsx))\n", ""),),
+        (Edit(f"{SHEET}/file_routes.py", "    await bytes_of(request.scope).take_decoded(import_bytes(xlsx))\n", ""),),
         (f"{TESTS}/test_http.py::test_the_unpacked_bytes_of_an_import_count_toward_the_server_limit",),
     ),
     Removal(
