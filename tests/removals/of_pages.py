@@ -1,8 +1,8 @@
-"""Removals of fixes: the sheet's page while the network or the server fails."""
+"""Removals of fixes: the sheet's page while the network or the server fails, and loads of a sheet."""
 
 from __future__ import annotations
 
-from tests.removals.of_sheets import WEB, story
+from tests.removals.of_sheets import SHEET, TESTS, WEB, story
 from tests.removals.removal import Edit, Removal
 
 __all__ = ["REMOVALS"]
@@ -79,5 +79,20 @@ REMOVALS: tuple[Removal, ...] = (
         "B571",
         (Edit(f"{WEB}/canvas.js", "answer?.ok ? await", "answer ? await"),),
         (story("aSheetIsShownAfterAFailedRequestForTheTemplates"),),
+    ),
+    Removal(
+        "B572",
+        (Edit(f"{WEB}/dialogs.css", ".notice {\n  padding", ".notice {\n  position: absolute;\n  padding"),),
+        (story("messagesShownTogetherDoNotCoverEachOther"),),
+    ),
+    Removal(
+        "B573",
+        (Edit(f"{SHEET}/models.py", "if objects > SHEET_OBJECTS_ADDED_MAX or not calls:", "if not calls:"),),
+        (
+            (
+                f"{TESTS}/test_limits_reached.py"
+                "::test_a_load_with_many_objects_takes_several_calls_and_continues_after_its_time"
+            ),
+        ),
     ),
 )

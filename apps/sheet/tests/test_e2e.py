@@ -77,6 +77,7 @@ STORIES = [
     "aSentChangeBeforeARestoreIsNotRepeatedAfterAFailedRequest",
     "pendingTextFollowsItsCellIfAnotherTabHasLoadedARestoredVersion",
     "aCachedSheetOpensWhileTheServerIsUnavailable",
+    "messagesShownTogetherDoNotCoverEachOther",
     "aFailedMoveOfTheSliderReturnsToTheShownVersion",
     "lateEntriesOfAnEarlierMoveAreNotReadTwice",
     "aSheetIsShownAfterAFailedRequestForTheTemplates",

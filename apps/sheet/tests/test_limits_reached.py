@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import tracemalloc
+from typing import Any
 
 import pytest
 
 from apps.sheet.tests.helpers import put, revision
 from stratalog import ContentionError, Invalid, LimitExceeded, VersionConflict
+from stratalog.errors import Unavailable
 from stratalog.store import Store
+from stratalog.testing.clock import ManualClock
 from stratalog_sheet import EnginePool, EngineSettings, Sheet, Sheets
 from stratalog_sheet import settings as sheet_settings
+from stratalog_sheet.engine import Engine
 from stratalog_sheet.engine_files import install_engine
 from stratalog_sheet.events import Revision, event_of
 from stratalog_sheet.limits import (
@@ -98,3 +103,41 @@ def test_a_change_that_always_conflicts_is_retried_a_bounded_number_of_times(
     with pytest.raises(ContentionError):
         sheet.rename("Budget")
     assert SHEET_ATTEMPTS_MAX <= len(decided) <= SHEET_ATTEMPTS_MAX + 1  # plus one attempt with the cached window
+
+
+def borders(number: int) -> list[dict[str, object]]:
+    """Return two commands with different objects, which the engine tries."""
+    sides = [{"top": {"style": "thin", "color": f"#0000{number:02d}"}}, {"left": {"style": "thin", "color": "#112233"}}]
+    cell = {"type": "SET_BORDER", "sheetId": "sheet1", "row": number}
+    return [{**cell, "col": column, "border": border} for column, border in enumerate(sides)]
+
+
+def test_a_load_with_many_objects_takes_several_calls_and_continues_after_its_time(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each call has the objects that one message may have, so a sheet that accepted its messages can be opened."""
+    install_engine()
+    monkeypatch.setattr("stratalog_sheet.models.SHEET_OBJECTS_ADDED_MAX", 3)
+    clock = ManualClock()
+    engines = EnginePool(EngineSettings(workbook_seconds_max=60), clock=clock)
+    sheet = Sheets(store, engines).create("acme", "plan")
+    for number in range(4):
+        sheet.append(revision(sheet, *borders(number)))
+    called: list[tuple[str, int]] = []
+    raw = Engine.raw
+
+    def note(self: Engine, name: str, **arguments: Any) -> bytes:
+        called.append((name, len(arguments.get("messages", ()))))
+        answer = raw(self, name, **arguments)
+        clock.sleep(40)
+        return answer
+
+    monkeypatch.setattr(Engine, "raw", note)
+    with pytest.raises(Unavailable) as late:
+        sheet.state()
+    assert late.value.details == {"version": 5, "reached": 4}
+    assert called == [("open", 1), ("apply", 1), ("apply", 1)]
+    state = json.loads(sheet.state())
+    assert called[3:] == [("apply", 1), ("export", 0)]
+    assert {"A1", "A2", "A3", "A4"} <= state["sheets"][0]["borders"].keys()
+    engines.close()

@@ -50,7 +50,7 @@ formulas           the tokens of a formula, and its translation to another cell
 csv_files          CSV
 http               routes
 file_routes        routes of imports, exports and their reports
-routing            kinds of routes, and the values that a route gets
+route_parts        kinds of routes, and the values that a route gets
 commits            commits of the routes, and their announcement
 load_response      responses to a browser that loads a sheet
 wire               request and response bodies of the routes

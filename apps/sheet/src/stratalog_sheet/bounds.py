@@ -8,7 +8,7 @@ may exceed the size of the largest allowed sheet.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from stratalog.codec import encode
@@ -26,7 +26,7 @@ from stratalog_sheet.limits import (
     SHEET_SHEETS_COPIED_MAX,
 )
 
-__all__ = ["check_added_rows", "check_bounds"]
+__all__ = ["check_added_rows", "check_bounds", "objects_in"]
 
 POSITIONS: Mapping[str, int] = {
     **dict.fromkeys(("row", "top", "bottom", "rows", "rowNumber"), SHEET_ROWS_MAX),
@@ -58,11 +58,15 @@ def check_bounds(commands: Sequence[Mapping[str, Any]]) -> None:
             _check_number(command, name, value)
         for what, count in _added(command):
             added[what] += count
-    objects = {encode(command[name]) for command in commands for name in OBJECTS & command.keys()}
-    added["different objects"] = len(objects)
+    added["different objects"] = objects_in(commands)
     for what, count in added.items():
         if count > ADDED[what]:
             raise LimitExceeded(f"a message adds too many {what}", value=count, limit=ADDED[what])
+
+
+def objects_in(commands: Iterable[Mapping[str, Any]]) -> int:
+    """Return the number of different objects in commands, such as charts and conditional formats."""
+    return len({encode(command[name]) for command in commands for name in OBJECTS & command.keys()})
 
 
 def check_added_rows(row: int, count: int) -> None:

@@ -9,7 +9,7 @@ from stratalog_sheet.commits import compute
 from stratalog_sheet.file_reports import FileReport
 from stratalog_sheet.file_responses import CSV, XLSX, file_response
 from stratalog_sheet.files import import_bytes
-from stratalog_sheet.routing import Asked, Opened, Signer, Turns, Warm, computing
+from stratalog_sheet.route_parts import Asked, Opened, Signer, Turns, Warm, computing
 from stratalog_sheet.wire import Facts, facts_of
 
 __all__ = ["FILE_HANDLERS"]

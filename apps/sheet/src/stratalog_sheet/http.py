@@ -37,7 +37,7 @@ from stratalog_sheet.file_routes import FILE_HANDLERS
 from stratalog_sheet.load_response import load_response
 from stratalog_sheet.pages import page_files
 from stratalog_sheet.pool import EngineNeeded
-from stratalog_sheet.routing import (
+from stratalog_sheet.route_parts import (
     JSON,
     Asked,
     Opened,

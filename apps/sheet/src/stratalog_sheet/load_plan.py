@@ -54,8 +54,13 @@ class LoadPlan(msgspec.Struct, frozen=True):
     @property
     def messages(self) -> list[dict[str, Any]]:
         """The messages for the engine, in order."""
-        facts = map(fact_of, self.entries)
-        return [fact.message for fact in facts if isinstance(fact, Revision)]
+        return [message for _, message in self.steps]
+
+    @property
+    def steps(self) -> list[tuple[int, dict[str, Any]]]:
+        """The messages for the engine, in order, each after its version."""
+        facts = [(entry.version, fact_of(entry)) for entry in self.entries]
+        return [(version, fact.message) for version, fact in facts if isinstance(fact, Revision)]
 
 
 class _Held:

@@ -8,13 +8,14 @@ from typing import Any
 import msgspec
 
 from stratalog import Log
-from stratalog.clock import Clock, new_id
+from stratalog.clock import Clock, Observation, new_id
 from stratalog.codec import encode
-from stratalog.errors import StratalogError, VersionForgotten
+from stratalog.errors import StratalogError, Unavailable, VersionForgotten
+from stratalog_sheet.bounds import objects_in
 from stratalog_sheet.engine import Engine
 from stratalog_sheet.events import Created, Imported, Restored, Revision, fact_of
 from stratalog_sheet.failed_versions import OPENING, Unopenable
-from stratalog_sheet.limits import SHEET_LOAD_BYTES_MAX, SHEET_MODELS_MAX
+from stratalog_sheet.limits import SHEET_LOAD_BYTES_MAX, SHEET_MODELS_MAX, SHEET_OBJECTS_ADDED_MAX
 from stratalog_sheet.load_plan import LoadPlans
 
 __all__ = ["Model", "Models"]
@@ -22,6 +23,8 @@ __all__ = ["Model", "Models"]
 # A model stores every message and becomes slower with each message. After this many messages, open a new model from a
 # newer state.
 MESSAGES_MAX = 1000
+Step = tuple[int, dict[str, Any]]
+"""A message, after the version as which it was committed."""
 
 
 class Model(msgspec.Struct):
@@ -37,8 +40,9 @@ class Model(msgspec.Struct):
 class Models:
     """The models of one engine, for one caller at a time. A new model may evict the least recently used model."""
 
-    def __init__(self, engine: Engine, unopenable: Unopenable, clock: Clock) -> None:
+    def __init__(self, engine: Engine, unopenable: Unopenable, clock: Clock, seconds_max: float) -> None:
         self.engine = engine
+        self._seconds_max = seconds_max
         self._unopenable = unopenable
         self._clock = clock
         self._held: list[Model] = []
@@ -50,9 +54,10 @@ class Models:
     def at(self, owner: str, load_plans: LoadPlans, log: Log, version: int) -> Model:
         """Return a model of ``owner``'s log at exactly ``version``.
 
-        This method advances an open model to ``version``, or opens a new model.
-        Raises LimitExceeded for a version that engines recently failed to open too often, and the errors of
-        `LoadPlans.plan` and `Engine.raw`.
+        This method advances an open model to ``version``, or opens a new model. Raises Unavailable if that takes too
+        long. The model is then at an earlier version, and the next call of this method continues there. Raises
+        LimitExceeded for a version that engines recently failed to open too often, and the errors of `LoadPlans.plan`
+        and `Engine.raw`.
         """
         self._unopenable.check(owner, version)
         behind = [model for model in self._held if model.owner == owner and model.version <= version]
@@ -85,7 +90,7 @@ class Models:
 
     def confirm(self, model: Model, message: dict[str, Any], version: int) -> None:
         """Advance a model over a message that this model made. The message is committed as ``version``."""
-        self._follow(model, version, [message])
+        self._follow(model, version, [(version, message)])
 
     def _advance(self, model: Model, log: Log, version: int) -> bool:
         """Advance to ``version``. Return False if the model cannot apply the entries or would have too many messages.
@@ -95,20 +100,20 @@ class Models:
         if model.version == version:
             return True
         try:
-            messages = self._messages(model, log, version)
+            steps = self._steps(model, log, version)
         except VersionForgotten:  # the floor rose above the model's version: open a new model
             return False
-        if messages is None or model.messages + len(messages) > MESSAGES_MAX:
+        if steps is None or model.messages + len(steps) > MESSAGES_MAX:
             return False
-        self._follow(model, version, messages)
+        self._follow(model, version, steps)
         return True
 
-    def _messages(self, model: Model, log: Log, version: int) -> list[dict[str, Any]] | None:
-        """Return the messages up to ``version``.
+    def _steps(self, model: Model, log: Log, version: int) -> list[Step] | None:
+        """Return the messages up to ``version``, each with its version.
 
         Return None if the model cannot apply an entry, such as a complete state, or if the messages are too large.
         """
-        messages = []
+        steps = []
         bytes_left = SHEET_LOAD_BYTES_MAX
         for entry in log.read(model.version, version):
             fact = fact_of(entry)
@@ -120,29 +125,44 @@ class Models:
                 bytes_left -= len(encode(fact.message))
                 if bytes_left < 0:
                     return None  # a new model has the same limit, but begins at a newer state
-                messages.append(fact.message)
-        return messages
+                steps.append((entry.version, fact.message))
+        return steps
 
-    def _follow(self, model: Model, version: int, messages: Sequence[dict[str, Any]]) -> None:
-        try:
-            self._guarded(model.owner, version, OPENING, "apply", key=model.key, messages=messages)
-        except BaseException:
-            self.drop(model)
-            raise
+    def _follow(self, model: Model, version: int, steps: Sequence[Step]) -> None:
+        """Advance a model over ``steps`` to ``version``, in calls that each end within the limit of a call.
+
+        Raises Unavailable after a call if all calls so far took too long.
+        """
+        start = Observation(self._clock)
+        for call in _calls(steps):
+            if start.age_seconds() > self._seconds_max:
+                text = "the sheet has much content that takes long to open; try again, and the opening continues"
+                raise Unavailable(text, version=version, reached=model.version)
+            messages = [message for _, message in call]
+            try:
+                self._guarded(model.owner, version, OPENING, "apply", key=model.key, messages=messages)
+            except BaseException:
+                self.drop(model)
+                raise
+            model.version, _ = call[-1]
+            model.messages += len(messages)
         model.version = version
-        model.messages += len(messages)
+        self._unopenable.forget(model.owner, version, OPENING)
 
     def _open(self, owner: str, load_plans: LoadPlans, version: int) -> Model:
         load_plan = load_plans.plan(version)
         while len(self._held) >= SHEET_MODELS_MAX:
             self.drop(self._held[0])
-        messages = load_plan.messages
+        first = next(iter(_calls(load_plan.steps)), [])
         key = new_id(self._clock)
         # Each model has its own client id, because the engine skips messages of its own client as already applied.
+        messages = [message for _, message in first]
         given = {"key": key, "data": load_plan.base.data, "messages": messages, "client": key}
         self._guarded(owner, version, OPENING, "open", **given)
-        model = Model(key, owner, load_plan.base.version, version, len(messages))
+        base = load_plan.base.version
+        model = Model(key, owner, base, first[-1][0] if first else base, len(first))
         self._held.append(model)
+        self._follow(model, version, load_plan.steps[len(first) :])
         return model
 
     def _guarded(self, owner: str, version: int, what: str, name: str, **arguments: Any) -> bytes:
@@ -152,5 +172,23 @@ class Models:
         except StratalogError as exc:
             self._unopenable.note(owner, version, what, exc)
             raise
-        self._unopenable.forget(owner, version, what)
+        if what != OPENING:  # further calls of the same opening may fail
+            self._unopenable.forget(owner, version, what)
         return answer
+
+
+def _calls(steps: Sequence[Step]) -> list[list[Step]]:
+    """Split the messages of a load into calls. The engine tries each object of a message, such as a chart.
+
+    A call has at most as many objects as one message may have, so that the limit of a call's time holds for each load.
+    """
+    calls: list[list[Step]] = []
+    objects = 0
+    for version, message in steps:
+        count = objects_in(message.get("commands", ()))
+        objects += count
+        if objects > SHEET_OBJECTS_ADDED_MAX or not calls:
+            calls.append([])
+            objects = count
+        calls[-1].append((version, message))
+    return calls

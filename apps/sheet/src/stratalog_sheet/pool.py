@@ -211,7 +211,7 @@ class EnginePool:
     def _start_engine(self) -> Models:
         engine = Engine(self._folder, self.settings, self.clock)
         engine.start()
-        models = Models(engine, self.unopenable, self.clock)
+        models = Models(engine, self.unopenable, self.clock, self.settings.workbook_seconds_max)
         self._all.append(models)
         self._starts += 1
         return models

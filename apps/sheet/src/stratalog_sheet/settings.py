@@ -62,7 +62,10 @@ class EngineSettings(msgspec.Struct, frozen=True, kw_only=True):
     call_seconds_max: float = SHEET_CALL_SECONDS_MAX
     call_cpu_seconds_max: float = SHEET_CALL_CPU_SECONDS_MAX
     workbook_seconds_max: float = SHEET_WORKBOOK_SECONDS_MAX
-    """The limit in seconds of a call that imports a workbook, exports a workbook, or looks for broken formulas."""
+    """The limit in seconds of a call that imports a workbook, exports a workbook, or looks for broken formulas.
+
+    If the calls that open a sheet take longer, the caller gets Unavailable. The next caller continues the opening.
+    """
 
     workbook_cpu_seconds_max: float = SHEET_WORKBOOK_CPU_SECONDS_MAX
     start_seconds_max: float = SHEET_ENGINE_START_SECONDS_MAX

@@ -190,6 +190,17 @@ export const network = ({ url, story, two }) => ({
     assert.deepEqual(await shownCells(ada), { A1: "fifth" });
   },
 
+  async messagesShownTogetherDoNotCoverEachOther(browser) {
+    const page = await people.person(browser, "Ada Lace");
+    await page.goto(`${url}/web/sheet/`);
+    const [first, second] = await page.evaluate(async () => {
+      const { toast } = await import(`${location.origin}/web/sheet/dom.js`);
+      for (const text of ["a first message", "a second message"]) toast(text);
+      return [...document.querySelectorAll(".notice")].map((notice) => notice.getBoundingClientRect().toJSON());
+    });
+    assert.ok(first.height > 0 && first.bottom <= second.top, JSON.stringify([first, second]));
+  },
+
   async aFailedMoveOfTheSliderReturnsToTheShownVersion(browser) {
     const [ada] = await two(browser, { A1: "first", A2: "second" });
     const failure = await fail(ada, "load");

@@ -1,4 +1,4 @@
-"""Routing: the kinds of the spreadsheet's routes, and the values that a route gets."""
+"""Route parts: the kinds of the spreadsheet's routes, and the values that a route gets."""
 
 from __future__ import annotations
 
