@@ -106,13 +106,33 @@ REMOVALS = (
             Edit("src/stratalog/cli/output.py", "if sys.stderr is None or not", "if not"),
             Edit("src/stratalog/cli/files.py", "if sys.stdin is None:", "if False:"),
             Edit("src/stratalog/cli/files.py", "if sys.stdout is None:", "if False:"),
+            Edit("src/stratalog/cli/program.py", 'out.reconfigure(errors="backslashreplace")', "out.flush()"),
         ),
-        (f"{STREAMS}::test_a_command_with_a_closed_stream_reports_it_and_changes_nothing",),
+        (
+            f"{STREAMS}::test_a_command_with_a_closed_stream_reports_it_and_changes_nothing",
+            f"{STREAMS}::test_a_text_that_standard_output_cannot_encode_is_escaped",
+        ),
+        raises=("UnicodeEncodeError",),
     ),
     Removal(
         "B621",
-        (Edit("src/stratalog/cli/program.py", 'out.reconfigure(errors="backslashreplace")', "out.flush()"),),
-        (f"{STREAMS}::test_a_text_that_standard_output_cannot_encode_is_escaped",),
-        raises=("UnicodeEncodeError",),
+        (
+            Edit(
+                "apps/table/src/stratalog_table/table.py",
+                "except (OverflowError, UnicodeEncodeError) as exc:",
+                "except NotImplementedError as exc:",
+            ),
+            Edit("apps/table/src/stratalog_table/data_folder.py", 'if not base.strip("/"):', "if False:"),
+            Edit(
+                "apps/catalogue/src/stratalog_catalogue/sources.py",
+                "except UnicodeEncodeError as exc:",
+                "except NotImplementedError as exc:",
+            ),
+        ),
+        (
+            "apps/table/tests/test_cli.py::test_a_value_that_cannot_be_stored_or_opened_is_refused",
+            "apps/catalogue/tests/test_commands.py::test_a_source_whose_folder_is_not_utf_8_is_refused_and_not_added",
+        ),
+        raises=("OverflowError", "UnicodeEncodeError"),
     ),
 )

@@ -209,3 +209,11 @@ def test_a_catalogue_is_served_until_a_signal(shell: Shell) -> None:
         assert [work["id"] for work in httpx.get(works, timeout=SECONDS_MAX).json()] == ["bash/amd64"]
         process.signal(signal.SIGTERM)
         process.end()
+
+
+def test_a_source_whose_folder_is_not_utf_8_is_refused_and_not_added(shell: Shell) -> None:
+    folder = shell.folder / "caf\udce9"
+    folder.mkdir()
+    shell("add", "acme/cafe", str(folder), "--format", "json", "--id", "id")
+    assert shell.code == 2
+    assert "cafe" not in shell.text("sources", "acme")

@@ -317,3 +317,20 @@ def test_maintenance_with_watch_repeats_until_an_interrupt(run: Run, monkeypatch
 
     monkeypatch.setattr(maintenance, "maintain_table", counted)
     assert run("maintain", "acme/events", "--watch", "--every", "0", code=1).count("0 merged") == 2
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("alter", "acme/events", "--keep-days", str(10**30)),
+        ("create", "acme/other", "--key", "id:long", "--keep-days", str(10**30)),
+        ("cancel", "acme/events", "\udcff", "--partition", "p"),
+        ("adopt", "acme/events", "--yes", "--data", "s3://"),
+        ("create", "acme/other", "--key", "id:long", "--data", "s3://"),
+    ],
+)
+def test_a_value_that_cannot_be_stored_or_opened_is_refused(arguments: tuple[str, ...], run: Run) -> None:
+    run("create", "acme/events", "--key", "id:long")
+    assert run(*arguments, code=2).startswith("error: ")
+    with stratalog.open("store", create=False) as store:
+        assert [line.id for line in store.list("acme")] == ["events"]

@@ -140,7 +140,11 @@ def add_source(records: Records, source: Source) -> Source:
         if moment and not MOMENT.fullmatch(moment):
             raise Invalid("a date must be YYYY-MM-DD or YYYY-MM-DDThh:mm:ssZ", source=source.name, value=moment)
     source = msgspec.structs.replace(source, encoding=check_encoding(source.encoding))
-    records.put(SETTINGS + source.name, msgspec.json.encode(source))
+    try:
+        settings = msgspec.json.encode(source)
+    except UnicodeEncodeError as exc:
+        raise Invalid("a setting of the source holds a lone surrogate", source=source.name) from exc
+    records.put(SETTINGS + source.name, settings)
     return source
 
 

@@ -161,6 +161,8 @@ def _opened(url: str) -> tuple[Any, str]:
         files, base = fs.FileSystem.from_uri(url)
     except (pa.ArrowInvalid, OSError) as exc:
         raise Invalid("the URL of the data files cannot be opened", url=url, reason=str(exc)) from exc
+    if not base.strip("/"):
+        raise Invalid("the URL of the data files names no bucket", url=url)
     return files, base.rstrip("/")
 
 

@@ -11,7 +11,7 @@ import msgspec
 from stratalog import Conflict, Document, Draft, Rules, Store
 from stratalog.clock import new_id
 from stratalog.codec import decode, encode
-from stratalog.errors import VersionForgotten
+from stratalog.errors import Invalid, VersionForgotten
 from stratalog_table import damaged_files, job_claims, partitions, references, table_changes
 from stratalog_table.columns import ValueColumn, check_columns
 from stratalog_table.damaged_files import FileDamage, SetAside
@@ -339,5 +339,11 @@ def table_handle(store: Store, organisation: str, name: str, author: str = "") -
 
 
 def plain(transaction: msgspec.Struct | None) -> Any:
-    """Return a mutation's arguments in the form in which the log returns them: lists, not tuples."""
-    return None if transaction is None else decode(encode(transaction))
+    """Return a mutation's arguments in the form in which the log returns them: lists, not tuples.
+
+    Raises Invalid for a number of over 64 bits and for a lone surrogate.
+    """
+    try:
+        return None if transaction is None else decode(encode(transaction))
+    except (OverflowError, UnicodeEncodeError) as exc:
+        raise Invalid("a transaction has a value that cannot be stored", reason=str(exc)) from exc
