@@ -5,8 +5,11 @@ from __future__ import annotations
 import ast
 import os
 import signal
+import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +26,9 @@ from stratalog.errors import Closed, Unavailable
 from stratalog.group_commit import LEADER
 from stratalog.log import Event
 from stratalog.log.pending_entry import prepare_entry
-from stratalog.process_fork import delay_forks
+from stratalog.process_fork import _Forks, _forks, delay_forks
 from stratalog.protocol.sync import Pull, Pulled, Push, Pushed
+from tests.interrupts import Interrupter
 from tests.sources import LIBRARY, PACKAGES, files, short_name
 
 SECONDS_MAX = 20
@@ -233,6 +237,34 @@ def test_no_store_opens_in_a_child_whose_fork_interrupted_a_call_of_sqlite(
     assert ends == [RETURNED]
     stratalog.open(tmp_path).close()
     assert in_child(lambda: stratalog.open(tmp_path).close()) == RETURNED
+
+
+def test_an_interrupt_anywhere_in_a_fork_blocks_no_other_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "unraisablehook", lambda _: None)  # Python only reports an exception of such a function
+    functions = [vars(_Forks)[name] for name in ("take", "_take", "give_back")]
+
+    def enter() -> None:
+        with delay_forks():
+            pass
+
+    def fork() -> None:
+        child = os.fork()
+        if child == 0:
+            os._exit(0)
+        os.waitpid(child, 0)
+
+    with ThreadPoolExecutor(1) as other:
+        other.submit(enter).result(SECONDS_MAX)
+        for step in count():
+            interrupter = Interrupter(step, functions)
+            with interrupter.active():
+                thread = threading.Thread(target=fork)
+                thread.start()
+                thread.join()
+            assert _forks._taken == []
+            other.submit(enter).result(SECONDS_MAX)
+            if interrupter.victim is None:
+                break
 
 
 def test_a_backup_repository_in_a_forked_child_raises_closed() -> None:

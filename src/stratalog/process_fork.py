@@ -137,7 +137,7 @@ class _Forks:
         return bool(lock.acquire(timeout=max(0, deadline_ms - clock.boot_ms()) / 1000))
 
     def give_back(self) -> None:
-        """After a fork, in the parent."""
+        """After a fork, in the parent: release all locks that `take` has taken. A repeated call has no effect."""
         while self._taken:
             with suppress(RuntimeError):  # this thread does not have the lock
                 self._taken[-1].release()
@@ -169,3 +169,4 @@ def _refuse() -> NoReturn:
 
 
 os.register_at_fork(before=_forks.take, after_in_parent=_forks.give_back, after_in_child=_close_all)
+os.register_at_fork(after_in_parent=_forks.give_back)  # again, since an interrupt may have ended the first call early

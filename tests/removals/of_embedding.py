@@ -28,6 +28,11 @@ REMOVALS: tuple[Removal, ...] = (
         ),
     ),
     Removal(
+        "B590",
+        (Edit(FORK, "os.register_at_fork(after_in_parent=_forks.give_back)  # again", "# again"),),
+        (f"{FORK_TESTS}::test_an_interrupt_anywhere_in_a_fork_blocks_no_other_thread",),
+    ),
+    Removal(
         "B591",
         (
             Edit(
