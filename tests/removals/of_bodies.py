@@ -63,7 +63,7 @@ REMOVALS: tuple[Removal, ...] = (
         (
             Edit(
                 BODIES,
-                "if parts is not None and size > min(PUSH_PART_DECODED_BYTES, limit):",
+                "if size > min(PUSH_PART_DECODED_BYTES, limit):",
                 "if False:",
             ),
         ),

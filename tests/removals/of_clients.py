@@ -158,9 +158,8 @@ REMOVALS: tuple[Removal, ...] = (
         (
             Edit(
                 BROWSER_LOCAL,
-                "    if (elsewhere && !Object.hasOwn(pulled.last, this.client)) "
-                "return this.#reset([], () => false, pulled.patch);\n",
-                "",
+                "    if (elsewhere && !Object.hasOwn(pulled.last, this.client)) {\n",
+                "    if (false) {\n",
             ),
         ),
         IN_NODE,
