@@ -243,6 +243,20 @@ def test_a_request_that_a_stopping_server_cancels_is_answered_with_an_unknown_ou
     assert [record for record in caplog.records if record.exc_info] == []
 
 
+def test_a_second_ctrl_c_ends_the_server_without_a_traceback(caplog: pytest.LogCaptureFixture) -> None:
+    log = logging.getLogger("uvicorn.error")
+    with ExitStack() as held:
+        with web_server() as running:
+            log.addHandler(caplog.handler)
+            held.callback(log.removeHandler, caplog.handler)
+            caller = held.enter_context(connect(running.port))
+            caller.sendall(b"PUT /v1/organisations/acme/records/x HTTP/1.1\r\n" + HOST + b"Content-Length: 9\r\n\r\n")
+            until(lambda: running.server._service.connections.connections.used == 1)
+            running.server.force_exit = True
+        assert running.server.lifespan.shutdown_event.is_set()
+    assert [record.getMessage() for record in caplog.records if record.levelno >= logging.ERROR] == []
+
+
 def test_a_flood_of_invalid_http_writes_about_a_log_line_per_second() -> None:
     lines: list[str] = []
 

@@ -143,6 +143,10 @@ class WebServer(uvicorn.Server):
         self._service.hub.close()
         # Deadlines apply until the last request has ended.
         await super().shutdown(sockets=[])
+        if self.force_exit:
+            # After a second Ctrl+C, uvicorn leaves the application running. The end of the event loop would cancel the
+            # application, and write a traceback.
+            await self.lifespan.shutdown()
         checking.cancel()
 
     async def _check(self) -> None:
