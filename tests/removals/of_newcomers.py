@@ -128,10 +128,16 @@ REMOVALS = (
                 "except UnicodeEncodeError as exc:",
                 "except NotImplementedError as exc:",
             ),
+            Edit(
+                "apps/catalogue/src/stratalog_catalogue/migration.py",
+                '    except _failures() as exc:\n        raise Invalid("the configuration',
+                '    except NotImplementedError as exc:\n        raise Invalid("the configuration',
+            ),
         ),
         (
             "apps/table/tests/test_cli.py::test_a_value_that_cannot_be_stored_or_opened_is_refused",
             "apps/catalogue/tests/test_commands.py::test_a_source_whose_folder_is_not_utf_8_is_refused_and_not_added",
+            "apps/catalogue/tests/test_commands.py::test_a_migration_without_a_region_of_aws_is_refused",
         ),
         raises=("OverflowError", "UnicodeEncodeError"),
     ),

@@ -217,3 +217,13 @@ def test_a_source_whose_folder_is_not_utf_8_is_refused_and_not_added(shell: Shel
     shell("add", "acme/cafe", str(folder), "--format", "json", "--id", "id")
     assert shell.code == 2
     assert "cafe" not in shell.text("sources", "acme")
+
+
+def test_a_migration_without_a_region_of_aws_is_refused(
+    shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("AWS_REGION", "AWS_DEFAULT_REGION", "AWS_PROFILE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "none"))
+    shell("migrate", "acme/debian", "old-table")
+    assert shell.code == 2

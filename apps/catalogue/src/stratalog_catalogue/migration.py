@@ -197,7 +197,10 @@ def _client(service: str) -> Any:
         import boto3  # type: ignore[import-untyped]
     except ModuleNotFoundError as exc:
         raise Invalid('migration needs the aws extra: pip install "stratalog[aws]"', missing=exc.name) from exc
-    return boto3.client(service)
+    try:
+        return boto3.client(service)
+    except _failures() as exc:
+        raise Invalid("the configuration of AWS is not complete", reason=str(exc)) from exc
 
 
 def _failures() -> tuple[type[Exception], ...]:
