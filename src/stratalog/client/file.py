@@ -178,13 +178,8 @@ def _open(path: str) -> apsw.Connection:
             raise Unsupported("the file was written by a newer version of Stratalog", value=version, known=FORMAT)
         connection.pragma("journal_mode", "wal")
         # Rows of a damaged page may have null in columns that are never null.
-<<<<<<< HEAD
-        if (answer := connection.pragma("quick_check", 1)) != "ok":
-            raise Corrupt("the file is not an intact database", reason=str(answer))
-=======
         if (problem := connection.pragma("quick_check", 1)) != "ok":
             raise Corrupt("the file is not an intact database", reason=str(problem))
->>>>>>> srv32
         # A process that was killed during a commit may have left the commit unsynced in the write-ahead log. The
         # checkpoint syncs the commit before the client reads it, even if the disk has no room to grow the database.
         with suppress(apsw.FullError):
