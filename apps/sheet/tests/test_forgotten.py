@@ -286,6 +286,7 @@ def routes(at: int, head: int) -> list[tuple[str, str, Any]]:
         ("GET", f"/activity?before={at}", None),
         ("GET", "/activity?limit=1000", None),
         ("GET", "/versions", None),
+        ("GET", f"/refused?at={at}", None),
         ("GET", f"/export.xlsx?at={at}", None),
         ("GET", f"/export-report?at={at}", None),
         ("GET", f"/export.csv?at={at}", None),

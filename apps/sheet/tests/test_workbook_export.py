@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import base64
 import io
+import math
+import re
 import struct
 import warnings
 import zipfile
@@ -18,7 +20,9 @@ from openpyxl.worksheet.table import Table
 
 from apps.sheet.tests.helpers import put, revision
 from stratalog_sheet import Sheet, Sheets
-from stratalog_sheet.xlsx_repair import is_array
+from stratalog_sheet.file_reports import Findings
+from stratalog_sheet.xlsx_markup import MAIN, Allowance
+from stratalog_sheet.xlsx_repair import Literals, SheetRepair, is_array
 
 pytestmark = pytest.mark.slow
 
@@ -195,3 +199,18 @@ def test_a_validation_of_a_relative_date_is_exported_with_its_formulas(
     add_rule(sheet, "dates", {"type": kind, "values": [], "dateValue": day}, is_blocking=True)
     (written,) = read(sheet.export()).active.data_validations.dataValidation
     assert (written.type, written.formula1, written.formula2) == ("date", *formulas)
+
+
+def test_an_export_leaves_out_columns_and_cells_that_a_file_cannot_contain() -> None:
+    """The engine adds columns after the last one of an imported sheet. Excel refuses a file with column 16,385."""
+    allowance, findings = Allowance(math.inf, math.inf), Findings()
+    writer = SheetRepair("sheet0.xml", allowance, "Wide", Literals("strings.xml", allowance), set(), findings)
+    columns = '<cols><col min="16384" max="16384"/><col min="16385" max="16385"/></cols>'
+    first = '<row r="1"><c r="XFD1"><v>1</v></c><c r="XFE1"><v>2</v></c><c r="XFF1" s="1"/></row>'
+    beyond = '<row r="1048577"><c r="A1048577"><v>3</v></c></row>'
+    part = f'<worksheet xmlns="{MAIN}">{columns}<sheetData>{first}{beyond}</sheetData></worksheet>'
+    written = writer.rewritten([part.encode()])
+    assert re.findall(r'<col min="(\d+)"', written) == ["16384"]
+    assert re.findall(r'<(?:row|c) r="(\w+)"', written) == ["1", "XFD1"]
+    [lost] = findings.report().findings
+    assert (lost.code, lost.count, lost.where) == ("beyond", 2, ["Wide!XFE1", "Wide!A1048577"])

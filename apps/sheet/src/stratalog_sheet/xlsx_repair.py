@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping
 from typing import Any
 from xml.sax.saxutils import escape
 
+from stratalog_sheet.cells import parse_cell
 from stratalog_sheet.file_reports import Findings
 from stratalog_sheet.formulas import Token, tokens
 from stratalog_sheet.xlsx_markup import MAIN, Allowance, Attributes, PartReader, PartWriter, attribute_text
@@ -19,6 +20,9 @@ RULE_OF_DATES = " date"
 
 LIST_CHARACTERS_MAX = 255
 """Excel refuses a file with a longer list of values in a validation."""
+
+FILE_COLUMNS_MAX, FILE_ROWS_MAX = 16_384, 1_048_576
+"""The largest sheet that an .xlsx file can contain. The engine's sheets can have more columns."""
 
 ERRORS = ("#DIV/0!", "#N/A", "#NAME?", "#NULL!", "#NUM!", "#REF!", "#VALUE!", "#SPILL!")
 # Functions that take a range as one argument. Programs apply any other function to each cell of a range.
@@ -181,6 +185,7 @@ class SheetRepair(OrderRepair):
         self._rule: int | None = None
         self._has_long_list = False
         self._rules_start = 0
+        self._line: int | None = None
 
     def start(self, name: str, attributes: Attributes) -> None:
         """Begin an element. Collect a cell until its end. Record the start of a validation."""
@@ -200,6 +205,8 @@ class SheetRepair(OrderRepair):
         else:
             if name in ("formula1", "formula2"):
                 self._text = []
+            if _is_beyond(name, attributes):
+                self._line = len(self._out)
             if name == "cfRule" and attributes.get("operator") not in OPERATORS:
                 attributes.pop("operator", None)
             super().start(name, attributes)
@@ -227,7 +234,11 @@ class SheetRepair(OrderRepair):
             self._has_long_list |= text.startswith('"') and len(text) - 2 > LIST_CHARACTERS_MAX
             return
         super().end(name)
-        if name == "dataValidation":
+        if name in ("col", "row") and self._line is not None:
+            del self._out[self._line :]
+            self._open[-1][1].pop()
+            self._line = None
+        elif name == "dataValidation":
             self._end_rule()
         elif name == "dataValidations" and not self.validations:
             del self._out[self._rules_start :]
@@ -245,6 +256,12 @@ class SheetRepair(OrderRepair):
     def _write_cell(
         self, attributes: Attributes, formula: str | None, of_formula: Attributes, value: str | None
     ) -> None:
+        column, row = parse_cell(attributes["r"])
+        if column >= FILE_COLUMNS_MAX or row >= FILE_ROWS_MAX:
+            if formula is not None or value is not None:
+                text = "cells after column XFD or row 1,048,576 are left out"
+                self._findings.add("beyond", text, f"{self._sheet}!{attributes['r']}")
+            return
         retained: Attributes = {name: attributes[name] for name in ("r", "s") if name in attributes}
         kind = attributes.get("t", "n")
         if formula is None:
@@ -277,6 +294,13 @@ class SheetRepair(OrderRepair):
             attributes = {**attributes, "t": kind}
         shown = f"<v>{escape(value)}</v>" if value is not None else ""
         self.write(f"<c{attribute_text(attributes)}>{formula}{shown}</c>")
+
+
+def _is_beyond(name: str, attributes: Attributes) -> bool:
+    """Return whether an element describes a column or row that a file cannot contain."""
+    if name == "col":
+        return int(attributes["max"]) > FILE_COLUMNS_MAX
+    return name == "row" and int(attributes["r"]) > FILE_ROWS_MAX
 
 
 class DrawingRepair(OrderRepair):
