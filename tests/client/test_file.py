@@ -146,9 +146,9 @@ def test_a_client_of_a_file_with_a_damaged_page_works_or_raises_an_error_of_its_
             refused += 1
             continue
         try:
-            assert damaged.failures() == []
-            assert [handle.name for handle in damaged.pending()] == ["inc"]
-            assert all(type(key) is str for key, _ in damaged.scan())
+            # The file has no hashes, so the content may differ.
+            read = damaged.failures(), [handle.args for handle in damaged.pending()], dict(damaged.scan())
+            assert all(type(key) is str for key in read[2])
             damaged.sync()
         except StratalogError:
             refused += 1
