@@ -491,7 +491,7 @@ REMOVALS: tuple[Removal, ...] = (
         ),
     ),
     Removal(
-        "B600",
+        "B589",
         (
             Edit(
                 XML,
@@ -507,12 +507,12 @@ REMOVALS: tuple[Removal, ...] = (
         ),
     ),
     Removal(
-        "B600",
+        "B589",
         (Edit(XML, 'return "" if given.startswith(WIDE) and head.startswith(b"<") else given', "return given"),),
         (f"{XML_TESTS}::test_a_record_that_an_earlier_build_converted_from_utf_16_to_utf_8_is_read",),
     ),
     Removal(
-        "B601",
+        "B590",
         (
             Edit(XML, "if wide or DECLARED.match(head):", "if wide:"),
             Edit(
@@ -527,7 +527,7 @@ REMOVALS: tuple[Removal, ...] = (
         ),
     ),
     Removal(
-        "B601",
+        "B590",
         (
             Edit(
                 f"{SOURCES}oai.py",
@@ -538,17 +538,17 @@ REMOVALS: tuple[Removal, ...] = (
         (MARKED_HARVEST,),
     ),
     Removal(
-        "B601",
+        "B590",
         (Edit(f"{SOURCES}queries.py", "return xml_text(got.body, encoding).encode()", "pass"),),
         (f"{TESTS}test_works.py::test_versions_of_xml_are_compared_as_texts_of_their_encoding",),
     ),
     Removal(
-        "B608",
+        "B597",
         (Edit(f"{SOURCES}commands.py", "    if not location:\n", "    if location is None:\n"),),
         (f"{COMMANDS}::test_a_source_without_a_location_is_refused",),
     ),
     Removal(
-        "B609",
+        "B598",
         (
             Edit(
                 f"{SOURCES}sources.py",
@@ -559,7 +559,7 @@ REMOVALS: tuple[Removal, ...] = (
         (f"{COMMANDS}::test_a_source_with_a_number_that_is_not_finite_is_refused",),
     ),
     Removal(
-        "B610",
+        "B599",
         (
             Edit(
                 f"{SOURCES}workers.py", "    if named and skip_unreadable:\n", "    if not named and skip_unreadable:\n"
@@ -568,7 +568,7 @@ REMOVALS: tuple[Removal, ...] = (
         (f"{COMMANDS}::test_a_source_whose_settings_cannot_be_read_is_named_and_other_sources_get_their_works",),
     ),
     Removal(
-        "B610",
+        "B599",
         (
             Edit(
                 f"{SOURCES}source_commands.py",

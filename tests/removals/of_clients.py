@@ -268,22 +268,22 @@ REMOVALS: tuple[Removal, ...] = (
         ("tests/client/test_background.py::test_a_client_that_is_closed_while_it_starts_stops_listening",),
     ),
     Removal(
-        "B586",
+        "B579",
         (Edit(LOCAL, "WHERE answer IN ('applied', 'seen')", "WHERE answer = 'queued'"),),
         (f"{REFUSALS}::{NOT_APPLIED}",),
     ),
     Removal(
-        "B586",
+        "B579",
         (Edit(BROWSER_LOCAL, 'answer === "applied" || answer === "seen"', 'answer === "queued"'),),
         IN_NODE,
     ),
     Removal(
-        "B587",
+        "B580",
         (Edit(FILE, 'if (problem := connection.pragma("quick_check", 1)) != "ok":', 'if (problem := "ok") != "ok":'),),
         ("tests/client/test_file.py::test_a_client_of_a_file_with_a_damaged_page_works_or_raises_an_error_of_its_own",),
     ),
     Removal(
-        "B587",
+        "B580",
         (Edit(LOCAL, "        except msgspec.ValidationError as exc:\n", "        except KeyError as exc:\n"),),
         ("tests/client/test_file.py::test_a_file_with_a_damaged_cookie_is_corrupt",),
     ),

@@ -14,12 +14,12 @@ CONNECTIONS = "src/stratalog/backends/sqlite_connections.py"
 
 REMOVALS: tuple[Removal, ...] = (
     Removal(
-        "B589",
+        "B582",
         (Edit("src/stratalog/backends/sqlite_file.py", "        if clean:\n", "        if False:\n"),),
         (f"{FORK_TESTS}::test_commits_of_a_forked_child_stay_after_its_parent_has_closed_the_store",),
     ),
     Removal(
-        "B590",
+        "B583",
         (Edit(FORK, "before=_forks.take, ", ""),),
         (
             f"{FORK_TESTS}::test_a_fork_waits_for_a_commit_of_another_thread_so_the_child_can_write",
@@ -28,12 +28,12 @@ REMOVALS: tuple[Removal, ...] = (
         ),
     ),
     Removal(
-        "B590",
+        "B583",
         (Edit(FORK, "os.register_at_fork(after_in_parent=_forks.give_back)  # again", "# again"),),
         (f"{FORK_TESTS}::test_an_interrupt_anywhere_in_a_fork_blocks_no_other_thread",),
     ),
     Removal(
-        "B591",
+        "B584",
         (
             Edit(
                 CONNECTIONS,
@@ -44,7 +44,7 @@ REMOVALS: tuple[Removal, ...] = (
         (f"{SQLITE}::test_an_open_waits_at_most_the_limit_for_another_process_that_opens_the_file",),
     ),
     Removal(
-        "B592",
+        "B585",
         (
             Edit(
                 "src/stratalog/backends/sqlite_connections.py",
@@ -58,7 +58,7 @@ REMOVALS: tuple[Removal, ...] = (
         ),
     ),
     Removal(
-        "B593",
+        "B586",
         (
             Edit(
                 "src/stratalog/folders.py",
@@ -72,7 +72,7 @@ REMOVALS: tuple[Removal, ...] = (
         ),
     ),
     Removal(
-        "B594",
+        "B587",
         (
             Edit(
                 "src/stratalog/sqlite_files.py",
@@ -86,7 +86,7 @@ REMOVALS: tuple[Removal, ...] = (
         ),
     ),
     Removal(
-        "B595",
+        "B588",
         (
             Edit(
                 CONNECTIONS,
@@ -97,7 +97,7 @@ REMOVALS: tuple[Removal, ...] = (
         ("tests/backends/test_full_disk.py::test_a_store_whose_process_was_killed_can_be_read_on_a_full_disk",),
     ),
     Removal(
-        "B595",
+        "B588",
         (
             Edit(
                 "src/stratalog/client/file.py",

@@ -13,17 +13,17 @@ STREAMS = "tests/cli/test_standard_streams.py"
 
 REMOVALS = (
     Removal(
-        "B611",
+        "B600",
         (Edit("pyproject.toml", "litestar>=2.23", "litestar>=2.21"),),
         (f"{EXTRAS}::test_the_lowest_allowed_litestar_has_each_name_that_the_server_imports",),
     ),
     Removal(
-        "B612",
+        "B601",
         (Edit("src/stratalog/extras.py", "except ModuleNotFoundError as exc:", "except NotImplementedError as exc:"),),
         (f"{EXTRAS}::test_an_import_without_its_extra_names_the_extra",),
     ),
     Removal(
-        "B613",
+        "B602",
         (Edit("src/stratalog/cli/output.py", "    except UnicodeEncodeError:\n", "    except NotImplementedError:\n"),),
         (
             f"{UNDECODABLE}::test_the_json_error_has_the_escape_of_an_argument",
@@ -32,7 +32,7 @@ REMOVALS = (
         raises=("UnicodeEncodeError",),
     ),
     Removal(
-        "B614",
+        "B603",
         (
             Edit("src/stratalog/homes.py", "    check_path(str(folder / INDEX_FILE))\n", ""),
             Edit("src/stratalog/client/file.py", "        if path != MEMORY:\n            check_path(path)\n", ""),
@@ -45,13 +45,13 @@ REMOVALS = (
         raises=("UnicodeEncodeError", "ValueError"),
     ),
     Removal(
-        "B615",
+        "B604",
         (Edit("src/stratalog/cli/documents.py", "min(limit, sys.maxsize)", "limit"),),
         ("tests/cli/test_option_values.py::test_a_limit_above_every_count_shows_all_keys",),
         raises=("ValueError",),
     ),
     Removal(
-        "B616",
+        "B605",
         (
             Edit(
                 "src/stratalog/log/pending_entry.py",
@@ -63,7 +63,7 @@ REMOVALS = (
         raises=("TypeError",),
     ),
     Removal(
-        "B617",
+        "B606",
         (
             Edit("src/stratalog/keys.py", "if type(value) is not int or not 0 <= value", "if not 0 <= value"),
             Edit("src/stratalog/keys.py", "if type(version) is int and (", "if isinstance(version, float | int) and ("),
@@ -72,7 +72,7 @@ REMOVALS = (
         raises=("TypeError",),
     ),
     Removal(
-        "B618",
+        "B607",
         (
             Edit(
                 "src/stratalog/homes.py",
@@ -83,7 +83,7 @@ REMOVALS = (
         ("tests/test_bad_input.py::test_a_store_whose_url_is_no_text_is_refused_and_makes_no_folder",),
     ),
     Removal(
-        "B619",
+        "B608",
         (
             Edit(
                 "src/stratalog/records/content.py", "isinstance(body, str) or not isinstance(body, Iterable)", "False"
@@ -100,7 +100,7 @@ REMOVALS = (
         raises=("TypeError", "AttributeError"),
     ),
     Removal(
-        "B620",
+        "B609",
         (
             Edit("src/stratalog/cli/output.py", "    if sys.stdin is None:\n        raise click.Abort\n", ""),
             Edit("src/stratalog/cli/output.py", "if sys.stderr is None or not", "if not"),
@@ -115,7 +115,7 @@ REMOVALS = (
         raises=("UnicodeEncodeError",),
     ),
     Removal(
-        "B621",
+        "B610",
         (
             Edit(
                 "apps/table/src/stratalog_table/table.py",

@@ -9,7 +9,7 @@ __all__ = ["REMOVALS"]
 
 REMOVALS: tuple[Removal, ...] = (
     Removal(
-        "B563",
+        "B559",
         (
             Edit(
                 f"{WEB}/transport.js",
@@ -20,7 +20,7 @@ REMOVALS: tuple[Removal, ...] = (
         (story("aReloadIsRepeatedWhileTheServerFails"),),
     ),
     Removal(
-        "B564",
+        "B560",
         (Edit(f"{WEB}/workbook.js", "  if (isPassing(error)) throw error;\n  return fallback;", "  return fallback;"),),
         (
             story("pendingTextFollowsItsCellAfterAFailedRequest"),
@@ -28,12 +28,12 @@ REMOVALS: tuple[Removal, ...] = (
         ),
     ),
     Removal(
-        "B565",
+        "B561",
         (Edit(f"{WEB}/loader.js", "      await this.#fetchBase(cached, loaded);\n", ""),),
         (story("pendingTextFollowsItsCellIfAnotherTabHasLoadedARestoredVersion"),),
     ),
     Removal(
-        "B566",
+        "B562",
         (
             Edit(
                 f"{WEB}/loader.js",
@@ -44,7 +44,7 @@ REMOVALS: tuple[Removal, ...] = (
         (story("aCachedSheetOpensWhileTheServerIsUnavailable"),),
     ),
     Removal(
-        "B567",
+        "B563",
         (
             Edit(f"{WEB}/versionViewer.js", "      if (turn !== this.#turn) return false;\n", ""),
             Edit(f"{WEB}/versionViewer.js", "    if (turn !== this.#turn) return false;\n    this", "    this"),
@@ -56,17 +56,17 @@ REMOVALS: tuple[Removal, ...] = (
         ),
     ),
     Removal(
-        "B568",
+        "B564",
         (Edit(f"{WEB}/edit.js", "      if (timeline.at === version) returnToShown(version);\n", ""),),
         (story("aFailedMoveOfTheSliderReturnsToTheShownVersion"),),
     ),
     Removal(
-        "B569",
+        "B565",
         (Edit(f"{WEB}/edit.js", '  workbook.addEventListener("model", showFacts);\n', ""),),
         (story("thePageShowsTheTitleAndTheVersionsOfALoadedRestore"),),
     ),
     Removal(
-        "B570",
+        "B566",
         (
             Edit(
                 f"{WEB}/canvas.js",
@@ -77,17 +77,17 @@ REMOVALS: tuple[Removal, ...] = (
         (story("aPageThatLoadsARestoreWhileItOpensShowsOneSheet"),),
     ),
     Removal(
-        "B571",
+        "B567",
         (Edit(f"{WEB}/canvas.js", "answer?.ok ? await", "answer ? await"),),
         (story("aSheetIsShownAfterAFailedRequestForTheTemplates"),),
     ),
     Removal(
-        "B572",
+        "B568",
         (Edit(f"{WEB}/dialogs.css", ".notice {\n  padding", ".notice {\n  position: absolute;\n  padding"),),
         (story("messagesShownTogetherDoNotCoverEachOther"),),
     ),
     Removal(
-        "B573",
+        "B569",
         (Edit(f"{SHEET}/models.py", "if objects > SHEET_OBJECTS_ADDED_MAX or not calls:", "if not calls:"),),
         (
             (
@@ -97,7 +97,7 @@ REMOVALS: tuple[Removal, ...] = (
         ),
     ),
     Removal(
-        "B574",
+        "B570",
         (
             Edit(f"{SHEET}/xlsx_repair.py", "if _is_beyond(name, attributes):", "if False:"),
             Edit(

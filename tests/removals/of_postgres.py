@@ -150,7 +150,7 @@ REMOVALS: tuple[Removal, ...] = (
         ("tests/postgres/test_store.py::test_a_group_of_appends_that_waits_for_a_lock_has_inserted_no_row",),
     ),
     Removal(
-        "B622",
+        "B611",
         (
             Edit(
                 COMMITS,
@@ -162,22 +162,22 @@ REMOVALS: tuple[Removal, ...] = (
         (f"{TEST_SESSIONS}::test_a_commit_succeeds_after_a_commit_that_waited_too_long_for_a_lock",),
     ),
     Removal(
-        "B623",
+        "B612",
         (Edit(CONNECTIONS, '    "default_transaction_isolation": "read committed",\n', ""),),
         (f"{TEST_SESSIONS}::test_a_session_replaces_the_defaults_of_its_role_that_change_its_statements",),
     ),
     Removal(
-        "B623",
+        "B612",
         (Edit(CONNECTIONS, '    "standard_conforming_strings": "on",\n', ""),),
         (f"{TEST_SESSIONS}::test_a_store_reads_back_its_bytes_if_its_role_has_no_standard_conforming_strings",),
     ),
     Removal(
-        "B623",
+        "B612",
         (Edit(CONNECTIONS, '    "array_nulls": "on",\n', ""),),
         (f"{TEST_SESSIONS}::test_a_session_replaces_the_defaults_of_its_role_that_change_its_statements",),
     ),
     Removal(
-        "B624",
+        "B613",
         (
             Edit(
                 ANNOUNCEMENTS,
@@ -188,17 +188,17 @@ REMOVALS: tuple[Removal, ...] = (
         (f"{TEST_SESSIONS}::test_hints_are_heard_of_names_that_the_database_s_encoding_lacks",),
     ),
     Removal(
-        "B624",
+        "B613",
         (Edit(CONNECTIONS, '{"client_encoding": "UTF8"}', "{}"),),
         (f"{TEST_SESSIONS}::test_a_schema_whose_name_the_database_s_encoding_lacks_is_refused",),
     ),
     Removal(
-        "B625",
+        "B614",
         (Edit(CONNECTIONS, 'return CONNECTING.sub("", str(error).strip().partition("\\n")[0])', "return str(error)"),),
         (f"{TEST_SESSIONS}::test_an_error_shows_why_the_server_cannot_be_reached",),
     ),
     Removal(
-        "B625",
+        "B614",
         (
             Edit(
                 "src/stratalog/backends/objectstore.py",
@@ -209,7 +209,7 @@ REMOVALS: tuple[Removal, ...] = (
         ("tests/cloud/test_objectstore_failures.py::test_a_refusal_names_the_operation",),
     ),
     Removal(
-        "B626",
+        "B615",
         (
             Edit(
                 "src/stratalog/backends/objectstore.py",

@@ -344,7 +344,7 @@ REMOVALS: tuple[Removal, ...] = (
         ),
     ),
     Removal(
-        "B627",
+        "B616",
         (
             Edit(
                 "src/stratalog/aws/events.py",

@@ -441,7 +441,7 @@ REMOVALS: tuple[Removal, ...] = (
         ),
     ),
     Removal(
-        "B637",
+        "B617",
         (Edit("src/stratalog/sqlite_files.py", '    connection.pragma("fullfsync", 1)\n', ""),),
         (
             "tests/test_sqlite_files.py::test_all_syncs_of_a_store_are_full_syncs",

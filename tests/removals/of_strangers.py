@@ -240,7 +240,7 @@ REMOVALS: tuple[Removal, ...] = (
         ),
     ),
     Removal(
-        "B578",
+        "B571",
         (
             Edit(
                 "src/stratalog/server/bodies.py",
@@ -251,17 +251,17 @@ REMOVALS: tuple[Removal, ...] = (
         (f"{OF_PUSH_PARTS}::{UNDECODABLE}",),
     ),
     Removal(
-        "B578",
+        "B571",
         (Edit("src/stratalog/server/bodies.py", "(unescaped := unescape_surrogates(body))", "(unescaped := body)"),),
         (f"{OF_PUSH_PARTS}::{UNDECODABLE}",),
     ),
     Removal(
-        "B579",
+        "B572",
         (Edit("src/stratalog/server/connections.py", "            self._refuse_head()\n", "            pass\n"),),
         (f"{OF_WEB_SERVER}::{REFUSED_HEAD}",),
     ),
     Removal(
-        "B580",
+        "B573",
         (
             Edit(
                 "src/stratalog/server/logs.py",
@@ -272,7 +272,7 @@ REMOVALS: tuple[Removal, ...] = (
         (f"{OF_LOGS}::test_a_snapshot_that_is_no_value_is_refused_and_a_later_snapshot_is_saved",),
     ),
     Removal(
-        "B581",
+        "B574",
         (
             Edit(
                 "src/stratalog/server/presence.py",
@@ -283,7 +283,7 @@ REMOVALS: tuple[Removal, ...] = (
         ("tests/server/test_api_live.py::test_a_presence_state_with_an_integer_beyond_64_bits_is_refused_as_invalid",),
     ),
     Removal(
-        "B581",
+        "B574",
         (
             Edit(
                 "src/stratalog/log/entries.py", "not 1 <= event.schema <= INTEGER_MAX:", "not 1 <= event.schema:"
@@ -292,17 +292,17 @@ REMOVALS: tuple[Removal, ...] = (
         (f"{OF_LOGS}::test_an_event_with_a_schema_version_out_of_range_is_refused",),
     ),
     Removal(
-        "B582",
+        "B575",
         (Edit("src/stratalog/server/middleware.py", '        _check_query(scope["query_string"])\n', ""),),
         ("tests/server/test_api_records.py::test_a_query_that_is_not_utf_8_is_refused",),
     ),
     Removal(
-        "B583",
+        "B576",
         (Edit("src/stratalog/server/records.py", 'from_json(text.encode("latin-1"))', "from_json(text)"),),
         ("tests/server/test_api_records.py::test_metadata_is_read_as_utf_8",),
     ),
     Removal(
-        "B584",
+        "B577",
         (
             Edit(
                 "src/stratalog/server/bodies.py",
@@ -313,7 +313,7 @@ REMOVALS: tuple[Removal, ...] = (
         ("tests/server/test_api_edge.py::test_a_request_without_its_body_is_told_that_it_needs_one",),
     ),
     Removal(
-        "B585",
+        "B578",
         (
             Edit(
                 "src/stratalog/server/middleware.py",
@@ -324,7 +324,7 @@ REMOVALS: tuple[Removal, ...] = (
         (f"{OF_WEB_SERVER}::{CANCELLED}",),
     ),
     Removal(
-        "B588",
+        "B581",
         (Edit("src/stratalog/server/web_server.py", "        if self.force_exit:\n", "        if False:\n"),),
         (f"{OF_WEB_SERVER}::test_a_second_ctrl_c_ends_the_server_without_a_traceback",),
     ),

@@ -467,7 +467,7 @@ REMOVALS: tuple[Removal, ...] = (
         ("apps/table/tests/test_key_types.py::test_a_key_that_its_type_cannot_represent_is_refused",),
     ),
     Removal(
-        "B602",
+        "B591",
         (
             Edit(
                 f"{TABLE}/commands.py",
@@ -479,13 +479,13 @@ REMOVALS: tuple[Removal, ...] = (
         raises=("FileNotFoundError",),
     ),
     Removal(
-        "B603",
+        "B592",
         (Edit(f"{TABLE}/arrow_types.py", "    if _has_list_view(kind):\n", "    if not kind:\n"),),
         (f"{TESTS}/test_columns.py::test_list_views_become_lists_with_the_same_values",),
         raises=("ArrowInvalid",),
     ),
     Removal(
-        "B603",
+        "B592",
         (
             Edit(
                 f"{TABLE}/rows.py",
@@ -497,7 +497,7 @@ REMOVALS: tuple[Removal, ...] = (
         raises=("ArrowNotImplementedError",),
     ),
     Removal(
-        "B604",
+        "B593",
         (
             Edit(
                 f"{TABLE}/file_ingest.py",
@@ -510,7 +510,7 @@ REMOVALS: tuple[Removal, ...] = (
         (f"{TESTS}/test_file_ingest.py::test_an_error_of_a_write_does_not_name_the_input_file_as_damaged",),
     ),
     Removal(
-        "B605",
+        "B594",
         (
             Edit(
                 f"{TABLE}/json_rows.py", "not first <= tick < end for tick in ticks]", "tick != tick for tick in ticks]"
@@ -519,13 +519,13 @@ REMOVALS: tuple[Removal, ...] = (
         (f"{TESTS}/test_json_rows.py::test_each_type_of_value_becomes_the_expected_json",),
     ),
     Removal(
-        "B605",
+        "B594",
         (Edit(f"{TABLE}/json_rows.py", "    except pa.ArrowInvalid:", "    except ZeroDivisionError:"),),
         (f"{TESTS}/test_json_rows.py::test_each_type_of_value_becomes_the_expected_json",),
         raises=("ArrowInvalid",),
     ),
     Removal(
-        "B605",
+        "B594",
         (
             Edit(
                 f"{TABLE}/json_rows.py",
@@ -536,28 +536,28 @@ REMOVALS: tuple[Removal, ...] = (
         (f"{TESTS}/test_json_rows.py::test_each_type_of_value_becomes_the_expected_json",),
     ),
     Removal(
-        "B606",
+        "B595",
         (Edit(f"{TABLE}/file_ingest.py", "if not stat.S_ISREG(state.st_mode):", "if not state.st_mode:"),),
         (f"{TESTS}/test_cli.py::test_a_file_whose_name_is_not_unicode_is_ingested_and_a_pipe_is_refused",),
     ),
     Removal(
-        "B606",
+        "B595",
         (Edit(f"{TABLE}/file_ingest.py", "pq.ParquetFile(stream, page", "pq.ParquetFile(file.path, page"),),
         (f"{TESTS}/test_cli.py::test_a_file_whose_name_is_not_unicode_is_ingested_and_a_pipe_is_refused",),
         raises=("UnicodeEncodeError",),
     ),
     Removal(
-        "B607",
+        "B596",
         (Edit(f"{TABLE}/table_commands.py", "    if added and wider:\n", "    if not added and not wider:\n"),),
         (f"{TESTS}/test_cli.py::test_a_refused_alteration_changes_nothing",),
     ),
     Removal(
-        "B607",
+        "B596",
         (Edit(f"{TABLE}/command_parts.py", "click.IntRange(0, RETENTION_DAYS_MAX)", "click.IntRange(0)"),),
         (f"{TESTS}/test_cli.py::test_a_refused_alteration_changes_nothing",),
     ),
     Removal(
-        "B608",
+        "B597",
         (Edit(f"{TABLE}/command_parts.py", "    if not text:\n", "    if text is None:\n"),),
         (f"{TESTS}/test_cli.py::test_an_empty_option_is_refused",),
     ),
