@@ -284,11 +284,7 @@ REMOVALS: tuple[Removal, ...] = (
     ),
     Removal(
         "B574",
-        (
-            Edit(
-                "src/stratalog/log/entries.py", "not 1 <= event.schema <= INTEGER_MAX:", "not 1 <= event.schema:"
-            ),
-        ),
+        (Edit("src/stratalog/log/entries.py", "not 1 <= event.schema <= INTEGER_MAX:", "not 1 <= event.schema:"),),
         (f"{OF_LOGS}::test_an_event_with_a_schema_version_out_of_range_is_refused",),
     ),
     Removal(
