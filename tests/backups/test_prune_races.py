@@ -1,4 +1,4 @@
-"""A prune that runs at any moment of another call of the repository is no damage, and deletes no needed object."""
+"""A prune may run at any moment of another call on its repository: it damages nothing and deletes no needed object."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Call = Callable[[stratalog.Store, BackupRepository], object]
 
 
 class Interrupted(BlobsWrapper):
-    """Calls ``interrupt`` once, before its read number ``position``. A read is a `get` or a `list`."""
+    """Calls ``interrupt`` once, before read number ``position``, counted from 0. A read is a `get` or a `list`."""
 
     def __init__(self, backups: Backups, position: int, interrupt: Callable[[], object]) -> None:
         super().__init__(backups.blobs)
@@ -53,7 +53,10 @@ class Killed(BaseException):
 
 
 class Dying:
-    """The progress of a backup that saves its progress after each history, and is killed after some rows."""
+    """The progress callback of a backup.
+
+    It lets the backup save its progress after each history, and kills the backup after more than ``rows`` rows.
+    """
 
     def __init__(self, clock: ManualClock, rows: int) -> None:
         self._clock = clock
@@ -104,7 +107,8 @@ def test_a_call_during_which_backups_are_pruned_succeeds_or_is_a_conflict(call: 
         store, backups = old_backups()
 
         def prune(backups: Backups = backups) -> None:
-            backups.make(open_inline(settings=SETTINGS, clock=backups.clock))  # shares no object with the others
+            # This backup is of an empty store, so it shares no object with the other backups.
+            backups.make(open_inline(settings=SETTINGS, clock=backups.clock))
             prune_backups(backups.repository(), 1)
 
         blobs = Interrupted(backups, position, prune)

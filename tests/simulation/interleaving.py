@@ -27,7 +27,10 @@ CHANGES = {
 
 
 class Interleaving:
-    """Copies of the functions of ``modules`` with yield points. `active` runs the copies, which call the given hook."""
+    """Copies of the functions of ``modules`` with yield points.
+
+    Inside the block of `active`, a call of such a function runs its copy, and the copy calls the given hook.
+    """
 
     def __init__(self, modules: Iterable[ModuleType]) -> None:
         self._modules = list(modules)

@@ -64,7 +64,7 @@ def test_an_invalid_creation_leaves_nothing(
 
 
 def left_by_an_earlier_version(store: Store, folder: Path) -> Table:
-    """Make the leftovers of an earlier version, in which a creation failed because its retention was too long."""
+    """Make the leftovers of a creation that an earlier version of Stratalog rejected for its too long retention."""
     store.create("acme", "events")
     table = table_handle(store, "acme", "events")
     table.register(DataFolder(folder.as_uri())).enter(is_owner=True)

@@ -51,7 +51,7 @@ def _merge_back(before: Value, after: Value, current: Value) -> dict[str, Value]
     """Return a merge patch (RFC 7396) that restores the members that the mutation changed.
 
     Returns None if the patch would overwrite a later change. Returns None also if a restored value is null or an
-    object, since a merge patch may not restore this value exactly.
+    object: a merge patch cannot set a member to null, and merges an object into the present value.
     """
     if not (isinstance(before, dict) and isinstance(after, dict) and isinstance(current, dict)):
         return None

@@ -7,9 +7,9 @@ index  an ordered table of items with conditional commits
 commit_blobs  storage of a commit's blobs, before the commit or by the index in the same commit
 blobs  immutable bytes under their own hash
 blobs_wrapper  blobs that pass on each call, for subclasses that change some calls
-blob_source  where blobs are loaded from: perhaps a cache, and several at a time
+blob_source  the blobs that loads read, possibly behind a cache, and the number of gets at a time
 blob_stats  the metadata of many blobs of one folder
-scratch  blobs in a temporary file, for checks that may not write
+scratch  blobs in a temporary file, for checks that may not write to the store
 read_back  a read of a blob from storage that returns damage as a value
 blob_kinds  the media type of a blob, for people who browse a folder or a bucket
 announcements  hints between processes that a log has new entries

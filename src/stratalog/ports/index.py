@@ -71,7 +71,7 @@ class Equals(msgspec.Struct, frozen=True, gc=False):
 class LessThan(msgspec.Struct, frozen=True, gc=False):
     """The condition that the item at the key has an attribute of this name, whose value is less than ``value``.
 
-    Both values must have the same type.
+    The condition does not hold if the two values have different types.
     """
 
     name: str
@@ -113,8 +113,9 @@ class Index(Protocol):
     """The contract. Safe to call from many threads; several processes may share one database.
 
     *Order*: commits are strictly serializable. They take effect one after another, in an order that agrees with real
-    time. *Atomicity*: either all writes of a commit take effect, or no write. *Limits*: `ITEM_BYTES_MAX`,
-    `COMMIT_WRITES_MAX` and `COMMIT_BYTES_MAX`. Two writes of one commit may not name the same key.
+    time. *Atomicity*: either all writes of a commit take effect, or no write. *Limits*: `PARTITION_BYTES_MAX` and
+    `SORT_BYTES_MAX` of a key, `ITEM_BYTES_MAX`, `COMMIT_WRITES_MAX`, `COMMIT_BYTES_MAX` and `COMMIT_BLOB_BYTES_MAX`.
+    Two writes of one commit may not name the same key.
     """
 
     joint_commits: bool
@@ -220,12 +221,13 @@ def required(item: Item, name: str) -> Any:
 
 
 def item_bytes(item: Item) -> int:
-    """Return the item's size as DynamoDB counts it.
+    """Return an upper bound of the item's size as DynamoDB counts it.
 
-    The size of a name or text is its number of UTF-8 bytes. A number has one byte for each two digits, two more bytes,
-    and one more byte if the number is negative. DynamoDB drops trailing zeros, so its own count may be smaller.
+    The size of a key or text is its number of UTF-8 bytes. Names of attributes are ASCII, so a character is a byte. A
+    number has one byte for each two digits, two more bytes, and one more byte if the number is negative. DynamoDB drops
+    trailing zeros, so its own count may be smaller.
 
-    Raises Invalid for an attribute that is no `Attribute`.
+    Raises Invalid if a value is no `Attribute`.
     """
     size = _text_bytes(item.partition + item.sort) + 2
     for name, value in item.attributes.items():

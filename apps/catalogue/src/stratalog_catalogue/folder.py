@@ -111,6 +111,8 @@ def _mirror(
 ) -> Iterator[Step]:
     """Yield one complete state of a folder in which each file is a record. A missing file is a deleted record.
 
+    The step has no records if only the checkpoint changes. There is no step if nothing changes.
+
     The ingest ignores a deletion that is older than its record. So the time of a state with missing files is later than
     the times of the last state and of the missing files. A file that returns with its old time gets a time after its
     deletion.
@@ -152,7 +154,8 @@ def _settled(file: _File, entry: Remembered, looked_ms: int) -> Remembered:
     """Return the entry, with the file's hash only if a change after ``looked_ms`` may leave the time unchanged."""
     given_ms = _given_ms(entry)
     if looked_ms - file.time_ms <= CATALOGUE_FILE_TICK_SECONDS_MAX * 1000:
-        if len(entry) < 4:  # an earlier poll had a clock ahead of the present clock, and removed the hash
+        # The clock went back after an earlier poll dropped the hash. A new hash may be of content not yet ingested.
+        if len(entry) < 4:
             return entry
         return [*entry[:2], given_ms, _hash(file) if entry[3] is None else entry[3]]
     return entry[:2] if given_ms == file.time_ms else [*entry[:2], given_ms]
@@ -202,10 +205,12 @@ def _hash(file: _File) -> str:
 
 
 def read_file(source: Source, id: str) -> Iterator[SplitRecord | Unreadable] | None:
-    """Return the records of a file by its id, or None if the file is gone. Raises Unavailable.
+    """Return the records of a file by its id, or None if the file is gone.
 
     If the file cannot be read to its end, the last record is Unreadable, as in a poll. The records have no time of the
     file: the caller knows the time that the poll gave to the file.
+
+    Raises Unavailable if the folder cannot be read.
     """
     folder = Path(source.location)
     file = next((file for file in _files(folder, source.pattern) if file.id == id), None)
@@ -218,7 +223,8 @@ def read_file(source: Source, id: str) -> Iterator[SplitRecord | Unreadable] | N
 def poll_file(source: Source, path: Path) -> Iterator[Step]:
     """Yield one file, of any path and name, as a step.
 
-    The step is a complete state if each file of the source is a complete state.
+    The step is a complete state if each file of the source is a complete state. Raises Invalid if there is no file at
+    the path.
     """
     file = _listed(path.parent.resolve(), path.parent, path)
     if file is None:

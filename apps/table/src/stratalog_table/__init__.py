@@ -8,7 +8,7 @@ model                 partitions, files and references
 limits                limits of tables
 row_order             row keys as text that sorts in the order of the keys
 columns               value columns: their types, and the changes that are allowed
-tree                  the partitions tree, without I/O
+tree                  the partition tree, without I/O
 layout                keys and rows of the table's document
 table_draft           operations on partitions, files and references in a draft of the document
 partitions            transactions on partitions and on the whole table

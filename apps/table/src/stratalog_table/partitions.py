@@ -1,4 +1,4 @@
-"""Transactions on the partitions tree and on the table as a whole, as mutators."""
+"""Transactions on the partition tree and on the table as a whole, as mutators."""
 
 from __future__ import annotations
 

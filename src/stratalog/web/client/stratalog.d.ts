@@ -1,4 +1,7 @@
-/** A JSON value, or bytes. The values that a client returns are frozen. */
+/**
+ * A JSON value, or bytes. The lists and objects that a client returns are frozen. Bytes cannot be frozen: copy returned
+ * bytes before you change them.
+ */
 export type Value =
   null | boolean | number | string | Uint8Array | readonly Value[] | { readonly [name: string]: Value };
 
@@ -27,7 +30,7 @@ export class StratalogError extends Error {
   readonly details: Readonly<Record<string, unknown>>;
 }
 
-/** Thrown by a mutator. `reason` says why the mutation has no effect. */
+/** A mutator throws this error. `reason` says why the mutation has no effect. `undo` rejects with it too. */
 export class Rejected extends StratalogError {
   constructor(reason: string);
   readonly reason: string;
@@ -86,7 +89,10 @@ export interface Options {
 export function connect(url: string | URL, options?: Options): Promise<Client>;
 
 export interface Client {
-  /** The client id in the document's history. The id changes when the client has to continue under another id. */
+  /**
+   * The client's id in the document's history. The client takes a new id if it cannot continue under this id, for
+   * example because the server has deleted the client.
+   */
   readonly id: string;
   /** The version of the canonical state, or 0 before the first pull. */
   readonly version: number;
@@ -110,8 +116,8 @@ export interface Client {
   keys(prefix?: string): string[];
 
   /**
-   * Run a mutation. Readers see the effect at once. The promise resolves when the mutation is durable in the browser,
-   * and rejects with the mutator's error.
+   * Run a mutation. Readers see the effect at once. The promise resolves when the mutation is durable in the browser.
+   * If the mutator throws, the promise rejects with the mutator's error, and nothing is changed or stored.
    */
   mutate(name: string, args?: Value): Promise<Pending>;
   /** Undo a mutation by new mutations, which keep all later changes. Rejects with Rejected if this is impossible. */
