@@ -20,10 +20,12 @@ def inverse(
     """Return (name, arguments) of the mutations that undo ``intent``, one for each key that its ``effect`` changed.
 
     ``counts`` means that ``inc`` is the built-in mutator: the opposite ``inc`` then undoes an ``inc``, even if later
-    mutations have changed the number. If a key's value was an object, and is another object now, the undo restores only
-    the members that the mutation changed. ``current`` returns the encoded value that a key has now.
+    mutations have changed the number. If a key's value was an object before and after the mutation, and is a different
+    object now, the undo restores only the members that the mutation changed. ``current`` returns the encoded value that
+    a key has now.
 
-    Raises Rejected if the mutation had no effect. Raises Rejected also if the undo would overwrite a later change.
+    Raises Rejected if the mutation had no effect. Raises Rejected also if the undo would overwrite a later change, or
+    if a member to restore was null or an object.
     """
     if not effect.after:
         raise Rejected("the mutation had no effect")
@@ -50,8 +52,8 @@ def _restore(key: str, before: bytes | None, after: bytes | None, current: bytes
 def _merge_back(before: Value, after: Value, current: Value) -> dict[str, Value] | None:
     """Return a merge patch (RFC 7396) that restores the members that the mutation changed.
 
-    Returns None if the patch would overwrite a later change. Returns None also if a restored value is null or an
-    object, since a merge patch may not restore this value exactly.
+    Returns None if one of the three values is not an object, or if the patch would overwrite a later change. Returns
+    None also if a restored value is null or an object, since a merge patch may not restore this value exactly.
     """
     if not (isinstance(before, dict) and isinstance(after, dict) and isinstance(current, dict)):
         return None
