@@ -1,9 +1,11 @@
 """The speed of a catalogue on one machine: ``python -m bench.catalogue [--json PATH] [--quick]``.
 
 The store is in a folder, and its records resemble Debian's. The benchmark measures `put_many`, the first ingest, and a
-second poll without changes. Then it makes the works, remakes all works with one process and with two, counts the works
-and searches. A new process writes and reads one large record. Each row has the wall time, and the CPU time of the
-measuring process. The CPU time depends less on other work of the machine, but does not include the worker processes.
+second poll without changes. Then one scan makes the works, and the next scan finds nothing to do. The benchmark remakes
+all works with one process and with two processes: first without changes, and then so that each work changes. It reads
+the counts that the last scan stored, and searches. A new process writes and reads one large record. Each row has the
+wall time, and the CPU time of the measuring process. The CPU time depends less on other work of the machine, but does
+not include the worker processes.
 """
 
 from __future__ import annotations
@@ -113,7 +115,7 @@ def of_catalogue(store: Store, url: str, folder: Path, count: int) -> Iterator[R
     yield timed("reprocess, all rewritten", count, lambda: rewritten(store))
     yield timed("reprocess, all rewritten, 2 processes", count, lambda: reconcile(store, "bench", **again))
     yield timed("stats", 1, lambda: read_stats(records))
-    yield timed("search by a word of the title", 1, lambda: search(records, f"number {count - 1}"))
+    yield timed("search by two words of the title", 1, lambda: search(records, f"number {count - 1}"))
 
 
 def rewritten(store: Store) -> None:

@@ -33,7 +33,7 @@ class Newest(Generic[T]):
         self.value = value
         """The current value. Only this class changes it.
 
-        A decision reads `value` once and passes the result on: a second read may return a newer value.
+        A caller must read `value` only once for each decision, since a second read may return a newer value.
         """
 
         self._bar = None if value is None else rank(value)
@@ -45,7 +45,11 @@ class Newest(Generic[T]):
         return value
 
     def offer(self, value: T) -> T:
-        """Keep ``value``, unless a newer value was kept before. Return the current value; without one, ``value``."""
+        """Make ``value`` the current value, unless a newer value was offered before. Then return the current value.
+
+        If there was a current value, ``join`` combines both values. If the newer value was dropped, there is no current
+        value: return ``value``, and do not keep it.
+        """
         rank = self._rank(value)
         with self._lock:
             held = self.value

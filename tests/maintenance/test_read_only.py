@@ -1,4 +1,7 @@
-"""A read of a store writes nothing, so a read hides no damage. The quick verification names each lost chunk."""
+"""A read of a store writes nothing, so a read hides no damage.
+
+The quick verification names each lost chunk of a history's snapshots.
+"""
 
 from __future__ import annotations
 

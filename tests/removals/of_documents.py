@@ -1,4 +1,4 @@
-"""Removals of fixes: documents, their snapshots, bases, forks and verification."""
+"""Removals of fixes: documents, snapshots, bases, forks, histories, redaction, verification, dead letters, backups."""
 
 from __future__ import annotations
 

@@ -145,16 +145,17 @@ class QueueWorld:
             self._count(worker)
 
     def maker(self) -> None:
-        """After a random time, delete the document, and at once create another document under its name."""
+        """After a random time, delete the document `MAIN`, and at once create another document under its name."""
         self.place.clock.sleep(60 * self.place.clock.random())
         delete_log(Document(open_log(log_place(self.place, self.settings), ORGANISATION, MAIN)).log)
         self._make(MAIN)
         self.scheduler.counts.bump("made anew")
 
     def settled(self, message: Message) -> None:
-        """Check that a document contains the mutations of an acknowledged message, unless an earlier number is missing.
+        """Check that a document contains the mutations of an acknowledged message.
 
-        Skip the check if the document was deleted or replaced since.
+        A mutation may be missing if an earlier mutation of its client is missing too. Skip the check if the document
+        was deleted or replaced since.
         """
         envelope = read_message(message.body)
         record = read_name(self.place.index, ORGANISATION, envelope.document)
@@ -167,7 +168,7 @@ class QueueWorld:
                 self._violated("settled", "an acknowledged message was not applied", client=one.client, id=one.id)
 
     def judge(self, settled: Settlement) -> None:
-        """Check that a worker reports the outcomes of exactly the message's mutations, in the same order."""
+        """Check that a worker reports no outcomes, or those of exactly the message's mutations, in the same order."""
         push = self.watch.pushes[settled.envelope.token]
         told = [(one.client, one.id) for one in settled.outcomes]
         if told and told != [(one.client, one.id) for one in push.mutations]:
@@ -217,10 +218,11 @@ class QueueWorld:
         return False
 
     def _push(self, device: Device, backlog: QueuedPushes, store: Store) -> bool:
-        """Push the pending mutations to the incarnation that the device pulled last. Pull if that incarnation is gone.
+        """Push the pending mutations. Pull instead if the document's origin is not the origin that the device pulled.
 
-        The first device names the incarnation, and sometimes leaves out its first mutation. The other devices always
-        send all mutations. They do not name the incarnation, so the queued message must name the incarnation.
+        The first device names the origin in its pushes, and sometimes leaves out its first mutation. The other devices
+        always send all mutations, and name no origin. For such a push, only the incarnation in the queued message keeps
+        a worker from applying the push to a new document of the same name.
         """
         document = store.document(ORGANISATION, device.document)
         if device.cookie is None or device.cookie.origin != document.origin:
@@ -283,7 +285,10 @@ class QueueWorld:
             raise Violation("converged", "a device's content differs from the document at the end", device=device.name)
 
     def _check_rejected(self, truth: QueueTruth) -> None:
-        """Check that each rejection has a dead letter. Without crashes or freezes, workers may reject only poison."""
+        """Check that each rejection by a worker has a dead letter.
+
+        Without crashes or freezes, workers may reject only poison.
+        """
         crashes = sum(self.scheduler.counts.get(fault) for fault in FAULTS if fault.startswith(("crash", "freeze")))
         letters = {(letter.client, letter.id) for _, letter in list_rejections(self.place.index)}
         for recorded in truth.rejected:
@@ -309,7 +314,10 @@ class _Judged(Settler):
 
 
 class Watch:
-    """The faultless queue. Records sent pushes, and calls the world for acknowledged messages and dead letters."""
+    """The queue below the injected faults.
+
+    Records sent pushes, and calls the world for acknowledged messages and dead letters.
+    """
 
     def __init__(self, queue: Any, world: QueueWorld) -> None:
         self._queue: Queue = queue

@@ -34,7 +34,7 @@ def test_the_golden_content_still_has_its_root_and_chunks() -> None:
     root = build(chunks, content())
     golden = golden_root()
     assert (root.address, root.digest, root.count) == (golden.address, golden.digest, golden.count)
-    assert root.inline is not None, "the topmost chunk is a blob, as in the release of the golden file"
+    assert root.inline is not None, "the topmost chunk must be inline, unlike in the golden file's release"
     stored = {each.hex(): chunks.read(each).hex() for each in addresses(chunks, root)}
     assert {root.address.hex(): root.inline.hex(), **stored} == GOLDEN["chunks"]
 

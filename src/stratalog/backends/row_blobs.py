@@ -42,7 +42,7 @@ class BlobTable(Protocol):
         ...
 
     def delete(self, key: str, stamp: int) -> bool:
-        """Delete one generation of a blob. Return False if this generation is not stored."""
+        """Delete the generation of a blob that ``stamp`` names. Return False if this generation is not stored."""
         ...
 
 

@@ -34,7 +34,8 @@ PAGES = page_statements("?")
 class SqliteDatabase:
     """One file with an ``index``, a ``queue`` and small `blobs`. Safe for threads and for several processes.
 
-    Blobs of up to ``blob_bytes_max`` bytes are rows of the file, which the index commits with its items.
+    Blobs of up to ``blob_bytes_max`` bytes are rows of the file. The index can commit them in one transaction with its
+    items.
 
     ``synchronous`` is SQLite's own setting. With a value below ``FULL`` a power failure may undo acknowledged commits.
     ``file_bytes_max`` limits the file: a write over the limit raises StorageFull. ``vfs`` names a VFS that is
@@ -43,7 +44,8 @@ class SqliteDatabase:
     must open the file again.
 
     The constructor raises Corrupt (the file is not an intact SQLite database), Unsupported (a newer format), Invalid
-    (another program's database), Unavailable.
+    (another program's database), StorageFull, Unavailable (for example, the folder is missing, or another process keeps
+    opening the file).
     """
 
     def __init__(
@@ -68,7 +70,7 @@ class SqliteDatabase:
     def blobs(self, files: Blobs) -> RowBlobs:
         """Return the blobs of the file and the larger blobs in ``files`` as one store.
 
-        The index accepts blobs in a commit only after this call. Without this call, the store does not read blobs from
+        The index accepts blobs in a commit only after this call, because only the returned object reads the blobs in
         the file.
         """
         self.index.blob_bytes_max = self._blob_bytes_max

@@ -18,7 +18,7 @@ class PendingMutation:
 
     ``status`` is "pending", then possibly "queued" (a worker will apply the mutation), and finally one of
 
-    - "applied": the mutation is part of the document, and the state that includes it is shown;
+    - "applied": the mutation is part of the document, and the client has pulled a state that includes it;
     - "rejected": the mutation has no effect, for the reason in ``reason``;
     - "unknown": the mutation may have been applied; see `MutationFailure`.
 

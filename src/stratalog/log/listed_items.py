@@ -1,4 +1,7 @@
-"""A listing of a partition that continues after a damaged item. Its key is known even if its attributes are lost."""
+"""A listing of a partition that continues after a damaged item.
+
+The listing has the key of a damaged item even if the item's attributes are lost.
+"""
 
 from __future__ import annotations
 

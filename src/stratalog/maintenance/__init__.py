@@ -21,7 +21,7 @@ log_check        the check of one log: its entries and its other items
 document_check   the check of a document's values, state and snapshots
 record_check     the check of a record
 store_check      the check of items outside logs and records
-checkpoint       a history's exported version and hash, and the proof that a store descends from it
+checkpoint       a history's version and hash outside the store, and the proof that the store kept this history
 signed_note      notes signed with Ed25519
 copy_check       the verification of a copy against its source
 document_export  a document as a file of JSON lines

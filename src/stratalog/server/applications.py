@@ -41,7 +41,7 @@ def find_application(text: str, folder: str) -> Application:
 
 def _installed() -> dict[str, str]:
     """Return the installed applications as MODULE:NAME, by their short names."""
-    # This import is slow. A function on AWS Lambda has MODULE:NAME and never needs this import.
+    # This import is slow. An application given as MODULE:NAME needs the import only for an error message.
     from importlib.metadata import entry_points
 
     return {point.name: point.value for point in entry_points(group=GROUP)}

@@ -54,7 +54,7 @@ class Stats(msgspec.Struct, frozen=True):
 
 
 def write_summary(records: Records, source: str, tally: ReconciliationCounts, now_ms: int) -> Summary:
-    """Store the counts and titles of a complete scan. Equal titles make no new version."""
+    """Store the counts and titles of a complete scan. Titles equal to the stored titles are not stored again."""
     keys = sorted({key[:2] for key in tally.rows})
     rows = tuple(Row(*key, *(tally.rows[*key, what] for what in ("records", "versions", "bytes"))) for key in keys)
     summary = Summary(source=source, as_of_ms=now_ms, works=len(tally.titles), failed=tally.failed, rows=rows)

@@ -21,7 +21,8 @@ RULE_OF_DATES = " date"
 LIST_CHARACTERS_MAX = 255
 """Excel refuses a file with a longer list of values in a validation."""
 
-FILE_COLUMNS_MAX, FILE_ROWS_MAX = 16_384, 1_048_576
+FILE_COLUMNS_MAX = 16_384
+FILE_ROWS_MAX = 1_048_576
 """The largest sheet that an .xlsx file can contain. The engine's sheets can have more columns."""
 
 ERRORS = ("#DIV/0!", "#N/A", "#NAME?", "#NULL!", "#NUM!", "#REF!", "#VALUE!", "#SPILL!")

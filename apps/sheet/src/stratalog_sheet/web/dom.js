@@ -77,11 +77,12 @@ function excess({ value, limit }) {
   return `${counted} (the limit is ${limit.toLocaleString("en")})`;
 }
 
-const notices = make("div", { class: "notices" });
+let notices = null;
 
 /** Show a message at the lower edge of the page for some seconds, below the earlier messages. */
 export function toast(text, isBad = false) {
   const shown = make("p", { class: "notice", role: isBad ? "alert" : "status", "data-bad": isBad }, text);
+  notices ??= make("div", { class: "notices" });
   document.body.append(notices);
   notices.append(shown);
   setTimeout(() => shown.remove(), isBad ? 8000 : 4000);

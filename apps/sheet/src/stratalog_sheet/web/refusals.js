@@ -16,12 +16,12 @@ export function refusal({ reason, command }) {
     `Left out: ${command.type}`,
     ...text,
     `. The engine cannot use it (${reason}). `,
-    make("button", { type: "button", class: "quiet", onclick: copy, onmousedown: keepFocus }, "Copy"),
+    make("button", { type: "button", class: "quiet", onclick: copy, onmousedown: leaveFocus }, "Copy"),
   );
 }
 
 /** A click on the button must not take the focus from the cell that is being edited. */
-const keepFocus = (event) => event.preventDefault();
+const leaveFocus = (event) => event.preventDefault();
 
 /** Tell the user when a model lacks further commands. */
 export function watchRefusals(workbook) {

@@ -49,7 +49,8 @@ export class Timeline extends EventTarget {
   /** The facts of the shown version; `changed` is in words, as in "2 cells". Null if the facts are unknown. */
   set facts(facts) {
     const { author, created_ms, changed } = facts ?? {};
-    const words = facts && [author || "somebody", created_ms ? moment(created_ms) : "", changed && `${changed} changed`];
+    const time = created_ms ? moment(created_ms) : "";
+    const words = facts && [author || "somebody", time, changed && `${changed} changed`];
     this.#parts.facts.textContent = words?.filter(Boolean).join(" · ") ?? "";
     this.#parts.facts.title = created_ms ? ago(created_ms) : "";
   }

@@ -28,7 +28,7 @@ export function zip(files) {
   return new Blob([...parts, ...directory, end]);
 }
 
-/** Pack each [size, value] as a number of `size` bytes, the lowest byte first. */
+/** Pack each [size, value] pair: the value as an integer of `size` bytes, the lowest byte first. */
 const packed = (numbers) =>
   Uint8Array.from(numbers.flatMap(([size, value]) => Array.from({ length: size }, (_, byte) => value >>> (8 * byte))));
 
