@@ -72,6 +72,8 @@ INNER = {
     "stratalog_sheet.state.PART_BYTES_MAX",  # a part of a state ends at this size
     "stratalog_sheet.state.PART_BYTES_MIN",
     "stratalog_sheet.state.RUN_ITEMS_MIN",
+    "stratalog_sheet.xlsx_repair.FILE_COLUMNS_MAX",  # the largest sheet of an .xlsx file: an export reports the rest
+    "stratalog_sheet.xlsx_repair.FILE_ROWS_MAX",
     "stratalog_sheet.xlsx_repair.HOLE_MAX",  # the largest doughnut hole that Excel reads
     "stratalog_sheet.xlsx_repair.LIST_CHARACTERS_MAX",
     # Tables

@@ -23,9 +23,9 @@ export class Loader {
   /**
    * Return `facts` (the server's description of the sheet), `loaded` (a snapshot and entries) and `fault`. `fault` is
    * the error if the sheet was deleted while changes were pending; otherwise it is null. If the pending changes belong
-   * to another history, this method sets `cached.pending` to null, or its version to -1. If another tab has replaced the
-   * state on which the pending changes build, this method puts that state back into `cached`. Throws if the load fails
-   * and the page cannot show the cached sheet instead.
+   * to another history, this method sets `cached.pending` to null, or its version to -1. If another tab has replaced
+   * the state on which the pending changes build, this method puts that state back into `cached`. Throws if the load
+   * fails and the page cannot show the cached sheet instead.
    */
   async load(cached) {
     try {
