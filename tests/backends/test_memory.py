@@ -1,11 +1,15 @@
 """The reference backend in memory fulfils the contracts of index, blobs, commits and queue."""
 
+import pytest
+
 from stratalog.backends.memory import MemoryBlobs, MemoryIndex, MemoryQueue
 from stratalog.backends.metered_ports import MeteredBlobs, MeteredIndex
 from stratalog.clock import Clock
 from stratalog.codec import sha256
+from stratalog.errors import LimitExceeded
+from stratalog.limits import SORT_BYTES_MAX
 from stratalog.ports.blobs import Blobs
-from stratalog.ports.index import Index
+from stratalog.ports.index import Index, Item, Put
 from stratalog.ports.meter import Meter
 from stratalog.testing.blobs_contract import BlobsContract, Change
 from stratalog.testing.clock import ManualClock
@@ -17,6 +21,12 @@ from stratalog.testing.queue_contract import QueueContract
 class TestMemoryIndex(IndexContract):
     def make(self) -> MemoryIndex:
         return MemoryIndex()
+
+
+def test_the_error_of_a_long_key_counts_bytes() -> None:
+    with pytest.raises(LimitExceeded) as refusal:
+        MemoryIndex().commit([Put(Item("p", "ä" * SORT_BYTES_MAX, {}))])
+    assert refusal.value.details["value"] == 2 * SORT_BYTES_MAX
 
 
 class TestMemoryBlobs(BlobsContract):

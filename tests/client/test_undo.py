@@ -128,6 +128,29 @@ def test_a_rejected_mutation_has_nothing_to_undo() -> None:
         client.undo(handle)
 
 
+def test_a_rejected_increment_has_nothing_to_undo() -> None:
+    document = new_document()
+    client = Client(InProcess(document))
+    document.mutate(*put("text"))
+    handle = client.mutate("inc", {"key": "k", "by": 5})
+    client.sync()
+    assert handle.status == "rejected"
+    document.mutate(*put(100))
+    client.sync()
+    with pytest.raises(Rejected, match="the mutation is rejected"):
+        client.undo(handle)
+    assert client.get("k") == 100
+
+
+@pytest.mark.parametrize("step", [put(1), ("inc", {"key": "k", "by": 0})], ids=["put", "inc"])
+def test_a_mutation_without_effect_has_nothing_to_undo(step: Step) -> None:
+    client = Client(InProcess(new_document()))
+    client.mutate(*put(1))
+    handle = client.mutate(*step)
+    with pytest.raises(Rejected, match="no effect"):
+        client.undo(handle)
+
+
 def test_undo_of_a_lost_mutation_is_rejected() -> None:
     client = Client(InProcess(new_document()))
     handle = client.mutate("inc", {"key": "k"})

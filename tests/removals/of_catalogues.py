@@ -578,4 +578,15 @@ REMOVALS: tuple[Removal, ...] = (
         ),
         (f"{COMMANDS}::test_a_source_whose_settings_cannot_be_read_is_named_and_other_sources_get_their_works",),
     ),
+    Removal(
+        "B621",
+        (
+            Edit(
+                FOLDER,
+                "_listed(Path(path.resolve().anchor), path.parent, path)",
+                "_listed(path.parent.resolve(), path.parent, path)",
+            ),
+        ),
+        (f"{TESTS}test_letters.py::test_a_named_file_may_be_a_link_to_another_folder",),
+    ),
 )

@@ -287,4 +287,30 @@ REMOVALS: tuple[Removal, ...] = (
         (Edit(LOCAL, "        except msgspec.ValidationError as exc:\n", "        except KeyError as exc:\n"),),
         ("tests/client/test_file.py::test_a_file_with_a_damaged_cookie_is_corrupt",),
     ),
+    Removal(
+        "B618",
+        (
+            Edit(
+                "src/stratalog/client/replica.py",
+                'mutation.status in ("lost", "rejected")',
+                'mutation.status == "lost"',
+            ),
+        ),
+        ("tests/client/test_undo.py::test_a_rejected_increment_has_nothing_to_undo",),
+    ),
+    Removal(
+        "B618",
+        (Edit("src/stratalog/web/client/undo.js", ' || status === "rejected"', ""),),
+        IN_NODE,
+    ),
+    Removal(
+        "B619",
+        (Edit("src/stratalog/client/undo.py", "    if not changed:\n", "    if not effect.after:\n"),),
+        ("tests/client/test_undo.py::test_a_mutation_without_effect_has_nothing_to_undo",),
+    ),
+    Removal(
+        "B620",
+        (Edit("src/stratalog/ports/index.py", "value=len(text.encode())", "value=len(text)"),),
+        ("tests/backends/test_memory.py::test_the_error_of_a_long_key_counts_bytes",),
+    ),
 )

@@ -40,7 +40,9 @@ test("a mutation without effect cannot be undone", () => {
   assert.throws(() => undone(1, "put", {}, 1, 1), { reason: "the mutation had no effect" });
 });
 
-test("a lost mutation cannot be undone", () => {
-  const lost = { ...mutation("inc", { key: "a" }, 1, 2), status: "lost" };
-  assert.throws(() => inverse(lost, () => 1, true), { reason: "the mutation is lost" });
+test("a lost or rejected mutation cannot be undone", () => {
+  for (const status of ["lost", "rejected"]) {
+    const refused = { ...mutation("inc", { key: "a" }, 1, 2), status };
+    assert.throws(() => inverse(refused, () => 1, true), { reason: `the mutation is ${status}` });
+  }
 });

@@ -323,6 +323,16 @@ def test_a_file_is_ingested_by_its_literal_name_and_deletes_no_other_record(cata
         list(poll_file(source, catalogue.folder))
 
 
+def test_a_named_file_may_be_a_link_to_another_folder(catalogue: Catalogue, tmp_path: Path) -> None:
+    source = catalogue.add("scans", format="file", transformer="plain")
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "target").write_bytes(b"content")
+    link = tmp_path / "elsewhere" / "linked"
+    link.symlink_to(tmp_path / "target")
+    (step,) = poll_file(source, link)
+    assert take(catalogue.records, source, step).new == 1
+
+
 def test_commands_show_and_dismiss_letters_and_pause_rename_and_remove_sources(shell: Shell) -> None:
     (shell.folder / "in" / "broken").write_bytes(b"no: field\xff\n")
     shell("poll", "acme")

@@ -95,11 +95,11 @@ class Replica:
     def undo(self, mutation: PendingMutation) -> Sequence[PendingMutation]:
         """Undo the effect of a mutation of this client by new built-in mutations, one for each changed key.
 
-        Raises Rejected if the mutation had no effect or is lost, or if the undo would also undo a later change. Raises
-        the errors of `mutate`. The keys that were undone before such an error stay undone.
+        Raises Rejected if the mutation had no effect, is rejected or lost, or if the undo would also undo a later
+        change. Raises the errors of `mutate`. The keys that were undone before such an error stay undone.
         """
-        if mutation.status == "lost":
-            raise Rejected("the mutation is lost")
+        if mutation.status in ("lost", "rejected"):
+            raise Rejected(f"the mutation is {mutation.status}")
         with self._changed:
             counts = self._mutators.get("inc") is BUILT_IN_MUTATORS["inc"]
             steps = inverse(mutation.intent, mutation.effect, self._optimistic.draft.encoded, counts=counts)

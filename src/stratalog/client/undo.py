@@ -27,16 +27,13 @@ def inverse(
     Raises Rejected if the mutation had no effect. Raises Rejected also if the undo would overwrite a later change, or
     if a member to restore was null or an object.
     """
-    if not effect.after:
+    changed = [(key, after) for key, after in sorted(effect.after.items()) if after != effect.before[key]]
+    if not changed:
         raise Rejected("the mutation had no effect")
     if intent.name == "inc" and counts:
         args = decode(intent.args)
         return [("inc", {"key": args["key"], "by": -args.get("by", 1)})]
-    return [
-        _restore(key, effect.before[key], after, current(key))
-        for key, after in sorted(effect.after.items())
-        if after != effect.before[key]
-    ]
+    return [_restore(key, effect.before[key], after, current(key)) for key, after in changed]
 
 
 def _restore(key: str, before: bytes | None, after: bytes | None, current: bytes | None) -> tuple[str, Any]:

@@ -335,7 +335,7 @@ def _check_key(item: Item) -> None:
 
 
 def _misfit(what: str, text: str, limit: int) -> LimitExceeded:
-    return LimitExceeded(f"an item's {what} is empty or too long", value=len(text), limit=limit)
+    return LimitExceeded(f"an item's {what} is empty or too long", value=len(text.encode()), limit=limit)
 
 
 def _key(write: Write) -> tuple[str, str]:

@@ -226,7 +226,8 @@ def poll_file(source: Source, path: Path) -> Iterator[Step]:
     The step is a complete state if each file of the source is a complete state. Raises Invalid if there is no file at
     the path.
     """
-    file = _listed(path.parent.resolve(), path.parent, path)
+    # The caller names this file, so a link may lead anywhere. A poll of a folder reads no file outside the folder.
+    file = _listed(Path(path.resolve().anchor), path.parent, path)
     if file is None:
         raise Invalid("not a file", path=path)
     is_state = source.complete and source.format != "file"
