@@ -43,7 +43,7 @@ def test_an_import_without_its_extra_names_the_extra(
     assert f'pip install "stratalog[{extra}]"' in printed
 
 
-def test_the_lowest_allowed_litestar_has_each_name_that_the_server_imports() -> None:
+def test_the_server_extra_needs_the_first_litestar_with_the_names_that_the_server_imports() -> None:
     """The newest name that the server imports is `litestar.di.NamedDependency`. Litestar 2.23 is the first with it."""
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
     [lowest] = [found[1] for text in extras["server"] if (found := re.fullmatch(r"litestar>=([\d.]+)", text))]

@@ -49,6 +49,11 @@ NO_HANDLES = {
 
 def in_child(call: Callable[[], object]) -> int:
     """Run ``call`` in a forked child, and return the child's exit code. If the call hangs, a signal ends the child."""
+    return end_of(fork(call))
+
+
+def fork(call: Callable[[], object]) -> int:
+    """Fork a child that runs ``call``, and return its process id."""
     child = os.fork()
     if child == 0:
         signal.alarm(SECONDS_MAX)
@@ -60,8 +65,12 @@ def in_child(call: Callable[[], object]) -> int:
             end = RAISED_CLOSED
         finally:
             os._exit(end)
-    _, status = os.waitpid(child, 0)
-    return os.waitstatus_to_exitcode(status)
+    return child
+
+
+def end_of(child: int) -> int:
+    """Wait for a child, and return its exit code."""
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
 @pytest.fixture(params=["memory:", "folder", "postgres"])
@@ -140,20 +149,21 @@ def test_commits_of_a_forked_child_stay_after_its_parent_has_closed_the_store(tm
     store = stratalog.open(tmp_path)
     store.create("acme", "plan")
     (opened, child_opened), (closed_now, parent_closed) = os.pipe(), os.pipe()
-    child = os.fork()
-    if child == 0:
-        signal.alarm(SECONDS_MAX)
+
+    def write() -> None:
         own = stratalog.open(tmp_path)
         document = own.document("acme", "plan")
         document.put("a", 1)
         os.write(child_opened, b"x")
         os.read(closed_now, 1)
         document.put("b", 2)
-        os._exit(0)
+
+    child = fork(write)
+    os.close(child_opened)
     os.read(opened, 1)
     store.close()
     os.write(parent_closed, b"x")
-    os.waitpid(child, 0)
+    assert end_of(child) == RETURNED
     with stratalog.open(tmp_path) as again:
         assert dict(again.document("acme", "plan").at()) == {"a": 1, "b": 2}
 
@@ -199,16 +209,18 @@ def test_a_fork_waits_for_a_transaction_of_a_client_so_the_child_can_open_its_fi
     thread.start()
     assert began.wait(SECONDS_MAX)
     closed_now, parent_closed = os.pipe()
-    child = os.fork()
-    if child == 0:
-        signal.alarm(SECONDS_MAX)
+
+    def write_too() -> None:
         os.read(closed_now, 1)
+        assert ended.is_set()
         with ClientFile(path).transaction():
-            os._exit(RETURNED if ended.is_set() else RAISED_OTHER)
+            pass
+
+    child = fork(write_too)
     thread.join()
     file.close()
     os.write(parent_closed, b"x")
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == RETURNED
+    assert end_of(child) == RETURNED
 
 
 @pytest.mark.parametrize("forker", ["the thread of the block", "another thread"])

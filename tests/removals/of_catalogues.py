@@ -583,7 +583,7 @@ REMOVALS: tuple[Removal, ...] = (
         (
             Edit(
                 FOLDER,
-                "_listed(Path(path.resolve().anchor), path.parent, path)",
+                "_listed(Path(path.absolute().anchor), path.parent, path)",
                 "_listed(path.parent.resolve(), path.parent, path)",
             ),
         ),

@@ -15,7 +15,7 @@ REMOVALS = (
     Removal(
         "B600",
         (Edit("pyproject.toml", "litestar>=2.23", "litestar>=2.21"),),
-        (f"{EXTRAS}::test_the_lowest_allowed_litestar_has_each_name_that_the_server_imports",),
+        (f"{EXTRAS}::test_the_server_extra_needs_the_first_litestar_with_the_names_that_the_server_imports",),
     ),
     Removal(
         "B601",

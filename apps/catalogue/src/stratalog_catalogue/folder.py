@@ -227,7 +227,7 @@ def poll_file(source: Source, path: Path) -> Iterator[Step]:
     the path.
     """
     # The caller names this file, so a link may lead anywhere. A poll of a folder reads no file outside the folder.
-    file = _listed(Path(path.resolve().anchor), path.parent, path)
+    file = _listed(Path(path.absolute().anchor), path.parent, path)
     if file is None:
         raise Invalid("not a file", path=path)
     is_state = source.complete and source.format != "file"

@@ -151,7 +151,7 @@ def _ingest(
                 ingest(table, data_files, part, brought=rows, add_columns=options.add_columns, widen=options.widen)
             except (Invalid, LimitExceeded) as exc:
                 raise type(exc)(exc.message, path=file.path, **exc.details) from exc
-            except pa.ArrowException as exc:
+            except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as exc:
                 raise Invalid("the table cannot store the rows of the file", path=file.path, reason=str(exc)) from exc
             except TransactionRefused as exc:
                 if exc.kind != ROWS_PRESENT:
