@@ -9,6 +9,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -16,9 +17,12 @@ from typing import Any
 import pytest
 
 import stratalog
+from stratalog.backends import sqlite_file
 from stratalog.backends.memory import MemoryBlobs
+from stratalog.backends.sqlite_file import SqliteFile
 from stratalog.backups.repository import BackupRepository
 from stratalog.client import Client
+from stratalog.client import file as client_file
 from stratalog.client.file import ClientFile
 from stratalog.clock import SystemClock
 from stratalog.codec import sha256
@@ -26,7 +30,7 @@ from stratalog.errors import Closed, Unavailable
 from stratalog.group_commit import LEADER
 from stratalog.log import Event
 from stratalog.log.pending_entry import prepare_entry
-from stratalog.process_fork import _Forks, _forks, delay_forks
+from stratalog.process_fork import _Forks, _forks, delay_forks, leave_in_child
 from stratalog.protocol.sync import Pull, Pulled, Push, Pushed
 from tests.interrupts import Interrupter
 from tests.sources import LIBRARY, PACKAGES, files, short_name
@@ -223,6 +227,88 @@ def test_a_fork_waits_for_a_transaction_of_a_client_so_the_child_can_open_its_fi
     assert end_of(child) == RETURNED
 
 
+def open_databases() -> list[str]:
+    """Return the SQLite files that this process has open."""
+    paths = (os.readlink(entry.path) for entry in os.scandir("/proc/self/fd") if os.path.islink(entry.path))
+    return [path for path in paths if ".sqlite" in path and not path.endswith(".lock")]
+
+
+def no_database_is_open() -> None:
+    assert open_databases() == []
+
+
+OPENERS = pytest.mark.parametrize(
+    ("module", "open_file"),
+    [(sqlite_file, lambda path: SqliteFile(path, SystemClock(), "full", None)), (client_file, ClientFile)],
+    ids=["store", "client"],
+)
+
+
+@OPENERS
+def test_a_child_that_is_forked_during_a_close_inherits_no_database(
+    module: Any, open_file: Callable[[str], Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = open_file(str(tmp_path / "index.sqlite"))
+    ends = list[int]()
+
+    def fork_first() -> AbstractContextManager[object]:
+        if not ends:
+            ends.append(in_child(no_database_is_open))
+        return delay_forks()
+
+    monkeypatch.setattr(module, "delay_forks", fork_first)
+    file.close()
+    assert ends == [RETURNED]
+
+
+@OPENERS
+def test_a_child_that_is_forked_during_an_open_inherits_no_database(
+    module: Any, open_file: Callable[[str], Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    began, forking = threading.Event(), threading.Event()
+    os.register_at_fork(before=forking.set)
+
+    def wait_first(owner: Any) -> None:
+        began.set()
+        forking.wait(SECONDS_MAX)
+        leave_in_child(owner)
+
+    monkeypatch.setattr(module, "leave_in_child", wait_first)
+    opened = list[Any]()
+    thread = threading.Thread(target=lambda: opened.append(open_file(str(tmp_path / "index.sqlite"))))
+    thread.start()
+    assert began.wait(SECONDS_MAX)
+    assert in_child(no_database_is_open) == RETURNED
+    thread.join()
+    opened[0].close()
+
+
+def test_a_fork_that_waits_for_another_fork_gives_its_locks_back() -> None:
+    forks = _Forks()
+    forks.take()
+    lock, waits = forks._adding, threading.Event()
+
+    class Waited:
+        def acquire(self, timeout: float) -> bool:
+            waits.set()
+            return lock.acquire(timeout=timeout)
+
+        def release(self) -> None:
+            lock.release()
+
+    def take_and_give_back() -> None:
+        forks.take()
+        forks.give_back()
+
+    forks._adding = Waited()  # type: ignore[assignment]
+    other = threading.Thread(target=take_and_give_back)
+    other.start()
+    assert waits.wait(SECONDS_MAX)
+    forks.give_back()
+    other.join()
+    assert lock.acquire(blocking=False)
+
+
 @pytest.mark.parametrize("forker", ["the thread of the block", "another thread"])
 def test_no_store_opens_in_a_child_whose_fork_interrupted_a_call_of_sqlite(
     tmp_path: Path, forker: str, monkeypatch: pytest.MonkeyPatch
@@ -264,7 +350,10 @@ def test_an_interrupt_anywhere_in_a_fork_blocks_no_other_thread(monkeypatch: pyt
         if child == 0:
             os._exit(0)
         os.waitpid(child, 0)
+        assert getattr(_forks.own, "taken", []) == []
+        ended.append(child)
 
+    ended = list[int]()
     with ThreadPoolExecutor(1) as other:
         other.submit(enter).result(SECONDS_MAX)
         for step in count():
@@ -273,7 +362,7 @@ def test_an_interrupt_anywhere_in_a_fork_blocks_no_other_thread(monkeypatch: pyt
                 thread = threading.Thread(target=fork)
                 thread.start()
                 thread.join()
-            assert _forks._taken == []
+            assert len(ended) == step + 1
             other.submit(enter).result(SECONDS_MAX)
             if interrupter.victim is None:
                 break

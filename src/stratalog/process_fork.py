@@ -111,8 +111,6 @@ class _Forks:
         self.own = threading.local()
         self._locks: WeakSet[Any] = WeakSet()
         self._adding = threading.RLock()
-        self._taken: list[Any] = []
-        self._next_clean = True
 
     def new_lock(self) -> AbstractContextManager[object]:
         lock = threading.RLock()
@@ -122,30 +120,36 @@ class _Forks:
         return lock
 
     def take(self) -> None:
-        """Before a fork: take the locks of all threads. The fork is not clean if one of the locks stays taken."""
-        self._next_clean = False
+        """Before a fork: take the locks of all threads. The fork is not clean if one of the locks stays taken.
+
+        Two threads may fork at the same time, so the locks that a fork took are known to its thread only.
+        """
         own: Any = delay_forks()
+        self.own.taken, self.own.clean = [], False
         if not own._is_owned():  # as in a handler of a signal that interrupted a block
             clock = SystemClock()
             deadline_ms = clock.boot_ms() + FORK_WAIT_MS_MAX
-            self._next_clean = self._take(self._adding, clock, deadline_ms) and all(
+            self.own.clean = self._take(self._adding, clock, deadline_ms) and all(
                 self._take(lock, clock, deadline_ms) for lock in list(self._locks)
             )
 
     def _take(self, lock: Any, clock: SystemClock, deadline_ms: int) -> bool:
-        self._taken.append(lock)  # first, since an interrupt may follow: `give_back` tolerates a lock that is not taken
+        # Append first, since an interrupt may follow: `give_back` tolerates a lock that is not taken.
+        self.own.taken.append(lock)
         return bool(lock.acquire(timeout=max(0, deadline_ms - clock.boot_ms()) / 1000))
 
     def give_back(self) -> None:
         """After a fork, in the parent: release all locks that `take` has taken. A repeated call has no effect."""
-        while self._taken:
+        self.own.clean = False  # the next fork proves anew that it is clean
+        taken = getattr(self.own, "taken", [])
+        while taken:
             with suppress(RuntimeError):  # this thread does not have the lock
-                self._taken[-1].release()
-            self._taken.pop()
+                taken[-1].release()
+            taken.pop()
 
     def leave(self) -> None:
         """After a fork, in the child: its only thread begins with new locks."""
-        self.clean = self.clean and self._next_clean
+        self.clean = self.clean and getattr(self.own, "clean", False)
         owners = list(self.owners)
         self._start()
         for owner in owners:

@@ -72,7 +72,7 @@ def open_reader(path: str, vfs: str | None) -> apsw.Connection:
 
 
 def close_inherited(connections: Iterable[apsw.Connection]) -> None:
-    """In a forked child, close connections of the parent. None of them may have a transaction.
+    """In a forked child, close those connections of the parent that are open. None of them may have a transaction.
 
     SQLite remembers for each process which locks of a file it has. The child inherits this memory, but not the locks.
     If the child kept one connection, SQLite would take no lock for a new one. The parent could then delete the
@@ -81,8 +81,9 @@ def close_inherited(connections: Iterable[apsw.Connection]) -> None:
     The child does not use the file: SQLite would otherwise check whether this is the last connection of all processes.
     """
     for connection in connections:
-        connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
-        connection.close()
+        with suppress(apsw.ConnectionClosedError):
+            connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
+            connection.close()
 
 
 def translated_error(exc: apsw.Error) -> StratalogError:

@@ -71,13 +71,14 @@ class SqliteFile:
         self._vfs = vfs
         self._readers: list[apsw.Connection] = []
         self._closed = False
-        writer, self._opened = open_writer(path, clock, synchronous, file_bytes_max, vfs)
-        with ExitStack() as on_error:
-            on_error.callback(writer.close)
-            self._turnstile = Turnstile(path, clock)
-            on_error.pop_all()
-        self._writer = _GroupWriter(writer, self._opened, self._turnstile, log_bytes)
-        leave_in_child(self)
+        with delay_forks():
+            writer, self._opened = open_writer(path, clock, synchronous, file_bytes_max, vfs)
+            with ExitStack() as on_error:
+                on_error.callback(writer.close)
+                self._turnstile = Turnstile(path, clock)
+                on_error.pop_all()
+            self._writer = _GroupWriter(writer, self._opened, self._turnstile, log_bytes)
+            leave_in_child(self)
 
     def write(
         self, job: Job[Result], rows: Sequence[Row] = (), blobs: Sequence[BlobRow] = (), blob_bytes: int = 0
@@ -138,9 +139,7 @@ class SqliteFile:
 
     def leave_to_parent(self, clean: bool) -> None:
         """For a forked child: close the lock files without unlocking them, and the connections: `close_inherited`."""
-        if self._closed:
-            return
-        self._closed = True
+        self._closed = True  # not tested before: a thread that vanished may have closed the file halfway
         self._turnstile.leave_to_parent()
         if clean:
             close_inherited(self._readers)

@@ -56,14 +56,15 @@ class ClientFile:
         self._closed = False
         if path != MEMORY:
             check_path(path)
-        self._lock_file = None if path == MEMORY else _lock(os.path.realpath(path) + ".lock")
-        try:
-            with _translated(), delay_forks():
-                self._connection = _open(path)
-        except BaseException:
-            self._unlock()
-            raise
-        leave_in_child(self)
+        with delay_forks():
+            self._lock_file = None if path == MEMORY else _lock(os.path.realpath(path) + ".lock")
+            try:
+                with _translated():
+                    self._connection = _open(path)
+            except BaseException:
+                self._unlock()
+                raise
+            leave_in_child(self)
 
     def read(self, statement: str, *parameters: Any) -> Iterator[tuple[Any, ...]]:
         """Yield the rows of ``statement``. Raises Unavailable, Corrupt, Closed."""
@@ -113,11 +114,11 @@ class ClientFile:
 
     def close(self) -> None:
         """Close and unlock the file. Closing twice is fine."""
-        if not self._closed:
-            self._closed = True
-            with delay_forks():
+        with delay_forks():
+            if not self._closed:
+                self._closed = True
                 self._connection.close()
-            self._unlock()
+                self._unlock()
 
     def leave_to_parent(self, clean: bool) -> None:
         """In a forked child, close the lock file without unlocking it, and after a clean fork the connection too.
