@@ -13,7 +13,7 @@ from stratalog import ContentionError, Invalid, LimitExceeded, VersionConflict
 from stratalog.errors import Unavailable
 from stratalog.store import Store
 from stratalog.testing.clock import ManualClock
-from stratalog_sheet import EnginePool, EngineSettings, Sheet, Sheets
+from stratalog_sheet import EnginePool, EngineSettings, Sheet, Sheets, SheetSettings
 from stratalog_sheet import settings as sheet_settings
 from stratalog_sheet.engine import Engine
 from stratalog_sheet.engine_files import install_engine
@@ -112,6 +112,21 @@ def borders(number: int) -> list[dict[str, object]]:
     return [{**cell, "col": column, "border": border} for column, border in enumerate(sides)]
 
 
+def slow_calls(monkeypatch: pytest.MonkeyPatch, clock: ManualClock) -> list[tuple[str, int]]:
+    """Let each call of an engine take 40 s, and return the list of the later calls with their numbers of messages."""
+    called: list[tuple[str, int]] = []
+    raw = Engine.raw
+
+    def note(self: Engine, name: str, **arguments: Any) -> bytes:
+        called.append((name, len(arguments.get("messages", ()))))
+        answer = raw(self, name, **arguments)
+        clock.sleep(40)
+        return answer
+
+    monkeypatch.setattr(Engine, "raw", note)
+    return called
+
+
 def test_a_load_with_many_objects_takes_several_calls_and_continues_after_its_time(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -123,16 +138,7 @@ def test_a_load_with_many_objects_takes_several_calls_and_continues_after_its_ti
     sheet = Sheets(store, engines).create("acme", "plan")
     for number in range(4):
         sheet.append(revision(sheet, *borders(number)))
-    called: list[tuple[str, int]] = []
-    raw = Engine.raw
-
-    def note(self: Engine, name: str, **arguments: Any) -> bytes:
-        called.append((name, len(arguments.get("messages", ()))))
-        answer = raw(self, name, **arguments)
-        clock.sleep(40)
-        return answer
-
-    monkeypatch.setattr(Engine, "raw", note)
+    called = slow_calls(monkeypatch, clock)
     with pytest.raises(Unavailable) as late:
         sheet.state()
     assert late.value.details == {"version": 5, "reached": 4}
@@ -140,4 +146,56 @@ def test_a_load_with_many_objects_takes_several_calls_and_continues_after_its_ti
     state = json.loads(sheet.state())
     assert called[3:] == [("apply", 1), ("export", 0)]
     assert {"A1", "A2", "A3", "A4"} <= state["sheets"][0]["borders"].keys()
+    engines.close()
+
+
+def test_an_opening_with_more_messages_than_a_model_may_have_continues(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install_engine()
+    monkeypatch.setattr("stratalog_sheet.models.SHEET_OBJECTS_ADDED_MAX", 3)
+    monkeypatch.setattr("stratalog_sheet.models.MESSAGES_MAX", 3)
+    clock = ManualClock()
+    engines = EnginePool(EngineSettings(workbook_seconds_max=60), clock=clock)
+    sheet = Sheets(store, engines).create("acme", "plan")
+    for number in range(4):
+        sheet.append(revision(sheet, *borders(number)))
+    called = slow_calls(monkeypatch, clock)
+    with pytest.raises(Unavailable):
+        sheet.state()
+    sheet.append(revision(sheet, *borders(4)))  # a change meanwhile does not end the opening
+    sheet.state()
+    assert called == [("open", 1), ("apply", 1), ("apply", 1), ("apply", 1), ("apply", 1), ("export", 0)]
+    sheet.append(revision(sheet, *borders(5)))
+    called.clear()
+    with pytest.raises(Unavailable):
+        sheet.state()
+    assert called[0] == ("open", 1)  # an opened model has too many messages, so a new model replaces it
+    engines.close()
+
+
+def test_maintenance_continues_a_long_opening_and_skips_a_sheet_that_is_unavailable(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install_engine()
+    monkeypatch.setattr("stratalog_sheet.models.SHEET_OBJECTS_ADDED_MAX", 3)
+    clock = ManualClock()
+    engines = EnginePool(EngineSettings(workbook_seconds_max=60), clock=clock)
+    sheets = Sheets(store, engines, SheetSettings(undo_entries=2, snapshot_entries=7))
+    stuck, long = sheets.create("acme", "a-stuck"), sheets.create("acme", "b-long")
+    for number in range(8):
+        for sheet in (stuck, long):
+            sheet.append(revision(sheet, *borders(number)))
+    tries: list[int] = []
+
+    def stay(version: int) -> bytes:
+        tries.append(version)
+        raise Unavailable("the opening stays at its version", version=version, reached=3)
+
+    monkeypatch.setattr(stuck, "state", stay)
+    called = slow_calls(monkeypatch, clock)
+    assert sheets.snapshots_due("acme") == 1
+    assert tries == [7, 7]
+    assert called == [("open", 1), *[("apply", 1)] * 5, ("export", 0)]
+    assert long.log.app_snapshot(7) is not None
     engines.close()

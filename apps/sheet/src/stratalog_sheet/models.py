@@ -28,12 +28,16 @@ Step = tuple[int, dict[str, Any]]
 
 
 class Model(msgspec.Struct):
-    """One model in the engine. ``base`` is the version of its base state, and ``messages`` counts its messages."""
+    """One model in the engine. ``base`` is the version of its base state, and ``messages`` counts its messages.
+
+    ``planned`` is the version of its load plan. A model below this version is not completely opened.
+    """
 
     key: str
     owner: str
     base: int
     version: int
+    planned: int
     messages: int
 
 
@@ -95,7 +99,7 @@ class Models:
     def _advance(self, model: Model, log: Log, version: int) -> bool:
         """Advance to ``version``. Return False if the model cannot apply the entries or would have too many messages.
 
-        The model cannot apply entries that the log has forgotten.
+        The model cannot apply entries that the log has forgotten. An opening continues with any number of messages.
         """
         if model.version == version:
             return True
@@ -103,7 +107,8 @@ class Models:
             steps = self._steps(model, log, version)
         except VersionForgotten:  # the floor rose above the model's version: open a new model
             return False
-        if steps is None or model.messages + len(steps) > MESSAGES_MAX:
+        # Below the version of its plan, a model needs the messages of its plan, which a new model also needs.
+        if steps is None or (model.version >= model.planned and model.messages + len(steps) > MESSAGES_MAX):
             return False
         self._follow(model, version, steps)
         return True
@@ -160,7 +165,7 @@ class Models:
         given = {"key": key, "data": load_plan.base.data, "messages": messages, "client": key}
         self._guarded(owner, version, OPENING, "open", **given)
         base = load_plan.base.version
-        model = Model(key, owner, base, first[-1][0] if first else base, len(first))
+        model = Model(key, owner, base, first[-1][0] if first else base, version, len(first))
         self._held.append(model)
         self._follow(model, version, load_plan.steps[len(first) :])
         return model

@@ -156,11 +156,11 @@ class Sheets:
         saved = 0
         try:
             sheet = self.open(organisation, name)
-            while sheet.snapshot_due() is not None:
+            while _save_snapshot(sheet) is not None:
                 saved += 1
         except NotFound:
             pass
-        except (LimitExceeded, Invalid):
+        except (LimitExceeded, Invalid, Unavailable):
             _log.warning("the state of a sheet could not be saved: %s/%s", organisation, name, exc_info=True)
         return saved
 
@@ -212,6 +212,18 @@ def snapshots_due(store: Store) -> None:
             sheets.snapshots_due(organisation)
     finally:
         sheets.close()
+
+
+def _save_snapshot(sheet: Sheet) -> int | None:
+    """Call `Sheet.snapshot_due`, again while an opening that takes too long for one call reaches later versions."""
+    reached = 0
+    while True:
+        try:
+            return sheet.snapshot_due()
+        except Unavailable as exc:
+            before, reached = reached, exc.details.get("reached", 0)
+            if reached <= before:
+                raise
 
 
 def _check_cells(count: int) -> None:
