@@ -214,3 +214,11 @@ def test_an_export_leaves_out_columns_and_cells_that_a_file_cannot_contain() -> 
     assert re.findall(r'<(?:row|c) r="(\w+)"', written) == ["1", "XFD1"]
     [lost] = findings.report().findings
     assert (lost.code, lost.count, lost.where) == ("beyond", 2, ["Wide!XFE1", "Wide!A1048577"])
+
+
+def test_an_export_retains_the_last_columns_of_a_range_that_exceeds_a_file() -> None:
+    allowance, findings = Allowance(math.inf, math.inf), Findings()
+    writer = SheetRepair("sheet0.xml", allowance, "Wide", Literals("strings.xml", allowance), set(), findings)
+    columns = '<cols><col min="16384" max="16385" width="9"/></cols>'
+    written = writer.rewritten([f'<worksheet xmlns="{MAIN}">{columns}<sheetData/></worksheet>'.encode()])
+    assert re.findall(r"<col [^>]*>", written) == ['<col min="16384" max="16384" width="9">']

@@ -208,6 +208,8 @@ class SheetRepair(OrderRepair):
                 self._text = []
             if _is_beyond(name, attributes):
                 self._line = len(self._out)
+            elif name == "col":
+                attributes |= {"max": str(min(int(attributes["max"]), FILE_COLUMNS_MAX))}
             if name == "cfRule" and attributes.get("operator") not in OPERATORS:
                 attributes.pop("operator", None)
             super().start(name, attributes)
@@ -298,9 +300,9 @@ class SheetRepair(OrderRepair):
 
 
 def _is_beyond(name: str, attributes: Attributes) -> bool:
-    """Return whether an element describes a column or row that a file cannot contain."""
+    """Return whether an element describes only columns or a row that a file cannot contain."""
     if name == "col":
-        return int(attributes["max"]) > FILE_COLUMNS_MAX
+        return int(attributes["min"]) > FILE_COLUMNS_MAX
     return name == "row" and int(attributes["r"]) > FILE_ROWS_MAX
 
 

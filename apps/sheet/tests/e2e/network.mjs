@@ -3,8 +3,8 @@
 import assert from "node:assert/strict";
 import * as people from "./people.mjs";
 
-const { agree, evaluate, goOffline, goOnline, isOpen, isSaved, open, send, shows, showVersion, textOf } = people;
-const { type, windowOf } = people;
+const { agree, evaluate, goOffline, goOnline, isOpen, isSaved, move, open, send, shows, showVersion } = people;
+const { textOf, type, windowOf } = people;
 
 const UNAVAILABLE = {
   status: 503,
@@ -12,15 +12,24 @@ const UNAVAILABLE = {
   body: JSON.stringify({ code: "unavailable", message: "the store is unavailable" }),
 };
 
-/** Answer the requests for a path with 503 until the returned function is called. */
+/** Answer the requests for a path with 503 until `end` is called. `happens` waits until so many were answered. */
 async function fail(page, path) {
   const pattern = `**/sheets/*/${path}*`;
+  const checks = [];
   let failures = 0;
-  await page.route(pattern, (route) => route.fulfill(UNAVAILABLE).then(() => (failures += 1)));
+  await page.route(pattern, async (route) => {
+    // Count an answer only once the browser has it: a story may call `end` at once, which lets open requests pass.
+    await route.fulfill(UNAVAILABLE);
+    failures += 1;
+    for (const check of checks) check();
+  });
   return {
-    async happens(count = 1) {
-      while (failures < count) await page.waitForRequest(pattern).then((request) => request.response());
-    },
+    happens: (count = 1) =>
+      new Promise((resolve) => {
+        const check = () => failures >= count && resolve(undefined);
+        checks.push(check);
+        check();
+      }),
     end: () => page.unroute(pattern),
   };
 }
@@ -68,9 +77,9 @@ export const network = ({ url, story, two }) => ({
     await send(url, story, "POST", "/restore?author=Program", { version: 2 });
     await shows(bob, "B2", "");
     // The page learns of the restore from its first read, and its second read fails.
-    await reads.end();
     let count = 0;
     await ada.route("**/entries*", (route) => (count++ === 1 ? route.fulfill(UNAVAILABLE) : route.continue()));
+    await reads.end();
     await shows(ada, "B2", "");
     await ada.unroute("**/append*");
     await isSaved(ada);
@@ -220,15 +229,6 @@ function gate() {
   const passed = new Promise((resolve) => (open = resolve));
   return { passed, open };
 }
-
-/** Move the slider to a version, without waiting for the version. */
-const move = (page, version) =>
-  page.evaluate((wanted) => {
-    /** @type {HTMLInputElement} */
-    const slider = document.querySelector("#timeline input");
-    slider.value = wanted;
-    slider.dispatchEvent(new Event("input"));
-  }, version);
 
 /** Return the cells of the model that the canvas of earlier versions shows. */
 const shownCells = (page) =>

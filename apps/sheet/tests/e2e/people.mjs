@@ -118,14 +118,18 @@ export async function send(url, sheet, method, path, body) {
   return answer;
 }
 
-/** Move the slider to a version, and wait until the page shows the version. */
-export async function showVersion(page, version) {
-  await page.evaluate((wanted) => {
+/** Move the slider to a version, without waiting for the version. */
+export const move = (page, version) =>
+  page.evaluate((wanted) => {
     /** @type {HTMLInputElement} */
     const slider = document.querySelector("#timeline input");
     slider.value = wanted;
     slider.dispatchEvent(new Event("input"));
   }, version);
+
+/** Move the slider to a version, and wait until the page shows the version. */
+export async function showVersion(page, version) {
+  await move(page, version);
   const isShown = ([{ versionViewer }, wanted]) =>
     versionViewer.version === wanted && !document.getElementById("then").hidden;
   await until(page, isShown, version);

@@ -94,11 +94,12 @@ async function begin() {
 
 async function mountNow() {
   const view = shownNow && viewOf(shownNow);
-  shownNow = workbook.model;
-  await canvases.now.mount(workbook.model);
-  if (view) goTo(workbook.model, view);
+  const { model } = workbook;
+  shownNow = model;
+  if (!(await canvases.now.mount(model))) return;
+  if (view) goTo(model, view);
   find("#now").hidden = (timeline?.at ?? null) !== null;
-  workbook.model.on("update", canvases, chooseCell);
+  model.on("update", canvases, chooseCell);
   document.body.dataset.ready = "true";
 }
 
@@ -203,7 +204,7 @@ function returnToShown(version) {
   timeline.pause();
   marks.set([]);
   timeline.facts = null;
-  const shown = find("#then").hidden ? null : versionViewer.version;
+  const shown = find("#then").hidden || !versionViewer.model ? null : versionViewer.version;
   if (shown !== version) timeline.go(shown);
 }
 
@@ -225,11 +226,10 @@ function noteEntry(entry) {
   panel?.refresh();
 }
 
-/** Show the newest version and read the named versions again, because the server has lost the history of this page. */
+/** Show the newest version, because the server has lost the history of this page. */
 function showOtherHistory() {
   timeline?.go(null);
   versionViewer.forget();
-  showFacts();
 }
 
 function chooseCell() {

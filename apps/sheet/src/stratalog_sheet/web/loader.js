@@ -69,7 +69,7 @@ export class Loader {
    */
   async #fetchBase(cached, { snapshot }) {
     const { pending } = cached;
-    if (!pending || pending.version < 0 || pending.version >= snapshot.version || hasBase(cached)) return;
+    if (!pending || pending.version >= snapshot.version || hasBase(cached)) return;
     try {
       const answer = await this.#server.get(this.#server.path(this.#sheet, "/load"), { at: pending.version });
       const { base: version, hash, data, entries } = answer;
@@ -142,8 +142,13 @@ export const historyLost = () =>
     "the server went back to an older state of this sheet. Later versions are lost, your pending changes are kept",
   );
 
-/** Whether the cache has the state on which the pending changes build. Another tab may have replaced this state. */
+/**
+ * Whether the cache has the state on which the pending changes build. Another tab may have replaced this state. Changes
+ * with a version below 0 need no such state, because the page repeats them on any state.
+ */
 const hasBase = ({ snapshot, entries, pending }) =>
-  !pending || (snapshot?.version <= pending.version && pending.version <= (entries.at(-1) ?? snapshot).version);
+  !pending ||
+  pending.version < 0 ||
+  (snapshot?.version <= pending.version && pending.version <= (entries.at(-1) ?? snapshot).version);
 
 const hasRestore = (entries) => entries.some(({ type }) => type === "restored");
