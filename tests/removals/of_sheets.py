@@ -137,7 +137,7 @@ REMOVALS: tuple[Removal, ...] = (
     ),
     Removal(
         "B137",
-        (Edit(f"{SHEET}/sheets.py", "        except (LimitExceeded, Invalid):\n", "        except Invalid:\n"),),
+        (Edit(f"{SHEET}/sheets.py", "(LimitExceeded, Invalid, Unavailable):", "(Invalid, Unavailable):"),),
         (f"{TESTS}/test_poison.py::test_maintenance_continues_after_an_unopenable_sheet",),
     ),
     Removal(
