@@ -78,6 +78,11 @@ _FLOATS = re.compile(
 _ESCAPES = re.compile(
     rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(u[dD][89a-fA-F][0-9a-fA-F]{2})|.)", re.DOTALL
 )
+# One match has all text up to the next escape of a lone surrogate, so that few calls of Python are needed.
+_LONE_SURROGATES = re.compile(
+    rb"(?:[^\\]++|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|\\u(?![dD][89a-fA-F])|\\[^u])++"
+    rb"|\\(u[dD][89a-fA-F][0-9a-fA-F]{2})"
+)
 # The three bytes that UTF-8 would have for a surrogate, if it allowed surrogates.
 _SURROGATE = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]")
 # A low surrogate's escape, or the start of one.
@@ -164,7 +169,7 @@ def unescape_surrogates(text: bytes) -> bytes:
     def unescape(escape: re.Match[bytes]) -> bytes:
         return chr(int(escape[1][1:], 16)).encode(errors="surrogatepass") if escape[1] else escape[0]
 
-    return _ESCAPES.sub(unescape, text)
+    return _LONE_SURROGATES.sub(unescape, text)
 
 
 def escaped(text: str) -> str:

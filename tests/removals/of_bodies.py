@@ -63,8 +63,8 @@ REMOVALS: tuple[Removal, ...] = (
         (
             Edit(
                 BODIES,
-                "if size > min(PUSH_PART_DECODED_BYTES, limit):",
-                "if False:",
+                "or size > min(PUSH_PART_DECODED_BYTES, limit)",
+                "",
             ),
         ),
         (f"{PUSH_PARTS}::test_a_large_push_is_applied_in_parts_and_answered_as_one",),

@@ -19,6 +19,33 @@ REMOVALS: tuple[Removal, ...] = (
         (f"{FORK_TESTS}::test_commits_of_a_forked_child_stay_after_its_parent_has_closed_the_store",),
     ),
     Removal(
+        "B582",
+        (
+            Edit(
+                "src/stratalog/backends/sqlite_file.py",
+                "        self._closed = True  # not tested before",
+                "        if self._closed:\n            return\n        self._closed = True  # not tested before",
+            ),
+        ),
+        (f"{FORK_TESTS}::test_a_child_that_is_forked_during_a_close_inherits_no_database",),
+    ),
+    Removal(
+        "B582",
+        (
+            Edit(
+                "src/stratalog/backends/sqlite_file.py",
+                "            leave_in_child(self)\n",
+                "        leave_in_child(self)\n",
+            ),
+        ),
+        (f"{FORK_TESTS}::test_a_child_that_is_forked_during_an_open_inherits_no_database",),
+    ),
+    Removal(
+        "B583",
+        (Edit(FORK, 'taken = getattr(self.own, "taken", [])', "taken = list[Any]()"),),
+        (f"{FORK_TESTS}::test_a_fork_that_waits_for_another_fork_gives_its_locks_back",),
+    ),
+    Removal(
         "B583",
         (Edit(FORK, "before=_forks.take, ", ""),),
         (

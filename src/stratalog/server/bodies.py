@@ -116,19 +116,21 @@ class Question(Request[Any, Any, Any]):
         shape = Any if field is None else field.annotation
 
         def decode() -> Any:
-            if parts is None:
-                return decode_body(body, kind, shape, plain=is_plain)
-            checked = ArgumentsCheck(kind, limit, plain=is_plain)
-            if self._is_too_deep:
-                return _decode_parts(body, parts, checked, too_deep())
-            if size > min(PUSH_PART_DECODED_BYTES, limit):
-                return _decode_parts(body, parts, checked)
-            try:
-                return decode_body(body, kind, shape, plain=is_plain)
-            except (Invalid, LimitExceeded) as exc:
-                return _decode_parts(body, parts, checked, exc)
+            return decode_body(body, kind, shape, plain=is_plain)
 
-        decoded = await _run_sized(len(body), decode)
+        if parts is None:
+            decoded = await _run_sized(len(body), decode)
+        else:
+            failure: StratalogError | None = too_deep() if self._is_too_deep else None
+            in_parts = failure is not None or size > min(PUSH_PART_DECODED_BYTES, limit)
+            try:
+                decoded = None if in_parts else await _run_sized(len(body), decode)
+            except (Invalid, LimitExceeded) as exc:
+                in_parts, failure = True, exc
+            if in_parts:
+                # On a thread, also for a small body: decoding each mutation on its own takes a hundred times as long.
+                checked = ArgumentsCheck(kind, limit, plain=is_plain)
+                decoded = await sync_to_thread(_decode_parts, body, parts, checked, failure)
         # The request object exists until the response is sent. If the object kept the body, memory would contain one
         # copy more than the budget counts.
         self._body = Empty

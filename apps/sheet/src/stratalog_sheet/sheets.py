@@ -160,7 +160,9 @@ class Sheets:
                 saved += 1
         except NotFound:
             pass
-        except (LimitExceeded, Invalid, Unavailable):
+        except (LimitExceeded, Invalid, Unavailable) as exc:
+            if isinstance(exc, Unavailable) and "reached" not in exc.details:
+                raise  # an engine that does not start, or a store that cannot be read, concerns all sheets
             _log.warning("the state of a sheet could not be saved: %s/%s", organisation, name, exc_info=True)
         return saved
 
