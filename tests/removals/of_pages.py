@@ -110,7 +110,13 @@ REMOVALS: tuple[Removal, ...] = (
     ),
     Removal(
         "B622",
-        (Edit(f"{SHEET}/sheets.py", "(LimitExceeded, Invalid, Unavailable):", "(LimitExceeded, Invalid):"),),
+        (
+            Edit(
+                f"{SHEET}/sheets.py",
+                "(LimitExceeded, Invalid, Unavailable) as exc:",
+                "(LimitExceeded, Invalid) as exc:",
+            ),
+        ),
         (
             f"{TESTS}/test_limits_reached.py::test_maintenance_continues_a_long_opening_and_skips_a_sheet_that_is_unavailable",
         ),

@@ -137,7 +137,11 @@ REMOVALS: tuple[Removal, ...] = (
     ),
     Removal(
         "B137",
-        (Edit(f"{SHEET}/sheets.py", "(LimitExceeded, Invalid, Unavailable):", "(Invalid, Unavailable):"),),
+        (
+            Edit(
+                f"{SHEET}/sheets.py", "(LimitExceeded, Invalid, Unavailable) as exc:", "(Invalid, Unavailable) as exc:"
+            ),
+        ),
         (f"{TESTS}/test_poison.py::test_maintenance_continues_after_an_unopenable_sheet",),
     ),
     Removal(

@@ -59,7 +59,7 @@ REMOVALS: tuple[Removal, ...] = (
         (
             Edit(
                 "src/stratalog/backends/sqlite_file.py",
-                "            on_error.callback(writer.close)\n",
+                "                on_error.callback(writer.close)\n",
                 "",
             ),
         ),
