@@ -63,8 +63,8 @@ REMOVALS: tuple[Removal, ...] = (
         (
             Edit(
                 BODIES,
-                "or size > min(PUSH_PART_DECODED_BYTES, limit)",
-                "",
+                "if failure is None and size <= min(PUSH_PART_DECODED_BYTES, self._decoded_bytes_max):",
+                "if failure is None:",
             ),
         ),
         (f"{PUSH_PARTS}::test_a_large_push_is_applied_in_parts_and_answered_as_one",),

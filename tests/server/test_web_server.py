@@ -222,17 +222,22 @@ def test_a_head_that_is_too_large_is_refused_and_the_connection_closed() -> None
     assert answer.startswith(b"HTTP/1.1 400 ")
 
 
+def watch_log(held: ExitStack, caplog: pytest.LogCaptureFixture) -> None:
+    """Show ``caplog`` the log of uvicorn, which passes no records on, until ``held`` ends."""
+    log = logging.getLogger("uvicorn.error")
+    log.addHandler(caplog.handler)
+    held.callback(log.removeHandler, caplog.handler)
+
+
 @pytest.mark.parametrize(
     "path", [b"PUT /v1/organisations/acme/records/x", b"POST /v1/organisations/acme/documents/x/push"]
 )
 def test_a_request_that_a_stopping_server_cancels_is_answered_with_an_unknown_outcome_and_no_traceback(
     path: bytes, caplog: pytest.LogCaptureFixture
 ) -> None:
-    log = logging.getLogger("uvicorn.error")
     with ExitStack() as held:
         with web_server() as running:
-            log.addHandler(caplog.handler)
-            held.callback(log.removeHandler, caplog.handler)
+            watch_log(held, caplog)
             caller = held.enter_context(connect(running.port))
             caller.sendall(path + b" HTTP/1.1\r\n" + HOST + b"Content-Length: 100\r\n\r\nhalf")
             until(lambda: running.server._service.connections.connections.used == 1)
@@ -244,11 +249,9 @@ def test_a_request_that_a_stopping_server_cancels_is_answered_with_an_unknown_ou
 
 
 def test_a_second_ctrl_c_ends_the_server_without_a_traceback(caplog: pytest.LogCaptureFixture) -> None:
-    log = logging.getLogger("uvicorn.error")
     with ExitStack() as held:
         with web_server() as running:
-            log.addHandler(caplog.handler)
-            held.callback(log.removeHandler, caplog.handler)
+            watch_log(held, caplog)
             caller = held.enter_context(connect(running.port))
             caller.sendall(b"PUT /v1/organisations/acme/records/x HTTP/1.1\r\n" + HOST + b"Content-Length: 9\r\n\r\n")
             until(lambda: running.server._service.connections.connections.used == 1)

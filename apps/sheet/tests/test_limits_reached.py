@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import tracemalloc
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -127,15 +128,26 @@ def slow_calls(monkeypatch: pytest.MonkeyPatch, clock: ManualClock) -> list[tupl
     return called
 
 
-def test_a_load_with_many_objects_takes_several_calls_and_continues_after_its_time(
-    store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Each call has the objects that one message may have, so a sheet that accepted its messages can be opened."""
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock()
+
+
+@pytest.fixture
+def bounded_engines(clock: ManualClock, monkeypatch: pytest.MonkeyPatch) -> Iterator[EnginePool]:
+    """Yield engines that open a workbook for at most 60 s, with at most three new objects in a call."""
     install_engine()
     monkeypatch.setattr("stratalog_sheet.models.SHEET_OBJECTS_ADDED_MAX", 3)
-    clock = ManualClock()
-    engines = EnginePool(EngineSettings(workbook_seconds_max=60), clock=clock)
-    sheet = Sheets(store, engines).create("acme", "plan")
+    pool = EnginePool(EngineSettings(workbook_seconds_max=60), clock=clock)
+    yield pool
+    pool.close()
+
+
+def test_a_load_with_many_objects_takes_several_calls_and_continues_after_its_time(
+    store: Store, clock: ManualClock, bounded_engines: EnginePool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each call has the objects that one message may have, so a sheet that accepted its messages can be opened."""
+    sheet = Sheets(store, bounded_engines).create("acme", "plan")
     for number in range(4):
         sheet.append(revision(sheet, *borders(number)))
     called = slow_calls(monkeypatch, clock)
@@ -146,18 +158,13 @@ def test_a_load_with_many_objects_takes_several_calls_and_continues_after_its_ti
     state = json.loads(sheet.state())
     assert called[3:] == [("apply", 1), ("export", 0)]
     assert {"A1", "A2", "A3", "A4"} <= state["sheets"][0]["borders"].keys()
-    engines.close()
 
 
 def test_an_opening_with_more_messages_than_a_model_may_have_continues(
-    store: Store, monkeypatch: pytest.MonkeyPatch
+    store: Store, clock: ManualClock, bounded_engines: EnginePool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    install_engine()
-    monkeypatch.setattr("stratalog_sheet.models.SHEET_OBJECTS_ADDED_MAX", 3)
     monkeypatch.setattr("stratalog_sheet.models.MESSAGES_MAX", 3)
-    clock = ManualClock()
-    engines = EnginePool(EngineSettings(workbook_seconds_max=60), clock=clock)
-    sheet = Sheets(store, engines).create("acme", "plan")
+    sheet = Sheets(store, bounded_engines).create("acme", "plan")
     for number in range(4):
         sheet.append(revision(sheet, *borders(number)))
     called = slow_calls(monkeypatch, clock)
@@ -171,17 +178,12 @@ def test_an_opening_with_more_messages_than_a_model_may_have_continues(
     with pytest.raises(Unavailable):
         sheet.state()
     assert called[0] == ("open", 1)  # an opened model has too many messages, so a new model replaces it
-    engines.close()
 
 
 def test_maintenance_continues_a_long_opening_and_skips_a_sheet_that_is_unavailable(
-    store: Store, monkeypatch: pytest.MonkeyPatch
+    store: Store, clock: ManualClock, bounded_engines: EnginePool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    install_engine()
-    monkeypatch.setattr("stratalog_sheet.models.SHEET_OBJECTS_ADDED_MAX", 3)
-    clock = ManualClock()
-    engines = EnginePool(EngineSettings(workbook_seconds_max=60), clock=clock)
-    sheets = Sheets(store, engines, SheetSettings(undo_entries=2, snapshot_entries=7))
+    sheets = Sheets(store, bounded_engines, SheetSettings(undo_entries=2, snapshot_entries=7))
     stuck, long = sheets.create("acme", "a-stuck"), sheets.create("acme", "b-long")
     for number in range(8):
         for sheet in (stuck, long):
@@ -198,4 +200,3 @@ def test_maintenance_continues_a_long_opening_and_skips_a_sheet_that_is_unavaila
     assert tries == [7, 7]
     assert called == [("open", 1), *[("apply", 1)] * 5, ("export", 0)]
     assert long.log.app_snapshot(7) is not None
-    engines.close()

@@ -112,29 +112,28 @@ class Question(Request[Any, Any, Any]):
         # Only a push may exceed the limit here. The server decodes a push in parts, so no part needs more memory than
         # the limit.
         await taken.take_decoded(min(size, limit))
-        parts, field = handler.opt.get(PARTS), handler.parsed_data_field
+        field = handler.parsed_data_field
         shape = Any if field is None else field.annotation
-
-        def decode() -> Any:
-            return decode_body(body, kind, shape, plain=is_plain)
-
-        if parts is None:
-            decoded = await _run_sized(len(body), decode)
+        decode = partial(decode_body, body, kind, shape, plain=is_plain)
+        if PARTS in handler.opt:
+            decoded = await self._decode_push(body, size, decode, ArgumentsCheck(kind, limit, plain=is_plain))
         else:
-            failure: StratalogError | None = too_deep() if self._is_too_deep else None
-            in_parts = failure is not None or size > min(PUSH_PART_DECODED_BYTES, limit)
-            try:
-                decoded = None if in_parts else await _run_sized(len(body), decode)
-            except (Invalid, LimitExceeded) as exc:
-                in_parts, failure = True, exc
-            if in_parts:
-                # On a thread, also for a small body: decoding each mutation on its own takes a hundred times as long.
-                checked = ArgumentsCheck(kind, limit, plain=is_plain)
-                decoded = await sync_to_thread(_decode_parts, body, parts, checked, failure)
+            decoded = await _run_sized(len(body), decode)
         # The request object exists until the response is sent. If the object kept the body, memory would contain one
         # copy more than the budget counts.
         self._body = Empty
         return decoded
+
+    async def _decode_push(self, body: bytes, size: int, decode: Callable[[], Any], checked: ArgumentsCheck) -> Any:
+        """Decode a push as a whole with ``decode``, or in parts if it is large or cannot be decoded as a whole."""
+        failure: StratalogError | None = too_deep() if self._is_too_deep else None
+        if failure is None and size <= min(PUSH_PART_DECODED_BYTES, self._decoded_bytes_max):
+            try:
+                return await _run_sized(len(body), decode)
+            except (Invalid, LimitExceeded) as exc:
+                failure = exc
+        # Always on a thread: a small body may have many mutations, and the next call decodes each one on its own.
+        return await sync_to_thread(_decode_parts, body, self.route_handler.opt[PARTS], checked, failure)
 
     def _pieces(self) -> AsyncGenerator[bytes, None]:
         limits = self._limits
