@@ -126,10 +126,10 @@ def slow_down_is_final(world: World, patch: pytest.MonkeyPatch) -> None:
     """The error 503 SlowDown is not retried."""
     raise_ours = objectstore._raise_ours
 
-    def unmarked(exc: Exception, writes: bool) -> None:
+    def unmarked(operation: str, exc: Exception, writes: bool) -> None:
         if "SlowDown" in str(exc):
-            raise Unavailable("the object store refused", reason="503 SlowDown") from exc
-        raise_ours(exc, writes)
+            raise Unavailable(f"the object store refused {operation}", reason="503 SlowDown") from exc
+        raise_ours(operation, exc, writes)
 
     patch.setattr(objectstore, "_raise_ours", unmarked)
 
@@ -232,7 +232,6 @@ PLANTED = (
 )
 
 
-@pytest.mark.mutants
 @pytest.mark.parametrize("planted", PLANTED, ids=lambda planted: planted.plant.__name__)
 def test_a_planted_defect_makes_its_test_fail(planted: Planted, monkeypatch: pytest.MonkeyPatch) -> None:
     world = World()
