@@ -83,7 +83,7 @@ class Workplace:
         self._numbers = count(1)
         self._stores: dict[tuple[str, int], Path] = {}
         self.results: dict[str, Any] = {}
-        """Measurements that several rows share, by name."""
+        """Measurements that several rows of the report use, by name."""
 
     def fresh(self) -> Path:
         """Create an empty folder and return its path."""

@@ -1,7 +1,7 @@
-"""Runs sessions: ``python -m tests.branches --sessions 500 --seed 1``. The exit code is 0 if no session fails.
+"""Runs random sessions of clients: ``python -m tests.branches --sessions 500 --seed 1``.
 
-``--kind`` runs sessions of one kind only. For each of the first ten failed sessions, the program prints a
-command that repeats the session.
+The exit code is 0 if no session fails. ``--kind`` runs sessions of one kind only. For each of the first ten failed
+sessions, the program prints a command that repeats the session.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ KINDS = {
 
 
 class Found(msgspec.Struct):
-    """Counts of the sessions by kind and event, the sum of their ``met`` counts, and a report of each failure."""
+    """The number of sessions of each kind and event, the sum of `Session.met`, and a report of each failure."""
 
     sessions: Counter[str]
     met: Counter[str]

@@ -23,7 +23,7 @@ PAUSE_SECONDS = 0.01
 class Session:
     """Members that share one document. Some members are tabs of a browser.
 
-    ``met`` counts sync cycles, moves and mutations.
+    ``met`` counts what the session did and saw: among others sync cycles, moves, mutations and lost mutations.
     """
 
     def __init__(self, chance: Random, server: BranchServer, browsers: Sequence[Sequence[Member]]) -> None:

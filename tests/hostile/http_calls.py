@@ -27,8 +27,9 @@ class HttpCaller:
     ) -> tuple[int, bytes]:
         """Send a request. Return the status and body of its response.
 
-        Raises OSError, TimeoutError, or EOFError if the connection ends early. A malformed response raises ValueError
-        or asyncio.LimitOverrunError.
+        A failed connection raises OSError. A response that takes more than `SECONDS_MAX` raises TimeoutError. An early
+        end of the connection, or a malformed response, raises EOFError, ValueError, IndexError or
+        asyncio.LimitOverrunError.
         """
         request = head_of(method, path, len(body), token, **headers) + body
         self._drop_idle()

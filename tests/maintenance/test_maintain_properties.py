@@ -1,4 +1,4 @@
-"""Maintenance deletes no data that is still needed, under any policy and after a kill at any point.
+"""Maintenance deletes no data that is still needed, under random policies, and after a kill before or after a commit.
 
 Bugs planted in retention and collection show that these tests can fail. These tests run one process at a time. The
 simulation tests concurrent processes.

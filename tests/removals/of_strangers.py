@@ -1,4 +1,4 @@
-"""Removals of fixes: hostile input, and data shown to callers without the right to it."""
+"""Removals of fixes against hostile input and for rights of callers, and of fixes of files, diff, scripts and exit."""
 
 from __future__ import annotations
 

@@ -242,7 +242,7 @@ class LogAppend(ConditionalAppend[Head, Plan]):
             self._refuse(pending, head)
 
     def _refuse(self, pending: PendingEntry, head: Head) -> None:
-        """Settle an entry that expected another version, by the entry of an earlier call or by VersionConflict."""
+        """Settle an entry that expected another version, by `_is_answered_at` or else by VersionConflict."""
         expected, name = pending.expected or 0, self._appender.name.name
         if not (pending.named and expected < head.version and self._is_answered_at(pending, expected + 1)):
             pending.error = VersionConflict(
@@ -259,7 +259,7 @@ class LogAppend(ConditionalAppend[Head, Plan]):
         try:
             entry = self._appender.entry_as_stored(version)
         except VersionForgotten:
-            pending.error = OutcomeUnknown("the version of an append was forgotten before its outcome", version=version)
+            pending.error = OutcomeUnknown("the version of the append was forgotten", version=version)
             return True
         except NotFound:
             return False

@@ -108,8 +108,9 @@ class JsonSize:
 def _height_max(brackets: bytes) -> int:
     """Return an upper bound of the depth that a sequence of brackets reaches above its start.
 
-    The bound is exact for a balanced sequence. Counting single brackets is slow in Python. Each pass here removes the
-    innermost pairs, which lowers each peak by one.
+    A depth above `REQUEST_DEPTH_MAX` may be returned as any number above this limit. Below the limit, the bound is
+    exact for a balanced sequence. Counting single brackets is slow in Python. Each pass here removes the innermost
+    pairs, which lowers each peak by one.
     """
     passes, rest = 0, brackets
     while passes <= REQUEST_DEPTH_MAX and len(shorter := rest.replace(b"{}", b"")) < len(rest):

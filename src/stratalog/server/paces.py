@@ -29,7 +29,7 @@ LOAD_SECONDS = 0.25
 LOADED_SHARE_MIN = 0.5
 """The load is the process's computing time as a share of one core, measured at most once per `LOAD_SECONDS`.
 
-From `LOADED_SHARE_MIN` on, the process is loaded: the remaining time is too little for other callers."""
+From `LOADED_SHARE_MIN` on, the process is loaded: too little computing time remains for other callers."""
 
 CALLS_AVERAGED = 8
 """The expected computing time of a call is a moving average over about this many calls of the caller."""

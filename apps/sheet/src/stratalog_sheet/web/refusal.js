@@ -1,7 +1,7 @@
 // Refusal: makes the engine refuse each command that it cannot execute. Without this file, the engine throws, and no
-// engine opens the version of the command or a later version: docs/concepts/sheet-engine-reports.md. The message stays
-// in the log. The page and the server's engines load this file, because all models of a log must refuse the same
-// commands. The server's engines load this file as a script, so it has no exports.
+// engine opens the version of the command or a later version: docs/concepts/sheet-engine-reports.md. The command's
+// message stays in the log. The page and the server's engines load this file, because all models of a log must refuse
+// the same commands. The server's engines load this file as a script, so it has no exports.
 {
   /**
    * Marks a refused command with the reason, if the command is unusable. The reason is empty if the engine refuses the
@@ -30,9 +30,9 @@
   };
 
   /**
-   * Execute a command. If a core plugin throws while the model replays a command, revert the changes of the command,
-   * and call the views as for each refused command. If a view throws, throw the error, too: unlike core plugins, the
-   * views of different models may differ, because a view may lack earlier messages. @this {any}
+   * Execute a command. If a core plugin throws while the model replays a command, revert the changes of the command
+   * and send its UNDO to the views. If a view throws, throw its error: unlike core plugins, the views of different
+   * models may differ, because a view may lack earlier messages. @this {any}
    */
   Model.prototype.dispatchToHandlers = function (handlers, command) {
     if (command.type === "UNDO" || command.type === "REDO")
