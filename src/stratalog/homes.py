@@ -27,7 +27,6 @@ from stratalog.ports.blobs import Blobs
 from stratalog.ports.index import Index
 from stratalog.ports.meter import Meter
 from stratalog.ports.queue import Queue
-from stratalog.sqlite_files import check_path
 
 if TYPE_CHECKING:
     from stratalog.backends.aws_store import AwsStore
@@ -170,6 +169,7 @@ def shown_url(url: str) -> str:
 def _folder_ports(folder: Path, create: bool, clock: Clock, meter: Meter | None) -> Ports:
     from stratalog.backends.files import FileBlobs
     from stratalog.backends.sqlite import SqliteDatabase
+    from stratalog.sqlite_files import check_path
 
     if not _exists(folder / INDEX_FILE) and not create:
         raise Invalid("the folder has no store; create it with `stratalog init`", store=folder)

@@ -116,22 +116,14 @@ REMOVALS: tuple[Removal, ...] = (
         "B588",
         (
             Edit(
-                CONNECTIONS,
+                "src/stratalog/sqlite_files.py",
                 '    with suppress(apsw.FullError):\n        connection.pragma("wal_checkpoint")\n',
                 '    connection.pragma("wal_checkpoint")\n',
             ),
         ),
-        ("tests/backends/test_full_disk.py::test_a_store_whose_process_was_killed_can_be_read_on_a_full_disk",),
-    ),
-    Removal(
-        "B588",
         (
-            Edit(
-                "src/stratalog/client/file.py",
-                '        with suppress(apsw.FullError):\n            connection.pragma("wal_checkpoint")\n',
-                '        connection.pragma("wal_checkpoint")\n',
-            ),
+            "tests/backends/test_full_disk.py::test_a_store_whose_process_was_killed_can_be_read_on_a_full_disk",
+            "tests/backends/test_full_disk.py::test_a_client_s_file_can_be_opened_on_a_full_disk",
         ),
-        ("tests/backends/test_full_disk.py::test_a_client_s_file_can_be_opened_on_a_full_disk",),
     ),
 )

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator
+from contextlib import contextmanager
 from fcntl import LOCK_EX, LOCK_NB, LOCK_UN, flock
 from functools import partial
 
@@ -13,12 +13,12 @@ import apsw
 from stratalog.backends.sqlite_tables import PAGE_BYTES, create_tables, prepare
 from stratalog.backends.turnstile import open_lock_file
 from stratalog.clock import Clock
-from stratalog.errors import Corrupt, StorageFull, StratalogError, Unavailable
+from stratalog.errors import Unavailable
 from stratalog.limits import OPENING_WAIT_MS_MAX
 from stratalog.process_fork import check_fork, delay_forks
-from stratalog.sqlite_files import create_file, sync_commits
+from stratalog.sqlite_files import create_file, sync_commits, sync_log, translated_error
 
-__all__ = ["OpenFile", "close_inherited", "open_reader", "open_writer", "translated_error"]
+__all__ = ["OpenFile", "open_reader", "open_writer"]
 
 BUSY_MS = 2000
 POLL_MS = 1
@@ -71,45 +71,15 @@ def open_reader(path: str, vfs: str | None) -> apsw.Connection:
     return reader
 
 
-def close_inherited(connections: Iterable[apsw.Connection]) -> None:
-    """In a forked child, close those connections of the parent that are open. None of them may have a transaction.
-
-    SQLite remembers for each process which locks of a file it has. The child inherits this memory, but not the locks.
-    If the child kept one connection, SQLite would take no lock for a new one. The parent could then delete the
-    write-ahead log under the child's commits.
-
-    The child does not use the file: SQLite would otherwise check whether this is the last connection of all processes.
-    """
-    for connection in connections:
-        with suppress(apsw.ConnectionClosedError):
-            connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
-            connection.close()
-
-
-def translated_error(exc: apsw.Error) -> StratalogError:
-    """Return Stratalog's error for an error of SQLite after which certainly nothing was written."""
-    if isinstance(exc, apsw.FullError):
-        return StorageFull("no disk space for the transaction", reason=str(exc))
-    if isinstance(exc, apsw.CorruptError | apsw.NotADBError):
-        return Corrupt("the file is not an intact database", reason=str(exc))
-    return Unavailable("the database could not execute the request", reason=str(exc))
-
-
 def _prepare(connection: apsw.Connection, synchronous: str, file_bytes_max: int | None) -> None:
-    """Set up the writing connection and make missing tables.
-
-    A process that was killed during a commit may have left that commit unsynced in the write-ahead log. The checkpoint
-    syncs this commit before any reader sees it: SQLite syncs the log before it grows the database. So on a full disk
-    the store can still be read.
-    """
+    """Set up the writing connection and make missing tables."""
     connection.set_busy_timeout(BUSY_MS)
     sync_commits(connection, synchronous)
     if file_bytes_max is not None:
         connection.pragma("max_page_count", max(1, file_bytes_max // PAGE_BYTES))
     prepare(connection)
     connection.pragma("journal_mode", "wal")
-    with suppress(apsw.FullError):
-        connection.pragma("wal_checkpoint")
+    sync_log(connection)
 
 
 @contextmanager

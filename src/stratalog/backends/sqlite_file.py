@@ -11,13 +11,7 @@ import apsw
 
 from stratalog.backends.item_rows import Row
 from stratalog.backends.row_blobs import BlobRow
-from stratalog.backends.sqlite_connections import (
-    OpenFile,
-    close_inherited,
-    open_reader,
-    open_writer,
-    translated_error,
-)
+from stratalog.backends.sqlite_connections import OpenFile, open_reader, open_writer
 from stratalog.backends.sqlite_tables import (
     INSERT_BLOBS_MAX,
     INSERT_ITEM,
@@ -38,6 +32,7 @@ from stratalog.errors import (
 from stratalog.group_commit import GroupCommit, PendingCommit
 from stratalog.limits import BLOB_SLICE_BYTES
 from stratalog.process_fork import delay_forks, leave_in_child
+from stratalog.sqlite_files import close_inherited, roll_back, translated_error
 
 __all__ = ["LOG_BYTES", "Job", "SqliteFile"]
 
@@ -325,9 +320,8 @@ class _GroupWriter:
 
     def _roll_back(self) -> None:
         """Roll back after an error. If the rollback fails, `_transact` tries again before the next commit."""
-        with suppress(apsw.Error), delay_forks():
-            if self._connection.in_transaction:
-                self._connection.execute("ROLLBACK")
+        with delay_forks():
+            roll_back(self._connection)
 
 
 def _nothing(_: apsw.Connection) -> None:
