@@ -16,31 +16,12 @@ from stratalog.clock import Clock
 from stratalog.errors import Unavailable
 from stratalog.limits import OPENING_WAIT_MS_MAX
 from stratalog.process_fork import check_fork, delay_forks
-from stratalog.sqlite_files import create_file, sync_commits, sync_log, translated_error
+from stratalog.sqlite_files import OpenFile, create_file, sync_commits, sync_log, translated_error
 
-__all__ = ["OpenFile", "open_reader", "open_writer"]
+__all__ = ["open_reader", "open_writer"]
 
 BUSY_MS = 2000
 POLL_MS = 1
-
-
-class OpenFile:
-    """The file that ``path`` names when the object is made.
-
-    SQLite continues to use a file that was moved, deleted or replaced, for example by a restoration. Its commits would
-    be lost.
-    """
-
-    def __init__(self, path: str) -> None:
-        self._path = path
-        self._identity = _identity_of(path)
-
-    def check(self) -> None:
-        """Raise Unavailable if the path names another file, or none."""
-        if _identity_of(self._path) != self._identity:
-            raise Unavailable(
-                "the database's file was moved, deleted or replaced: open the store again", path=self._path
-            )
 
 
 def open_writer(
@@ -53,22 +34,34 @@ def open_writer(
     check_fork()
     with delay_forks(), _opening(path, clock):
         create_file(path, partial(create_tables, vfs=vfs))
-        connection = apsw.Connection(path, vfs=vfs)
-        try:
+        opened = OpenFile(path)
+        with _connected(opened, vfs) as connection:
             _prepare(connection, synchronous, file_bytes_max)
-        except BaseException:
-            connection.close()
-            raise
-        return connection, OpenFile(path)
+        return connection, opened
 
 
-def open_reader(path: str, vfs: str | None) -> apsw.Connection:
-    """Return a connection for reads. Raises the errors of apsw."""
-    reader = apsw.Connection(path, flags=apsw.SQLITE_OPEN_READWRITE, vfs=vfs)
-    reader.set_busy_timeout(BUSY_MS)
-    reader.pragma("query_only", 1)
-    sync_commits(reader)  # the last connection to close makes a checkpoint, and may be a reader
+def open_reader(opened: OpenFile, vfs: str | None) -> apsw.Connection:
+    """Return a connection for reads of the file. Raises Unavailable, and the errors of apsw."""
+    with _connected(opened, vfs) as reader:
+        reader.set_busy_timeout(BUSY_MS)
+        reader.pragma("query_only", 1)
+        sync_commits(reader)  # the last connection to close makes a checkpoint, and may be a reader
     return reader
+
+
+@contextmanager
+def _connected(opened: OpenFile, vfs: str | None) -> Iterator[apsw.Connection]:
+    """Connect to the file, and run the block, which sets up the connection. After an error the connection is closed.
+
+    Without the flag to create a file, SQLite makes no empty file in place of one that was moved meanwhile.
+    """
+    connection = apsw.Connection(opened.path, flags=apsw.SQLITE_OPEN_READWRITE, vfs=vfs)
+    try:
+        opened.check()
+        yield connection
+    except BaseException:
+        connection.close()
+        raise
 
 
 def _prepare(connection: apsw.Connection, synchronous: str, file_bytes_max: int | None) -> None:
@@ -105,12 +98,3 @@ def _lock(lock_file: int, path: str, clock: Clock) -> None:
         except BlockingIOError:
             clock.sleep(POLL_MS / 1000)
     raise Unavailable("another process keeps opening the database", path=path, limit_ms=OPENING_WAIT_MS_MAX)
-
-
-def _identity_of(path: str) -> tuple[int, int]:
-    """Return the device and the inode number of the file at ``path``; zeros if there is none."""
-    try:
-        status = os.stat(path)
-    except OSError:
-        return 0, 0
-    return status.st_dev, status.st_ino
