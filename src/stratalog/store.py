@@ -255,9 +255,10 @@ def open_store(
     A store without a bucket ignores it.
 
     Raises Corrupt, Unsupported, Unavailable. Raises OutcomeUnknown if the creation of a store on AWS may be incomplete:
-    call the function again. Raises Invalid for a URL that no backend supports, and if a library of the backend is
-    missing. With ``create`` False, raises Invalid for a folder or a PostgreSQL schema without a store. With ``create``
-    False the function sends no request to AWS: missing resources raise Unavailable on first use.
+    call the function again. Raises Invalid for a URL that no backend supports, and MissingExtra (an Invalid) if a
+    library of the backend is missing. With ``create`` False, raises Invalid for a folder or a PostgreSQL schema without
+    a store. With ``create`` False the function sends no request to AWS: missing resources raise Unavailable on first
+    use.
     """
     clock, text = clock or SystemClock(), text_of(url)
     ports = open_ports(text, create, clock, meter, chunk_cache)
