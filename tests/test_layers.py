@@ -22,6 +22,7 @@ from tests.sources import LIBRARY, PACKAGES, PROGRAMS, ROOT, TESTS, files
 SOURCE = LIBRARY
 
 GROUND = {
+    "arguments",
     "clock",
     "codec",
     "errors",

@@ -31,6 +31,7 @@ recent_reads   the blobs that this process has found intact, or has written, a s
 process_fork   invalidation of handles in a forked child
 folders        durable folders, removed once they are empty
 urls           the parts of URLs
+arguments      types of handles and settings
 extras         imports of optional dependencies
 codec          canonical bytes, compression, hashes
 retry          retries, and the waits between them

@@ -13,6 +13,7 @@ from typing import Literal, TypeVar
 
 import msgspec
 
+from stratalog.arguments import check_fields
 from stratalog.codec import json_reason
 from stratalog.errors import Invalid
 
@@ -36,6 +37,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     server: Numbers = {}
     worker: Numbers = {}
     quotas: Numbers = {}
+
+    __post_init__ = check_fields
 
     def over(self, section: Section, base: T) -> T:
         """Return ``base`` with the numbers of a section. Raises Invalid for unknown names and invalid numbers."""

@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from stratalog.arguments import check_fields
 from stratalog.cache import ByteCache
 from stratalog.clock import Clock, Observation
 from stratalog.limits import BODY_INLINE_BYTES_MAX, CHUNK_CACHE_BYTES_MAX
@@ -53,6 +54,8 @@ class LogSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     follow_poll_seconds: float = 0.5
     """The interval at which a follower polls for new entries."""
+
+    __post_init__ = check_fields
 
 
 class EnteredOrganisations:

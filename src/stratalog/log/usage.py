@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from stratalog.arguments import check_fields
 from stratalog.errors import ConditionFailed, Corrupt
 from stratalog.keys import usage_partition
 from stratalog.ports.index import Absent, Condition, Index, Item, LessThan, Put
@@ -71,6 +72,8 @@ class Quotas(msgspec.Struct, frozen=True, kw_only=True):
 
     document_clients_max: int | None = None
     """The clients of each single document."""
+
+    __post_init__ = check_fields
 
 
 UNLIMITED = Quotas()

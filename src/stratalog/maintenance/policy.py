@@ -8,6 +8,7 @@ from typing import Annotated
 
 import msgspec
 
+from stratalog.arguments import check_fields
 from stratalog.codec import json_reason
 from stratalog.errors import Invalid
 from stratalog.limits import CLIENT_IDLE_DAYS_MIN
@@ -30,6 +31,8 @@ class RetentionPolicy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
 
     archive_days: Days | None = None
     """Segments that ended at least this many days ago are archived as blobs. Their versions stay readable."""
+
+    __post_init__ = check_fields
 
 
 class MaintenancePolicy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -75,6 +78,7 @@ class MaintenancePolicy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknow
     """The days within which the passes read and hash every blob, if their time suffices. None reads no blob."""
 
     def __post_init__(self) -> None:
+        check_fields(self)
         if self.retain_record_versions is not None and self.retain_record_days is not None:
             raise ValueError("a policy keeps records by a number of versions or by days, not by both")
         for name in self.exceptions:

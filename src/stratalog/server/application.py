@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from stratalog.arguments import check_fields
 from stratalog.documents import Rules
 from stratalog.limits import (
     ADDRESS_SHARE_MAX,
@@ -152,6 +153,8 @@ class ServerLimits(msgspec.Struct, frozen=True, kw_only=True):
     client_creations_per_second: float = CLIENT_CREATIONS_PER_SECOND
     client_creations_burst: int = CLIENT_CREATIONS_BURST
     """The rate at which one principal may create clients, each by its first mutation in a document."""
+
+    __post_init__ = check_fields
 
 
 class Application(msgspec.Struct, frozen=True, kw_only=True):

@@ -22,6 +22,7 @@ from contextlib import contextmanager, suppress
 
 import msgspec
 
+from stratalog.arguments import check_fields
 from stratalog.clock import Clock, Observation
 from stratalog.errors import Closed, StratalogError
 from stratalog.limits import QUEUE_RECEIVES_MAX, RECEIVE_MESSAGES_MAX, WORKER_MESSAGES_MAX
@@ -54,6 +55,8 @@ class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True):
     failure_seconds_max: float = 300
     idle_seconds_first: float = 0.005
     idle_seconds_max: float = 0.05
+
+    __post_init__ = check_fields
 
 
 class Worker:
