@@ -31,12 +31,12 @@ class _Replacing(apsw.VFS):
 
     def xOpen(self, name: str | apsw.URIFilename | None, flags: list[int]) -> apsw.VFSFile:  # noqa: N802
         moment, self.moment = self.moment, ""
-        assert isinstance(name, apsw.URIFilename)
-        if moment == "before":
-            _replace_file(name.filename())
+        path = name.filename() if isinstance(name, apsw.URIFilename) else name
+        if path and moment == "before":
+            _replace_file(path)
         file = apsw.VFSFile("", name, flags)
-        if moment == "after":
-            _replace_file(name.filename())
+        if path and moment == "after":
+            _replace_file(path)
         return file
 
 
