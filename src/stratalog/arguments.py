@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-__all__ = ["check_class", "check_fields"]
+__all__ = ["CheckedStruct", "check_class"]
 
 
 def check_class(wanted: type, **arguments: object) -> None:
@@ -24,15 +24,17 @@ def check_class(wanted: type, **arguments: object) -> None:
             raise TypeError(f"{name} must be of type {wanted.__name__.lstrip('_')}, not {type(value).__name__}")
 
 
-def check_fields(settings: msgspec.Struct) -> None:
-    """Raise TypeError unless each field has its annotated type: the ``__post_init__`` of structs that callers make.
+class CheckedStruct(msgspec.Struct, frozen=True):
+    """The base of settings that callers make: each field must have its annotated type, or the call is a TypeError.
 
     msgspec itself checks the fields only of a struct that it decodes.
     """
-    kind = type(settings)
-    for name, (wanted, text) in _types_of(kind).items():
-        if reason := _reason(getattr(settings, name), wanted):
-            raise TypeError(f"{kind.__name__}.{name} must be of type {text}: {reason}")
+
+    def __post_init__(self) -> None:
+        kind = type(self)
+        for name, (wanted, text) in _types_of(kind).items():
+            if reason := _reason(getattr(self, name), wanted):
+                raise TypeError(f"{kind.__name__}.{name} must be of type {text}: {reason}")
 
 
 @cache

@@ -114,7 +114,7 @@ REMOVALS = (
         (
             Edit(
                 "src/stratalog/arguments.py",
-                "if reason := _reason(getattr(settings, name), wanted):",
+                "if reason := _reason(getattr(self, name), wanted):",
                 "if reason := '':",
             ),
         ),

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from stratalog.arguments import check_fields
+from stratalog.arguments import CheckedStruct
 from stratalog.errors import ConditionFailed, Corrupt
 from stratalog.keys import usage_partition
 from stratalog.ports.index import Absent, Condition, Index, Item, LessThan, Put
@@ -55,7 +55,7 @@ class Amounts(msgspec.Struct, frozen=True, kw_only=True):
 NOTHING = Amounts()
 
 
-class Quotas(msgspec.Struct, frozen=True, kw_only=True):
+class Quotas(CheckedStruct, frozen=True, kw_only=True):
     """The amounts that an organisation may store. None means no limit. Reads and deletes are never limited."""
 
     stored_bytes_max: int | None = None
@@ -72,8 +72,6 @@ class Quotas(msgspec.Struct, frozen=True, kw_only=True):
 
     document_clients_max: int | None = None
     """The clients of each single document."""
-
-    __post_init__ = check_fields
 
 
 UNLIMITED = Quotas()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from stratalog.arguments import check_fields
+from stratalog.arguments import CheckedStruct
 from stratalog.documents import Rules
 from stratalog.limits import (
     ADDRESS_SHARE_MAX,
@@ -66,7 +66,7 @@ if TYPE_CHECKING:
 __all__ = ["Application", "ServerLimits"]
 
 
-class ServerLimits(msgspec.Struct, frozen=True, kw_only=True):
+class ServerLimits(CheckedStruct, frozen=True, kw_only=True):
     """Limits of one server process. An application may set each limit. `limits.py` has most of the defaults."""
 
     threads: int = 16
@@ -153,8 +153,6 @@ class ServerLimits(msgspec.Struct, frozen=True, kw_only=True):
     client_creations_per_second: float = CLIENT_CREATIONS_PER_SECOND
     client_creations_burst: int = CLIENT_CREATIONS_BURST
     """The rate at which one principal may create clients, each by its first mutation in a document."""
-
-    __post_init__ = check_fields
 
 
 class Application(msgspec.Struct, frozen=True, kw_only=True):
