@@ -5,10 +5,16 @@ from __future__ import annotations
 import re
 import sys
 import tomllib
+from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 
 import pytest
 
+import stratalog
+from stratalog.errors import Invalid
+from stratalog.extras import needs_extra
+from stratalog.homes import open_blobs
 from tests.processes import ROOT, environment, run
 
 PYTHON_WITHOUT = """
@@ -41,6 +47,31 @@ def test_an_import_without_its_extra_names_the_extra(
     printed = run([sys.executable, "-c", program], cwd=tmp_path, env=environment()).stdout
     assert printed.startswith(missing)
     assert f'pip install "stratalog[{extra}]"' in printed
+
+
+@pytest.mark.parametrize(
+    ("open_url", "url", "backend", "extra"),
+    [
+        (stratalog.open, "aws://table", "aws_store", "aws"),
+        (open_blobs, "s3://bucket/prefix", "aws_store", "aws"),
+        (stratalog.open, "postgresql://host/database", "postgres", "postgres"),
+    ],
+)
+def test_a_store_without_its_extra_names_the_extra(
+    open_url: Callable[[str], object], url: str, backend: str, extra: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, f"stratalog.backends.{backend}", None)
+    with pytest.raises(Invalid, match=rf'pip install "stratalog\[{extra}\]"'):
+        open_url(url)
+
+
+def test_a_missing_extra_is_a_missing_module_too() -> None:
+    with pytest.raises(ModuleNotFoundError) as failure, needs_extra("pages", "a page", "stratalog-sheet"):
+        import_module("no_such_module")
+    assert failure.value.name == "no_such_module"
+    assert str(failure.value) == (
+        "a page needs the pages extra: pip install \"stratalog-sheet[pages]\" missing='no_such_module'"
+    )
 
 
 def test_the_server_extra_needs_the_first_litestar_with_the_names_that_the_server_imports() -> None:

@@ -38,7 +38,7 @@ NOUNS = {"coalescing", "feed", "naming", "routing"}
 
 # The project uses other terms for these words: group commit, retry, background, tombstone, contention, and so on.
 RETIRED = {"lane", "patience", "beside", "grave", "graves", "crowd", "crowded", "tend", "tended", "tending", "trouble"}
-RETIRED |= {"troubles", "foreseen", "mend", "mended"}
+RETIRED |= {"troubles", "foreseen", "mend", "mendable", "mended"}
 # English words that prose may use but that are too vague as names.
 RETIRED_NAMES = {"place", "found", "said", "whole", "most", "least", "stands", "keep", "kept", "slot", "told"}
 # In Python the word slot is a term of trees. "One", "notes" and a few other words are also too vague as names.

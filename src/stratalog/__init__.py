@@ -22,15 +22,16 @@ log            the ordered log
 tree           the content-addressed map
 protocol       the messages and rules that clients and servers share
 ports          contracts of index, blobs and queue
+sqlite_files   SQLite files whose commits survive a power failure
 keys           keys of the index and of blobs
 group_commit   threads that share one commit
 newest         a value that threads share, and that no older value replaces
 cache          a cache of decoded values, with a limit in bytes
 recent_reads   the blobs that this process has found intact, or has written, a short time ago
 process_fork   invalidation of handles in a forked child
-sqlite_files   SQLite files whose commits survive a power failure
 folders        durable folders, removed once they are empty
 urls           the parts of URLs
+arguments      types of handles and settings
 extras         imports of optional dependencies
 codec          canonical bytes, compression, hashes
 retry          retries, and the waits between them

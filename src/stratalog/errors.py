@@ -31,6 +31,9 @@
 “Nothing was written” is true of one commit. A call of several commits, for example a merge, a copy or a redaction, may
 have done earlier steps. The call's docstring then says so.
 
+An object of a wrong class in place of a handle or of settings, such as a text in place of a document, is a fault of
+the calling code: it raises Python's TypeError. A wrong id, version, time or body raises Invalid.
+
 A message begins in lower case, except for names, and ends in ``key=value`` details, which are also in ``details``.
 ``code`` is the error's name in messages between programs. New codes may be added. An existing code never changes.
 """

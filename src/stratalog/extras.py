@@ -1,23 +1,32 @@
-"""Optional dependencies: an import without its extra fails with the command that installs the extra."""
+"""Optional dependencies: a use without its extra fails with the command that installs the extra."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-__all__ = ["needs_extra"]
+from stratalog.errors import Invalid
+
+__all__ = ["MissingExtra", "needs_extra"]
+
+
+class MissingExtra(Invalid, ModuleNotFoundError):
+    """A module of an extra is not installed. ``name`` is the missing module, as in the error of Python."""
+
+    def __init__(self, message: str, missing: str | None) -> None:
+        super().__init__(message, missing=missing)
+        self.name = missing
 
 
 @contextmanager
-def needs_extra(extra: str, purpose: str) -> Iterator[None]:
-    """Run a block that imports modules of an extra.
+def needs_extra(extra: str, purpose: str, distribution: str = "stratalog") -> Iterator[None]:
+    """Run a block that imports modules of an extra of ``distribution``.
 
-    Raises ModuleNotFoundError for a missing module. The message names ``purpose`` and the command that installs the
-    extra; ``name`` is the missing module, as in the error of Python.
+    Raises MissingExtra for a missing module. The message names ``purpose`` and the command that installs the extra.
     """
     try:
         yield
     except ModuleNotFoundError as exc:
-        raise ModuleNotFoundError(
-            f'{purpose} needs the {extra} extra: pip install "stratalog[{extra}]" ({exc.msg})', name=exc.name
+        raise MissingExtra(
+            f'{purpose} needs the {extra} extra: pip install "{distribution}[{extra}]"', missing=exc.name
         ) from exc

@@ -19,6 +19,7 @@ from stratalog.backends.postgres_address import parse_address, without_password
 from stratalog.clock import Clock, SystemClock
 from stratalog.codec import escaped
 from stratalog.errors import Invalid
+from stratalog.extras import needs_extra
 from stratalog.folders import file_errors, make_folder
 from stratalog.limits import CHUNK_GETS_MAX
 from stratalog.ports.announcements import Announcements
@@ -27,7 +28,6 @@ from stratalog.ports.blobs import Blobs
 from stratalog.ports.index import Index
 from stratalog.ports.meter import Meter
 from stratalog.ports.queue import Queue
-from stratalog.sqlite_files import check_path
 
 if TYPE_CHECKING:
     from stratalog.backends.aws_store import AwsStore
@@ -66,19 +66,15 @@ def make_store(url: str | Path, *, clock: Clock | None = None) -> list[str]:
 def open_blobs(url: str | Path, *, create: bool = True, clock: Clock | None = None) -> Blobs:
     """Open blobs without an index. ``url`` is a folder or ``s3://BUCKET/PREFIX``. A bucket must exist.
 
-    Raises Invalid for a URL that no backend supports, if the libraries for AWS are missing, and for a missing folder if
-    ``create`` is False. Raises Unavailable.
+    Raises Invalid for a URL that no backend supports, and for a missing folder if ``create`` is False. Raises
+    MissingExtra without the libraries for AWS, and Unavailable.
     """
     clock, text = clock or SystemClock(), text_of(url)
     if text.startswith("s3://"):
-        try:
+        with needs_extra("aws", "a bucket"):
             from stratalog.backends.aws_store import open_bucket
 
             return open_bucket(text, clock)
-        except ModuleNotFoundError as exc:
-            raise Invalid(
-                'a bucket needs the aws extra: pip install "stratalog[aws]"', url=text, missing=exc.name
-            ) from exc
     from stratalog.backends.files import FileBlobs
 
     if _scheme(text) or text == "memory:":
@@ -170,6 +166,7 @@ def shown_url(url: str) -> str:
 def _folder_ports(folder: Path, create: bool, clock: Clock, meter: Meter | None) -> Ports:
     from stratalog.backends.files import FileBlobs
     from stratalog.backends.sqlite import SqliteDatabase
+    from stratalog.sqlite_files import check_path
 
     if not _exists(folder / INDEX_FILE) and not create:
         raise Invalid("the folder has no store; create it with `stratalog init`", store=folder)
@@ -209,15 +206,11 @@ def _chunk_source(blobs: Blobs, folder: str | Path | None, clock: Clock, gets_ma
 
 
 def _aws(url: str, clock: Clock, meter: Meter | None) -> AwsStore:
-    """Open the store on AWS. Raises Invalid if the libraries for AWS are missing."""
-    try:
+    """Open the store on AWS. Raises MissingExtra."""
+    with needs_extra("aws", "a store on AWS"):
         from stratalog.backends.aws_store import AwsStore, parse_address
 
         return AwsStore(parse_address(url), clock, meter)
-    except ModuleNotFoundError as exc:
-        raise Invalid(
-            'a store on AWS needs the aws extra: pip install "stratalog[aws]"', url=url, missing=exc.name
-        ) from exc
 
 
 def _postgres_ports(url: str, create: bool, clock: Clock, meter: Meter | None, chunk_cache: str | Path | None) -> Ports:
@@ -234,15 +227,9 @@ def _postgres_ports(url: str, create: bool, clock: Clock, meter: Meter | None, c
 
 
 def _postgres(url: str, clock: Clock) -> PostgresStore:
-    """Open the store in PostgreSQL. Raises Invalid if the library for PostgreSQL is missing."""
-    try:
+    """Open the store in PostgreSQL. Raises MissingExtra."""
+    with needs_extra("postgres", "a store in PostgreSQL"):
         from stratalog.backends.postgres import PostgresStore
-    except ModuleNotFoundError as exc:
-        raise Invalid(
-            'a store in PostgreSQL needs the postgres extra: pip install "stratalog[postgres]"',
-            url=location_of(url),
-            missing=exc.name,
-        ) from exc
     address = parse_address(url)
     if not address.blobs:
         return PostgresStore(address, clock)

@@ -13,6 +13,7 @@ from typing import Literal, TypeVar
 
 import msgspec
 
+from stratalog.arguments import CheckedStruct
 from stratalog.codec import json_reason
 from stratalog.errors import Invalid
 
@@ -25,21 +26,20 @@ CHUNK_CACHE = "STRATALOG_CHUNK_CACHE"
 """The environment variable that names the folder of the machine's chunk cache."""
 
 Section = Literal["log", "server", "worker", "quotas"]
-Numbers = Mapping[str, int | float]
 T = TypeVar("T", bound=msgspec.Struct)
 
 
-class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Settings(CheckedStruct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Numbers by section and name."""
 
-    log: Numbers = {}
-    server: Numbers = {}
-    worker: Numbers = {}
-    quotas: Numbers = {}
+    log: Mapping[str, int | float] = {}
+    server: Mapping[str, int | float] = {}
+    worker: Mapping[str, int | float] = {}
+    quotas: Mapping[str, int | float] = {}
 
     def over(self, section: Section, base: T) -> T:
         """Return ``base`` with the numbers of a section. Raises Invalid for unknown names and invalid numbers."""
-        given: Numbers = getattr(self, section)
+        given: Mapping[str, int | float] = getattr(self, section)
         for name, value in given.items():
             if name not in base.__struct_fields__ or not isinstance(getattr(base, name), int | float | None):
                 raise Invalid("unknown setting", section=section, name=name)

@@ -1,16 +1,30 @@
-"""SQLite files whose commits survive a power failure. A new file appears complete or not at all."""
+"""SQLite files whose commits survive a power failure. A new file appears complete or not at all.
+
+Stores and clients open their own connections with apsw, and use these functions for what both do with a connection.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
-from typing import Any, Protocol
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+
+import apsw
 
 from stratalog.codec import escaped
-from stratalog.errors import Corrupt, Invalid
+from stratalog.errors import Corrupt, Invalid, StorageFull, StratalogError, Unavailable
 from stratalog.folders import file_errors, sync_path
 
-__all__ = ["check_path", "create_file", "sync_commits"]
+__all__ = [
+    "OpenFile",
+    "check_path",
+    "close_inherited",
+    "create_file",
+    "roll_back",
+    "sync_commits",
+    "sync_log",
+    "translated_error",
+]
 
 UNFINISHED = ".new"
 # SQLite applies the file NAME-wal to the database NAME, even if another database wrote the file. The same is true of a
@@ -19,10 +33,22 @@ SUFFIXES = ("-journal", "-wal", "-shm")
 LOG_HEADER_BYTES = 32
 
 
-class _Connection(Protocol):
-    """A connection of `apsw`."""
+class OpenFile:
+    """The file that ``path`` names when the object is made. Make the object before SQLite opens the file.
 
-    def pragma(self, name: str, value: int | str) -> Any: ...
+    SQLite continues to use a file that was moved, deleted or replaced, for example by a restoration. Its commits would
+    be lost. So call `check` before each use of a connection, and after a connection is opened: then the connection has
+    this file, even if another process replaced the file meanwhile.
+    """
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self._identity = _identity_of(path)
+
+    def check(self) -> None:
+        """Raise Unavailable if the path names another file, or none, or if the file system does not answer."""
+        if _identity_of(self.path) != self._identity:
+            raise Unavailable("the database's file was moved, deleted or replaced: open it again", path=self.path)
 
 
 def check_path(path: str) -> None:
@@ -71,7 +97,7 @@ def create_file(path: str, create: Callable[[str], None]) -> None:
         sync_path(os.path.dirname(path))
 
 
-def sync_commits(connection: _Connection, synchronous: str = "full") -> None:
+def sync_commits(connection: apsw.Connection, synchronous: str = "full") -> None:
     """Make the commits and checkpoints of ``connection`` durable.
 
     On macOS a usual sync of SQLite leaves bytes in the drive's cache, since it is an `fsync`. With ``fullfsync`` SQLite
@@ -79,3 +105,56 @@ def sync_commits(connection: _Connection, synchronous: str = "full") -> None:
     """
     connection.pragma("synchronous", synchronous)
     connection.pragma("fullfsync", 1)
+
+
+def sync_log(connection: apsw.Connection) -> None:
+    """Make the commits in the write-ahead log durable, before a reader sees them.
+
+    A process that was killed during a commit may have left the commit unsynced in the log. A checkpoint syncs the log
+    before it grows the database. So on a full disk the commits can still be read.
+    """
+    with suppress(apsw.FullError):
+        connection.pragma("wal_checkpoint")
+
+
+def roll_back(connection: apsw.Connection) -> None:
+    """Roll back the open transaction, if there is one. After an error of SQLite the transaction may still be open."""
+    with suppress(apsw.Error):
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+
+
+def close_inherited(connections: Iterable[apsw.Connection]) -> None:
+    """In a forked child, close those connections of the parent that are open. None of them may have a transaction.
+
+    SQLite remembers for each process which locks of a file it has. The child inherits this memory, but not the locks.
+    If the child kept one connection, SQLite would take no lock for a new one. The parent could then delete the
+    write-ahead log under the child's commits.
+
+    The child does not use the file: SQLite would otherwise check whether this is the last connection of all processes.
+    """
+    for connection in connections:
+        with suppress(apsw.ConnectionClosedError):
+            connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
+            connection.close()
+
+
+def translated_error(exc: apsw.Error) -> StratalogError:
+    """Return Stratalog's error for an error of SQLite after which certainly nothing was written."""
+    if isinstance(exc, apsw.FullError):
+        return StorageFull("no disk space for the transaction", reason=str(exc))
+    if isinstance(exc, apsw.CorruptError | apsw.NotADBError):
+        return Corrupt("the file is not an intact database", reason=str(exc))
+    return Unavailable("the database could not execute the request", reason=str(exc))
+
+
+def _identity_of(path: str) -> tuple[int, int] | None:
+    """Return the device and the inode number of the file at ``path``; None if there is none. Raises Unavailable."""
+    try:
+        status = os.stat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError:
+        with file_errors():  # not around the call above: it would cost time in every read
+            raise
+    return status.st_dev, status.st_ino

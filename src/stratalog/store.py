@@ -10,6 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TypeGuard
 
+from stratalog.arguments import check_class
 from stratalog.clock import Clock, SystemClock
 from stratalog.documents import Document, Rules
 from stratalog.errors import Closed, Conflict, Invalid, NotFound
@@ -128,6 +129,7 @@ class Store:
 
         After the call commits and reads of the head raise NotFound in every handle. A repeated call raises NotFound.
         """
+        check_class(Document, document=document)
         delete_log(document.log)
 
     def create_log(self, organisation: str, log: str, kind: str = "log", *, upcasters: Upcasters | None = None) -> Log:
@@ -205,10 +207,11 @@ class Store:
 
     def _held(self, organisation: str, document: str) -> Document | None:
         name = (organisation, document)
-        with self._lock:
+        with self._lock, suppress(TypeError):  # a list, for example, has no hash, and names no document
             if name in self._documents:
                 self._documents.move_to_end(name)
             return self._documents.get(name)
+        return None
 
     def _remember(self, document: Document) -> Document:
         """Keep a handle and return it. If another thread has opened the same document meanwhile, return its handle."""
@@ -255,11 +258,15 @@ def open_store(
     A store without a bucket ignores it.
 
     Raises Corrupt, Unsupported, Unavailable. Raises OutcomeUnknown if the creation of a store on AWS may be incomplete:
-    call the function again. Raises Invalid for a URL that no backend supports, and if a library of the backend is
-    missing. With ``create`` False, raises Invalid for a folder or a PostgreSQL schema without a store. With ``create``
-    False the function sends no request to AWS: missing resources raise Unavailable on first use.
+    call the function again. Raises Invalid for a URL that no backend supports, and MissingExtra (an Invalid) if a
+    library of the backend is missing. With ``create`` False, raises Invalid for a folder or a PostgreSQL schema without
+    a store. With ``create`` False the function sends no request to AWS: missing resources raise Unavailable on first
+    use.
     """
     clock, text = clock or SystemClock(), text_of(url)
+    rules, settings = rules or Rules(), settings or LogSettings()
+    check_class(Rules, rules=rules)
+    check_class(LogSettings, settings=settings)
     ports = open_ports(text, create, clock, meter, chunk_cache)
     environment = Environment(ports.index, ports.blobs, clock, settings, chunk_source=ports.chunk_source)
     return Store(environment, ports.queue, rules, ports.meter, location_of(text), ports.announcements)

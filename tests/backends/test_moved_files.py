@@ -4,19 +4,52 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 
+import apsw
 import pytest
 
 import stratalog
 from stratalog.backends.cached_blobs import CachedBlobs
 from stratalog.backends.memory import MemoryBlobs
+from stratalog.backends.sqlite_file import SqliteFile
 from stratalog.client.file import ClientFile
 from stratalog.clock import SystemClock
 from stratalog.codec import sha256
 from stratalog.errors import Corrupt, Unavailable
 from stratalog.testing.clock import ManualClock
+
+
+class _Replacing(apsw.VFS):
+    """Replaces the next database by a copy, before or after SQLite opens it, as `moment` says."""
+
+    def __init__(self) -> None:
+        self.moment = ""
+        super().__init__("replacing", "")
+
+    def xOpen(self, name: str | apsw.URIFilename | None, flags: list[int]) -> apsw.VFSFile:  # noqa: N802
+        moment, self.moment = self.moment, ""
+        path = name.filename() if isinstance(name, apsw.URIFilename) else name
+        if path and moment == "before":
+            _replace_file(path)
+        file = apsw.VFSFile("", name, flags)
+        if path and moment == "after":
+            _replace_file(path)
+        return file
+
+
+@pytest.fixture
+def replacing() -> Iterator[_Replacing]:
+    vfs = _Replacing()
+    yield vfs
+    vfs.unregister()
+
+
+def _replace_file(path: str) -> None:
+    shutil.copy(path, f"{path}.copy")
+    os.replace(f"{path}.copy", path)
 
 
 def _replace(folder: Path) -> None:
@@ -54,6 +87,36 @@ def test_a_store_that_is_moved_and_moved_back_works(tmp_path: Path) -> None:
         (tmp_path / "moved").rename(folder)
         document.put("a", 1)
         assert document.get("a") == 1
+
+
+def test_an_error_of_the_file_system_is_not_reported_as_a_moved_file(tmp_path: Path) -> None:
+    folder = tmp_path / "data"
+    with stratalog.open(folder, clock=ManualClock()) as store:
+        document = store.create("acme", "plan")
+        _move(folder)
+        folder.symlink_to(folder)
+        with pytest.raises(Unavailable, match="the file system refused the operation"):
+            document.put("a", 1)
+        folder.unlink()
+        (tmp_path / "moved").rename(folder)
+        document.put("a", 1)
+
+
+def test_a_file_that_is_replaced_while_sqlite_opens_it_is_not_accepted(tmp_path: Path, replacing: _Replacing) -> None:
+    path = str(tmp_path / "index.sqlite")
+    SqliteFile(path, ManualClock(), "full", None).close()
+    replacing.moment = "after"
+    with pytest.raises(Unavailable, match="moved, deleted or replaced"):
+        SqliteFile(path, ManualClock(), "full", None, "replacing")
+
+
+def test_a_read_uses_no_file_that_replaced_the_store_s_file_while_the_read_began(
+    tmp_path: Path, replacing: _Replacing
+) -> None:
+    with closing(SqliteFile(str(tmp_path / "index.sqlite"), ManualClock(), "full", None, "replacing")) as file:
+        replacing.moment = "before"
+        with pytest.raises(Unavailable, match="moved, deleted or replaced"):
+            file.read("SELECT 1", ())
 
 
 def test_a_store_of_a_relative_path_is_the_same_after_a_change_of_the_working_directory(

@@ -27,7 +27,7 @@ STORIES = [
     "anEarlierVersionCanBeRestored",
     "aReloadKeepsWhatIsPending",
     "aCrashedBrowserLosesNoPendingMutation",
-    "lostAnswersAreAppliedOnce",
+    "mutationsWithALostAnswerAreAppliedOnce",
     "tabsOfAProfileAreSeparateClients",
     "whatAClosedTabLeavesIsSentOnce",
     "faultsOfAllKindsEndInAgreement",

@@ -74,8 +74,8 @@ REMOVALS: tuple[Removal, ...] = (
         "B585",
         (
             Edit(
-                "src/stratalog/backends/sqlite_connections.py",
-                "        if _identity_of(self._path) != self._identity:\n",
+                "src/stratalog/sqlite_files.py",
+                "        if _identity_of(self.path) != self._identity:\n",
                 "        if False:\n",
             ),
         ),
@@ -83,6 +83,25 @@ REMOVALS: tuple[Removal, ...] = (
             f"{MOVED}::test_a_store_whose_files_are_gone_acknowledges_no_commit_and_answers_no_read",
             f"{MOVED}::test_a_store_that_is_moved_and_moved_back_works",
         ),
+    ),
+    Removal(
+        "B699",
+        (Edit(CONNECTIONS, "        opened.check()\n        yield connection\n", "        yield connection\n"),),
+        (
+            f"{MOVED}::test_a_file_that_is_replaced_while_sqlite_opens_it_is_not_accepted",
+            f"{MOVED}::test_a_read_uses_no_file_that_replaced_the_store_s_file_while_the_read_began",
+        ),
+    ),
+    Removal(
+        "B700",
+        (
+            Edit(
+                "src/stratalog/sqlite_files.py",
+                "        with file_errors():  # not",
+                "        return None\n        with file_errors():  # not",
+            ),
+        ),
+        (f"{MOVED}::test_an_error_of_the_file_system_is_not_reported_as_a_moved_file",),
     ),
     Removal(
         "B586",
@@ -116,22 +135,14 @@ REMOVALS: tuple[Removal, ...] = (
         "B588",
         (
             Edit(
-                CONNECTIONS,
+                "src/stratalog/sqlite_files.py",
                 '    with suppress(apsw.FullError):\n        connection.pragma("wal_checkpoint")\n',
                 '    connection.pragma("wal_checkpoint")\n',
             ),
         ),
-        ("tests/backends/test_full_disk.py::test_a_store_whose_process_was_killed_can_be_read_on_a_full_disk",),
-    ),
-    Removal(
-        "B588",
         (
-            Edit(
-                "src/stratalog/client/file.py",
-                '        with suppress(apsw.FullError):\n            connection.pragma("wal_checkpoint")\n',
-                '        connection.pragma("wal_checkpoint")\n',
-            ),
+            "tests/backends/test_full_disk.py::test_a_store_whose_process_was_killed_can_be_read_on_a_full_disk",
+            "tests/backends/test_full_disk.py::test_a_client_s_file_can_be_opened_on_a_full_disk",
         ),
-        ("tests/backends/test_full_disk.py::test_a_client_s_file_can_be_opened_on_a_full_disk",),
     ),
 )

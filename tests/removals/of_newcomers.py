@@ -6,6 +6,7 @@ from tests.removals.removal import Edit, Removal
 
 __all__ = ["REMOVALS"]
 
+ARGUMENTS = "tests/test_arguments.py"
 EXTRAS = "tests/test_extras.py"
 UNDECODABLE = "tests/cli/test_undecodable_names.py"
 BAD_INPUT = "tests/test_bad_input.py::test_bad_input_is_refused_with_the_value_and_the_limit"
@@ -98,6 +99,38 @@ REMOVALS = (
         ),
         (BAD_INPUT,),
         raises=("TypeError", "AttributeError"),
+    ),
+    Removal(
+        "B701",
+        (Edit("src/stratalog/arguments.py", "if not isinstance(value, wanted):", "if False:"),),
+        (
+            f"{ARGUMENTS}::test_an_object_of_a_wrong_class_is_a_type_error",
+            f"{ARGUMENTS}::test_an_object_of_a_wrong_class_is_a_type_error_of_a_store",
+        ),
+        raises=("AttributeError",),
+    ),
+    Removal(
+        "B702",
+        (
+            Edit(
+                "src/stratalog/arguments.py",
+                "if reason := _reason(getattr(self, name), wanted):",
+                "if reason := '':",
+            ),
+        ),
+        (f"{ARGUMENTS}::test_a_field_of_a_wrong_type_is_a_type_error",),
+    ),
+    Removal(
+        "B703",
+        (
+            Edit("src/stratalog/store.py", "with self._lock, suppress(TypeError):", "with self._lock:"),
+            Edit("src/stratalog/log/log.py", "if not isinstance(time_ms, int | float):", "if False:"),
+        ),
+        (
+            f"{ARGUMENTS}::test_a_name_that_is_no_text_is_invalid",
+            f"{ARGUMENTS}::test_a_time_that_is_no_number_is_invalid",
+        ),
+        raises=("TypeError",),
     ),
     Removal(
         "B609",

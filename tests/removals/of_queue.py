@@ -112,8 +112,8 @@ REMOVALS: tuple[Removal, ...] = (
         (
             Edit(
                 "src/stratalog/worker/queued_pushes.py",
-                "_final(document, state, request, owner, OPEN if mendable else RUNNABLE)",
-                "_final(document, state, request, owner, OPEN)",
+                "may_change = OPEN if request.origin or sent.holds_any(request.mutations) else RUNNABLE\n",
+                "may_change = OPEN\n",
             ),
         ),
         (f"{QUEUE}::test_without_an_origin_a_push_that_is_a_gap_is_refused_at_once_and_not_queued",),

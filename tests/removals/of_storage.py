@@ -90,7 +90,7 @@ REMOVALS: tuple[Removal, ...] = (
     ),
     Removal(
         "B2",
-        (Edit("src/stratalog/backends/sqlite_connections.py", 'connection.pragma("wal_checkpoint")\n', "pass\n"),),
+        (Edit("src/stratalog/sqlite_files.py", 'connection.pragma("wal_checkpoint")\n', "pass\n"),),
         (
             "tests/simulation/test_world_disk.py::test_a_reopened_database_makes_a_commit_with_a_failed_sync_durable_before_a_read",
         ),

@@ -321,7 +321,18 @@ REMOVALS: tuple[Removal, ...] = (
     ),
     Removal(
         "B581",
-        (Edit("src/stratalog/server/web_server.py", "        if self.force_exit:\n", "        if False:\n"),),
+        (Edit("src/stratalog/server/web_server.py", "if not self.lifespan.shutdown_event.is_set():", "if False:"),),
         (f"{OF_WEB_SERVER}::test_a_second_ctrl_c_ends_the_server_without_a_traceback",),
+    ),
+    Removal(
+        "B704",
+        (
+            Edit(
+                "src/stratalog/server/web_server.py",
+                "if not self.lifespan.shutdown_event.is_set():",
+                "if self.force_exit:",
+            ),
+        ),
+        (f"{OF_WEB_SERVER}::test_a_second_ctrl_c_while_the_application_ends_does_not_end_it_again",),
     ),
 )

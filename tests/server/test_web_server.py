@@ -260,6 +260,21 @@ def test_a_second_ctrl_c_ends_the_server_without_a_traceback(caplog: pytest.LogC
     assert [record.getMessage() for record in caplog.records if record.levelno >= logging.ERROR] == []
 
 
+def test_a_second_ctrl_c_while_the_application_ends_does_not_end_it_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    ends = 0
+    with web_server() as running:
+        server, end = running.server, running.server.lifespan.shutdown
+
+        async def ended() -> None:
+            nonlocal ends
+            ends += 1
+            await end()
+            server.force_exit = True
+
+        monkeypatch.setattr(server.lifespan, "shutdown", ended)
+    assert ends == 1
+
+
 def test_a_flood_of_invalid_http_writes_about_a_log_line_per_second() -> None:
     lines: list[str] = []
 

@@ -114,7 +114,7 @@ def work(url: str, position: int, batches: int, batch_rows: int, rows_max: int, 
             if number <= batches:
                 start = (position * batches + number - 1) * batch_rows
                 ingest(table, data_files, rows_of(start, batch_rows), source=RowSource(f"source/{position}", number))
-            _tend_a_little(table, data_files, chance, rows_max)
+            _maintain_once(table, data_files, chance, rows_max)
 
 
 def rows_of(start: int, count: int) -> pa.Table:
@@ -124,7 +124,7 @@ def rows_of(start: int, count: int) -> pa.Table:
     return pa.table({"id": mixed.view(numpy.int64), "row": numbers.view(numpy.int64)})
 
 
-def _tend_a_little(table: Table, data_files: DataFiles, chance: random.Random, rows_max: int) -> None:
+def _maintain_once(table: Table, data_files: DataFiles, chance: random.Random, rows_max: int) -> None:
     what = chance.randrange(6)
     if what == 0:
         split_large(table, data_files, rows_max)

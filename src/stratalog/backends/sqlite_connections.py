@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator
+from contextlib import contextmanager
 from fcntl import LOCK_EX, LOCK_NB, LOCK_UN, flock
 from functools import partial
 
@@ -13,34 +13,15 @@ import apsw
 from stratalog.backends.sqlite_tables import PAGE_BYTES, create_tables, prepare
 from stratalog.backends.turnstile import open_lock_file
 from stratalog.clock import Clock
-from stratalog.errors import Corrupt, StorageFull, StratalogError, Unavailable
+from stratalog.errors import Unavailable
 from stratalog.limits import OPENING_WAIT_MS_MAX
 from stratalog.process_fork import check_fork, delay_forks
-from stratalog.sqlite_files import create_file, sync_commits
+from stratalog.sqlite_files import OpenFile, create_file, sync_commits, sync_log, translated_error
 
-__all__ = ["OpenFile", "close_inherited", "open_reader", "open_writer", "translated_error"]
+__all__ = ["open_reader", "open_writer"]
 
 BUSY_MS = 2000
 POLL_MS = 1
-
-
-class OpenFile:
-    """The file that ``path`` names when the object is made.
-
-    SQLite continues to use a file that was moved, deleted or replaced, for example by a restoration. Its commits would
-    be lost.
-    """
-
-    def __init__(self, path: str) -> None:
-        self._path = path
-        self._identity = _identity_of(path)
-
-    def check(self) -> None:
-        """Raise Unavailable if the path names another file, or none."""
-        if _identity_of(self._path) != self._identity:
-            raise Unavailable(
-                "the database's file was moved, deleted or replaced: open the store again", path=self._path
-            )
 
 
 def open_writer(
@@ -53,63 +34,45 @@ def open_writer(
     check_fork()
     with delay_forks(), _opening(path, clock):
         create_file(path, partial(create_tables, vfs=vfs))
-        connection = apsw.Connection(path, vfs=vfs)
-        try:
+        opened = OpenFile(path)
+        with _connected(opened, vfs) as connection:
             _prepare(connection, synchronous, file_bytes_max)
-        except BaseException:
-            connection.close()
-            raise
-        return connection, OpenFile(path)
+        return connection, opened
 
 
-def open_reader(path: str, vfs: str | None) -> apsw.Connection:
-    """Return a connection for reads. Raises the errors of apsw."""
-    reader = apsw.Connection(path, flags=apsw.SQLITE_OPEN_READWRITE, vfs=vfs)
-    reader.set_busy_timeout(BUSY_MS)
-    reader.pragma("query_only", 1)
-    sync_commits(reader)  # the last connection to close makes a checkpoint, and may be a reader
+def open_reader(opened: OpenFile, vfs: str | None) -> apsw.Connection:
+    """Return a connection for reads of the file. Raises Unavailable, and the errors of apsw."""
+    with _connected(opened, vfs) as reader:
+        reader.set_busy_timeout(BUSY_MS)
+        reader.pragma("query_only", 1)
+        sync_commits(reader)  # the last connection to close makes a checkpoint, and may be a reader
     return reader
 
 
-def close_inherited(connections: Iterable[apsw.Connection]) -> None:
-    """In a forked child, close those connections of the parent that are open. None of them may have a transaction.
+@contextmanager
+def _connected(opened: OpenFile, vfs: str | None) -> Iterator[apsw.Connection]:
+    """Connect to the file, and run the block, which sets up the connection. After an error the connection is closed.
 
-    SQLite remembers for each process which locks of a file it has. The child inherits this memory, but not the locks.
-    If the child kept one connection, SQLite would take no lock for a new one. The parent could then delete the
-    write-ahead log under the child's commits.
-
-    The child does not use the file: SQLite would otherwise check whether this is the last connection of all processes.
+    Without the flag to create a file, SQLite makes no empty file in place of one that was moved meanwhile.
     """
-    for connection in connections:
-        with suppress(apsw.ConnectionClosedError):
-            connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
-            connection.close()
-
-
-def translated_error(exc: apsw.Error) -> StratalogError:
-    """Return Stratalog's error for an error of SQLite after which certainly nothing was written."""
-    if isinstance(exc, apsw.FullError):
-        return StorageFull("no disk space for the transaction", reason=str(exc))
-    if isinstance(exc, apsw.CorruptError | apsw.NotADBError):
-        return Corrupt("the file is not an intact database", reason=str(exc))
-    return Unavailable("the database could not execute the request", reason=str(exc))
+    connection = apsw.Connection(opened.path, flags=apsw.SQLITE_OPEN_READWRITE, vfs=vfs)
+    try:
+        opened.check()
+        yield connection
+    except BaseException:
+        connection.close()
+        raise
 
 
 def _prepare(connection: apsw.Connection, synchronous: str, file_bytes_max: int | None) -> None:
-    """Set up the writing connection and make missing tables.
-
-    A process that was killed during a commit may have left that commit unsynced in the write-ahead log. The checkpoint
-    syncs this commit before any reader sees it: SQLite syncs the log before it grows the database. So on a full disk
-    the store can still be read.
-    """
+    """Set up the writing connection and make missing tables."""
     connection.set_busy_timeout(BUSY_MS)
     sync_commits(connection, synchronous)
     if file_bytes_max is not None:
         connection.pragma("max_page_count", max(1, file_bytes_max // PAGE_BYTES))
     prepare(connection)
     connection.pragma("journal_mode", "wal")
-    with suppress(apsw.FullError):
-        connection.pragma("wal_checkpoint")
+    sync_log(connection)
 
 
 @contextmanager
@@ -135,12 +98,3 @@ def _lock(lock_file: int, path: str, clock: Clock) -> None:
         except BlockingIOError:
             clock.sleep(POLL_MS / 1000)
     raise Unavailable("another process keeps opening the database", path=path, limit_ms=OPENING_WAIT_MS_MAX)
-
-
-def _identity_of(path: str) -> tuple[int, int]:
-    """Return the device and the inode number of the file at ``path``; zeros if there is none."""
-    try:
-        status = os.stat(path)
-    except OSError:
-        return 0, 0
-    return status.st_dev, status.st_ino

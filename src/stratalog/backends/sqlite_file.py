@@ -11,13 +11,7 @@ import apsw
 
 from stratalog.backends.item_rows import Row
 from stratalog.backends.row_blobs import BlobRow
-from stratalog.backends.sqlite_connections import (
-    OpenFile,
-    close_inherited,
-    open_reader,
-    open_writer,
-    translated_error,
-)
+from stratalog.backends.sqlite_connections import open_reader, open_writer
 from stratalog.backends.sqlite_tables import (
     INSERT_BLOBS_MAX,
     INSERT_ITEM,
@@ -38,6 +32,7 @@ from stratalog.errors import (
 from stratalog.group_commit import GroupCommit, PendingCommit
 from stratalog.limits import BLOB_SLICE_BYTES
 from stratalog.process_fork import delay_forks, leave_in_child
+from stratalog.sqlite_files import OpenFile, close_inherited, roll_back, translated_error
 
 __all__ = ["LOG_BYTES", "Job", "SqliteFile"]
 
@@ -67,7 +62,6 @@ class SqliteFile:
         vfs: str | None = None,
         log_bytes: int = LOG_BYTES,
     ) -> None:
-        self._path = path
         self._vfs = vfs
         self._readers: list[apsw.Connection] = []
         self._closed = False
@@ -149,7 +143,7 @@ class SqliteFile:
         try:
             return self._readers.pop()
         except IndexError:
-            return open_reader(self._path, self._vfs)
+            return open_reader(self._opened, self._vfs)
 
     def _give_back(self, reader: apsw.Connection) -> None:
         """Keep a reader for the next read, or close it if `READERS_IDLE_MAX` are idle, as after a burst of reads."""
@@ -325,9 +319,8 @@ class _GroupWriter:
 
     def _roll_back(self) -> None:
         """Roll back after an error. If the rollback fails, `_transact` tries again before the next commit."""
-        with suppress(apsw.Error), delay_forks():
-            if self._connection.in_transaction:
-                self._connection.execute("ROLLBACK")
+        with delay_forks():
+            roll_back(self._connection)
 
 
 def _nothing(_: apsw.Connection) -> None:

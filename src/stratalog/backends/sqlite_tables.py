@@ -9,7 +9,7 @@ import apsw
 
 from stratalog.backends.item_rows import CHECKED_LENGTH, CHECKED_PAIR_BYTES, PLAIN_LENGTH
 from stratalog.errors import Invalid, Unsupported
-from stratalog.sqlite_files import sync_commits
+from stratalog.sqlite_files import roll_back, sync_commits
 
 __all__ = [
     "BLOB_INSERTS",
@@ -139,7 +139,5 @@ def grow_log(connection: apsw.Connection, log_bytes: int) -> None:
         connection.pragma("cache_size", SPILLING_PAGES)
         connection.execute("BEGIN IMMEDIATE")
         connection.execute("INSERT INTO items VALUES ('', '', zeroblob(?))", (log_bytes,))
-    with suppress(apsw.Error):
-        if connection.in_transaction:
-            connection.execute("ROLLBACK")
+    roll_back(connection)
     connection.pragma("cache_size", pages)

@@ -20,6 +20,7 @@ from stratalog.cli.program import FAILED, Failed
 from stratalog.cli.serve import load_application
 from stratalog.cli.session import Session, command, of_every_command
 from stratalog.errors import StratalogError
+from stratalog.extras import needs_extra
 from stratalog.limits import RECEIVE_MESSAGES_MAX, VISIBILITY_SECONDS_MAX
 from stratalog.protocol.readable import from_json
 from stratalog.store import Store
@@ -118,12 +119,8 @@ def redrive(session: Session, letters: tuple[str, ...], every: bool, args: str |
 
 
 def _module(name: str) -> Any:
-    try:
+    with needs_extra("server", "the queue"):
         return import_module(name)
-    except ModuleNotFoundError as exc:
-        raise click.ClickException(
-            f'the queue needs the server extra: pip install "stratalog[server]" ({exc})'
-        ) from exc
 
 
 def _opened(session: Session, application: str | None) -> Store:
@@ -147,7 +144,7 @@ def _announce(session: Session, metrics_port: int | None) -> None:
 def _serve_metrics(store: Store, port: int) -> int:
     """Start a thread that serves metrics on this machine until the program ends, and return the port.
 
-    Raises ClickException.
+    Raises ClickException if the port is not free, and MissingExtra.
     """
     start: Any = _module("prometheus_client").start_http_server
     try:

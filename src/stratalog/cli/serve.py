@@ -17,6 +17,7 @@ from msgspec import structs
 from stratalog.cli.output import dim, print_json
 from stratalog.cli.session import Session, command
 from stratalog.clock import Clock, SystemClock
+from stratalog.extras import needs_extra
 from stratalog.limits import ACCESS_LINES_PER_SECOND, SECURITY_LINES_PER_SECOND, SERVER_PROCESSES_MAX
 from stratalog.ports.meter import Meter
 from stratalog.store import Store
@@ -204,17 +205,15 @@ class _Modules:
 
 
 def _server_modules() -> _Modules:
-    try:
+    with needs_extra("server", "serving"):
         return _Modules()
-    except ModuleNotFoundError as exc:
-        raise click.ClickException(f'serving needs the server extra: pip install "stratalog[server]" ({exc})') from exc
 
 
 def load_application(text: str | None) -> Application:
     """Return the application named ``text``, also from the current folder.
 
     Without a name, return an application with the built-in mutators. Raises Invalid for an unknown name, and
-    ClickException if the server's packages are not installed.
+    MissingExtra if the server's packages are not installed.
     """
     server = _server_modules()
     application: Application = server.find_application(text, os.getcwd()) if text else server.Application()

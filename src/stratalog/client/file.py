@@ -5,23 +5,22 @@ from __future__ import annotations
 import fcntl
 import os
 from collections.abc import Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager
 from typing import Any
 
 import apsw
 
-from stratalog.errors import (
-    Closed,
-    Corrupt,
-    Invalid,
-    OutcomeUnknown,
-    StorageFull,
-    StratalogError,
-    Unavailable,
-    Unsupported,
-)
+from stratalog.errors import Closed, Corrupt, Invalid, OutcomeUnknown, Unavailable, Unsupported
 from stratalog.process_fork import check_fork, delay_forks, leave_in_child
-from stratalog.sqlite_files import check_path, create_file, sync_commits
+from stratalog.sqlite_files import (
+    check_path,
+    close_inherited,
+    create_file,
+    roll_back,
+    sync_commits,
+    sync_log,
+    translated_error,
+)
 
 __all__ = ["MEMORY", "ClientFile"]
 
@@ -104,7 +103,7 @@ class ClientFile:
                 except apsw.Error as exc:
                     raise OutcomeUnknown("the transaction's commit failed", reason=str(exc)) from exc
             except BaseException:
-                self._roll_back()
+                roll_back(self._connection)
                 raise
 
     def check_usable(self) -> None:
@@ -123,21 +122,14 @@ class ClientFile:
     def leave_to_parent(self, clean: bool) -> None:
         """In a forked child, close the lock file without unlocking it, and after a clean fork the connection too.
 
-        If the child kept the lock file open, the client's file would stay locked until the child ends. With the
-        connection, SQLite would remember locks that only the parent has.
+        If the child kept the lock file open, the client's file would stay locked until the child ends.
         """
         if not self._closed:
             self._closed = True
             if self._lock_file is not None:
                 os.close(self._lock_file)
             if clean:
-                self._connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
-                self._connection.close()
-
-    def _roll_back(self) -> None:
-        with suppress(apsw.Error):
-            if self._connection.in_transaction:
-                self._connection.execute("ROLLBACK")
+                close_inherited([self._connection])
 
     def _unlock(self) -> None:
         """Unlock and close the lock file.
@@ -181,10 +173,7 @@ def _open(path: str) -> apsw.Connection:
         # Rows of a damaged page may have null in columns that are never null.
         if (problem := connection.pragma("quick_check", 1)) != "ok":
             raise Corrupt("the file is not an intact database", reason=str(problem))
-        # A process that was killed during a commit may have left the commit unsynced in the write-ahead log. The
-        # checkpoint syncs the commit before the client reads it, even if the disk has no room to grow the database.
-        with suppress(apsw.FullError):
-            connection.pragma("wal_checkpoint")
+        sync_log(connection)
     except BaseException:
         connection.close()
         raise
@@ -210,15 +199,6 @@ def _translated() -> Iterator[None]:
     try:
         yield
     except apsw.Error as exc:
-        raise _error(exc) from exc
+        raise translated_error(exc) from exc
     except UnicodeDecodeError as exc:
         raise Corrupt("a text in the file is not UTF-8", reason=str(exc)) from exc
-
-
-def _error(exc: apsw.Error) -> StratalogError:
-    """Return the Stratalog error for an error of SQLite. The statement that failed has written nothing."""
-    if isinstance(exc, apsw.FullError):
-        return StorageFull("no disk space for the transaction", reason=str(exc))
-    if isinstance(exc, apsw.CorruptError | apsw.NotADBError):
-        return Corrupt("the file is not an intact database", reason=str(exc))
-    return Unavailable("the database could not execute the request", reason=str(exc))

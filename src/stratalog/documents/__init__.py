@@ -3,6 +3,7 @@
 Modules
 -------
 document           the handle: changes one document and answers queries
+rules              the mutators and the inline fields of an application
 writer             commits of batches and of single events, from many threads
 view               a state at one version, read like a mapping
 state              a document at one version, as three layers
@@ -31,11 +32,12 @@ named_chunks       chunks named by snapshots, and a search for lost chunks
 rebuild            verification of snapshots by rebuilding from the log
 """
 
-from stratalog.documents.document import Document, Rules
+from stratalog.documents.document import Document
 from stratalog.documents.projections import Projection
 from stratalog.documents.rebuild import verify
 from stratalog.documents.redaction import redact
 from stratalog.documents.replay import Replayed, ReplayReport, merge, replay
+from stratalog.documents.rules import Rules
 from stratalog.documents.view import View
 
 __all__ = [

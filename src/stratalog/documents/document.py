@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NoReturn
 
-import msgspec
-
+from stratalog.arguments import check_class
 from stratalog.documents import history as past
 from stratalog.documents.base import prove_base, require_base
 from stratalog.documents.commits import BASE, FLOOR
 from stratalog.documents.expiry import IdleClients, collection_of_clients, idle_clients
 from stratalog.documents.resumption import resumption_of
+from stratalog.documents.rules import Rules
 from stratalog.documents.snapshot_schedule import SnapshotSchedule
 from stratalog.documents.snapshots import base_digest, load_state, tree_roots
 from stratalog.documents.state import State
@@ -27,19 +27,12 @@ from stratalog.log.lifecycle import fork_log
 from stratalog.log.retention import archive_segments, free_segments_below, raise_floor_onto
 from stratalog.log.snapshots import Snapshot
 from stratalog.protocol.messages import Mutation, Outcome, check_identity, check_mutation, check_unreserved
-from stratalog.protocol.mutators import BUILT_IN_MUTATORS, Mutators, wrong_arguments
+from stratalog.protocol.mutators import wrong_arguments
 from stratalog.tree.chunks import Chunks
 
-__all__ = ["DEFAULT_CLIENT", "Approve", "Document", "Rules"]
+__all__ = ["DEFAULT_CLIENT", "Approve", "Document"]
 
 DEFAULT_CLIENT = "local"
-
-
-class Rules(msgspec.Struct, frozen=True):
-    """The settings of an application: its mutators, and the item fields that are kept inline as metadata."""
-
-    mutators: Mutators = BUILT_IN_MUTATORS
-    metadata_fields: tuple[str, ...] = ("id", "name")
 
 
 class Document:
@@ -51,6 +44,7 @@ class Document:
 
     def __init__(self, log: Log, rules: Rules | None = None, *, chunks: Chunks | None = None) -> None:
         """``chunks`` replace the document's default chunks, for reads through another cache than the store's."""
+        check_class(Log, log=log)
         self.log = log
         self.rules: Rules = rules or Rules()
         self.values: Values = Values(log.environment.blobs, log.record.owner, self.rules.metadata_fields)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
+from stratalog.arguments import check_class
 from stratalog.errors import ConditionFailed, HistoryChanged, LimitExceeded, VersionForgotten
 from stratalog.keys import checkpoints_partition, escape
 from stratalog.limits import COMMIT_WRITES_MAX
@@ -25,6 +26,7 @@ class Projection:
     """
 
     def __init__(self, log: Log, name: str, project: Callable[[Entry], Sequence[Write]]) -> None:
+        check_class(Log, log=log)
         self._log = log
         self._project = project
         self._partition = checkpoints_partition(log.record.prefix)

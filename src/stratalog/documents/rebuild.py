@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from functools import partial
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import msgspec
 
+from stratalog.arguments import check_class
 from stratalog.documents.commits import BASE
 from stratalog.documents.named_chunks import NamedChunks, names_chunk
 from stratalog.documents.snapshots import base_digest, load_state, roots_in, roots_of, tree_roots
@@ -27,6 +28,7 @@ __all__ = ["BaseContradicted", "Rebuild", "Verified", "verify", "verify_and_put"
 BATCH_ENTRIES = 500
 
 
+@runtime_checkable
 class _Document(Protocol):
     """The parts of a document that this module uses: a log, and the chunks of the log's owner."""
 
@@ -69,6 +71,7 @@ def verify(document: _Document, upto: int | None = None, *, progress: Callable[[
     missing chunk of a snapshot, or damaged bytes. Raises Redacted if no state of ``upto`` can be computed, NotFound if
     ``upto`` is beyond the head, VersionForgotten if it is below the floor, and Invalid if it is before the fork point.
     """
+    check_class(_Document, document=document)
     while True:
         floor = document.log.floor()
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from stratalog.arguments import check_class
 from stratalog.documents.commits import read_commit
 from stratalog.documents.document import Document
 from stratalog.documents.read_back import require_state
@@ -34,6 +35,7 @@ def redact(document: Document, version: int) -> list[int]:
     VersionForgotten. Raises Corrupt if the log or the new snapshot is damaged: the entry is unchanged. Raises
     ContentionError, Unavailable or OutcomeUnknown: snapshots may be deleted already, and the next call resumes.
     """
+    check_class(Document, document=document)
     log = document.log
     log.check_redactable(version)
     entry = log.entry(version)

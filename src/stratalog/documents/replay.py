@@ -13,6 +13,7 @@ from typing import Any
 
 import msgspec
 
+from stratalog.arguments import check_class
 from stratalog.codec import decode
 from stratalog.documents.commit_builder import load_arguments
 from stratalog.documents.commits import Commit, Merged, read_commit
@@ -89,6 +90,7 @@ def replay(fork: Document, target: Document, *, after: int | None = None) -> Rep
     merged before. Raises MergeConflict for a fork that lost merged mutations, and VersionForgotten or Redacted if an
     entry of the fork cannot be read.
     """
+    check_class(Document, fork=fork, target=target)
     state = target.state()
     own = list(_own_mutations(fork))
     _check_continues(state, own, target)
@@ -107,6 +109,7 @@ def merge(fork: Document, target: Document) -> ReplayReport:
     checks the remaining mutations again on one state. If this check fails, the entries written so far stay. Also raises
     the errors of `Document.apply`: call `merge` again, which resumes the merge.
     """
+    check_class(Document, fork=fork, target=target)
     return _Merge(fork, target).run()
 
 

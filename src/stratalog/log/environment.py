@@ -8,8 +8,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
-import msgspec
-
+from stratalog.arguments import CheckedStruct
 from stratalog.cache import ByteCache
 from stratalog.clock import Clock, Observation
 from stratalog.limits import BODY_INLINE_BYTES_MAX, CHUNK_CACHE_BYTES_MAX
@@ -30,7 +29,7 @@ ORGANISATIONS_REMEMBERED_MAX = 10_000
 _log = logging.getLogger("stratalog")
 
 
-class LogSettings(msgspec.Struct, frozen=True, kw_only=True):
+class LogSettings(CheckedStruct, frozen=True, kw_only=True):
     """Numbers that change speed and cost. No number is part of a stored format."""
 
     segment_entries_target: int = 10_000

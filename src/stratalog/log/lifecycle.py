@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import msgspec
 
+from stratalog.arguments import check_class
 from stratalog.clock import Observation, new_id
 from stratalog.errors import (
     ConditionFailed,
@@ -105,6 +106,7 @@ def fork_log(
     source kept changing), QuotaExceeded, Invalid, Unavailable, and the errors of ``require_state``: nothing is created.
     Raises OutcomeUnknown: the fork may exist.
     """
+    check_class(Log, log=log)
     environment, organisation = log.environment, log.record.organisation
     head = log.head()
     if check_version(at) > head.version or at < 0:
@@ -141,6 +143,7 @@ def delete_log(log: Log) -> None:
     raises NotFound. Raises ContentionError or Unavailable: the log is unchanged. Raises OutcomeUnknown: the log may be
     deleted.
     """
+    check_class(Log, log=log)
     retry = log.environment.retry()
     lost: ConditionFailed | None = None
     while True:

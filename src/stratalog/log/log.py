@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 
 from stratalog.clock import Observation
-from stratalog.errors import NotFound, VersionForgotten
+from stratalog.errors import Invalid, NotFound, VersionForgotten
 from stratalog.keys import check_version
 from stratalog.log.app_snapshots import AppSnapshot, app_snapshot_at, read_app_snapshot, save_app_snapshot
 from stratalog.log.append import Appender
@@ -245,8 +245,10 @@ class Log:
     def version_at(self, time_ms: int) -> int:
         """Return the newest version created at ``time_ms`` or before; 0 if all versions are newer. O(log n) reads.
 
-        Raises VersionForgotten if that version is no longer kept.
+        Raises VersionForgotten if that version is no longer kept, and Invalid if ``time_ms`` is no number.
         """
+        if not isinstance(time_ms, int | float):
+            raise Invalid("a time must be a number of milliseconds", value=time_ms)
         low, high, gone = 0, self.head().version, None
         while low < high:
             middle = (low + high + 1) // 2

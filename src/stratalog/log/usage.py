@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from stratalog.arguments import CheckedStruct
 from stratalog.errors import ConditionFailed, Corrupt
 from stratalog.keys import usage_partition
 from stratalog.ports.index import Absent, Condition, Index, Item, LessThan, Put
@@ -54,7 +55,7 @@ class Amounts(msgspec.Struct, frozen=True, kw_only=True):
 NOTHING = Amounts()
 
 
-class Quotas(msgspec.Struct, frozen=True, kw_only=True):
+class Quotas(CheckedStruct, frozen=True, kw_only=True):
     """The amounts that an organisation may store. None means no limit. Reads and deletes are never limited."""
 
     stored_bytes_max: int | None = None

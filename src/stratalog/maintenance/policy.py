@@ -8,6 +8,7 @@ from typing import Annotated
 
 import msgspec
 
+from stratalog.arguments import CheckedStruct
 from stratalog.codec import json_reason
 from stratalog.errors import Invalid
 from stratalog.limits import CLIENT_IDLE_DAYS_MIN
@@ -19,7 +20,7 @@ Days = Annotated[float, msgspec.Meta(ge=0)]
 _UNESCAPED = re.compile("%(?!25|2F)")
 
 
-class RetentionPolicy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class RetentionPolicy(CheckedStruct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The retention of a log's history. A segment is kept if `retain_segments` or `retain_days` keeps it."""
 
     retain_segments: Count | None = None
@@ -32,7 +33,7 @@ class RetentionPolicy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     """Segments that ended at least this many days ago are archived as blobs. Their versions stay readable."""
 
 
-class MaintenancePolicy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class MaintenancePolicy(CheckedStruct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The policy of a pass. The default takes due snapshots and deletes only unreachable data."""
 
     snapshots: bool = True
@@ -75,6 +76,7 @@ class MaintenancePolicy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknow
     """The days within which the passes read and hash every blob, if their time suffices. None reads no blob."""
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.retain_record_versions is not None and self.retain_record_days is not None:
             raise ValueError("a policy keeps records by a number of versions or by days, not by both")
         for name in self.exceptions:

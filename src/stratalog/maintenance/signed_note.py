@@ -14,6 +14,7 @@ import msgspec
 
 from stratalog.clock import Clock
 from stratalog.errors import Invalid
+from stratalog.extras import needs_extra
 
 __all__ = [
     "SigningKey",
@@ -57,7 +58,7 @@ class SigningKey(msgspec.Struct, frozen=True):
 
     @property
     def verifier(self) -> VerifierKey:
-        """The public key. Raises Invalid if ``cryptography`` is not installed."""
+        """The public key. Raises MissingExtra if ``cryptography`` is not installed."""
         public = _ed25519().Ed25519PrivateKey.from_private_bytes(self.seed).public_key()
         return VerifierKey(self.name, public.public_bytes_raw())
 
@@ -163,11 +164,7 @@ def _base64(data: bytes) -> str:
 
 
 def _ed25519() -> Any:
-    """Import ``cryptography`` on first use, because a store works without it. Raises Invalid if it is missing."""
-    try:
+    """Import ``cryptography`` on first use, because a store works without it. Raises MissingExtra."""
+    with needs_extra("checkpoint", "a checkpoint"):
         from cryptography.hazmat.primitives.asymmetric import ed25519
-    except ModuleNotFoundError as exc:
-        raise Invalid(
-            'checkpoints need the checkpoint extra: pip install "stratalog[checkpoint]"', missing=exc.name
-        ) from exc
     return ed25519

@@ -21,6 +21,7 @@ from typing import Any
 
 import msgspec
 
+from stratalog.arguments import check_class
 from stratalog.clock import Observation
 from stratalog.errors import Closed, NotFound, Unavailable
 from stratalog.keys import MAINTENANCE_PARTITION, escape
@@ -122,7 +123,10 @@ def maintain(
     Raises Closed, and Unavailable if the store cannot be reached. Raises the errors of reading the directory, and of
     reading and saving the position. The errors of the parts are among the failures of the report.
     """
-    return _Pass(store, policy or MaintenancePolicy(), steps, seconds, dry_run, report, measures).run()
+    policy = policy or MaintenancePolicy()
+    check_class(Store, store=store)
+    check_class(MaintenancePolicy, policy=policy)
+    return _Pass(store, policy, steps, seconds, dry_run, report, measures).run()
 
 
 class _Pass:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from stratalog.arguments import CheckedStruct
 from stratalog.documents import Rules
 from stratalog.limits import (
     ADDRESS_SHARE_MAX,
@@ -65,7 +66,7 @@ if TYPE_CHECKING:
 __all__ = ["Application", "ServerLimits"]
 
 
-class ServerLimits(msgspec.Struct, frozen=True, kw_only=True):
+class ServerLimits(CheckedStruct, frozen=True, kw_only=True):
     """Limits of one server process. An application may set each limit. `limits.py` has most of the defaults."""
 
     threads: int = 16

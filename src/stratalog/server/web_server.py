@@ -143,9 +143,10 @@ class WebServer(uvicorn.Server):
         self._service.hub.close()
         # Deadlines apply until the last request has ended.
         await super().shutdown(sockets=[])
-        if self.force_exit:
+        if not self.lifespan.shutdown_event.is_set():
             # After a second Ctrl+C, uvicorn leaves the application running. The end of the event loop would cancel the
-            # application, and write a traceback.
+            # application, and write a traceback. The flag of uvicorn does not say whether the application has ended:
+            # the second Ctrl+C may have come while it ended.
             await self.lifespan.shutdown()
         checking.cancel()
 

@@ -20,8 +20,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, Future, wait
 from contextlib import contextmanager, suppress
 
-import msgspec
-
+from stratalog.arguments import CheckedStruct
 from stratalog.clock import Clock, Observation
 from stratalog.errors import Closed, StratalogError
 from stratalog.limits import QUEUE_RECEIVES_MAX, RECEIVE_MESSAGES_MAX, WORKER_MESSAGES_MAX
@@ -37,7 +36,7 @@ __all__ = ["Worker", "WorkerSettings", "heartbeats"]
 ReportFailure = Callable[[Message, str], None]
 
 
-class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True):
+class WorkerSettings(CheckedStruct, frozen=True, kw_only=True):
     """Settings of a worker."""
 
     visibility_seconds: float = 30

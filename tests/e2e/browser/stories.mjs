@@ -229,7 +229,7 @@ const stories = {
     await second.close();
   },
 
-  async lostAnswersAreAppliedOnce(browser) {
+  async mutationsWithALostAnswerAreAppliedOnce(browser) {
     const [ada, bob] = await twoWindows(browser);
     let lost = 0;
     await ada.route("**/push", async (route) => {

@@ -188,7 +188,7 @@ const stories = {
     assert.notEqual(await groupOf(renewed), group);
   },
 
-  async lostAnswersAreAppliedOnce(browser) {
+  async mutationsWithALostAnswerAreAppliedOnce(browser) {
     const [ada, bob] = await twoWindows(browser);
     await block(ada.context(), PULLS);
     await cutAnswers(3);

@@ -39,7 +39,7 @@ STORIES = [
     "aReloadKeepsWhatIsPending",
     "whatAClosedTabLeavesIsSentOnce",
     "aNewReleaseSendsPendingMutationsOfTheOldRelease",
-    "lostAnswersAreAppliedOnce",
+    "mutationsWithALostAnswerAreAppliedOnce",
 ]
 
 

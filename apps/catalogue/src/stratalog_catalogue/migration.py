@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 
 from stratalog import Invalid, NotFound, Records, Unavailable
+from stratalog.extras import needs_extra
 from stratalog_catalogue.ingest import IngestFailure, fail
 from stratalog_catalogue.names import CHECKPOINTS, source_id
 from stratalog_catalogue.record_splitter import PIECE_BYTES, time_ms_of, value_at
@@ -193,10 +194,8 @@ def _note(records: Records, table: str, position: dict[str, Any] | None) -> None
 
 
 def _client(service: str) -> Any:
-    try:
+    with needs_extra("aws", "a migration"):
         import boto3  # type: ignore[import-untyped]
-    except ModuleNotFoundError as exc:
-        raise Invalid('migration needs the aws extra: pip install "stratalog[aws]"', missing=exc.name) from exc
     try:
         return boto3.client(service)
     except _failures() as exc:

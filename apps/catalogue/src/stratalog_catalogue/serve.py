@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from stratalog.cli import Session, command, load_application, of_every_server, serve_application
+from stratalog.extras import needs_extra
 
 __all__ = ["serve"]
 
@@ -21,9 +22,7 @@ def serve(session: Session, organisation: str, application: str | None, host: st
     APPLICATION, a short name or MODULE:NAME, authenticates users. Without APPLICATION the server serves only this
     machine.
     """
-    try:
+    with needs_extra("server", "serving"):
         from stratalog_catalogue.http import application as catalogue
-    except ModuleNotFoundError as exc:
-        raise click.ClickException(f'serving needs the server extra: pip install "stratalog[server]" ({exc})') from exc
     served = load_application(application).including(catalogue())
     serve_application(session, served, host, port, page=f"{PAGE}?in={organisation}")

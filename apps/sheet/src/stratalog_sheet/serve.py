@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from stratalog.cli import Session, command, load_application, note, of_every_server, serve_application
+from stratalog.extras import needs_extra
 
 __all__ = ["serve"]
 
@@ -18,13 +19,9 @@ def serve(session: Session, application: str | None, host: str, port: int) -> No
     APPLICATION, a short name or MODULE:NAME, authenticates users. Without APPLICATION, the server serves only this
     machine, and all users of the machine may change every sheet.
     """
-    try:
+    with needs_extra("server", "serving", "stratalog-sheet"):
         from stratalog_sheet.engine_files import install_engine
         from stratalog_sheet.http import application as sheets
         from stratalog_sheet.pages import PAGE
-    except ModuleNotFoundError as exc:
-        raise click.ClickException(
-            f'serving needs the server extra: pip install "stratalog-sheet[server]" ({exc})'
-        ) from exc
     install_engine(note)
     serve_application(session, load_application(application).including(sheets()), host, port, page=PAGE)
