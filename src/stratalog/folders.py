@@ -1,4 +1,7 @@
-"""Creates folders, syncs folders, and removes empty folders. `file_errors` converts errors of the file system."""
+"""Creates folders, syncs folders, and removes empty folders. `OpenPath` detects files and folders that were moved.
+
+`file_errors` converts errors of the file system.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +18,7 @@ from stratalog.errors import StorageFull, StratalogError, Unavailable
 
 __all__ = [
     "DurableFolders",
+    "OpenPath",
     "absolute_path",
     "file_errors",
     "make_folder",
@@ -69,6 +73,24 @@ class DurableFolders:
         while folder != self._root:
             folder = os.path.dirname(folder)
             yield folder
+
+
+class OpenPath:
+    """The file or folder that ``path`` names when the object is made; ``what`` describes it in an error.
+
+    A process continues to use a file that was moved, deleted or replaced, for example by a restoration. What it writes
+    there would be lost. In the same way it would use another folder that now has the name.
+    """
+
+    def __init__(self, path: str, what: str) -> None:
+        self._path = path
+        self._what = what
+        self._identity = _identity_of(path)
+
+    def check(self) -> None:
+        """Raise Unavailable if the path names another file or folder, or none."""
+        if _identity_of(self._path) != self._identity:
+            raise Unavailable(f"{self._what} was moved, deleted or replaced: open the store again", path=self._path)
 
 
 def absolute_path(path: str | Path) -> str:
@@ -191,6 +213,15 @@ def _mkdir(folder: str, mode: int = 0o777) -> None:
     except FileExistsError:
         if not os.path.isdir(folder):
             raise
+
+
+def _identity_of(path: str) -> tuple[int, int]:
+    """Return the device and the inode number of the file or folder at ``path``; zeros if there is none."""
+    try:
+        status = os.stat(path)
+    except OSError:
+        return 0, 0
+    return status.st_dev, status.st_ino
 
 
 def _is_marked(descriptor: int) -> bool:

@@ -11,12 +11,17 @@ import pytest
 
 import stratalog
 from stratalog.backends.cached_blobs import CachedBlobs
+from stratalog.backends.files import FileBlobs
 from stratalog.backends.memory import MemoryBlobs
 from stratalog.client.file import ClientFile
 from stratalog.clock import SystemClock
 from stratalog.codec import sha256
 from stratalog.errors import Corrupt, Unavailable
+from stratalog.maintenance.scrub import last_scrub_ms, scrub
 from stratalog.testing.clock import ManualClock
+
+BODY = b"body"
+KEY = f"acme/{sha256(BODY).hex()}"
 
 
 def _replace(folder: Path) -> None:
@@ -54,6 +59,40 @@ def test_a_store_that_is_moved_and_moved_back_works(tmp_path: Path) -> None:
         (tmp_path / "moved").rename(folder)
         document.put("a", 1)
         assert document.get("a") == 1
+
+
+@pytest.mark.parametrize("is_remade", [False, True], ids=["moved", "replaced"])
+def test_blobs_whose_folder_is_gone_are_not_reported_as_missing_and_none_is_acknowledged(
+    tmp_path: Path, is_remade: bool
+) -> None:
+    blobs = FileBlobs(tmp_path / "blobs", ManualClock())
+    blobs.put(KEY, BODY)
+    _move(tmp_path / "blobs")
+    if is_remade:
+        (tmp_path / "blobs/.new").mkdir(parents=True)
+    calls: list[Callable[[], object]] = [
+        lambda: blobs.get(KEY),
+        lambda: blobs.stat(KEY),
+        lambda: list(blobs.list("")),
+        lambda: blobs.delete(KEY, "stamp"),
+        lambda: blobs.put(KEY, BODY),
+    ]
+    for call in calls:
+        with pytest.raises(Unavailable, match="folder of the blobs was moved, deleted or replaced"):
+            call()
+    shutil.rmtree(tmp_path / "blobs", ignore_errors=True)
+    (tmp_path / "moved").rename(tmp_path / "blobs")
+    assert blobs.get(KEY) == BODY
+    blobs.put(KEY, BODY)
+
+
+def test_a_scrub_of_blobs_whose_folder_is_gone_finishes_no_round(tmp_path: Path) -> None:
+    with stratalog.open(tmp_path / "data", clock=ManualClock()) as store:
+        store.records("acme").put("r", bytes(1_000_000))
+        (tmp_path / "data/blobs").rename(tmp_path / "moved")
+        with pytest.raises(Unavailable):
+            scrub(store.environment, 30)
+        assert last_scrub_ms(store.environment) == 0
 
 
 def test_a_store_of_a_relative_path_is_the_same_after_a_change_of_the_working_directory(

@@ -11,6 +11,10 @@ FORK_TESTS = "tests/test_process_fork.py"
 SQLITE = "tests/backends/test_sqlite.py"
 MOVED = "tests/backends/test_moved_files.py"
 CONNECTIONS = "src/stratalog/backends/sqlite_connections.py"
+FOLDERS = "src/stratalog/folders.py"
+FILES = "src/stratalog/backends/files.py"
+READ = "tests/log/test_read.py"
+ADMISSION = "tests/log/test_admission.py"
 
 REMOVALS: tuple[Removal, ...] = (
     Removal(
@@ -74,7 +78,7 @@ REMOVALS: tuple[Removal, ...] = (
         "B585",
         (
             Edit(
-                "src/stratalog/backends/sqlite_connections.py",
+                FOLDERS,
                 "        if _identity_of(self._path) != self._identity:\n",
                 "        if False:\n",
             ),
@@ -88,7 +92,7 @@ REMOVALS: tuple[Removal, ...] = (
         "B586",
         (
             Edit(
-                "src/stratalog/folders.py",
+                FOLDERS,
                 "        return os.fspath(Path(path).absolute())\n",
                 "        return os.fspath(path)\n",
             ),
@@ -133,5 +137,63 @@ REMOVALS: tuple[Removal, ...] = (
             ),
         ),
         ("tests/backends/test_full_disk.py::test_a_client_s_file_can_be_opened_on_a_full_disk",),
+    ),
+    Removal(
+        "B624",
+        (
+            Edit(
+                "src/stratalog/clock.py",
+                "    return abs(clock.wall_ms() - began_ms) >= interval_ms\n",
+                "    return clock.wall_ms() - began_ms >= interval_ms\n",
+            ),
+        ),
+        ("tests/maintenance/test_maintain.py::test_a_pass_whose_clock_was_ahead_delays_no_later_pass",),
+    ),
+    Removal(
+        "B624",
+        (
+            Edit(
+                "src/stratalog/log/usage.py",
+                "    return began_ms > now_ms + USAGE_CLOCKS_SECONDS_MAX * 1000\n",
+                "    return False\n",
+            ),
+        ),
+        (f"{ADMISSION}::test_a_measurement_by_a_clock_that_was_ahead_is_replaced",),
+    ),
+    Removal(
+        "B624",
+        (
+            Edit(
+                "src/stratalog/log/admission.py",
+                "        while self._slices and now_ms - self._slices[-1].first_ms",
+                "        if self._slices and now_ms - self._slices[-1].first_ms",
+            ),
+        ),
+        (f"{ADMISSION}::test_admissions_by_a_clock_that_was_ahead_count_until_the_next_measurement",),
+    ),
+    Removal(
+        "B625",
+        (
+            Edit(
+                FILES,
+                '        self._opened = OpenPath(self._folder, "the folder of the blobs")\n',
+                '        self._opened = OpenPath("/", "the root")\n',
+            ),
+        ),
+        (
+            f"{MOVED}::test_blobs_whose_folder_is_gone_are_not_reported_as_missing_and_none_is_acknowledged",
+            f"{MOVED}::test_a_scrub_of_blobs_whose_folder_is_gone_finishes_no_round",
+        ),
+    ),
+    Removal(
+        "B626",
+        (
+            Edit(
+                "src/stratalog/log/log.py",
+                "        if gone is not None and not self._is_followed_at(low, time_ms):\n",
+                "        if gone is not None:\n",
+            ),
+        ),
+        (f"{READ}::test_the_version_at_a_time_after_a_fork_was_made_is_its_floor_until_its_first_own_entry",),
     ),
 )

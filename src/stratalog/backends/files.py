@@ -14,12 +14,14 @@ from contextlib import contextmanager, suppress
 from itertools import islice
 from pathlib import Path
 from typing import IO
+from weakref import finalize
 
 from stratalog.clock import Clock, Observation, new_id
 from stratalog.codec import ZSTD, codec_named, compress, decompress
 from stratalog.errors import Closed, Corrupt, Invalid, NotFound, OutcomeUnknown, Unavailable
 from stratalog.folders import (
     DurableFolders,
+    OpenPath,
     absolute_path,
     file_errors,
     make_folder,
@@ -58,7 +60,8 @@ class FileBlobs:
     while it renews or deletes the blob. So an intact blob is at its path from its first put to its deletion, and a
     reader never waits. A put removes a damaged file before it writes a new one. A crash may leave an unfinished file in
     ``.new``. The next process that opens the folder removes this file. ``sync`` makes the file or folder behind a
-    descriptor durable. The default is `sync_descriptor`.
+    descriptor durable. The default is `sync_descriptor`. If the folder itself is moved, deleted or replaced, then puts,
+    lists, and reads that find nothing raise Unavailable.
     """
 
     def __init__(self, folder: str | Path, clock: Clock, *, sync: Callable[[int], None] | None = None) -> None:
@@ -74,13 +77,18 @@ class FileBlobs:
             self._folders.sync(self._folder)
             self._remove_unfinished()
             self._put_back()
+            # Some network file systems give a folder another inode number unless a process has it open.
+            self._release = finalize(self, os.close, os.open(self._folder, os.O_RDONLY | os.O_CLOEXEC))
+        self._opened = OpenPath(self._folder, "the folder of the blobs")
 
     def put(self, key: str, body: bytes) -> None:
         base = self._base(key)
         check_put(key, body)
         path = f"{base}{kind_of(key, body).suffix}{ZSTD.suffix}"
         for _ in range(PUT_TRIES_MAX):
-            if self._refresh(path) or self._write(path, compress(body)):
+            is_stored = self._refresh(path) or self._write(path, compress(body))
+            self._opened.check()
+            if is_stored:
                 _unlink_if_there(base)
                 return
         raise Unavailable("other processes keep changing the folder of a blob", key=key, tries=PUT_TRIES_MAX)
@@ -92,6 +100,7 @@ class FileBlobs:
                 return verified(key, decompress(Path(path).read_bytes(), BLOB_BYTES_MAX))
         with file_errors():
             _refuse_unknown_codec(key, paths[-1])
+        self._opened.check()
         raise NotFound("blob not found", key=key)
 
     def stat(self, key: str) -> BlobStat | None:
@@ -103,6 +112,7 @@ class FileBlobs:
             self._check_open()
             with file_errors(), suppress(FileNotFoundError):
                 yield _stat(key, os.stat(path))
+        self._opened.check()  # at the end: a caller that saw all blobs must not take a missing folder for an empty one
 
     def delete(self, key: str, stamp: str) -> bool:
         """Lock the file to compare its stamp and unlink it, so that no put renews the file in between."""
@@ -119,12 +129,14 @@ class FileBlobs:
 
     def close(self) -> None:
         self._closed = True
+        self._release()
 
     def _find(self, key: str) -> tuple[str, BlobStat | None]:
         """Return the path of a blob's file and its stat; an empty path and None if there is no file."""
         for path in self._paths(key) * LOOKS:
             with file_errors(), suppress(FileNotFoundError):
                 return path, _stat(key, os.stat(path))
+        self._opened.check()
         return "", None
 
     def _refresh(self, path: str) -> bool:

@@ -12,7 +12,6 @@ import apsw
 from stratalog.backends.item_rows import Row
 from stratalog.backends.row_blobs import BlobRow
 from stratalog.backends.sqlite_connections import (
-    OpenFile,
     close_inherited,
     open_reader,
     open_writer,
@@ -35,6 +34,7 @@ from stratalog.errors import (
     StratalogError,
     Unavailable,
 )
+from stratalog.folders import OpenPath
 from stratalog.group_commit import GroupCommit, PendingCommit
 from stratalog.limits import BLOB_SLICE_BYTES
 from stratalog.process_fork import delay_forks, leave_in_child
@@ -182,7 +182,7 @@ class _Ticket(PendingCommit[Result]):
 class _GroupWriter:
     """The one writing connection of the process. The leader runs waiting jobs in one transaction."""
 
-    def __init__(self, connection: apsw.Connection, opened: OpenFile, turnstile: Turnstile, log_bytes: int) -> None:
+    def __init__(self, connection: apsw.Connection, opened: OpenPath, turnstile: Turnstile, log_bytes: int) -> None:
         self._connection = connection
         self._opened = opened
         self._inserting = connection.cursor()

@@ -20,6 +20,7 @@ from stratalog.log.names import NameRecord, require_name
 from stratalog.log.pending_entry import prepare_entry
 from stratalog.log.reader import Reader
 from stratalog.log.redaction import check_redactable, redact_entry
+from stratalog.log.segments import segment_holding
 from stratalog.log.snapshots import Snapshot, newest_snapshot
 from stratalog.newest import Newest
 from stratalog.retry import Retry
@@ -245,7 +246,8 @@ class Log:
     def version_at(self, time_ms: int) -> int:
         """Return the newest version created at ``time_ms`` or before; 0 if all versions are newer. O(log n) reads.
 
-        Raises VersionForgotten if that version is no longer kept.
+        Raises VersionForgotten if that version is no longer kept. If the entry of the floor is gone, its time is
+        unknown: the floor is then returned only for a time at which the segment above the floor existed.
         """
         low, high, gone = 0, self.head().version, None
         while low < high:
@@ -258,7 +260,7 @@ class Log:
                 high = middle - 1
             else:
                 low, gone = middle, gone_here
-        if gone is not None:
+        if gone is not None and not self._is_followed_at(low, time_ms):
             raise gone
         return low
 
@@ -318,6 +320,15 @@ class Log:
         if len(self._hashes) >= HASHES_KNOWN_MAX:
             self._hashes = {}
         self._hashes[version] = hash
+
+    def _is_followed_at(self, version: int, time_ms: int) -> bool:
+        """Return whether a segment that begins after ``version`` existed at ``time_ms``.
+
+        ``version`` is then not newer than ``time_ms``. In a fork this is the time at which the fork was made.
+        """
+        _, prefix = self._reader_of(version + 1)
+        segment = segment_holding(self.environment.index, prefix, version + 1)
+        return segment is not None and segment.first == version + 1 and segment.created_ms <= time_ms
 
     def _hash_read(self, version: int) -> bytes:
         if hash := next((parent.hash for parent in self.record.lineage if parent.version == version), b""):
