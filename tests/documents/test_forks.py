@@ -139,6 +139,24 @@ def test_a_fork_holds_its_parents_floor_until_it_has_a_base_of_its_own() -> None
         reader.at(5)
 
 
+def test_a_fork_with_a_snapshot_below_its_ancestor_s_floor_is_read_and_forked() -> None:
+    world = World(snapshot_entries_interval=100, segment_entries_target=4)
+    document = grown(world)
+    fork = document.fork("copy", at=10)
+    fork.apply([inc(client="bob")])
+    whole = fork.at().to_dict()
+    fork.snapshot(3)
+    assert document.forget_below(7) == 7
+    reader = world.open("copy")
+    assert (reader.log.floor(), reader.at().to_dict()) == (7, whole)
+    assert reader.at(8).to_dict() == document.at(8).to_dict()
+    fork_of_fork = reader.fork("second", at=11)
+    fork_of_fork.snapshot(8)
+    assert document.forget_below(9) == 9
+    assert world.open("second").at().to_dict() == whole
+    assert verify(world.open("second")).version == verify(reader).version == 11
+
+
 @pytest.mark.parametrize("read_first", [True, False])
 def test_a_fork_commits_and_makes_snapshots_after_its_parents_snapshot_is_deleted(read_first: bool) -> None:
     world = World(snapshot_entries_interval=4, segment_entries_target=4)

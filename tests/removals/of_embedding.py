@@ -14,6 +14,9 @@ CONNECTIONS = "src/stratalog/backends/sqlite_connections.py"
 FOLDERS = "src/stratalog/folders.py"
 FILES = "src/stratalog/backends/files.py"
 READ = "tests/log/test_read.py"
+FORKS = "tests/documents/test_forks.py"
+COPY = "src/stratalog/maintenance/store_copy.py"
+COPYING = "tests/maintenance/test_copying.py"
 ADMISSION = "tests/log/test_admission.py"
 
 REMOVALS: tuple[Removal, ...] = (
@@ -195,5 +198,62 @@ REMOVALS: tuple[Removal, ...] = (
             ),
         ),
         (f"{READ}::test_the_version_at_a_time_after_a_fork_was_made_is_its_floor_until_its_first_own_entry",),
+    ),
+    Removal(
+        "B627",
+        (
+            Edit(
+                "src/stratalog/log/log.py",
+                "            if newest is None or newest.version < upto:\n",
+                "            if newest is None:\n",
+            ),
+        ),
+        (f"{FORKS}::test_a_fork_with_a_snapshot_below_its_ancestor_s_floor_is_read_and_forked",),
+        raises=("VersionForgotten",),
+    ),
+    Removal(
+        "B628",
+        (
+            Edit(
+                COPY,
+                "        self._mirror.items(partition, sorted((waiting | swept).values(), key=_sort))\n",
+                "        self._mirror.items(partition, waiting.values())\n",
+            ),
+        ),
+        (f"{COPYING}::test_a_log_that_the_source_deleted_and_swept_is_swept_in_the_target",),
+    ),
+    Removal(
+        "B628",
+        (Edit(COPY, "            self._mirror.items(forks_partition(prefix))\n", "            pass\n"),),
+        (f"{COPYING}::test_a_log_that_the_source_deleted_and_swept_is_swept_in_the_target",),
+    ),
+    Removal(
+        "B628",
+        (
+            Edit(
+                COPY,
+                '"" if record is None or record.deleted_ms else record.prefix',
+                '""',
+            ),
+        ),
+        (f"{COPYING}::test_a_log_whose_directory_line_is_lost_in_the_source_is_not_swept_in_the_target",),
+        raises=("NotFound", "VersionForgotten"),
+    ),
+    Removal(
+        "B628",
+        (
+            Edit(
+                COPY,
+                "            self._mirror.items(entries_partition(log.prefix, parse_number(sort)), ())  #",
+                "            pass  #",
+            ),
+        ),
+        (f"{COPYING}::test_versions_that_the_source_forgot_and_freed_are_freed_in_the_target",),
+    ),
+    Removal(
+        "B629",
+        (Edit(COPY, "theirs is None or theirs.deleted_ms or (ours", "theirs is None or (ours"),),
+        (f"{COPYING}::test_another_log_of_a_name_is_copied_once_the_earlier_log_is_deleted_in_the_target",),
+        raises=("Conflict",),
     ),
 )

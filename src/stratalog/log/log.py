@@ -273,10 +273,15 @@ class Log:
 
     def snapshot_at(self, version: int) -> Snapshot | None:
         """Return the newest snapshot of ``version`` or below, of this log or an ancestor; None without a snapshot."""
-        snapshot = newest_snapshot(self.environment.index, self.record.prefix, check_version(version))
+        newest = newest_snapshot(self.environment.index, self.record.prefix, check_version(version))
+        # A fork may have a snapshot of a version of its ancestor. The ancestor may have a newer one, for example at its
+        # floor.
         for parent, _ in reversed(self._ancestors):
-            snapshot = snapshot or newest_snapshot(self.environment.index, parent.prefix, min(version, parent.version))
-        return snapshot
+            upto = min(version, parent.version)
+            if newest is None or newest.version < upto:
+                theirs = newest_snapshot(self.environment.index, parent.prefix, upto)
+                newest = theirs if newest is None or (theirs and theirs.version > newest.version) else newest
+        return newest
 
     def save_snapshot(self, version: int, parts: Sequence[bytes]) -> bool:
         """Save an application's state of ``version`` as one or more parts of at most 8 MiB each.
