@@ -99,7 +99,7 @@ def absolute_path(path: str | Path) -> str:
     Keeps ``..``: after a link it does not mean the folder above. Raises Unavailable.
     """
     with file_errors():
-        return os.fspath(Path(path).absolute())
+        return _absolute(path)
 
 
 def remove_empty(folder: str, root: str) -> None:
@@ -119,21 +119,21 @@ def remove_empty(folder: str, root: str) -> None:
         folder = os.path.dirname(folder)
 
 
-def make_shared_folder(folder: str) -> None:
-    """Make ``folder`` and the missing folders above it, without a sync. Raises OSError.
+def make_shared_folder(folder: str, root: str) -> None:
+    """Make ``folder`` and the missing folders between it and ``root``, without a sync. Raises OSError.
+
+    Raises FileNotFoundError if ``root`` is missing: a person may move it away, to put another folder in its place.
 
     Other processes may remove empty folders meanwhile. So `make_folders` can fail because another process removes this
     folder or a folder above it. The function then calls `make_folders` again.
     """
     for _ in range(MAKE_TRIES_MAX):
         try:
-            make_folders(folder)
+            return _make_folders_below(folder, root)
         except (FileExistsError, FileNotFoundError):
             if os.path.lexists(folder) and not os.path.isdir(folder):
                 raise
-        else:
-            return
-    make_folders(folder)
+    _make_folders_below(folder, root)
 
 
 def make_folders(folder: str, mode: int = 0o777) -> None:
@@ -142,7 +142,7 @@ def make_folders(folder: str, mode: int = 0o777) -> None:
     `os.makedirs` calls itself for each missing folder, and would raise RecursionError for about 900 of them.
     """
     for missing in _missing_folders(folder):
-        _mkdir(missing, mode if missing == os.path.abspath(folder) else 0o777)
+        _mkdir(missing, mode if missing == _absolute(folder) else 0o777)
 
 
 def make_folder(folder: str | Path, *, sync: Sync | None = None) -> None:
@@ -154,7 +154,7 @@ def make_folder(folder: str | Path, *, sync: Sync | None = None) -> None:
     Raises Unavailable, StorageFull.
     """
     with file_errors():
-        _make_folder(os.path.abspath(folder), sync or sync_descriptor)
+        _make_folder(_absolute(folder), sync or sync_descriptor)
 
 
 def sync_descriptor(descriptor: int) -> None:
@@ -198,9 +198,20 @@ def _make_folder(folder: str, sync: Sync) -> None:
         sync_path(os.path.dirname(made), sync)
 
 
+def _absolute(path: str | Path) -> str:
+    return os.fspath(Path(path).absolute())
+
+
+def _make_folders_below(folder: str, root: str) -> None:
+    for missing in _missing_folders(folder):
+        if not missing.startswith(os.path.join(root, "")):
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), root)
+        _mkdir(missing)
+
+
 def _missing_folders(folder: str) -> list[str]:
     """Return the absolute paths of the missing folders of a path, topmost first."""
-    missing, folder = list[str](), os.path.abspath(folder)
+    missing, folder = list[str](), _absolute(folder)
     while not os.path.isdir(folder):
         missing.append(folder)
         folder = os.path.dirname(folder)

@@ -86,6 +86,34 @@ def test_blobs_whose_folder_is_gone_are_not_reported_as_missing_and_none_is_ackn
     blobs.put(KEY, BODY)
 
 
+def test_a_put_during_the_move_of_its_folder_does_not_make_the_folder_again(tmp_path: Path) -> None:
+    folder = tmp_path / "blobs"
+    moving = False
+
+    def sync(descriptor: int) -> None:
+        if moving and folder.exists():
+            _move(folder)
+
+    blobs = FileBlobs(folder, ManualClock(), sync=sync)
+    moving = True
+    with pytest.raises(Unavailable, match="moved, deleted or replaced"):
+        blobs.put(KEY, BODY)
+    assert not folder.exists()
+
+
+def test_a_store_at_a_path_with_two_dots_after_a_link_is_where_the_system_finds_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "real/inner").mkdir(parents=True)
+    (tmp_path / "link").symlink_to("real/inner")
+    monkeypatch.chdir(tmp_path)
+    with stratalog.open("link/../data") as store:
+        store.records("acme").put("r", bytes(1_000_000))
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["link", "real"]
+    with stratalog.open(tmp_path / "real/data", create=False) as again:
+        assert again.records("acme").get("r").body == bytes(1_000_000)
+
+
 def test_a_scrub_of_blobs_whose_folder_is_gone_finishes_no_round(tmp_path: Path) -> None:
     with stratalog.open(tmp_path / "data", clock=ManualClock()) as store:
         store.records("acme").put("r", bytes(1_000_000))

@@ -96,8 +96,8 @@ REMOVALS: tuple[Removal, ...] = (
         (
             Edit(
                 FOLDERS,
-                "        return os.fspath(Path(path).absolute())\n",
-                "        return os.fspath(path)\n",
+                "    with file_errors():\n        return _absolute(path)\n",
+                "    with file_errors():\n        return os.fspath(path)\n",
             ),
         ),
         (
@@ -255,5 +255,22 @@ REMOVALS: tuple[Removal, ...] = (
         (Edit(COPY, "theirs is None or theirs.deleted_ms or (ours", "theirs is None or (ours"),),
         (f"{COPYING}::test_another_log_of_a_name_is_copied_once_the_earlier_log_is_deleted_in_the_target",),
         raises=("Conflict",),
+    ),
+    Removal(
+        "B630",
+        (Edit(FOLDERS, '        if not missing.startswith(os.path.join(root, "")):\n', "        if False:\n"),),
+        (f"{MOVED}::test_a_put_during_the_move_of_its_folder_does_not_make_the_folder_again",),
+    ),
+    Removal(
+        "B631",
+        (
+            Edit(
+                FOLDERS,
+                "    missing, folder = list[str](), _absolute(folder)\n",
+                "    missing, folder = list[str](), os.path.abspath(folder)\n",
+            ),
+        ),
+        (f"{MOVED}::test_a_store_at_a_path_with_two_dots_after_a_link_is_where_the_system_finds_it",),
+        raises=("Unavailable",),
     ),
 )

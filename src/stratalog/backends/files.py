@@ -179,7 +179,7 @@ class FileBlobs:
         try:
             with file_errors(), suppress(FileNotFoundError):
                 self._write_durably(temporary, data)
-                make_shared_folder(os.path.dirname(path))
+                make_shared_folder(os.path.dirname(path), self._folder)
                 if _link(temporary, path):
                     return self._make_durable(path)
         finally:
@@ -255,7 +255,7 @@ class FileBlobs:
             for name in names:
                 target = os.path.join(self._folder, os.path.relpath(folder, root), name.rpartition(".")[0])
                 target = os.path.normpath(target)
-                make_shared_folder(os.path.dirname(target))
+                make_shared_folder(os.path.dirname(target), self._folder)
                 with suppress(FileNotFoundError):  # another process puts the file back
                     _link(os.path.join(folder, name), target)
                     self._folders.sync_up(os.path.dirname(target))
