@@ -124,15 +124,17 @@ def make_shared_folder(folder: str, root: str) -> None:
 
     Raises FileNotFoundError if ``root`` is missing: a person may move it away, to put another folder in its place.
 
-    Other processes may remove empty folders meanwhile. So `make_folders` can fail because another process removes this
-    folder or a folder above it. The function then calls `make_folders` again.
+    Other processes may remove empty folders meanwhile. So a folder may vanish before the next
+    one is made in it. The function then begins again.
     """
     for _ in range(MAKE_TRIES_MAX):
         try:
-            return _make_folders_below(folder, root)
+            _make_folders_below(folder, root)
         except (FileExistsError, FileNotFoundError):
             if os.path.lexists(folder) and not os.path.isdir(folder):
                 raise
+        else:
+            return
     _make_folders_below(folder, root)
 
 

@@ -101,6 +101,30 @@ def test_a_put_during_the_move_of_its_folder_does_not_make_the_folder_again(tmp_
     assert not folder.exists()
 
 
+class ReplacedOnce(FileBlobs):
+    """Blobs whose folder is replaced by another folder during the first write, and is then put back."""
+
+    writes = 0
+
+    def _write(self, path: str, data: bytes) -> bool:
+        self.writes += 1
+        if self.writes > 1:
+            return super()._write(path, data)
+        folder = Path(self._folder)
+        _move(folder)
+        (folder / ".new").mkdir(parents=True)
+        assert super()._write(path, data)
+        shutil.rmtree(folder)
+        folder.with_name("moved").rename(folder)
+        return True
+
+
+def test_a_put_during_which_its_folder_was_replaced_for_a_moment_is_in_the_folder(tmp_path: Path) -> None:
+    blobs = ReplacedOnce(tmp_path / "blobs", ManualClock())
+    blobs.put(KEY, BODY)
+    assert (blobs.writes, blobs.get(KEY)) == (2, BODY)
+
+
 def test_a_store_at_a_path_with_two_dots_after_a_link_is_where_the_system_finds_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -189,6 +189,12 @@ REMOVALS: tuple[Removal, ...] = (
         ),
     ),
     Removal(
+        "B625",
+        (Edit(FILES, "            if is_stored and os.path.exists(path):\n", "            if is_stored:\n"),),
+        (f"{MOVED}::test_a_put_during_which_its_folder_was_replaced_for_a_moment_is_in_the_folder",),
+        raises=("NotFound",),
+    ),
+    Removal(
         "B626",
         (
             Edit(

@@ -45,7 +45,7 @@ DIGITS = 64
 KINDS = frozenset(kind.suffix for kind in (JSON, MSGPACK, OCTETS))
 # The number of times that a reader looks at all possible paths. A put may replace a file of format 1 by a file with
 # suffixes, just after the reader looked for the file with suffixes. The reader then finds the new file at its second
-# look.
+# look. The second look also finds a file of a folder that was moved away and is back.
 LOOKS = 2
 FILES_LOOKED_AT_MAX = 10_000
 PUT_TRIES_MAX = 100
@@ -88,19 +88,21 @@ class FileBlobs:
         for _ in range(PUT_TRIES_MAX):
             is_stored = self._refresh(path) or self._write(path, compress(body))
             self._opened.check()
-            if is_stored:
+            # Look after the check: the file may be in a folder that replaced this folder for a moment.
+            if is_stored and os.path.exists(path):
                 _unlink_if_there(base)
                 return
         raise Unavailable("other processes keep changing the folder of a blob", key=key, tries=PUT_TRIES_MAX)
 
     def get(self, key: str) -> bytes:
         paths = self._paths(key)
-        for path in paths * LOOKS:
-            with file_errors(), suppress(FileNotFoundError):
-                return verified(key, decompress(Path(path).read_bytes(), BLOB_BYTES_MAX))
+        for _ in range(LOOKS):
+            for path in paths:
+                with file_errors(), suppress(FileNotFoundError):
+                    return verified(key, decompress(Path(path).read_bytes(), BLOB_BYTES_MAX))
+            self._opened.check()
         with file_errors():
             _refuse_unknown_codec(key, paths[-1])
-        self._opened.check()
         raise NotFound("blob not found", key=key)
 
     def stat(self, key: str) -> BlobStat | None:
@@ -133,10 +135,12 @@ class FileBlobs:
 
     def _find(self, key: str) -> tuple[str, BlobStat | None]:
         """Return the path of a blob's file and its stat; an empty path and None if there is no file."""
-        for path in self._paths(key) * LOOKS:
-            with file_errors(), suppress(FileNotFoundError):
-                return path, _stat(key, os.stat(path))
-        self._opened.check()
+        paths = self._paths(key)
+        for _ in range(LOOKS):
+            for path in paths:
+                with file_errors(), suppress(FileNotFoundError):
+                    return path, _stat(key, os.stat(path))
+            self._opened.check()
         return "", None
 
     def _refresh(self, path: str) -> bool:
