@@ -16,6 +16,7 @@ FILES = "src/stratalog/backends/files.py"
 READ = "tests/log/test_read.py"
 FORKS = "tests/documents/test_forks.py"
 COPY = "src/stratalog/maintenance/store_copy.py"
+VERIFICATION = "tests/maintenance/test_verification.py"
 COPYING = "tests/maintenance/test_copying.py"
 ADMISSION = "tests/log/test_admission.py"
 
@@ -278,5 +279,17 @@ REMOVALS: tuple[Removal, ...] = (
         ),
         (f"{MOVED}::test_a_store_at_a_path_with_two_dots_after_a_link_is_where_the_system_finds_it",),
         raises=("Unavailable",),
+    ),
+    Removal(
+        "B632",
+        (
+            Edit(
+                "src/stratalog/maintenance/verification.py",
+                "            if attempt == ATTEMPTS_MAX or log.floor() == floor:\n                raise\n",
+                "            raise\n",
+            ),
+        ),
+        (f"{VERIFICATION}::test_a_verification_during_which_the_floor_rises_starts_again_at_the_new_floor",),
+        raises=("VersionForgotten",),
     ),
 )
