@@ -292,4 +292,16 @@ REMOVALS: tuple[Removal, ...] = (
         (f"{VERIFICATION}::test_a_verification_during_which_the_floor_rises_starts_again_at_the_new_floor",),
         raises=("VersionForgotten",),
     ),
+    Removal(
+        "B633",
+        (
+            Edit(
+                "src/stratalog/log/floors.py",
+                "            forgotten = max(forgotten, segment.first - 1)\n",
+                "",
+            ),
+        ),
+        (f"{FORKS}::test_the_floor_of_a_fork_is_that_of_its_deleted_ancestor_after_another_document_took_the_name",),
+        raises=("VersionForgotten",),
+    ),
 )
