@@ -50,11 +50,10 @@ def _floor_of_ancestor(index: Index, parent: Parent, before: int) -> LogFloor:
 
 
 def _floor_of_segments(index: Index, parent: Parent, before: int) -> LogFloor:
-    """Return the oldest version that an ancestor without a name record keeps of its own versions, those after
-    ``before``.
+    """Return the oldest version that an ancestor without a name record keeps of its versions after ``before``.
 
-    The records of forgotten segments are deleted once their entries are freed. Every entry above the forgotten segments is stored. The floor of an ancestor with state is its first snapshot at or
-    above the last forgotten version.
+    The record of a forgotten segment is deleted once its entries are freed. Every entry above the forgotten segments is
+    stored. The floor of an ancestor with state is its first snapshot at or above the last forgotten version.
     """
     forgotten = before
     for segment in list_segments(index, parent.prefix):
