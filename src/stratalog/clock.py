@@ -7,7 +7,7 @@ import random
 import time
 from typing import Protocol
 
-__all__ = ["Clock", "Observation", "SystemClock", "id_from", "new_id"]
+__all__ = ["Clock", "Observation", "SystemClock", "id_from", "is_interval_over", "new_id"]
 
 
 class Clock(Protocol):
@@ -76,6 +76,15 @@ class Observation:
         """Return the seconds from this observation to ``later``, by the rule of `age_seconds`. Reads no clock."""
         by_wall_ms, by_boot_ms = later.wall_ms - self.wall_ms, later.boot_ms - self.boot_ms
         return (by_wall_ms if by_wall_ms > by_boot_ms else by_boot_ms) / 1000
+
+
+def is_interval_over(clock: Clock, began_ms: int, interval_ms: float) -> bool:
+    """Return whether work that last began at the stored time ``began_ms`` is due again, ``interval_ms`` later.
+
+    If ``began_ms`` is further ahead than the interval, the clock was wrong then, and the work is due too. Otherwise it
+    would not be done before that time.
+    """
+    return abs(clock.wall_ms() - began_ms) >= interval_ms
 
 
 def new_id(clock: Clock, characters: int = 16) -> str:

@@ -1,4 +1,7 @@
-"""Creates folders, syncs folders, and removes empty folders. `file_errors` converts errors of the file system."""
+"""Creates folders, syncs folders, and removes empty folders. `OpenPath` detects files and folders that were moved.
+
+`file_errors` converts errors of the file system.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +18,7 @@ from stratalog.errors import StorageFull, StratalogError, Unavailable
 
 __all__ = [
     "DurableFolders",
+    "OpenPath",
     "absolute_path",
     "file_errors",
     "make_folder",
@@ -71,13 +75,33 @@ class DurableFolders:
             yield folder
 
 
+class OpenPath:
+    """The file or folder that ``path`` names when the object is made; ``what`` describes it in an error.
+
+    A process continues to use a file that was moved, deleted or replaced, for example by a restoration. What it writes
+    there would be lost. In the same way it would use another folder that now has the name. So make the object before
+    the file is opened, and call `check` after the open and before each use: then the process has opened this file, even
+    if another process replaced the file meanwhile.
+    """
+
+    def __init__(self, path: str, what: str) -> None:
+        self.path = path
+        self._what = what
+        self._identity = _identity_of(path)
+
+    def check(self) -> None:
+        """Raise Unavailable if the path names another file or folder, or none, or the file system does not answer."""
+        if _identity_of(self.path) != self._identity:
+            raise Unavailable(f"{self._what} was moved, deleted or replaced: open it again", path=self.path)
+
+
 def absolute_path(path: str | Path) -> str:
     """Return the path from the root, so that a later change of the working directory does not change what it names.
 
     Keeps ``..``: after a link it does not mean the folder above. Raises Unavailable.
     """
     with file_errors():
-        return os.fspath(Path(path).absolute())
+        return _absolute(path)
 
 
 def remove_empty(folder: str, root: str) -> None:
@@ -97,21 +121,23 @@ def remove_empty(folder: str, root: str) -> None:
         folder = os.path.dirname(folder)
 
 
-def make_shared_folder(folder: str) -> None:
-    """Make ``folder`` and the missing folders above it, without a sync. Raises OSError.
+def make_shared_folder(folder: str, root: str) -> None:
+    """Make ``folder`` and the missing folders between it and ``root``, without a sync. Raises OSError.
 
-    Other processes may remove empty folders meanwhile. So `make_folders` can fail because another process removes this
-    folder or a folder above it. The function then calls `make_folders` again.
+    Raises FileNotFoundError if ``root`` is missing: a person may move it away, to put another folder in its place.
+
+    Other processes may remove empty folders meanwhile. So a folder may vanish before the next
+    one is made in it. The function then begins again.
     """
     for _ in range(MAKE_TRIES_MAX):
         try:
-            make_folders(folder)
+            _make_folders_below(folder, root)
         except (FileExistsError, FileNotFoundError):
             if os.path.lexists(folder) and not os.path.isdir(folder):
                 raise
         else:
             return
-    make_folders(folder)
+    _make_folders_below(folder, root)
 
 
 def make_folders(folder: str, mode: int = 0o777) -> None:
@@ -120,7 +146,7 @@ def make_folders(folder: str, mode: int = 0o777) -> None:
     `os.makedirs` calls itself for each missing folder, and would raise RecursionError for about 900 of them.
     """
     for missing in _missing_folders(folder):
-        _mkdir(missing, mode if missing == os.path.abspath(folder) else 0o777)
+        _mkdir(missing, mode if missing == _absolute(folder) else 0o777)
 
 
 def make_folder(folder: str | Path, *, sync: Sync | None = None) -> None:
@@ -132,7 +158,7 @@ def make_folder(folder: str | Path, *, sync: Sync | None = None) -> None:
     Raises Unavailable, StorageFull.
     """
     with file_errors():
-        _make_folder(os.path.abspath(folder), sync or sync_descriptor)
+        _make_folder(_absolute(folder), sync or sync_descriptor)
 
 
 def sync_descriptor(descriptor: int) -> None:
@@ -176,9 +202,20 @@ def _make_folder(folder: str, sync: Sync) -> None:
         sync_path(os.path.dirname(made), sync)
 
 
+def _absolute(path: str | Path) -> str:
+    return os.fspath(Path(path).absolute())
+
+
+def _make_folders_below(folder: str, root: str) -> None:
+    for missing in _missing_folders(folder):
+        if not missing.startswith(os.path.join(root, "")):
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), root)
+        _mkdir(missing)
+
+
 def _missing_folders(folder: str) -> list[str]:
     """Return the absolute paths of the missing folders of a path, topmost first."""
-    missing, folder = list[str](), os.path.abspath(folder)
+    missing, folder = list[str](), _absolute(folder)
     while not os.path.isdir(folder):
         missing.append(folder)
         folder = os.path.dirname(folder)
@@ -191,6 +228,21 @@ def _mkdir(folder: str, mode: int = 0o777) -> None:
     except FileExistsError:
         if not os.path.isdir(folder):
             raise
+
+
+def _identity_of(path: str) -> tuple[int, int] | None:
+    """Return the device and the inode number of the file or folder at ``path``; None if there is none.
+
+    Raises Unavailable.
+    """
+    try:
+        status = os.stat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError:
+        with file_errors():  # not around the call above: it would cost time in every read
+            raise
+    return status.st_dev, status.st_ino
 
 
 def _is_marked(descriptor: int) -> bool:

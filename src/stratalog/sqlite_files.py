@@ -16,7 +16,6 @@ from stratalog.errors import Corrupt, Invalid, StorageFull, StratalogError, Unav
 from stratalog.folders import file_errors, sync_path
 
 __all__ = [
-    "OpenFile",
     "check_path",
     "close_inherited",
     "create_file",
@@ -31,24 +30,6 @@ UNFINISHED = ".new"
 # file with one of the other suffixes.
 SUFFIXES = ("-journal", "-wal", "-shm")
 LOG_HEADER_BYTES = 32
-
-
-class OpenFile:
-    """The file that ``path`` names when the object is made. Make the object before SQLite opens the file.
-
-    SQLite continues to use a file that was moved, deleted or replaced, for example by a restoration. Its commits would
-    be lost. So call `check` before each use of a connection, and after a connection is opened: then the connection has
-    this file, even if another process replaced the file meanwhile.
-    """
-
-    def __init__(self, path: str) -> None:
-        self.path = path
-        self._identity = _identity_of(path)
-
-    def check(self) -> None:
-        """Raise Unavailable if the path names another file, or none, or if the file system does not answer."""
-        if _identity_of(self.path) != self._identity:
-            raise Unavailable("the database's file was moved, deleted or replaced: open it again", path=self.path)
 
 
 def check_path(path: str) -> None:
@@ -146,15 +127,3 @@ def translated_error(exc: apsw.Error) -> StratalogError:
     if isinstance(exc, apsw.CorruptError | apsw.NotADBError):
         return Corrupt("the file is not an intact database", reason=str(exc))
     return Unavailable("the database could not execute the request", reason=str(exc))
-
-
-def _identity_of(path: str) -> tuple[int, int] | None:
-    """Return the device and the inode number of the file at ``path``; None if there is none. Raises Unavailable."""
-    try:
-        status = os.stat(path)
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    except OSError:
-        with file_errors():  # not around the call above: it would cost time in every read
-            raise
-    return status.st_dev, status.st_ino

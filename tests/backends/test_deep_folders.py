@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -22,7 +23,7 @@ def deep(tmp_path: Path) -> Iterator[Path]:
         yield path
 
 
-@pytest.mark.parametrize("make", [make_folder, make_folders, make_shared_folder])
+@pytest.mark.parametrize("make", [make_folder, make_folders, partial(make_shared_folder, root="/")])
 def test_a_folder_below_many_missing_folders_is_made(deep: Path, make: Callable[[str], None]) -> None:
     make(str(deep))
     assert deep.is_dir()

@@ -13,13 +13,18 @@ import pytest
 
 import stratalog
 from stratalog.backends.cached_blobs import CachedBlobs
+from stratalog.backends.files import FileBlobs
 from stratalog.backends.memory import MemoryBlobs
 from stratalog.backends.sqlite_file import SqliteFile
 from stratalog.client.file import ClientFile
 from stratalog.clock import SystemClock
 from stratalog.codec import sha256
 from stratalog.errors import Corrupt, Unavailable
+from stratalog.maintenance.scrub import last_scrub_ms, scrub
 from stratalog.testing.clock import ManualClock
+
+BODY = b"body"
+KEY = f"acme/{sha256(BODY).hex()}"
 
 
 class _Replacing(apsw.VFS):
@@ -117,6 +122,90 @@ def test_a_read_uses_no_file_that_replaced_the_store_s_file_while_the_read_began
         replacing.moment = "before"
         with pytest.raises(Unavailable, match="moved, deleted or replaced"):
             file.read("SELECT 1", ())
+@pytest.mark.parametrize("is_remade", [False, True], ids=["moved", "replaced"])
+def test_blobs_whose_folder_is_gone_are_not_reported_as_missing_and_none_is_acknowledged(
+    tmp_path: Path, is_remade: bool
+) -> None:
+    blobs = FileBlobs(tmp_path / "blobs", ManualClock())
+    blobs.put(KEY, BODY)
+    _move(tmp_path / "blobs")
+    if is_remade:
+        (tmp_path / "blobs/.new").mkdir(parents=True)
+    calls: list[Callable[[], object]] = [
+        lambda: blobs.get(KEY),
+        lambda: blobs.stat(KEY),
+        lambda: list(blobs.list("")),
+        lambda: blobs.delete(KEY, "stamp"),
+        lambda: blobs.put(KEY, BODY),
+    ]
+    for call in calls:
+        with pytest.raises(Unavailable, match="folder of the blobs was moved, deleted or replaced"):
+            call()
+    shutil.rmtree(tmp_path / "blobs", ignore_errors=True)
+    (tmp_path / "moved").rename(tmp_path / "blobs")
+    assert blobs.get(KEY) == BODY
+    blobs.put(KEY, BODY)
+
+
+def test_a_put_during_the_move_of_its_folder_does_not_make_the_folder_again(tmp_path: Path) -> None:
+    folder = tmp_path / "blobs"
+    moving = False
+
+    def sync(descriptor: int) -> None:
+        if moving and folder.exists():
+            _move(folder)
+
+    blobs = FileBlobs(folder, ManualClock(), sync=sync)
+    moving = True
+    with pytest.raises(Unavailable, match="moved, deleted or replaced"):
+        blobs.put(KEY, BODY)
+    assert not folder.exists()
+
+
+class ReplacedOnce(FileBlobs):
+    """Blobs whose folder is replaced by another folder during the first write, and is then put back."""
+
+    writes = 0
+
+    def _write(self, path: str, data: bytes) -> bool:
+        self.writes += 1
+        if self.writes > 1:
+            return super()._write(path, data)
+        folder = Path(self._folder)
+        _move(folder)
+        (folder / ".new").mkdir(parents=True)
+        assert super()._write(path, data)
+        shutil.rmtree(folder)
+        folder.with_name("moved").rename(folder)
+        return True
+
+
+def test_a_put_during_which_its_folder_was_replaced_for_a_moment_is_in_the_folder(tmp_path: Path) -> None:
+    blobs = ReplacedOnce(tmp_path / "blobs", ManualClock())
+    blobs.put(KEY, BODY)
+    assert (blobs.writes, blobs.get(KEY)) == (2, BODY)
+
+
+def test_a_store_at_a_path_with_two_dots_after_a_link_is_where_the_system_finds_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "real/inner").mkdir(parents=True)
+    (tmp_path / "link").symlink_to("real/inner")
+    monkeypatch.chdir(tmp_path)
+    with stratalog.open("link/../data") as store:
+        store.records("acme").put("r", bytes(1_000_000))
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["link", "real"]
+    with stratalog.open(tmp_path / "real/data", create=False) as again:
+        assert again.records("acme").get("r").body == bytes(1_000_000)
+
+
+def test_a_scrub_of_blobs_whose_folder_is_gone_finishes_no_round(tmp_path: Path) -> None:
+    with stratalog.open(tmp_path / "data", clock=ManualClock()) as store:
+        store.records("acme").put("r", bytes(1_000_000))
+        (tmp_path / "data/blobs").rename(tmp_path / "moved")
+        with pytest.raises(Unavailable):
+            scrub(store.environment, 30)
+        assert last_scrub_ms(store.environment) == 0
 
 
 def test_a_store_of_a_relative_path_is_the_same_after_a_change_of_the_working_directory(

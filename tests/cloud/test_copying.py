@@ -77,7 +77,7 @@ def test_a_copy_is_refused_without_a_source_store_or_if_the_target_has_other_dat
     run("--store", str(tmp_path / "other"), "init")
     run("--store", str(tmp_path / "other"), "create", "elsewhere/plan")
     assert (
-        "the target holds data that is not from the source organisation='elsewhere'"
+        "the target holds data that is not from the source: copy into a new store organisation='elsewhere'"
         in run("copy", str(folder), str(tmp_path / "other"), code=4).stderr
     )
 

@@ -11,10 +11,12 @@ import pytest
 from stratalog.documents import Document, Rules, merge, replay, verify
 from stratalog.documents.replay import merge_client
 from stratalog.errors import Invalid, NotFound, Unavailable, VersionForgotten
+from stratalog.log.lifecycle import delete_log
 from stratalog.log.snapshots import list_snapshots
 from stratalog.maintenance.document_export import export_document
 from stratalog.protocol import BUILT_IN_MUTATORS, Draft, Mutation, Rejected
 from tests.documents.helpers import World, inc, large, put, statuses
+from tests.log.helpers import DUE_SECONDS
 
 
 def limited(draft: Draft, args: Any) -> None:
@@ -137,6 +139,45 @@ def test_a_fork_holds_its_parents_floor_until_it_has_a_base_of_its_own() -> None
     assert verify(world.open("copy")).start == 10
     with pytest.raises(VersionForgotten):
         reader.at(5)
+
+
+@pytest.mark.parametrize("frees", [False, True])
+def test_the_floor_of_a_fork_is_that_of_its_deleted_ancestor_after_another_document_took_the_name(frees: bool) -> None:
+    world = World(snapshot_entries_interval=4, segment_entries_target=4)
+    document = grown(world)
+    fork = document.fork("copy", at=10)
+    fork.apply([inc(client="bob")])
+    second = fork.fork("second")
+    assert document.forget_below(7) == 7
+    if frees:
+        world.clock.sleep(DUE_SECONDS)
+        document.free_segments()
+    delete_log(document.log)
+    world.create()
+    for name in ("copy", "second"):
+        reader = world.open(name)
+        assert reader.log.floor() == 7
+        assert [version.version for version in reader.versions()] == [8, 9, 10, 11]
+        assert reader.at(7).to_dict() == second.at(7).to_dict()
+        assert verify(reader).version == 11
+
+
+def test_a_fork_with_a_snapshot_below_its_ancestor_s_floor_is_read_and_forked() -> None:
+    world = World(snapshot_entries_interval=100, segment_entries_target=4)
+    document = grown(world)
+    fork = document.fork("copy", at=10)
+    fork.apply([inc(client="bob")])
+    whole = fork.at().to_dict()
+    fork.snapshot(3)
+    assert document.forget_below(7) == 7
+    reader = world.open("copy")
+    assert (reader.log.floor(), reader.at().to_dict()) == (7, whole)
+    assert reader.at(8).to_dict() == document.at(8).to_dict()
+    fork_of_fork = reader.fork("second", at=11)
+    fork_of_fork.snapshot(8)
+    assert document.forget_below(9) == 9
+    assert world.open("second").at().to_dict() == whole
+    assert verify(world.open("second")).version == verify(reader).version == 11
 
 
 @pytest.mark.parametrize("read_first", [True, False])

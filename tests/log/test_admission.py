@@ -27,6 +27,7 @@ from stratalog.testing.clock import ManualClock
 
 TEN = Quotas(documents_max=10)
 ONE = Amounts(documents=1)
+YEAR_MS = 365 * 86_400_000
 
 
 class CountedIndex(MemoryIndex):
@@ -91,6 +92,33 @@ def test_a_measurement_replaces_earlier_admissions() -> None:
     assert held.documents == 10
     with pytest.raises(QuotaExceeded):
         held.create()
+
+
+def test_a_measurement_by_a_clock_that_was_ahead_is_replaced() -> None:
+    held = Held()
+    now_ms = held.clock.wall_ms()
+    held.clock.set_wall(now_ms + YEAR_MS)
+    held.measure(documents=10)
+    held.clock.set_wall(now_ms)
+    assert held.documents == 10
+    held.measure(documents=3)
+    held.clock.sleep(USAGE_READ_SECONDS)
+    assert held.documents == 3
+    held.create(7)
+
+
+def test_admissions_by_a_clock_that_was_ahead_count_until_the_next_measurement() -> None:
+    held = Held()
+    now_ms = held.clock.wall_ms()
+    held.clock.set_wall(now_ms + YEAR_MS)
+    for _ in range(2):
+        held.create()
+        held.clock.sleep(USAGE_SLICE_SECONDS)
+    held.clock.set_wall(now_ms)
+    held.create()
+    held.clock.sleep(USAGE_SLICE_SECONDS + USAGE_CLOCKS_SECONDS_MAX)
+    held.measure(documents=3)
+    assert held.documents == 3
 
 
 def test_admissions_during_a_measurement_count_until_the_next_measurement() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from stratalog.errors import Corrupt, Invalid, NotFound, VersionForgotten
 from stratalog.keys import entries_partition, number
-from stratalog.log import Event, Log, Upcasters, open_log
+from stratalog.log import Event, Log, Upcasters, fork_log, open_log
 from stratalog.log.retention import archive_segments, free_segments, raise_floor
 from stratalog.ports.index import Item, Put
 from tests.log.helpers import DUE_SECONDS, NAME, ORGANISATION, another, clock_of, data, event, fill, new_log, scripted
@@ -109,6 +109,20 @@ def test_the_version_at_a_time_above_the_floor_is_still_found() -> None:
     assert log.version_at(times[9]) == 10
     with pytest.raises(VersionForgotten):
         log.version_at(times[2])
+
+
+def test_the_version_at_a_time_after_a_fork_was_made_is_its_floor_until_its_first_own_entry() -> None:
+    log = timed_log()
+    clock = clock_of(log.environment)
+    fork = fork_log(log, "fork", 10)
+    made_ms = clock.wall_ms()
+    clock.sleep(1)
+    fork.append(event())
+    raise_floor(fork, 10)
+    fork = open_log(another(log.environment), ORGANISATION, "fork")
+    assert (fork.floor(), fork.version_at(made_ms), fork.version_at(made_ms + 999)) == (10, 10, 10)
+    with pytest.raises(VersionForgotten):
+        fork.version_at(made_ms - 1)
 
 
 def test_upcasters_convert_old_events_when_they_are_read() -> None:

@@ -19,10 +19,13 @@ from stratalog.keys import COPY_PARTITION, directory_partition, failures_partiti
 from stratalog.log.retention import archive_segments
 from stratalog.maintenance.collection import collect
 from stratalog.maintenance.copy_check import check_copy
+from stratalog.maintenance.policy import MaintenancePolicy, RetentionPolicy
 from stratalog.maintenance.store_copy import CopyReport, copy_store
-from stratalog.ports.index import NO_BLOBS, Item, Put, Write
+from stratalog.maintenance.store_pass import maintain
+from stratalog.ports.index import NO_BLOBS, Delete, Item, Put, Write
 from stratalog.testing.clock import ManualClock
 from tests.inline_store import open_inline
+from tests.log.helpers import DUE_SECONDS
 from tests.maintenance.growing import FREE, SETTINGS, grow, told
 
 TRIES_MAX = 1000
@@ -455,3 +458,89 @@ def test_a_copy_of_a_source_with_a_damaged_item_raises_corrupt(kind: str) -> Non
     source.environment.index.commit([Put(Item(*keys[kind], {}))])
     with pytest.raises(Corrupt, match="lacks an attribute"):
         copy_store(source, open_inline(settings=SETTINGS, clock=ManualClock()))
+
+
+def stored_text(store: stratalog.Store) -> str:
+    """Return all items and blobs of the organisation ``acme`` as text."""
+    index, blobs = store.environment.index, store.environment.blobs
+    partitions = [partition for partition in list(index._partitions) if partition.startswith("acme/")]  # type: ignore[attr-defined]
+    items = [repr(item) for partition in partitions for item in index.query(partition)]
+    return " ".join([*items, *(repr(blobs.get(stat.key)) for stat in blobs.list("acme/"))])
+
+
+def swept(*stores: stratalog.Store) -> None:
+    """Run the maintenance of the stores until everything deleted or forgotten so far is freed."""
+    for _ in range(3):
+        stores[0].environment.clock.sleep(DUE_SECONDS)
+        for store in stores:
+            maintain(store, MaintenancePolicy(documents=RetentionPolicy(retain_segments=1), collect_hours=0))
+
+
+@pytest.mark.parametrize("copies_between", [False, True])
+def test_a_log_that_the_source_deleted_and_swept_is_swept_in_the_target(copies_between: bool) -> None:
+    clock = ManualClock()
+    source, target = (open_inline(settings=SETTINGS, clock=clock) for _ in range(2))
+    source.create("acme", "plan").put("a/1", 1)
+    gone = source.create("acme", "gone")
+    gone.put("a/1", "confidential")
+    gone.put("a/2", "confidential" * 10_000)
+    fork = gone.fork("fork")
+    fork.put("a/1", 1)
+    copy_store(source, target)
+    fork.put("a/2", 2)
+    fork.forget_below(fork.version)
+    source.delete(gone)
+    if copies_between:
+        copy_store(source, target)
+    swept(source)
+    copy_store(source, target)
+    assert told(target) == told(source)
+    swept(target)
+    assert "confidential" not in stored_text(source)
+    assert "confidential" not in stored_text(target)
+    assert target.document("acme", "fork").at().to_dict() == {"a/1": 1, "a/2": 2}
+
+
+def test_versions_that_the_source_forgot_and_freed_are_freed_in_the_target() -> None:
+    clock = ManualClock()
+    source, target = (open_inline(settings=SETTINGS, clock=clock) for _ in range(2))
+    document = source.create("acme", "plan")
+    for number in range(20):
+        document.put("a/1", f"confidential {number}")
+    copy_store(source, target)
+    for number in range(20):
+        document.put("a/1", number)
+    swept(source)
+    copy_store(source, target)
+    assert "confidential" not in stored_text(source)
+    swept(target)
+    assert "confidential" not in stored_text(target)
+    assert told(target) == told(source)
+
+
+def test_another_log_of_a_name_is_copied_once_the_earlier_log_is_deleted_in_the_target() -> None:
+    clock = ManualClock()
+    source, target = (open_inline(settings=SETTINGS, clock=clock) for _ in range(2))
+    source.create("acme", "plan").put("a/1", "confidential")
+    copy_store(source, target)
+    source.delete(source.document("acme", "plan"))
+    swept(source)
+    source.create("acme", "plan").put("a/1", 2)
+    with pytest.raises(Conflict, match="delete the log there"):
+        copy_store(source, target)
+    target.delete(target.document("acme", "plan"))
+    copy_store(source, target)
+    assert told(target) == told(source)
+    swept(target)
+    assert "confidential" not in stored_text(target)
+
+
+def test_a_log_whose_directory_line_is_lost_in_the_source_is_not_swept_in_the_target() -> None:
+    clock = ManualClock()
+    source, target = (open_inline(settings=SETTINGS, clock=clock) for _ in range(2))
+    source.create("acme", "plan").put("a/1", 1)
+    copy_store(source, target)
+    source.environment.index.commit([Delete(directory_partition("acme", "logs", 0), "plan")])
+    copy_store(source, target)
+    swept(target)
+    assert target.document("acme", "plan").get("a/1") == 1

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
 import stratalog
@@ -651,3 +653,17 @@ def test_a_damaged_deletion_or_upload_item_does_not_stop_other_sweeps(store: str
     assert report.deleted_logs == 1
     assert [item.sort for item in index.query(deleted_partition("acme"))] == prefixes[:1]
     assert [item.sort for item in index.query(uploads_partition("acme"))] == ["a/upload"]
+
+
+def test_a_pass_whose_clock_was_ahead_delays_no_later_pass() -> None:
+    clock = ManualClock()
+    store = a_store(clock)
+    store.records("acme").put("r", os.urandom(1000))
+    now_ms = clock.wall_ms()
+    clock.set_wall(now_ms + 365 * DAY_SECONDS * 1000)
+    maintain(store, measures=True)
+    clock.set_wall(now_ms)
+    report = maintain(store, measures=True)
+    assert (report.blobs_young, report.blobs_scrubbed, report.measured_organisations) == (1, 1, 1)
+    report = maintain(store, measures=True)
+    assert (report.blobs_young, report.blobs_scrubbed, report.measured_organisations) == (0, 0, 0)

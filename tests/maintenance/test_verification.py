@@ -10,6 +10,7 @@ import pytest
 
 import stratalog
 from stratalog.codec import encode, sha256
+from stratalog.errors import VersionForgotten
 from stratalog.keys import (
     NAME_SORT,
     entries_partition,
@@ -245,6 +246,32 @@ def test_a_history_is_verified_from_its_floor_and_from_its_archive(store: strata
         assert (report.findings, report.chain.start) == ((), start)
         put(store, item_at(store, history, 9), c=1)
         assert findings(store, history) == [("altered", 9, 9)]
+
+
+@pytest.mark.parametrize("kind", ["log", "document"])
+def test_a_verification_during_which_the_floor_rises_starts_again_at_the_new_floor(
+    store: stratalog.Store, kind: str
+) -> None:
+    document, log = store.create("acme", "plan"), store.log("acme", "events")
+    for position in range(VERSIONS):
+        document.put("a/1", [position, "x" * LARGE])
+    name = LOG if kind == "log" else HistoryName("log", "acme", "plan")
+    calls: list[int] = []
+
+    def forget(count: int) -> None:
+        if not calls:
+            document.forget_below(8)
+            raise_floor(log, 8)
+        calls.append(count)
+
+    report = verify_history(store, name, progress=forget)
+    assert (report.findings, report.chain.start, report.chain.version) == (
+        (),
+        8,
+        store.log("acme", name.name).head().version,
+    )
+    with pytest.raises(VersionForgotten):
+        verify_history(store, name, 3)
 
 
 def test_a_version_missing_from_an_archive_is_reported(store: stratalog.Store) -> None:

@@ -11,6 +11,14 @@ FORK_TESTS = "tests/test_process_fork.py"
 SQLITE = "tests/backends/test_sqlite.py"
 MOVED = "tests/backends/test_moved_files.py"
 CONNECTIONS = "src/stratalog/backends/sqlite_connections.py"
+FOLDERS = "src/stratalog/folders.py"
+FILES = "src/stratalog/backends/files.py"
+READ = "tests/log/test_read.py"
+FORKS = "tests/documents/test_forks.py"
+COPY = "src/stratalog/maintenance/store_copy.py"
+VERIFICATION = "tests/maintenance/test_verification.py"
+COPYING = "tests/maintenance/test_copying.py"
+ADMISSION = "tests/log/test_admission.py"
 
 REMOVALS: tuple[Removal, ...] = (
     Removal(
@@ -76,6 +84,10 @@ REMOVALS: tuple[Removal, ...] = (
             Edit(
                 "src/stratalog/sqlite_files.py",
                 "        if _identity_of(self.path) != self._identity:\n",
+    ),
+    Removal(
+                FOLDERS,
+                "        if _identity_of(self._path) != self._identity:\n",
                 "        if False:\n",
             ),
         ),
@@ -107,9 +119,9 @@ REMOVALS: tuple[Removal, ...] = (
         "B586",
         (
             Edit(
-                "src/stratalog/folders.py",
-                "        return os.fspath(Path(path).absolute())\n",
-                "        return os.fspath(path)\n",
+                FOLDERS,
+                "    with file_errors():\n        return _absolute(path)\n",
+                "    with file_errors():\n        return os.fspath(path)\n",
             ),
         ),
         (
@@ -144,5 +156,167 @@ REMOVALS: tuple[Removal, ...] = (
             "tests/backends/test_full_disk.py::test_a_store_whose_process_was_killed_can_be_read_on_a_full_disk",
             "tests/backends/test_full_disk.py::test_a_client_s_file_can_be_opened_on_a_full_disk",
         ),
+    ),
+    Removal(
+        "B624",
+        (
+            Edit(
+                "src/stratalog/clock.py",
+                "    return abs(clock.wall_ms() - began_ms) >= interval_ms\n",
+                "    return clock.wall_ms() - began_ms >= interval_ms\n",
+            ),
+        ),
+        ("tests/maintenance/test_maintain.py::test_a_pass_whose_clock_was_ahead_delays_no_later_pass",),
+    ),
+    Removal(
+        "B624",
+        (
+            Edit(
+                "src/stratalog/log/usage.py",
+                "    return began_ms > now_ms + USAGE_CLOCKS_SECONDS_MAX * 1000\n",
+                "    return False\n",
+            ),
+        ),
+        (f"{ADMISSION}::test_a_measurement_by_a_clock_that_was_ahead_is_replaced",),
+    ),
+    Removal(
+        "B624",
+        (
+            Edit(
+                "src/stratalog/log/admission.py",
+                "        while self._slices and now_ms - self._slices[-1].first_ms",
+                "        if self._slices and now_ms - self._slices[-1].first_ms",
+            ),
+        ),
+        (f"{ADMISSION}::test_admissions_by_a_clock_that_was_ahead_count_until_the_next_measurement",),
+    ),
+    Removal(
+        "B625",
+        (
+            Edit(
+                FILES,
+                '        self._opened = OpenPath(self._folder, "the folder of the blobs")\n',
+                '        self._opened = OpenPath("/", "the root")\n',
+            ),
+        ),
+        (
+            f"{MOVED}::test_blobs_whose_folder_is_gone_are_not_reported_as_missing_and_none_is_acknowledged",
+            f"{MOVED}::test_a_scrub_of_blobs_whose_folder_is_gone_finishes_no_round",
+        ),
+    ),
+    Removal(
+        "B625",
+        (Edit(FILES, "            if is_stored and os.path.exists(path):\n", "            if is_stored:\n"),),
+        (f"{MOVED}::test_a_put_during_which_its_folder_was_replaced_for_a_moment_is_in_the_folder",),
+        raises=("NotFound",),
+    ),
+    Removal(
+        "B626",
+        (
+            Edit(
+                "src/stratalog/log/log.py",
+                "        if gone is not None and not self._is_followed_at(low, time_ms):\n",
+                "        if gone is not None:\n",
+            ),
+        ),
+        (f"{READ}::test_the_version_at_a_time_after_a_fork_was_made_is_its_floor_until_its_first_own_entry",),
+    ),
+    Removal(
+        "B627",
+        (
+            Edit(
+                "src/stratalog/log/log.py",
+                "            if newest is None or newest.version < upto:\n",
+                "            if newest is None:\n",
+            ),
+        ),
+        (f"{FORKS}::test_a_fork_with_a_snapshot_below_its_ancestor_s_floor_is_read_and_forked",),
+        raises=("VersionForgotten",),
+    ),
+    Removal(
+        "B628",
+        (
+            Edit(
+                COPY,
+                "        self._mirror.items(partition, sorted((waiting | swept).values(), key=_sort))\n",
+                "        self._mirror.items(partition, waiting.values())\n",
+            ),
+        ),
+        (f"{COPYING}::test_a_log_that_the_source_deleted_and_swept_is_swept_in_the_target",),
+    ),
+    Removal(
+        "B628",
+        (Edit(COPY, "            self._mirror.items(forks_partition(prefix))\n", "            pass\n"),),
+        (f"{COPYING}::test_a_log_that_the_source_deleted_and_swept_is_swept_in_the_target",),
+    ),
+    Removal(
+        "B628",
+        (
+            Edit(
+                COPY,
+                '"" if record is None or record.deleted_ms else record.prefix',
+                '""',
+            ),
+        ),
+        (f"{COPYING}::test_a_log_whose_directory_line_is_lost_in_the_source_is_not_swept_in_the_target",),
+        raises=("NotFound", "VersionForgotten"),
+    ),
+    Removal(
+        "B628",
+        (
+            Edit(
+                COPY,
+                "            self._mirror.items(entries_partition(log.prefix, parse_number(sort)), ())  #",
+                "            pass  #",
+            ),
+        ),
+        (f"{COPYING}::test_versions_that_the_source_forgot_and_freed_are_freed_in_the_target",),
+    ),
+    Removal(
+        "B629",
+        (Edit(COPY, "theirs is None or theirs.deleted_ms or (ours", "theirs is None or (ours"),),
+        (f"{COPYING}::test_another_log_of_a_name_is_copied_once_the_earlier_log_is_deleted_in_the_target",),
+        raises=("Conflict",),
+    ),
+    Removal(
+        "B630",
+        (Edit(FOLDERS, '        if not missing.startswith(os.path.join(root, "")):\n', "        if False:\n"),),
+        (f"{MOVED}::test_a_put_during_the_move_of_its_folder_does_not_make_the_folder_again",),
+    ),
+    Removal(
+        "B631",
+        (
+            Edit(
+                FOLDERS,
+                "    missing, folder = list[str](), _absolute(folder)\n",
+                "    missing, folder = list[str](), os.path.abspath(folder)\n",
+            ),
+        ),
+        (f"{MOVED}::test_a_store_at_a_path_with_two_dots_after_a_link_is_where_the_system_finds_it",),
+        raises=("Unavailable",),
+    ),
+    Removal(
+        "B632",
+        (
+            Edit(
+                "src/stratalog/maintenance/verification.py",
+                "            if attempt == ATTEMPTS_MAX or log.floor() == floor:\n                raise\n",
+                "            raise\n",
+            ),
+        ),
+        (f"{VERIFICATION}::test_a_verification_during_which_the_floor_rises_starts_again_at_the_new_floor",),
+        raises=("VersionForgotten",),
+    ),
+    Removal(
+        "B633",
+        (
+            Edit(
+                "src/stratalog/log/floors.py",
+                "            forgotten = max(forgotten, segment.first - 1)\n",
+                "",
+            ),
+        ),
+        (f"{FORKS}::test_the_floor_of_a_fork_is_that_of_its_deleted_ancestor_after_another_document_took_the_name",),
+        raises=("VersionForgotten",),
     ),
 )

@@ -238,7 +238,7 @@ REMOVALS: tuple[Removal, ...] = (
         (
             Edit(
                 "src/stratalog/backends/files.py",
-                "                make_shared_folder(os.path.dirname(path))",
+                "                make_shared_folder(os.path.dirname(path), self._folder)",
                 "                os.makedirs(os.path.dirname(path), exist_ok=True)",
             ),
         ),

@@ -14,10 +14,9 @@ from stratalog.backends.files import FileBlobs
 from stratalog.backends.sqlite import SqliteIndex
 from stratalog.backends.sqlite_connections import open_writer
 from stratalog.errors import ConditionFailed, StratalogError, Unavailable
-from stratalog.folders import DurableFolders
+from stratalog.folders import DurableFolders, OpenPath
 from stratalog.log.blob_batch import BlobBatch
 from stratalog.ports.index import NO_BLOBS, Write
-from stratalog.sqlite_files import OpenFile
 from tests.simulation.mutants import Mutant, replaced, together
 from tests.simulation.world_disk import DiskWorld
 
@@ -43,7 +42,7 @@ def _settle_early(early: type, *, release: bool) -> Callable[[], AbstractContext
     return replaced(sqlite_file._GroupWriter, "_run_each", run_each)
 
 
-def _open_unsynced(*arguments: Any) -> tuple[apsw.Connection, OpenFile]:
+def _open_unsynced(*arguments: Any) -> tuple[apsw.Connection, OpenPath]:
     """The mutant of `open_writer` that leaves syncs to the operating system."""
     connection, opened = open_writer(*arguments)
     connection.pragma("synchronous", "OFF")

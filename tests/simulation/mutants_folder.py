@@ -37,7 +37,7 @@ def _unlink_aside(self: Any, path: str, stamp: str) -> bool:
         if files._stamp(os.stat(aside)) == stamp:
             files.os.unlink(aside)
             return True
-        files.make_shared_folder(os.path.dirname(path))
+        files.make_shared_folder(os.path.dirname(path), self._folder)
         files._link(aside, path)
         files._unlink_if_there(aside)
     except FileNotFoundError:

@@ -14,12 +14,14 @@ from contextlib import contextmanager, suppress
 from itertools import islice
 from pathlib import Path
 from typing import IO
+from weakref import finalize
 
 from stratalog.clock import Clock, Observation, new_id
 from stratalog.codec import ZSTD, codec_named, compress, decompress
 from stratalog.errors import Closed, Corrupt, Invalid, NotFound, OutcomeUnknown, Unavailable
 from stratalog.folders import (
     DurableFolders,
+    OpenPath,
     absolute_path,
     file_errors,
     make_folder,
@@ -43,7 +45,7 @@ DIGITS = 64
 KINDS = frozenset(kind.suffix for kind in (JSON, MSGPACK, OCTETS))
 # The number of times that a reader looks at all possible paths. A put may replace a file of format 1 by a file with
 # suffixes, just after the reader looked for the file with suffixes. The reader then finds the new file at its second
-# look.
+# look. The second look also finds a file of a folder that was moved away and is back.
 LOOKS = 2
 FILES_LOOKED_AT_MAX = 10_000
 PUT_TRIES_MAX = 100
@@ -58,7 +60,8 @@ class FileBlobs:
     while it renews or deletes the blob. So an intact blob is at its path from its first put to its deletion, and a
     reader never waits. A put removes a damaged file before it writes a new one. A crash may leave an unfinished file in
     ``.new``. The next process that opens the folder removes this file. ``sync`` makes the file or folder behind a
-    descriptor durable. The default is `sync_descriptor`.
+    descriptor durable. The default is `sync_descriptor`. If the folder itself is moved, deleted or replaced, then puts,
+    lists, and reads that find nothing raise Unavailable.
     """
 
     def __init__(self, folder: str | Path, clock: Clock, *, sync: Callable[[int], None] | None = None) -> None:
@@ -74,22 +77,30 @@ class FileBlobs:
             self._folders.sync(self._folder)
             self._remove_unfinished()
             self._put_back()
+            # Some network file systems give a folder another inode number unless a process has it open.
+            self._release = finalize(self, os.close, os.open(self._folder, os.O_RDONLY | os.O_CLOEXEC))
+        self._opened = OpenPath(self._folder, "the folder of the blobs")
 
     def put(self, key: str, body: bytes) -> None:
         base = self._base(key)
         check_put(key, body)
         path = f"{base}{kind_of(key, body).suffix}{ZSTD.suffix}"
         for _ in range(PUT_TRIES_MAX):
-            if self._refresh(path) or self._write(path, compress(body)):
+            is_stored = self._refresh(path) or self._write(path, compress(body))
+            self._opened.check()
+            # Look after the check: the file may be in a folder that replaced this folder for a moment.
+            if is_stored and os.path.exists(path):
                 _unlink_if_there(base)
                 return
         raise Unavailable("other processes keep changing the folder of a blob", key=key, tries=PUT_TRIES_MAX)
 
     def get(self, key: str) -> bytes:
         paths = self._paths(key)
-        for path in paths * LOOKS:
-            with file_errors(), suppress(FileNotFoundError):
-                return verified(key, decompress(Path(path).read_bytes(), BLOB_BYTES_MAX))
+        for _ in range(LOOKS):
+            for path in paths:
+                with file_errors(), suppress(FileNotFoundError):
+                    return verified(key, decompress(Path(path).read_bytes(), BLOB_BYTES_MAX))
+            self._opened.check()
         with file_errors():
             _refuse_unknown_codec(key, paths[-1])
         raise NotFound("blob not found", key=key)
@@ -103,6 +114,7 @@ class FileBlobs:
             self._check_open()
             with file_errors(), suppress(FileNotFoundError):
                 yield _stat(key, os.stat(path))
+        self._opened.check()  # at the end: a caller that saw all blobs must not take a missing folder for an empty one
 
     def delete(self, key: str, stamp: str) -> bool:
         """Lock the file to compare its stamp and unlink it, so that no put renews the file in between."""
@@ -119,12 +131,16 @@ class FileBlobs:
 
     def close(self) -> None:
         self._closed = True
+        self._release()
 
     def _find(self, key: str) -> tuple[str, BlobStat | None]:
         """Return the path of a blob's file and its stat; an empty path and None if there is no file."""
-        for path in self._paths(key) * LOOKS:
-            with file_errors(), suppress(FileNotFoundError):
-                return path, _stat(key, os.stat(path))
+        paths = self._paths(key)
+        for _ in range(LOOKS):
+            for path in paths:
+                with file_errors(), suppress(FileNotFoundError):
+                    return path, _stat(key, os.stat(path))
+            self._opened.check()
         return "", None
 
     def _refresh(self, path: str) -> bool:
@@ -167,7 +183,7 @@ class FileBlobs:
         try:
             with file_errors(), suppress(FileNotFoundError):
                 self._write_durably(temporary, data)
-                make_shared_folder(os.path.dirname(path))
+                make_shared_folder(os.path.dirname(path), self._folder)
                 if _link(temporary, path):
                     return self._make_durable(path)
         finally:
@@ -243,7 +259,7 @@ class FileBlobs:
             for name in names:
                 target = os.path.join(self._folder, os.path.relpath(folder, root), name.rpartition(".")[0])
                 target = os.path.normpath(target)
-                make_shared_folder(os.path.dirname(target))
+                make_shared_folder(os.path.dirname(target), self._folder)
                 with suppress(FileNotFoundError):  # another process puts the file back
                     _link(os.path.join(folder, name), target)
                     self._folders.sync_up(os.path.dirname(target))

@@ -14,9 +14,10 @@ from stratalog.backends.sqlite_tables import PAGE_BYTES, create_tables, prepare
 from stratalog.backends.turnstile import open_lock_file
 from stratalog.clock import Clock
 from stratalog.errors import Unavailable
+from stratalog.folders import OpenPath
 from stratalog.limits import OPENING_WAIT_MS_MAX
 from stratalog.process_fork import check_fork, delay_forks
-from stratalog.sqlite_files import OpenFile, create_file, sync_commits, sync_log, translated_error
+from stratalog.sqlite_files import create_file, sync_commits, sync_log, translated_error
 
 __all__ = ["open_reader", "open_writer"]
 
@@ -26,7 +27,7 @@ POLL_MS = 1
 
 def open_writer(
     path: str, clock: Clock, synchronous: str, file_bytes_max: int | None, vfs: str | None
-) -> tuple[apsw.Connection, OpenFile]:
+) -> tuple[apsw.Connection, OpenPath]:
     """Return a connection for writes, and the file that it opened. Create a missing file, and missing tables.
 
     Raises Corrupt, Unsupported, Invalid, StorageFull, Unavailable.
@@ -34,13 +35,13 @@ def open_writer(
     check_fork()
     with delay_forks(), _opening(path, clock):
         create_file(path, partial(create_tables, vfs=vfs))
-        opened = OpenFile(path)
+        opened = OpenPath(path, "the database's file")
         with _connected(opened, vfs) as connection:
             _prepare(connection, synchronous, file_bytes_max)
         return connection, opened
 
 
-def open_reader(opened: OpenFile, vfs: str | None) -> apsw.Connection:
+def open_reader(opened: OpenPath, vfs: str | None) -> apsw.Connection:
     """Return a connection for reads of the file. Raises Unavailable, and the errors of apsw."""
     with _connected(opened, vfs) as reader:
         reader.set_busy_timeout(BUSY_MS)
@@ -50,7 +51,7 @@ def open_reader(opened: OpenFile, vfs: str | None) -> apsw.Connection:
 
 
 @contextmanager
-def _connected(opened: OpenFile, vfs: str | None) -> Iterator[apsw.Connection]:
+def _connected(opened: OpenPath, vfs: str | None) -> Iterator[apsw.Connection]:
     """Connect to the file, and run the block, which sets up the connection. After an error the connection is closed.
 
     Without the flag to create a file, SQLite makes no empty file in place of one that was moved meanwhile.

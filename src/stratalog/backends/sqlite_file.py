@@ -29,10 +29,11 @@ from stratalog.errors import (
     StratalogError,
     Unavailable,
 )
+from stratalog.folders import OpenPath
 from stratalog.group_commit import GroupCommit, PendingCommit
 from stratalog.limits import BLOB_SLICE_BYTES
 from stratalog.process_fork import delay_forks, leave_in_child
-from stratalog.sqlite_files import OpenFile, close_inherited, roll_back, translated_error
+from stratalog.sqlite_files import close_inherited, roll_back, translated_error
 
 __all__ = ["LOG_BYTES", "Job", "SqliteFile"]
 
@@ -176,7 +177,7 @@ class _Ticket(PendingCommit[Result]):
 class _GroupWriter:
     """The one writing connection of the process. The leader runs waiting jobs in one transaction."""
 
-    def __init__(self, connection: apsw.Connection, opened: OpenFile, turnstile: Turnstile, log_bytes: int) -> None:
+    def __init__(self, connection: apsw.Connection, opened: OpenPath, turnstile: Turnstile, log_bytes: int) -> None:
         self._connection = connection
         self._opened = opened
         self._inserting = connection.cursor()

@@ -28,7 +28,16 @@ from stratalog.limits import (
     USAGE_SLICE_SECONDS,
     USAGE_SLICES_MAX,
 )
-from stratalog.log.usage import NOTHING, UNLIMITED, Amounts, Measurement, Quotas, QuotasOf, load_measurement
+from stratalog.log.usage import (
+    NOTHING,
+    UNLIMITED,
+    Amounts,
+    Measurement,
+    Quotas,
+    QuotasOf,
+    is_from_wrong_clock,
+    load_measurement,
+)
 from stratalog.ports.index import Index
 from stratalog.process_fork import close_in_child
 
@@ -298,9 +307,15 @@ class _Account:
             with self.lock:
                 self._read = seen
                 # An eventually consistent read may return an older measurement than an earlier read.
-                if measured and (self._measured is None or self._measured.began_ms < measured.began_ms):
+                if measured and self._is_older_than(measured):
                     self._measured = measured
                     self._forget_before(measured.began_ms - USAGE_CLOCKS_SECONDS_MAX * 1000)
+
+    def _is_older_than(self, measured: Measurement) -> bool:
+        known = self._measured
+        if known is None or known.began_ms < measured.began_ms:
+            return True
+        return is_from_wrong_clock(known.began_ms, self._clock.wall_ms())
 
     def amounts(self) -> Amounts:
         measured = self._measured.amounts if self._measured else NOTHING
@@ -315,7 +330,8 @@ class _Account:
         now_ms = self._clock.wall_ms()
         self._written = self._written.plus(amounts)
         newest = _Slice(now_ms, now_ms, amounts)
-        if self._slices and now_ms - self._slices[-1].first_ms < USAGE_SLICE_SECONDS * 1000:
+        # Also join all slices in the future, which this process made before its clock was set back.
+        while self._slices and now_ms - self._slices[-1].first_ms < USAGE_SLICE_SECONDS * 1000:
             newest = self._slices.pop().joined(newest)
         self._slices.append(newest)
         if len(self._slices) > USAGE_SLICES_MAX:
@@ -343,4 +359,4 @@ class _Slice(NamedTuple):
     amounts: Amounts
 
     def joined(self, later: _Slice) -> _Slice:
-        return _Slice(self.first_ms, max(self.last_ms, later.last_ms), self.amounts.plus(later.amounts))
+        return _Slice(min(self.first_ms, later.first_ms), later.last_ms, self.amounts.plus(later.amounts))

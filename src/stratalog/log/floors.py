@@ -34,33 +34,34 @@ def read_log_floor(index: Index, record: NameRecord) -> LogFloor:
     floor, before = LogFloor(record.floor, record.floor_hash), 0
     for parent in record.lineage:
         if parent.version > floor.version:
-            theirs = _floor_of_ancestor(index, parent)
+            theirs = _floor_of_ancestor(index, parent, before)
             if theirs.version > max(before, floor.version):
                 floor = theirs
         before = parent.version
     return floor
 
 
-def _floor_of_ancestor(index: Index, parent: Parent) -> LogFloor:
+def _floor_of_ancestor(index: Index, parent: Parent, before: int) -> LogFloor:
     """Return the floor in an ancestor's name record. The record of a deleted log stays until a new log has the name."""
     record = read_name(index, parent.organisation, parent.name)
     if record is not None and record.incarnation == parent.incarnation:
         return LogFloor(record.floor, record.floor_hash)
-    return _floor_of_segments(index, parent)
+    return _floor_of_segments(index, parent, before)
 
 
-def _floor_of_segments(index: Index, parent: Parent) -> LogFloor:
-    """Return the oldest version that an ancestor without a name record keeps.
+def _floor_of_segments(index: Index, parent: Parent, before: int) -> LogFloor:
+    """Return the oldest version that an ancestor without a name record keeps of its versions after ``before``.
 
-    Every entry above the forgotten segments is stored. The floor of an ancestor with state is its first snapshot at or
-    above the last forgotten version.
+    The record of a forgotten segment is deleted once its entries are freed. Every entry above the forgotten segments is
+    stored. The floor of an ancestor with state is its first snapshot at or above the last forgotten version.
     """
-    forgotten = 0
+    forgotten = before
     for segment in list_segments(index, parent.prefix):
         if not segment.marked_ms or segment.archive is not None:
+            forgotten = max(forgotten, segment.first - 1)
             break
         forgotten = segment.last
-    if not forgotten:
+    if forgotten == before:
         return LogFloor(0, b"")
     base = next(list_snapshots(index, parent.prefix, first=forgotten), None)
     if base is not None and base.version <= parent.version:

@@ -37,9 +37,9 @@ from stratalog.log.names import NameRecord, Parent, name_put, read_name, require
 from stratalog.log.pins import Pin, pin_put
 from stratalog.log.segments import Segment, segment_put
 from stratalog.log.usage import Amounts
-from stratalog.ports.index import Absent, Item, Put, Write, no_turn
+from stratalog.ports.index import Absent, Attribute, Item, Put, Write, no_turn
 
-__all__ = ["create_log", "delete_log", "fork_log", "open_log"]
+__all__ = ["create_log", "delete_log", "deleted_line", "fork_log", "open_log"]
 
 INCARNATION_CHARACTERS = 12
 ORIGIN_CHARACTERS = 24
@@ -308,13 +308,18 @@ def _pin(source: NameRecord, record: NameRecord) -> list[Write]:
     return [*pins, name_put(msgspec.structs.replace(source, revision=source.revision + 1))]
 
 
-def _deletion(record: NameRecord, seal: Item, now_ms: int) -> list[Write]:
+def deleted_line(record: NameRecord, now_ms: int) -> Item:
+    """Return the item that lists a log for the sweep as deleted at ``now_ms``."""
     ancestors = " ".join(f"{parent.prefix} {parent.version}" for parent in record.lineage)
-    gone = Item(deleted_partition(record.organisation), record.prefix, {"m": now_ms, "o": record.owner, "l": ancestors})
+    gone: dict[str, Attribute] = {"m": now_ms, "o": record.owner, "l": ancestors}
+    return Item(deleted_partition(record.organisation), record.prefix, gone)
+
+
+def _deletion(record: NameRecord, seal: Item, now_ms: int) -> list[Write]:
     return [
         Put(seal, Absent()),
         name_put(msgspec.structs.replace(record, deleted_ms=now_ms, revision=record.revision + 1)),
         directory_delete(record.organisation, LOGS, record.name),
         name_delete(record.organisation, record.name),
-        Put(gone),
+        Put(deleted_line(record, now_ms)),
     ]

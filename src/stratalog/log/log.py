@@ -20,6 +20,7 @@ from stratalog.log.names import NameRecord, require_name
 from stratalog.log.pending_entry import prepare_entry
 from stratalog.log.reader import Reader
 from stratalog.log.redaction import check_redactable, redact_entry
+from stratalog.log.segments import segment_holding
 from stratalog.log.snapshots import Snapshot, newest_snapshot
 from stratalog.newest import Newest
 from stratalog.retry import Retry
@@ -245,7 +246,9 @@ class Log:
     def version_at(self, time_ms: int) -> int:
         """Return the newest version created at ``time_ms`` or before; 0 if all versions are newer. O(log n) reads.
 
-        Raises VersionForgotten if that version is no longer kept, and Invalid if ``time_ms`` is no number.
+        Raises VersionForgotten if that version is no longer kept, and Invalid if ``time_ms`` is no number. If the entry
+        of the floor is gone, its time is unknown: the floor is then returned only for a time at which the segment above
+        the floor existed.
         """
         if not isinstance(time_ms, int | float):
             raise Invalid("a time must be a number of milliseconds", value=time_ms)
@@ -260,7 +263,7 @@ class Log:
                 high = middle - 1
             else:
                 low, gone = middle, gone_here
-        if gone is not None:
+        if gone is not None and not self._is_followed_at(low, time_ms):
             raise gone
         return low
 
@@ -273,10 +276,15 @@ class Log:
 
     def snapshot_at(self, version: int) -> Snapshot | None:
         """Return the newest snapshot of ``version`` or below, of this log or an ancestor; None without a snapshot."""
-        snapshot = newest_snapshot(self.environment.index, self.record.prefix, check_version(version))
+        newest = newest_snapshot(self.environment.index, self.record.prefix, check_version(version))
+        # A fork may have a snapshot of a version of its ancestor. The ancestor may have a newer one, for example at its
+        # floor.
         for parent, _ in reversed(self._ancestors):
-            snapshot = snapshot or newest_snapshot(self.environment.index, parent.prefix, min(version, parent.version))
-        return snapshot
+            upto = min(version, parent.version)
+            if newest is None or newest.version < upto:
+                theirs = newest_snapshot(self.environment.index, parent.prefix, upto)
+                newest = theirs if newest is None or (theirs and theirs.version > newest.version) else newest
+        return newest
 
     def save_snapshot(self, version: int, parts: Sequence[bytes]) -> bool:
         """Save an application's state of ``version`` as one or more parts of at most 8 MiB each.
@@ -320,6 +328,15 @@ class Log:
         if len(self._hashes) >= HASHES_KNOWN_MAX:
             self._hashes = {}
         self._hashes[version] = hash
+
+    def _is_followed_at(self, version: int, time_ms: int) -> bool:
+        """Return whether a segment that begins after ``version`` existed at ``time_ms``.
+
+        ``version`` is then not newer than ``time_ms``. In a fork this is the time at which the fork was made.
+        """
+        _, prefix = self._reader_of(version + 1)
+        segment = segment_holding(self.environment.index, prefix, version + 1)
+        return segment is not None and segment.first == version + 1 and segment.created_ms <= time_ms
 
     def _hash_read(self, version: int) -> bytes:
         if hash := next((parent.hash for parent in self.record.lineage if parent.version == version), b""):

@@ -13,7 +13,8 @@ import msgspec
 from stratalog.arguments import CheckedStruct
 from stratalog.errors import ConditionFailed, Corrupt
 from stratalog.keys import usage_partition
-from stratalog.ports.index import Absent, Condition, Index, Item, LessThan, Put
+from stratalog.limits import USAGE_CLOCKS_SECONDS_MAX
+from stratalog.ports.index import Absent, Condition, Equals, Index, Item, LessThan, Put
 
 __all__ = [
     "MEASURED_SORT",
@@ -23,6 +24,7 @@ __all__ = [
     "Measurement",
     "Quotas",
     "QuotasOf",
+    "is_from_wrong_clock",
     "load_measurement",
     "save_measurement",
 ]
@@ -104,6 +106,7 @@ def load_measurement(index: Index, organisation: str, *, consistent: bool = True
 def save_measurement(index: Index, organisation: str, measurement: Measurement) -> None:
     """Store the measurement, unless a stored measurement began at the same time or later. Raises the index's errors.
 
+    A stored measurement from a wrong clock is replaced: until its time, every other measurement would count as older.
     If other processes store a measurement twice meanwhile, this measurement is dropped.
     """
     amounts: dict[str, Any] = msgspec.structs.asdict(measurement.amounts)
@@ -112,14 +115,22 @@ def save_measurement(index: Index, organisation: str, measurement: Measurement) 
     put = Put(Item(usage_partition(organisation), MEASURED_SORT, {"f": FORMAT, **others, **amounts}))
     for _ in range(2):
         before = index.get(put.item.partition, put.item.sort)
+        began_ms = before.attributes.get("c") if before else None
         condition: Condition | None = Absent() if before is None else LessThan("c", measurement.began_ms)
-        if before is not None and not isinstance(before.attributes.get("c"), int):
+        if before is not None and not isinstance(began_ms, int):
             condition = None
+        elif isinstance(began_ms, int) and is_from_wrong_clock(began_ms, measurement.ended_ms):
+            condition = Equals("c", began_ms)
         try:
             index.commit([msgspec.structs.replace(put, condition=condition)])
         except ConditionFailed:
             continue
         return
+
+
+def is_from_wrong_clock(began_ms: int, now_ms: int) -> bool:
+    """Return whether a measurement began further in the future than the clocks of two processes may differ."""
+    return began_ms > now_ms + USAGE_CLOCKS_SECONDS_MAX * 1000
 
 
 def _measurement(item: Item) -> Measurement | None:

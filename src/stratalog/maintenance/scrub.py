@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import msgspec
 
+from stratalog.clock import is_interval_over
 from stratalog.errors import Corrupt, NotFound, Unsupported
 from stratalog.limits import SCRUB_PASS_BYTES_MIN
 from stratalog.log import Environment
@@ -42,9 +43,11 @@ def scrub(environment: Environment, days: float, *, dry_run: bool = False, stop:
     left. ``stop`` is called before each blob. A dry run reads the blobs that the next run would read, and saves no
     position.
     """
-    position, now_ms = load_scrub_record(environment), environment.clock.wall_ms()
+    clock = environment.clock
+    position, now_ms = load_scrub_record(environment), clock.wall_ms()
     if not position.after:
-        if position.round_began_ms and now_ms - position.round_began_ms < days * DAY_MS * (1 - SHARE):
+        is_due = is_interval_over(clock, position.round_began_ms, days * DAY_MS * (1 - SHARE))
+        if position.round_began_ms and not is_due:
             return ScrubReport(0, 0, (), True)
         position.began_ms = position.passed_ms = now_ms
         position.bytes_read = position.damaged = 0

@@ -48,6 +48,7 @@ from stratalog.log.commit import commit_once
 from stratalog.log.directory import LOGS, RECORDS, directory_put, list_directory, list_organisations, organisation_put
 from stratalog.log.family_members import depth_of
 from stratalog.log.head import find_head
+from stratalog.log.lifecycle import deleted_line
 from stratalog.log.names import read_name
 from stratalog.maintenance.copy_check import check_copy
 from stratalog.maintenance.mirror import Mirror, last_item
@@ -193,6 +194,8 @@ class _Copy:
             partition = entries_partition(log.prefix, parse_number(segment.sort))
             if standing.get(segment.sort) != segment or not self._mirror.is_complete(partition, before):
                 self._mirror.items(partition, before=before)
+        for sort in standing.keys() - {segment.sort for segment in log.segments}:
+            self._mirror.items(entries_partition(log.prefix, parse_number(sort)), ())  # the source forgot this segment
         self._check_still(log)
         self._mirror.items(snapshots_partition(log.prefix), log.snapshots)
         self._mirror.items(segments_partition(log.prefix), log.segments)
@@ -211,6 +214,7 @@ class _Copy:
         """
         if log.record is None:
             return
+        self._list_for_sweep(log.organisation, log.name, log.prefix)
         self._mirror.put(log.record.partition, log.record.sort, log.record)
         if log.head is not None:
             self._mirror.item(names_partition(log.name), log.organisation)
@@ -218,16 +222,33 @@ class _Copy:
             self._mirror.item(line.partition, line.sort)
 
     def _copy_deleted(self, organisation: str) -> None:
-        """Copy the names of logs that were deleted since an earlier run or that still wait to be swept."""
+        """Copy the names of logs that were deleted since an earlier run or that still wait to be swept.
+
+        The target sweeps its own items of a log that the source has swept since.
+        """
         lists = [list_directory(index, organisation, LOGS) for index in (self._source, self._target)]
         ours, theirs = ({line.id for line in lines} for lines in lists)
-        waiting = {_split(gone.sort)[1] for gone in self._source.query(deleted_partition(organisation))}
-        for name in (theirs | waiting) - ours:
+        partition = deleted_partition(organisation)
+        waiting = {line.sort: line for line in self._source.query(partition)}
+        for name in (theirs | {_split(prefix)[1] for prefix in waiting}) - ours:
             line = directory_put(organisation, LOGS, name, "", 0).item
+            record = read_name(self._source, organisation, name)
+            # The log is still live if only its directory line is lost.
+            self._list_for_sweep(organisation, name, "" if record is None or record.deleted_ms else record.prefix)
             self._mirror.item(names_partition(name), organisation)
             self._mirror.item(name_partition(organisation, name), NAME_SORT)
             self._mirror.item(line.partition, line.sort)
-        self._mirror.items(deleted_partition(organisation))
+        swept = {line.sort: line for line in self._target.query(partition) if line.sort not in waiting}
+        for prefix in swept:
+            self._mirror.items(forks_partition(prefix))
+        self._mirror.items(partition, sorted((waiting | swept).values(), key=_sort))
+
+    def _list_for_sweep(self, organisation: str, name: str, prefix: str) -> None:
+        """List the target's log of this name as deleted, unless ``prefix`` is its prefix: it loses the name."""
+        there = read_name(self._target, organisation, name)
+        if there is not None and not there.deleted_ms and there.prefix != prefix:
+            line = deleted_line(there, self._mirror.target.clock.wall_ms())
+            self._mirror.put(line.partition, line.sort, line)
 
     def _copy_records(self, organisation: str, after: str) -> None:
         for count, listing in enumerate(list_directory(self._source, organisation, RECORDS, after=after), 1):
@@ -290,14 +311,13 @@ class _Copy:
                         raise _other(what, organisation, line.id)
 
     def _is_ours(self, organisation: str, name: str) -> bool:
-        """Return whether the target's log of this name is or was a log of the source; True if the target has no such
-        log.
+        """Return whether the target's log of this name is or was a log of the source, or does not exist any more.
 
         The source keeps the name record of a deleted log until the name is used again. The source also lists the
         deleted log until the log is swept.
         """
         ours, theirs = (read_name(index, organisation, name) for index in (self._source, self._target))
-        if theirs is None or (ours is not None and ours.prefix == theirs.prefix):
+        if theirs is None or theirs.deleted_ms or (ours is not None and ours.prefix == theirs.prefix):
             return True
         return self._source.get(deleted_partition(organisation), theirs.prefix) is not None
 
@@ -356,4 +376,6 @@ def _continues(ours: Item, theirs: Item) -> bool:
 
 
 def _other(what: str, organisation: str, id: str) -> Conflict:
-    return Conflict("the target holds data that is not from the source", **{"organisation": organisation, what: id})
+    details = {"organisation": organisation, what: id}
+    remedy = "delete the log there, or copy into a new store" if what == "log" else "copy into a new store"
+    return Conflict(f"the target holds data that is not from the source: {remedy}", **details)

@@ -22,7 +22,7 @@ from typing import Any
 import msgspec
 
 from stratalog.arguments import check_class
-from stratalog.clock import Observation
+from stratalog.clock import Observation, is_interval_over
 from stratalog.errors import Closed, NotFound, Unavailable
 from stratalog.keys import MAINTENANCE_PARTITION, escape
 from stratalog.log import directory
@@ -288,9 +288,8 @@ class _Pass:
         self._counts["steps"] += 1
 
     def _is_collection_due(self) -> bool:
-        position = self._position
-        age_ms = self._clock.wall_ms() - position.collected_ms
-        return position.is_collecting or age_ms >= self._policy.collect_hours * HOUR_MS
+        position, hours = self._position, self._policy.collect_hours
+        return position.is_collecting or is_interval_over(self._clock, position.collected_ms, hours * HOUR_MS)
 
     def _collect(self, stop: Stop) -> bool:
         """Collect the organisations after the position. Return False if the time ended before the last one."""
@@ -339,7 +338,7 @@ class _Pass:
             if stop():
                 return
             before = load_measurement(self._index, organisation)
-            if before is not None and self._clock.wall_ms() - before.began_ms < hours * HOUR_MS:
+            if before is not None and not is_interval_over(self._clock, before.began_ms, hours * HOUR_MS):
                 continue
             what = f"{organisation}, usage"
             self._report(what)

@@ -11,7 +11,7 @@ import msgspec
 from stratalog.documents import Document, verify
 from stratalog.documents.rebuild import Verified
 from stratalog.documents.values import as_reference
-from stratalog.errors import Corrupt, NotFound, Redacted
+from stratalog.errors import Corrupt, NotFound, Redacted, VersionForgotten
 from stratalog.keys import directory_partition
 from stratalog.log import Log
 from stratalog.log.directory import LOGS, RECORDS, list_ids
@@ -27,6 +27,7 @@ HistoryKind = Literal["log", "record"]
 """A document is a log, because documents and logs share one space of names."""
 
 Progress = Callable[[int], None]
+ATTEMPTS_MAX = 5
 
 
 class HistoryName(msgspec.Struct, frozen=True, order=True):
@@ -79,13 +80,32 @@ def verify_history(
     """Recompute one history's hash chain and, for a document, rebuild its state.
 
     A log or document is read up to version ``upto``, if given; a record is always read whole. ``progress`` is
-    called with the number of versions verified since its last call. Damage is reported in the findings.
+    called with the number of versions verified since its last call. Damage is reported in the findings. If the floor
+    rises meanwhile, and versions are forgotten before they are read, the verification starts again.
 
-    Raises NotFound, Unavailable, and Invalid for a version of a document before its fork point.
+    Raises NotFound, Unavailable, and Invalid for a version of a document before its fork point. Raises VersionForgotten
+    if ``upto`` is below the floor, or if the floor rises during each of `ATTEMPTS_MAX` attempts.
     """
     if history.kind == "record":
         return HistoryReport(history, "record", _verify_record(store, history, progress))
-    log = store.log(history.organisation, history.name)
+    for attempt in range(1, ATTEMPTS_MAX + 1):
+        log = store.log(history.organisation, history.name)
+        floor = log.floor()
+        try:
+            report = _verify_log(store, history, log, upto, progress)
+        except VersionForgotten:
+            if attempt == ATTEMPTS_MAX or log.floor() == floor:
+                raise
+        else:
+            # What was forgotten and freed meanwhile looks like damage.
+            if attempt == ATTEMPTS_MAX or not report.findings or log.floor() == floor:
+                break
+    return report
+
+
+def _verify_log(
+    store: Store, history: HistoryName, log: Log, upto: int | None, progress: Progress | None
+) -> HistoryReport:
     if log.record.kind == "document":
         return _verify_document(store, history, log, upto, progress)
     return HistoryReport(history, log.record.kind, verify_log(log, upto, progress=progress))
