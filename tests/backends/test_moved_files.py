@@ -122,6 +122,8 @@ def test_a_read_uses_no_file_that_replaced_the_store_s_file_while_the_read_began
         replacing.moment = "before"
         with pytest.raises(Unavailable, match="moved, deleted or replaced"):
             file.read("SELECT 1", ())
+
+
 @pytest.mark.parametrize("is_remade", [False, True], ids=["moved", "replaced"])
 def test_blobs_whose_folder_is_gone_are_not_reported_as_missing_and_none_is_acknowledged(
     tmp_path: Path, is_remade: bool

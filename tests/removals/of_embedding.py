@@ -82,12 +82,8 @@ REMOVALS: tuple[Removal, ...] = (
         "B585",
         (
             Edit(
-                "src/stratalog/sqlite_files.py",
-                "        if _identity_of(self.path) != self._identity:\n",
-    ),
-    Removal(
                 FOLDERS,
-                "        if _identity_of(self._path) != self._identity:\n",
+                "        if _identity_of(self.path) != self._identity:\n",
                 "        if False:\n",
             ),
         ),
@@ -108,7 +104,7 @@ REMOVALS: tuple[Removal, ...] = (
         "B700",
         (
             Edit(
-                "src/stratalog/sqlite_files.py",
+                FOLDERS,
                 "        with file_errors():  # not",
                 "        return None\n        with file_errors():  # not",
             ),
