@@ -7,10 +7,10 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from stratalog.codec import escaped
-from stratalog.errors import Corrupt, Invalid
+from stratalog.errors import Corrupt, Invalid, Unavailable
 from stratalog.folders import file_errors, sync_path
 
-__all__ = ["check_path", "create_file", "sync_commits"]
+__all__ = ["OpenFile", "check_path", "create_file", "sync_commits"]
 
 UNFINISHED = ".new"
 # SQLite applies the file NAME-wal to the database NAME, even if another database wrote the file. The same is true of a
@@ -23,6 +23,23 @@ class _Connection(Protocol):
     """A connection of `apsw`."""
 
     def pragma(self, name: str, value: int | str) -> Any: ...
+
+
+class OpenFile:
+    """The file that ``path`` names when the object is made.
+
+    SQLite continues to use a file that was moved, deleted or replaced, for example by a restoration. Its commits would
+    be lost.
+    """
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._identity = _identity_of(path)
+
+    def check(self) -> None:
+        """Raise Unavailable if the path names another file, or none."""
+        if _identity_of(self._path) != self._identity:
+            raise Unavailable("the database's file was moved, deleted or replaced: open it again", path=self._path)
 
 
 def check_path(path: str) -> None:
@@ -79,3 +96,12 @@ def sync_commits(connection: _Connection, synchronous: str = "full") -> None:
     """
     connection.pragma("synchronous", synchronous)
     connection.pragma("fullfsync", 1)
+
+
+def _identity_of(path: str) -> tuple[int, int]:
+    """Return the device and the inode number of the file at ``path``; zeros if there is none."""
+    try:
+        status = os.stat(path)
+    except OSError:
+        return 0, 0
+    return status.st_dev, status.st_ino

@@ -184,6 +184,7 @@ def answer(status: int, body: object = None, **headers: str) -> httpx.Response:
         (answer(404), NotFound),
         (answer(400), Invalid),
         (answer(408), OutcomeUnknown),
+        (answer(413), LimitExceeded),
         (answer(502), OutcomeUnknown),
         (answer(503, [1]), OutcomeUnknown),
     ],

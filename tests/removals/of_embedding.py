@@ -74,7 +74,7 @@ REMOVALS: tuple[Removal, ...] = (
         "B585",
         (
             Edit(
-                "src/stratalog/backends/sqlite_connections.py",
+                "src/stratalog/sqlite_files.py",
                 "        if _identity_of(self._path) != self._identity:\n",
                 "        if False:\n",
             ),

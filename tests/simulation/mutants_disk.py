@@ -12,11 +12,12 @@ import apsw
 from stratalog.backends import files, sqlite, sqlite_blobs, sqlite_file
 from stratalog.backends.files import FileBlobs
 from stratalog.backends.sqlite import SqliteIndex
-from stratalog.backends.sqlite_connections import OpenFile, open_writer
+from stratalog.backends.sqlite_connections import open_writer
 from stratalog.errors import ConditionFailed, StratalogError, Unavailable
 from stratalog.folders import DurableFolders
 from stratalog.log.blob_batch import BlobBatch
 from stratalog.ports.index import NO_BLOBS, Write
+from stratalog.sqlite_files import OpenFile
 from tests.simulation.mutants import Mutant, replaced, together
 from tests.simulation.world_disk import DiskWorld
 

@@ -16,31 +16,12 @@ from stratalog.clock import Clock
 from stratalog.errors import Corrupt, StorageFull, StratalogError, Unavailable
 from stratalog.limits import OPENING_WAIT_MS_MAX
 from stratalog.process_fork import check_fork, delay_forks
-from stratalog.sqlite_files import create_file, sync_commits
+from stratalog.sqlite_files import OpenFile, create_file, sync_commits
 
-__all__ = ["OpenFile", "close_inherited", "open_reader", "open_writer", "translated_error"]
+__all__ = ["close_inherited", "open_reader", "open_writer", "translated_error"]
 
 BUSY_MS = 2000
 POLL_MS = 1
-
-
-class OpenFile:
-    """The file that ``path`` names when the object is made.
-
-    SQLite continues to use a file that was moved, deleted or replaced, for example by a restoration. Its commits would
-    be lost.
-    """
-
-    def __init__(self, path: str) -> None:
-        self._path = path
-        self._identity = _identity_of(path)
-
-    def check(self) -> None:
-        """Raise Unavailable if the path names another file, or none."""
-        if _identity_of(self._path) != self._identity:
-            raise Unavailable(
-                "the database's file was moved, deleted or replaced: open the store again", path=self._path
-            )
 
 
 def open_writer(
@@ -135,12 +116,3 @@ def _lock(lock_file: int, path: str, clock: Clock) -> None:
         except BlockingIOError:
             clock.sleep(POLL_MS / 1000)
     raise Unavailable("another process keeps opening the database", path=path, limit_ms=OPENING_WAIT_MS_MAX)
-
-
-def _identity_of(path: str) -> tuple[int, int]:
-    """Return the device and the inode number of the file at ``path``; zeros if there is none."""
-    try:
-        status = os.stat(path)
-    except OSError:
-        return 0, 0
-    return status.st_dev, status.st_ino

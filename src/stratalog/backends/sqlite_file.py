@@ -11,13 +11,7 @@ import apsw
 
 from stratalog.backends.item_rows import Row
 from stratalog.backends.row_blobs import BlobRow
-from stratalog.backends.sqlite_connections import (
-    OpenFile,
-    close_inherited,
-    open_reader,
-    open_writer,
-    translated_error,
-)
+from stratalog.backends.sqlite_connections import close_inherited, open_reader, open_writer, translated_error
 from stratalog.backends.sqlite_tables import (
     INSERT_BLOBS_MAX,
     INSERT_ITEM,
@@ -38,6 +32,7 @@ from stratalog.errors import (
 from stratalog.group_commit import GroupCommit, PendingCommit
 from stratalog.limits import BLOB_SLICE_BYTES
 from stratalog.process_fork import delay_forks, leave_in_child
+from stratalog.sqlite_files import OpenFile
 
 __all__ = ["LOG_BYTES", "Job", "SqliteFile"]
 

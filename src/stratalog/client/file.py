@@ -21,7 +21,7 @@ from stratalog.errors import (
     Unsupported,
 )
 from stratalog.process_fork import check_fork, delay_forks, leave_in_child
-from stratalog.sqlite_files import check_path, create_file, sync_commits
+from stratalog.sqlite_files import OpenFile, check_path, create_file, sync_commits
 
 __all__ = ["MEMORY", "ClientFile"]
 
@@ -61,6 +61,7 @@ class ClientFile:
             try:
                 with _translated():
                     self._connection = _open(path)
+                self._opened = None if path == MEMORY else OpenFile(os.path.abspath(path))
             except BaseException:
                 self._unlock()
                 raise
@@ -111,6 +112,16 @@ class ClientFile:
         """Raise Closed after `close`, and in a forked child."""
         if self._closed:
             raise Closed("the client is closed, or was opened before a fork")
+
+    def check_file(self) -> None:
+        """Raise Unavailable if the file was moved, deleted or replaced, and the errors of `check_usable`.
+
+        The next client of the path would not have what is written now. Transactions still write to the opened file, so
+        that the client can send the mutations that the file already has.
+        """
+        self.check_usable()
+        if self._opened is not None:
+            self._opened.check()
 
     def close(self) -> None:
         """Close and unlock the file. Closing twice is fine."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 from urllib.parse import quote, unquote, urlsplit
 
@@ -14,7 +14,16 @@ from stratalog.client.live import PokeListener, ServerAddress
 from stratalog.client.transport import Stop, Unreached
 from stratalog.clock import Clock, SystemClock
 from stratalog.codec import is_decimal
-from stratalog.errors import BY_CODE, Corrupt, Forbidden, Invalid, NotFound, OutcomeUnknown, StratalogError
+from stratalog.errors import (
+    BY_CODE,
+    Corrupt,
+    Forbidden,
+    Invalid,
+    LimitExceeded,
+    NotFound,
+    OutcomeUnknown,
+    StratalogError,
+)
 from stratalog.protocol.live import ADDRESS_HEADER
 from stratalog.protocol.sync import PATH_HEADER, Pull, Pulled, Push, Pushed
 from stratalog.urls import split_http_url
@@ -106,6 +115,9 @@ class HttpTransport:
             self._live = ServerAddress(address, self._document)
 
 
+_KINDS: Mapping[int, type[StratalogError]] = {404: NotFound, 408: OutcomeUnknown, 413: LimitExceeded}
+
+
 def document_of(url: str) -> str:
     """Return ``organisation/document`` of a document's URL, percent-encoded. Raises Invalid for another URL."""
     parts = split_http_url(url)
@@ -122,8 +134,8 @@ def error_of(response: httpx.Response) -> StratalogError:
 
     The ``code`` in the server's own error body gives the kind of error. A response without a known code may come from a
     proxy. Its status of 500 or above, or 408, gives OutcomeUnknown, since the server may have executed the request. Its
-    status of 404 gives NotFound, and any other status gives Invalid. With any body, 429 gives Unreached and 401 gives
-    Forbidden.
+    status of 404 gives NotFound, 413 gives LimitExceeded, and any other status gives Invalid. With any body, 429 gives
+    Unreached and 401 gives Forbidden.
     """
     status, details = response.status_code, {"status": response.status_code, **_retry_after(response)}
     problem = _problem(response)
@@ -135,7 +147,7 @@ def error_of(response: httpx.Response) -> StratalogError:
         return Forbidden(message, **details)
     kind = BY_CODE.get(str(problem.get("code")))
     if kind is None:
-        kind = OutcomeUnknown if status >= 500 or status == 408 else NotFound if status == 404 else Invalid
+        kind = OutcomeUnknown if status >= 500 else _KINDS.get(status, Invalid)
     return kind(message, **details)
 
 

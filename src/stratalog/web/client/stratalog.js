@@ -8,7 +8,7 @@
 // database       IndexedDB, and a lease for each tab
 // syncCycle      one push and one pull      pushDecision   the interpretation of an answer to a push
 // undo           the inverse of one mutation      backoff   wait times
-// http live      requests to the server, and its pokes and presence
+// http live      requests to the server, and its pokes and presence      transfer   a request and its time limits
 // mutators       the built-in mutators      draft   a mutator's reads and writes      values errors   values and errors
 
 import { Database } from "./database.js";
@@ -112,25 +112,30 @@ export class Client extends Replica {
     return Object.fromEntries(Object.entries(this.#live.principals).filter(([id]) => id !== this.#live.id));
   }
 
-  /** Set this client's presence state, for example its cursor. The limit is 1 KiB. `null` removes the state. */
+  /**
+   * Set this client's presence state, for example its cursor. The limit is 1 KiB. `null` removes the state. A state
+   * that the server refuses is reported as an uncaught error, and is not shown.
+   */
   show(state) {
     this.#live.show(state);
   }
 
   async mutate(name, args = null) {
+    this.#checkOpen();
     const handle = await super.mutate(name, args);
     this.#wake();
     return handle;
   }
 
   /** Run one sync cycle now: push, then pull. Throws the cycle's error. */
-  sync() {
+  async sync() {
+    this.#checkOpen();
     return this.#syncCycle.run();
   }
 
   /** Synchronise in the background from now on: after each mutation, at each poke, and at regular intervals. */
   start() {
-    if (this.#closed) throw new StratalogError("closed", "the client is closed");
+    this.#checkOpen();
     if (this.#running) return;
     this.#running = true;
     globalThis.addEventListener("online", this.#hurry);
@@ -167,6 +172,10 @@ export class Client extends Replica {
     this.stop();
     this.#parts.database.close();
     this.#parts.release();
+  }
+
+  #checkOpen() {
+    if (this.#closed) throw new StratalogError("closed", "the client is closed");
   }
 
   // After a failed cycle, a poke or a mutation does not shorten the back-off.
