@@ -164,4 +164,15 @@ REMOVALS: tuple[Removal, ...] = (
         (Edit("src/stratalog/server/log_throttle.py", "(0, record.getMessage())", "(0, str(record.msg))"),),
         ("tests/server/test_log_throttle.py::test_lines_omitted_at_the_end_of_a_flood_are_reported",),
     ),
+    Removal(
+        "B698",
+        (
+            Edit(
+                "apps/catalogue/src/stratalog_catalogue/web/parts.js",
+                "ms < YEAR_1_MS || ms >= YEAR_10000_MS ?",
+                "false ?",
+            ),
+        ),
+        ("apps/catalogue/tests/test_parts.py::test_the_node_tests_of_the_page_helpers_pass",),
+    ),
 )
