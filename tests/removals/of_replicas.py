@@ -150,22 +150,22 @@ REMOVALS: tuple[Removal, ...] = (
         ),
     ),
     Removal(
-        "B696",
+        "B695",
         (Edit("src/stratalog/server/methods.py", 'scope["method"] != "OPTIONS":', 'scope["method"]:'),),
         (f"{METHODS}::test_options_and_a_refused_method_name_all_methods_of_the_path",),
     ),
     Removal(
-        "B696",
+        "B695",
         (Edit("src/stratalog/server/methods.py", "if method.isupper()", "if method"),),
         (f"{METHODS}::test_a_path_with_a_websocket_alone_names_no_method_of_http",),
     ),
     Removal(
-        "B697",
+        "B696",
         (Edit("src/stratalog/server/log_throttle.py", "(0, record.getMessage())", "(0, str(record.msg))"),),
         ("tests/server/test_log_throttle.py::test_lines_omitted_at_the_end_of_a_flood_are_reported",),
     ),
     Removal(
-        "B698",
+        "B697",
         (
             Edit(
                 "apps/catalogue/src/stratalog_catalogue/web/parts.js",
@@ -174,5 +174,16 @@ REMOVALS: tuple[Removal, ...] = (
             ),
         ),
         ("apps/catalogue/tests/test_parts.py::test_the_node_tests_of_the_page_helpers_pass",),
+    ),
+    Removal(
+        "B698",
+        (
+            Edit(
+                f"{WEB}/stratalog.js",
+                "  #seen = () => globalThis.document?.hidden || this.hurry();",
+                "  #seen = () => {};",
+            ),
+        ),
+        IN_NODE,
     ),
 )

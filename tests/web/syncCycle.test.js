@@ -6,6 +6,7 @@ import { Local } from "../../src/stratalog/web/client/local.js";
 import { SyncCycle } from "../../src/stratalog/web/client/syncCycle.js";
 import { StratalogError } from "../../src/stratalog/web/client/errors.js";
 import { Replica } from "../../src/stratalog/web/client/replica.js";
+import { Client } from "../../src/stratalog/web/client/stratalog.js";
 
 /** A database that accepts every write until `fails` is set. */
 class Database {
@@ -160,6 +161,48 @@ test("a push fits the time that a server gives a slow network", async () => {
   // A server gives 60 s, and a second for each 64 KiB. The network sends 4 KiB a second.
   for (const size of sizes) assert.ok(size / 4096 <= 60 + size / 65_536);
   assert.ok(sizes.length > 1);
+});
+
+test("a closed client refuses mutations and sync cycles, and changes nothing", async () => {
+  Object.assign(globalThis, { removeEventListener() {} });
+  const database = Object.assign(new Database(), { close() {} });
+  const local = newLocal(database, cookie(1));
+  const client = new Client(local, { database, mutators: undefined, http: {}, release() {} });
+  client.close();
+  await assert.rejects(client.mutate("put", { key: "k", value: 1 }), { code: "closed" });
+  await assert.rejects(client.sync(), { code: "closed" });
+  assert.throws(() => client.start(), { code: "closed" });
+  assert.equal(client.has("k"), false);
+});
+
+test("a client pulls as soon as its page is shown again", async () => {
+  let pulls = 0;
+  globalThis.WebSocket = /** @type {any} */ (class {
+    close() {}
+  });
+  const page = Object.assign(new EventTarget(), { hidden: true });
+  Object.assign(globalThis, { document: page, addEventListener() {}, removeEventListener() {} });
+  const database = Object.assign(new Database(), { close() {}, tabLeases: async () => [] });
+  const request = async () => {
+    pulls += 1;
+    return pulled(1);
+  };
+  const http = { request, retry() {}, token: () => "", live() {} };
+  const client = new Client(newLocal(database, cookie(1)), { database, mutators: undefined, http, release() {} });
+  const show = async () => {
+    page.dispatchEvent(new Event("visibilitychange"));
+    await new Promise((resolve) => setImmediate(resolve));
+    return pulls;
+  };
+  client.start();
+  const started = await show();
+  assert.equal(await show(), started);
+  page.hidden = false;
+  assert.ok((await show()) > started);
+  client.close();
+  const closed = pulls;
+  assert.equal(await show(), closed);
+  Reflect.deleteProperty(globalThis, "document");
 });
 
 test("a mutation beyond the limit of pending mutations is refused and not shown", async () => {

@@ -66,6 +66,8 @@ export class Client extends Replica {
   /** The number of consecutive cycles that could not send all mutations of the ended tabs. */
   #adoptFailures = 0;
   #hurry = () => this.hurry();
+  // While a page is hidden, the machine may sleep for hours, and its timers with it.
+  #seen = () => globalThis.document?.hidden || this.hurry();
 
   constructor(local, parts) {
     super(local, parts.mutators);
@@ -139,6 +141,7 @@ export class Client extends Replica {
     if (this.#running) return;
     this.#running = true;
     globalThis.addEventListener("online", this.#hurry);
+    globalThis.document?.addEventListener("visibilitychange", this.#seen);
     this.#live.start();
     // If the old loop has not noticed `stop`, it continues. The new loop starts after the old loop has ended.
     this.#loop = this.#loop.then(() => this.#run());
@@ -149,6 +152,7 @@ export class Client extends Replica {
   stop() {
     this.#running = false;
     globalThis.removeEventListener("online", this.#hurry);
+    globalThis.document?.removeEventListener("visibilitychange", this.#seen);
     this.#live.stop();
     this.#alarm.ring();
     this.note();
