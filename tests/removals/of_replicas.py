@@ -71,6 +71,11 @@ REMOVALS: tuple[Removal, ...] = (
         IN_NODE,
     ),
     Removal(
+        "B687",
+        (Edit("src/stratalog/client/http.py", "len(body) / UPLOAD_BYTES_PER_SECOND_MIN", "0"),),
+        ("tests/client/test_http.py::test_a_large_push_has_the_time_that_a_slow_network_needs_to_send_it",),
+    ),
+    Removal(
         "B688",
         (Edit(f"{WEB}/values.js", "return Object.freeze(plain.map(decode));", "return plain.map(decode);"),),
         IN_NODE,

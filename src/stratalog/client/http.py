@@ -31,7 +31,12 @@ from stratalog.urls import split_http_url
 __all__ = ["HttpTransport", "document_of"]
 
 MSGPACK = "application/msgpack"
-TIMEOUT = httpx.Timeout(30.0, connect=5.0)
+CONNECT_SECONDS_MAX = 5.0
+SILENCE_SECONDS_MAX = 30.0
+# The system accepts a body into its buffers at once. So the silence before the response includes the time that a slow
+# network needs for the body.
+UPLOAD_BYTES_PER_SECOND_MIN = 4096
+UPLOAD_SECONDS_MAX = 300.0
 RETRY_AFTER_SECONDS_MAX = 300.0
 Answer = TypeVar("Answer", Pushed, Pulled)
 
@@ -57,7 +62,7 @@ class HttpTransport:
         self._token = token or (lambda: "")
         self._create = create
         self._clock = clock or SystemClock()
-        self._http = httpx.Client(timeout=TIMEOUT)
+        self._http = httpx.Client()
         self._live = ServerAddress("ws" + self._url.removeprefix("http") + "/live")
 
     def push(self, push: Push) -> Pushed:
@@ -95,7 +100,8 @@ class HttpTransport:
         if "%" in (path := urlsplit(url).path):  # a gateway may unescape the path, but not the header
             headers[PATH_HEADER] = path
         try:
-            response = self._http.request(method, url, content=body, headers=headers)
+            timeout = httpx.Timeout(_silence_seconds_max(body or b""), connect=CONNECT_SECONDS_MAX)
+            response = self._http.request(method, url, content=body, headers=headers, timeout=timeout)
         except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout) as exc:
             raise Unreached("the server cannot be reached", url=url, reason=str(exc)) from exc
         except (httpx.HTTPError, RuntimeError) as exc:
@@ -149,6 +155,10 @@ def error_of(response: httpx.Response) -> StratalogError:
     if kind is None:
         kind = OutcomeUnknown if status >= 500 else _KINDS.get(status, Invalid)
     return kind(message, **details)
+
+
+def _silence_seconds_max(body: bytes) -> float:
+    return SILENCE_SECONDS_MAX + min(UPLOAD_SECONDS_MAX, len(body) / UPLOAD_BYTES_PER_SECOND_MIN)
 
 
 def _problem(response: httpx.Response) -> dict[str, Any]:
