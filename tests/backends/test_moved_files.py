@@ -1,4 +1,4 @@
-"""A store whose files were moved, deleted or replaced while it was open, or before, loses no acknowledged commit."""
+"""A store or client whose files were moved, deleted or replaced, while open or before, loses no acknowledged commit."""
 
 from __future__ import annotations
 
@@ -16,12 +16,14 @@ from stratalog.backends.cached_blobs import CachedBlobs
 from stratalog.backends.files import FileBlobs
 from stratalog.backends.memory import MemoryBlobs
 from stratalog.backends.sqlite_file import SqliteFile
+from stratalog.client import Client
 from stratalog.client.file import ClientFile
 from stratalog.clock import SystemClock
 from stratalog.codec import sha256
 from stratalog.errors import Corrupt, Unavailable
 from stratalog.maintenance.scrub import last_scrub_ms, scrub
 from stratalog.testing.clock import ManualClock
+from tests.client.helpers import InProcess, new_document
 
 BODY = b"body"
 KEY = f"acme/{sha256(BODY).hex()}"
@@ -65,6 +67,11 @@ def _replace(folder: Path) -> None:
 
 def _move(folder: Path) -> None:
     folder.rename(folder.with_name("moved"))
+
+
+def _replace_file(path: Path) -> None:
+    shutil.copy(path, path.with_name("copy"))
+    path.with_name("copy").rename(path)
 
 
 @pytest.mark.parametrize("change", [_replace, _move, shutil.rmtree], ids=["replaced", "moved", "deleted"])
@@ -277,3 +284,19 @@ def test_a_client_s_file_that_is_lost_keeps_the_mutations_in_its_write_ahead_log
     again = ClientFile(copy)
     assert again.first("SELECT value FROM facts WHERE name = 'a'") == b"\x01"
     again.close()
+
+
+@pytest.mark.parametrize("change", [_replace_file, _move, os.unlink], ids=["replaced", "moved", "deleted"])
+def test_a_client_whose_file_is_gone_acknowledges_no_mutation_and_sends_those_that_it_has(
+    tmp_path: Path, change: Callable[[Path], object]
+) -> None:
+    path, document = tmp_path / "client.sqlite", new_document()
+    with Client(InProcess(document), str(path)) as client:
+        stored = client.mutate("put", {"key": "a", "value": 1})
+        change(path)
+        with pytest.raises(Unavailable, match="moved, deleted or replaced"):
+            client.mutate("put", {"key": "b", "value": 2})
+        assert dict(client.scan()) == {"a": 1}
+        client.sync()
+        assert stored.status == "applied"
+    assert document.get("a") == 1

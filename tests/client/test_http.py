@@ -7,7 +7,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import ExitStack
 from types import TracebackType
-from typing import Self
+from typing import NoReturn, Self
 
 import httpx
 import msgspec
@@ -29,6 +29,7 @@ from stratalog.errors import (
     StratalogError,
     Unavailable,
 )
+from stratalog.protocol.messages import Mutation
 from stratalog.protocol.sync import Pull, Push
 from stratalog.server.app import create_app
 from stratalog.server.application import Application, ServerLimits
@@ -154,6 +155,21 @@ def test_a_large_push_gets_through_in_parts(url: str) -> None:
         assert {handle.status for handle in handles} == {"applied"}
 
 
+def test_a_large_push_has_the_time_that_a_slow_network_needs_to_send_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    def request(*arguments: object, timeout: httpx.Timeout, **options: object) -> NoReturn:
+        timeouts.append(timeout)
+        raise httpx.ReadTimeout("no response")
+
+    timeouts: list[httpx.Timeout] = []
+    transport = HttpTransport(f"http://127.0.0.1:1{PATH}")
+    monkeypatch.setattr(transport._http, "request", request)
+    for size in (0, 262_144, 8_000_000):
+        mutation = Mutation(client="c", id=1, name="put", args=bytes(size))
+        with pytest.raises(OutcomeUnknown):
+            transport.push(Push("group", [mutation]))
+    assert [(timeout.connect, round(timeout.read or 0)) for timeout in timeouts] == [(5, 30), (5, 94), (5, 330)]
+
+
 def test_a_mutation_too_large_for_any_request_is_rejected(url: str) -> None:
     with Client(HttpTransport(url, create=True)) as client:
         handles = [client.mutate("put", {"key": f"k/{size}", "value": "x" * size}) for size in (10, 17_000_000, 11)]
@@ -184,6 +200,7 @@ def answer(status: int, body: object = None, **headers: str) -> httpx.Response:
         (answer(404), NotFound),
         (answer(400), Invalid),
         (answer(408), OutcomeUnknown),
+        (answer(413), LimitExceeded),
         (answer(502), OutcomeUnknown),
         (answer(503, [1]), OutcomeUnknown),
     ],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import NoReturn
 
 import pytest
 
@@ -10,7 +11,7 @@ from stratalog.client.file import MEMORY, ClientFile
 from stratalog.client.local import Local
 from stratalog.client.optimistic_state import OptimisticState
 from stratalog.codec import encode
-from stratalog.errors import Invalid
+from stratalog.errors import Invalid, OutcomeUnknown
 from stratalog.protocol.mutators import BUILT_IN_MUTATORS
 from stratalog.protocol.rebase import Intent
 from stratalog.protocol.sync import Clear, Cookie, Operation, Pulled, PutKey
@@ -51,6 +52,24 @@ def test_a_mutation_that_raises_changes_and_stores_nothing(local: Local) -> None
     with pytest.raises(Invalid):
         state.add(Intent("no such mutator", encode(None)))
     assert (state.draft.changes, local.pending()) == ({}, [])
+
+
+def test_a_mutation_that_is_stored_although_its_commit_failed_has_an_effect(
+    local: Local, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    add = local.add
+
+    def fail_late(intent: Intent) -> NoReturn:
+        add(intent)
+        raise OutcomeUnknown("the transaction's commit failed")
+
+    state = optimistic(local)
+    monkeypatch.setattr(local, "add", fail_late)
+    with pytest.raises(OutcomeUnknown):
+        state.add(inc(2))
+    (waiting,) = local.pending()
+    assert state.effect(waiting).after == {"n": encode(2)}
+    assert state.draft.get("n") == 2
 
 
 def test_a_rebase_runs_pending_mutations_on_the_new_canonical_state(local: Local) -> None:

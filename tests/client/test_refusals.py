@@ -15,6 +15,11 @@ from stratalog.client.push_decision import Waiting
 from stratalog.codec import encode
 from stratalog.documents import Document
 from stratalog.errors import Corrupt, Forbidden, LimitExceeded, OutcomeUnknown, QuotaExceeded, StratalogError
+from stratalog.limits import (
+    ANSWER_BYTES_PER_SECOND_MIN,
+    REQUEST_BODY_BYTES_PER_SECOND_MIN,
+    REQUEST_BODY_SECONDS_MAX,
+)
 from stratalog.log.admission import Admission
 from stratalog.log.usage import Quotas
 from stratalog.protocol.messages import Mutation, Outcome
@@ -140,6 +145,16 @@ def test_confirmed_mutations_are_remembered_up_to_16_mib_of_arguments_in_utf_8(c
         assert list(local._file.read("SELECT id FROM confirmed")) == [(3,), (4,)]
 
 
+def test_a_push_fits_the_time_that_a_server_gives_a_slow_network(client: Client, transport: Scripted) -> None:
+    handles = [client.mutate("put", {"key": f"k/{number}", "value": "x" * 50_000}) for number in range(20)]
+    client.sync()
+    assert {handle.status for handle in handles} == {"applied"}
+    for request in transport.pushes:
+        size = sum(len(encode(mutation.args)) for mutation in request.mutations)
+        allowed_seconds = REQUEST_BODY_SECONDS_MAX + size / REQUEST_BODY_BYTES_PER_SECOND_MIN
+        assert size / ANSWER_BYTES_PER_SECOND_MIN <= allowed_seconds
+
+
 def test_a_client_collected_while_offline_loses_no_unsent_mutation(client: Client, document: Document) -> None:
     append(client, 2)
     transport_of(client).faults = ["unreached"]
@@ -183,7 +198,7 @@ def test_a_client_leaves_a_group_that_belongs_to_another_principal(
     before = identity(client)
 
     def forbid(request: Pull) -> Pulled:
-        raise Forbidden("the group belongs to another principal")
+        raise Forbidden("the group belongs to another principal", value=request.group)
 
     transport.pulled = [forbid]
     with pytest.raises(Forbidden):
@@ -215,6 +230,21 @@ def test_a_restarted_client_leaves_the_group_of_another_principal_with_pending_m
         assert [sent.status, unsent.status] == [status, "applied"]
         assert [failure.args["item"] for failure in client.failures()] == ["sent"] * (status == "unknown")
     assert items(document) == ["sent", "unsent"]
+
+
+def test_a_client_without_pending_mutations_keeps_its_group_while_its_token_is_refused(
+    client: Client, transport: Scripted
+) -> None:
+    """In another group the client could not report the confirmed mutations that a restored server has lost."""
+    before = identity(client)
+
+    def refuse(request: Pull) -> Pulled:
+        raise Forbidden("the token has expired")
+
+    transport.pulled = [refuse]
+    with pytest.raises(Forbidden):
+        client.sync()
+    assert identity(client) == before
 
 
 def test_a_temporary_refusal_does_not_change_the_group_of_a_client(

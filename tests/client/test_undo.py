@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from stratalog.client import Client
+from stratalog.errors import OutcomeUnknown
 from stratalog.protocol import BUILT_IN_MUTATORS, Draft, Rejected
-from tests.client.helpers import InProcess, new_document
+from tests.client.helpers import InProcess, memory_place, new_document
 
 Step = tuple[str, dict[str, Any]]
 
@@ -140,6 +141,37 @@ def test_a_rejected_increment_has_nothing_to_undo() -> None:
     with pytest.raises(Rejected, match="the mutation is rejected"):
         client.undo(handle)
     assert client.get("k") == 100
+
+
+def test_undo_of_an_increment_is_rejected_if_the_number_was_deleted_since() -> None:
+    document = new_document()
+    client = Client(InProcess(document))
+    handle = client.mutate("inc", {"key": "k"})
+    client.sync()
+    document.mutate("del", {"key": "k"})
+    client.sync()
+    with pytest.raises(Rejected, match="changed since"):
+        client.undo(handle)
+    assert client.get("k") is None
+
+
+def test_undo_of_an_increment_of_unknown_outcome_is_rejected_if_the_number_may_lack_it() -> None:
+    document = new_document()
+    transport = InProcess(document)
+    client = Client(transport)
+    document.mutate(*put(10))
+    client.sync()
+    handle = client.mutate("inc", {"key": "k", "by": 5})
+    transport.faults = ["lost-request"]
+    with pytest.raises(OutcomeUnknown):
+        client.sync()
+    transport.servers = (replaced := new_document(memory_place(seed=1)),)
+    replaced.mutate(*put(10))
+    client.sync()
+    assert handle.status == "unknown"
+    with pytest.raises(Rejected, match="changed since"):
+        client.undo(handle)
+    assert client.get("k") == 10
 
 
 @pytest.mark.parametrize("step", [put(1), ("inc", {"key": "k", "by": 0})], ids=["put", "inc"])

@@ -21,6 +21,7 @@ from tests.removals import (
     of_postgres,
     of_queue,
     of_records,
+    of_replicas,
     of_server,
     of_sheets,
     of_storage,
@@ -61,5 +62,6 @@ _PARTS = (
     of_embedding,
     of_newcomers,
     of_pages,
+    of_replicas,
 )
 REMOVALS: tuple[Removal, ...] = tuple(removal for part in _PARTS for removal in part.REMOVALS)

@@ -32,7 +32,7 @@ REMOVALS: tuple[Removal, ...] = (
         (
             Edit(
                 CYCLE,
-                'leaves = forbidden.details.get("value") == local.group or local.count() == 0',
+                'leaves = forbidden.details.get("value") == local.group',
                 "leaves = local.count() == 0",
             ),
         ),
@@ -40,7 +40,7 @@ REMOVALS: tuple[Removal, ...] = (
     ),
     Removal(
         "B419",
-        (Edit(BROWSER_CYCLE, "(error.details.value === group || !local.pending.length)", "!local.pending.length"),),
+        (Edit(BROWSER_CYCLE, "error.details.value === group", "!local.pending.length"),),
         IN_NODE,
     ),
     Removal(

@@ -716,14 +716,14 @@ REMOVALS: tuple[Removal, ...] = (
         (
             Edit(
                 f"{WEB}/server.js",
-                "      content = answer.ok ? await read(answer) : await textOf(answer);\n    } catch",
-                "    } catch",
+                "({ response: answer, body: content } = await fetchBody(this.#exact(path), options, silenceMs))",
+                "answer = await fetch(this.#exact(path), options)",
             ),
             Edit(
                 f"{WEB}/server.js",
-                "    if (!answer.ok) throw errorOf(answer, decoded(content));\n",
-                "    content = answer.ok ? await read(answer) : await answer.text().catch(() => null);\n"
-                "    if (!answer.ok) throw errorOf(answer, decoded(content));\n",
+                "    if (!answer.ok) throw errorOf(answer, decoded(await content.text()));\n",
+                "    content = answer.ok ? await answer.blob() : await answer.blob().catch(() => new Blob());\n"
+                "    if (!answer.ok) throw errorOf(answer, decoded(await content.text()));\n",
             ),
         ),
         (

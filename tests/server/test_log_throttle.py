@@ -36,7 +36,7 @@ def test_lines_omitted_at_the_end_of_a_flood_are_reported(caplog: pytest.LogCapt
         clock.sleep(1)
         throttle.report()
         throttle.report()
-    assert caplog.messages == ["refused 0", "4 more omitted: refused %d"]
+    assert caplog.messages == ["refused 0", "4 more omitted, the first: refused 1"]
 
 
 def test_lines_of_different_kinds_do_not_throttle_each_other(caplog: pytest.LogCaptureFixture) -> None:

@@ -42,6 +42,20 @@ test("a header without the address of a WebSocket is ignored, and so is a header
   assert.equal((await heeded("https://api.example", "wss://a.example", 500)).document, undefined);
 });
 
+test("a proxy's refusal of a large request is a limit, so that the client sends smaller requests", async () => {
+  for (const [status, code] of [
+    [413, "limit-exceeded"],
+    [404, "not-found"],
+    [400, "invalid"],
+    [408, "outcome-unknown"],
+    [502, "outcome-unknown"],
+  ]) {
+    globalThis.fetch = async () => new Response("<p>proxy</p>", { status });
+    const error = await new Http("https://api.example" + DOCUMENT).request("push", {}).catch((thrown) => thrown);
+    assert.deepEqual([error.code, error.message], [code, `the server answered ${status}`]);
+  }
+});
+
 test("an error has the value that the server names", async () => {
   const body = JSON.stringify({ code: "forbidden", message: "the group belongs to another principal", value: "g" });
   globalThis.fetch = async () => new Response(body, { status: 403 });

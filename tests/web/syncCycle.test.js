@@ -5,6 +5,8 @@ import { NEVER, OPEN } from "../../src/stratalog/web/client/pushDecision.js";
 import { Local } from "../../src/stratalog/web/client/local.js";
 import { SyncCycle } from "../../src/stratalog/web/client/syncCycle.js";
 import { StratalogError } from "../../src/stratalog/web/client/errors.js";
+import { Replica } from "../../src/stratalog/web/client/replica.js";
+import { Client } from "../../src/stratalog/web/client/stratalog.js";
 
 /** A database that accepts every write until `fails` is set. */
 class Database {
@@ -39,9 +41,9 @@ function newCycle(local, answers) {
   const settle = async (change) => {
     await change(local).durable;
   };
-  const request = async (what) => {
+  const request = async (what, question) => {
     asked.push(what);
-    return answers[what]();
+    return answers[what](question);
   };
   return { asked, cycle: new SyncCycle({ local, settle, note() {} }, { request }) };
 }
@@ -131,6 +133,104 @@ test("a client that cannot write its store sends nothing, however often it tries
     await assert.rejects(cycle.run(), { code: "storage-full" });
   }
   assert.ok(!asked.slice(before).includes("push"));
+});
+
+test("a client whose token has expired keeps its id, so that it notices a loss of confirmed mutations", async () => {
+  const local = newLocal(new Database(), cookie(1));
+  const { cycle } = newCycle(local, {
+    pull: () => {
+      throw new StratalogError("forbidden", "the token has expired");
+    },
+  });
+  await assert.rejects(cycle.run(), { code: "forbidden" });
+  assert.equal(local.client, "me");
+});
+
+test("a push fits the time that a server gives a slow network", async () => {
+  const local = newLocal(new Database(), cookie(1));
+  for (let count = 0; count < 20; count += 1) await local.add("put", { key: "k", value: "x".repeat(50_000) }).durable;
+  const sizes = [];
+  const { cycle } = newCycle(local, {
+    pull: () => pulled(2, { last: { me: local.pending.at(-1)?.id ?? 20 } }),
+    push: ({ mutations }) => {
+      sizes.push(JSON.stringify(mutations.map(({ args }) => args)).length);
+      return { outcomes: mutations.map(({ client, id }) => ({ client, id, status: "applied" })) };
+    },
+  });
+  await cycle.run();
+  // A server gives 60 s, and a second for each 64 KiB. The network sends 4 KiB a second.
+  for (const size of sizes) assert.ok(size / 4096 <= 60 + size / 65_536);
+  assert.ok(sizes.length > 1);
+});
+
+test("a closed client refuses mutations and sync cycles, and changes nothing", async () => {
+  Object.assign(globalThis, { removeEventListener() {} });
+  const database = Object.assign(new Database(), { close() {} });
+  const local = newLocal(database, cookie(1));
+  const client = new Client(local, { database, mutators: undefined, http: {}, release() {} });
+  client.close();
+  await assert.rejects(client.mutate("put", { key: "k", value: 1 }), { code: "closed" });
+  await assert.rejects(client.sync(), { code: "closed" });
+  assert.throws(() => client.start(), { code: "closed" });
+  assert.equal(client.has("k"), false);
+});
+
+test("a client pulls as soon as its page is shown again", async () => {
+  let pulls = 0;
+  globalThis.WebSocket = /** @type {any} */ (class {
+    close() {}
+  });
+  const page = Object.assign(new EventTarget(), { hidden: true });
+  Object.assign(globalThis, { document: page, addEventListener() {}, removeEventListener() {} });
+  const database = Object.assign(new Database(), { close() {}, tabLeases: async () => [] });
+  const request = async () => {
+    pulls += 1;
+    return pulled(1);
+  };
+  const http = { request, retry() {}, token: () => "", live() {} };
+  const client = new Client(newLocal(database, cookie(1)), { database, mutators: undefined, http, release() {} });
+  const show = async () => {
+    page.dispatchEvent(new Event("visibilitychange"));
+    await new Promise((resolve) => setImmediate(resolve));
+    return pulls;
+  };
+  client.start();
+  const started = await show();
+  assert.equal(await show(), started);
+  page.hidden = false;
+  assert.ok((await show()) > started);
+  client.close();
+  const closed = pulls;
+  assert.equal(await show(), closed);
+  Reflect.deleteProperty(globalThis, "document");
+});
+
+test("a mutation beyond the limit of pending mutations is refused and not shown", async () => {
+  const local = newLocal(new Database(), cookie(1));
+  const replica = new Replica(local);
+  for (let count = 0; count < 10_000; count += 1) local.add("put", { key: "k", value: 1 });
+  await assert.rejects(replica.mutate("put", { key: "other", value: 1 }), { code: "limit-exceeded" });
+  assert.equal(replica.has("other"), false);
+});
+
+test("a mutation that the browser cannot store is not shown, and the next one is refused at once", async () => {
+  const database = new Database();
+  const local = newLocal(database, cookie(1));
+  const replica = new Replica(local);
+  await replica.mutate("put", { key: "stored", value: 1 });
+  database.fails = true;
+  const seen = [];
+  replica.subscribe((keys) => seen.push(...keys));
+  const change = replica.mutate("put", { key: "k", value: 1 });
+  assert.equal(replica.get("k"), 1);
+  await assert.rejects(change, { code: "storage-full" });
+  await assert.rejects(replica.mutate("put", { key: "other", value: 1 }), { code: "storage-full" });
+  assert.deepEqual(replica.keys(), ["stored"]);
+  assert.deepEqual(
+    replica.pending().map(({ args }) => args.key),
+    ["stored"],
+  );
+  assert.deepEqual(seen, ["k", "k"]);
 });
 
 test("after a reload, a client whose group is another principal's leaves the group with its mutations", async () => {

@@ -21,6 +21,14 @@ test("undo of a count subtracts it, whatever was counted since", () => {
   assert.deepEqual(undone(9, "inc", { key: "a" }, 1, 2), [["inc", { key: "a", by: -1 }]]);
 });
 
+test("undo of a count is refused if the number was deleted since, or if it may lack the count", () => {
+  const counted = mutation("inc", { key: "a", by: 2 }, 1, 3);
+  const changed = { name: "Rejected", reason: "the key has changed since: key=a" };
+  assert.throws(() => inverse(counted, () => undefined, true), changed);
+  assert.throws(() => inverse({ ...counted, status: "unknown" }, () => 9, true), changed);
+  assert.deepEqual(inverse({ ...counted, status: "unknown" }, () => 3, true), [["put", { key: "a", value: 1 }]]);
+});
+
 test("undo restores only the members of an object that the mutation changed", () => {
   const [before, after] = [
     { x: 1, z: 0 },

@@ -63,3 +63,9 @@ test("equal values have equal texts, from which they are decoded again", () => {
   assert.equal(text, '{"$x":{"$$y":1},"a":{"$bytes":"AP8="},"b":[1,0,1e+21,9.007199254740992e+15]}');
   assert.equal(encode(canonical(decode(JSON.parse(text)))), text);
 });
+
+test("a value from the server cannot be changed", () => {
+  const value = decode(JSON.parse('{"list":[1,{"deep":true}]}'));
+  assert.throws(() => value.list.push(2), TypeError);
+  assert.throws(() => (value.list[1].deep = false), TypeError);
+});

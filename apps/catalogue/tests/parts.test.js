@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { afterEach, test } from "node:test";
 
-import { fetchJson } from "../src/stratalog_catalogue/web/parts.js";
+import { fetchJson, moment } from "../src/stratalog_catalogue/web/parts.js";
 
 const { fetch } = globalThis;
 Object.assign(globalThis, {
@@ -37,4 +37,11 @@ test("an error page of a gateway is thrown with its status", async () => {
 
 test("a page in place of JSON is thrown with its status", async () => {
   assert.equal(await fetched("<html>Sign in</html>"), "Error: The server answered 200.");
+});
+
+test("a time outside the years 1 to 9999 is shown in milliseconds", () => {
+  for (const ms of [8.7e15, 253_402_300_800_000, -62_135_596_800_001]) assert.equal(moment(ms), `${ms} ms`);
+  assert.match(moment(253_402_214_400_000), /^31 Dec 9999/);
+  assert.match(moment(-62_135_510_400_000), /^\d+ Jan 1,/);
+  assert.equal(moment(null), "");
 });

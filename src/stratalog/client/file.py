@@ -11,6 +11,7 @@ from typing import Any
 import apsw
 
 from stratalog.errors import Closed, Corrupt, Invalid, OutcomeUnknown, Unavailable, Unsupported
+from stratalog.folders import OpenPath, absolute_path
 from stratalog.process_fork import check_fork, delay_forks, leave_in_child
 from stratalog.sqlite_files import (
     check_path,
@@ -59,7 +60,8 @@ class ClientFile:
             self._lock_file = None if path == MEMORY else _lock(os.path.realpath(path) + ".lock")
             try:
                 with _translated():
-                    self._connection = _open(path)
+                    self._opened = _opened_path(path)
+                    self._connection = _open(path, self._opened)
             except BaseException:
                 self._unlock()
                 raise
@@ -111,6 +113,16 @@ class ClientFile:
         if self._closed:
             raise Closed("the client is closed, or was opened before a fork")
 
+    def check_file(self) -> None:
+        """Raise Unavailable if the file was moved, deleted or replaced, and the errors of `check_usable`.
+
+        The next client of the path would not have what is written now. Transactions still write to the opened file, so
+        that the client can send the mutations that the file already has.
+        """
+        self.check_usable()
+        if self._opened is not None:
+            self._opened.check()
+
     def close(self) -> None:
         """Close and unlock the file. Closing twice is fine."""
         with delay_forks():
@@ -156,11 +168,19 @@ def _lock(path: str) -> int:
     return lock_file
 
 
-def _open(path: str) -> apsw.Connection:
-    if path != MEMORY:
-        create_file(path, _create_tables)
+def _opened_path(path: str) -> OpenPath | None:
+    """Return the file to open, which is created if it is missing; None for a client in memory."""
+    if path == MEMORY:
+        return None
+    create_file(path, _create_tables)
+    return OpenPath(absolute_path(path), "the client's file")
+
+
+def _open(path: str, opened: OpenPath | None) -> apsw.Connection:
     connection = apsw.Connection(path)
     try:
+        if opened is not None:
+            opened.check()
         sync_commits(connection, SYNCHRONOUS)
         application_id, version = connection.pragma("application_id"), connection.pragma("user_version")
         if version == 0 and not connection.execute("SELECT 1 FROM sqlite_schema LIMIT 1").fetchall():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 from urllib.parse import quote, unquote, urlsplit
 
@@ -14,7 +14,16 @@ from stratalog.client.live import PokeListener, ServerAddress
 from stratalog.client.transport import Stop, Unreached
 from stratalog.clock import Clock, SystemClock
 from stratalog.codec import is_decimal
-from stratalog.errors import BY_CODE, Corrupt, Forbidden, Invalid, NotFound, OutcomeUnknown, StratalogError
+from stratalog.errors import (
+    BY_CODE,
+    Corrupt,
+    Forbidden,
+    Invalid,
+    LimitExceeded,
+    NotFound,
+    OutcomeUnknown,
+    StratalogError,
+)
 from stratalog.protocol.live import ADDRESS_HEADER
 from stratalog.protocol.sync import PATH_HEADER, Pull, Pulled, Push, Pushed
 from stratalog.urls import split_http_url
@@ -22,7 +31,12 @@ from stratalog.urls import split_http_url
 __all__ = ["HttpTransport", "document_of"]
 
 MSGPACK = "application/msgpack"
-TIMEOUT = httpx.Timeout(30.0, connect=5.0)
+CONNECT_SECONDS_MAX = 5.0
+SILENCE_SECONDS_MAX = 30.0
+# The system accepts a body into its buffers at once. So the silence before the response includes the time that a slow
+# network needs for the body.
+UPLOAD_BYTES_PER_SECOND_MIN = 4096
+UPLOAD_SECONDS_MAX = 300.0
 RETRY_AFTER_SECONDS_MAX = 300.0
 Answer = TypeVar("Answer", Pushed, Pulled)
 
@@ -48,7 +62,7 @@ class HttpTransport:
         self._token = token or (lambda: "")
         self._create = create
         self._clock = clock or SystemClock()
-        self._http = httpx.Client(timeout=TIMEOUT)
+        self._http = httpx.Client()
         self._live = ServerAddress("ws" + self._url.removeprefix("http") + "/live")
 
     def push(self, push: Push) -> Pushed:
@@ -86,7 +100,8 @@ class HttpTransport:
         if "%" in (path := urlsplit(url).path):  # a gateway may unescape the path, but not the header
             headers[PATH_HEADER] = path
         try:
-            response = self._http.request(method, url, content=body, headers=headers)
+            timeout = httpx.Timeout(_silence_seconds_max(body or b""), connect=CONNECT_SECONDS_MAX)
+            response = self._http.request(method, url, content=body, headers=headers, timeout=timeout)
         except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout) as exc:
             raise Unreached("the server cannot be reached", url=url, reason=str(exc)) from exc
         except (httpx.HTTPError, RuntimeError) as exc:
@@ -106,6 +121,9 @@ class HttpTransport:
             self._live = ServerAddress(address, self._document)
 
 
+_KINDS: Mapping[int, type[StratalogError]] = {404: NotFound, 408: OutcomeUnknown, 413: LimitExceeded}
+
+
 def document_of(url: str) -> str:
     """Return ``organisation/document`` of a document's URL, percent-encoded. Raises Invalid for another URL."""
     parts = split_http_url(url)
@@ -122,8 +140,8 @@ def error_of(response: httpx.Response) -> StratalogError:
 
     The ``code`` in the server's own error body gives the kind of error. A response without a known code may come from a
     proxy. Its status of 500 or above, or 408, gives OutcomeUnknown, since the server may have executed the request. Its
-    status of 404 gives NotFound, and any other status gives Invalid. With any body, 429 gives Unreached and 401 gives
-    Forbidden.
+    status of 404 gives NotFound, 413 gives LimitExceeded, and any other status gives Invalid. With any body, 429 gives
+    Unreached and 401 gives Forbidden.
     """
     status, details = response.status_code, {"status": response.status_code, **_retry_after(response)}
     problem = _problem(response)
@@ -135,8 +153,12 @@ def error_of(response: httpx.Response) -> StratalogError:
         return Forbidden(message, **details)
     kind = BY_CODE.get(str(problem.get("code")))
     if kind is None:
-        kind = OutcomeUnknown if status >= 500 or status == 408 else NotFound if status == 404 else Invalid
+        kind = OutcomeUnknown if status >= 500 else _KINDS.get(status, Invalid)
     return kind(message, **details)
+
+
+def _silence_seconds_max(body: bytes) -> float:
+    return SILENCE_SECONDS_MAX + min(UPLOAD_SECONDS_MAX, len(body) / UPLOAD_BYTES_PER_SECOND_MIN)
 
 
 def _problem(response: httpx.Response) -> dict[str, Any]:

@@ -33,6 +33,8 @@ class OptimisticState:
 
     def effect(self, waiting: Waiting) -> Effect:
         """Return the effect of a pending mutation in its last run."""
+        if waiting.sequence not in self._effects:
+            self.rebase()  # an error or an interrupt ended `add` after the file had stored the mutation
         return self._effects[waiting.sequence]
 
     def add(self, intent: Intent) -> Waiting:

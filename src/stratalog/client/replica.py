@@ -78,14 +78,14 @@ class Replica:
         """Run a mutation on the optimistic state and store it for the server. The mutation is durable on return.
 
         Raises the mutator's exception (above all `Rejected`), LimitExceeded, Invalid for an unknown mutator or invalid
-        arguments, and the errors of the file. After OutcomeUnknown, the file may have the mutation. After any other
-        exception, nothing is changed or stored.
+        arguments, and the errors of the file. They include Unavailable if the file was moved, deleted or replaced.
+        After OutcomeUnknown, the file may have the mutation. After any other exception, nothing is changed or stored.
         """
         with self._changed:
             mutation = check_mutation(Mutation(client=self._local.client, name=name, args=args))
             intent = Intent(name, encode(mutation.args))
             payload_hash(name, intent.args)  # raises LimitExceeded for arguments that no server can commit
-            self._file.check_usable()
+            self._file.check_file()
             handle = self._handle(self._optimistic.add(intent))
             effect = handle.effect
             changed = [key for key, value in effect.after.items() if value != effect.before[key]]
@@ -101,7 +101,8 @@ class Replica:
         if mutation.status in ("lost", "rejected"):
             raise Rejected(f"the mutation is {mutation.status}")
         with self._changed:
-            counts = self._mutators.get("inc") is BUILT_IN_MUTATORS["inc"]
+            # If the outcome of an `inc` is unknown, the number may lack it. The opposite `inc` would then be wrong.
+            counts = self._mutators.get("inc") is BUILT_IN_MUTATORS["inc"] and mutation.status != "unknown"
             steps = inverse(mutation.intent, mutation.effect, self._optimistic.draft.encoded, counts=counts)
         return [self.mutate(name, args) for name, args in steps]
 

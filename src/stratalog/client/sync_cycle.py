@@ -19,7 +19,8 @@ from stratalog.protocol.sync import Pull, Push
 
 __all__ = ["SyncCycle"]
 
-PUSH_BYTES_TARGET = 1024 * 1024
+# A network that sends 4 KiB a second can send a push of this size before the server ends the request.
+PUSH_BYTES_TARGET = 256 * 1024
 QUEUED_SECONDS_MAX = 30
 SETBACKS_MAX = 4
 
@@ -173,10 +174,11 @@ class SyncCycle:
         """After a forbidden pull, continue with a new group if another principal owns this group.
 
         In this case the error names the group, and the server will accept no push of this group. If the error does not
-        name the group, the principal may lack a right only for some time. The client then keeps the group while
-        mutations are pending. In a new group it could not repeat a mutation whose answer was lost.
+        name the group, the principal may lack a right only for some time, for example because its token has expired.
+        The client then keeps the group. In a new group it could neither repeat a mutation whose answer was lost, nor
+        notice that a restored server has lost confirmed mutations.
         """
         with self._replica.held() as local:
-            leaves = forbidden.details.get("value") == local.group or local.count() == 0
+            leaves = forbidden.details.get("value") == local.group
         if leaves:
             self._replica.settle(lambda local: local.reset(()))

@@ -32,6 +32,8 @@ def inverse(
         raise Rejected("the mutation had no effect")
     if intent.name == "inc" and counts:
         args = decode(intent.args)
+        if current(args["key"]) is None:
+            raise Rejected(f"the key has changed since: key={args['key']}")
         return [("inc", {"key": args["key"], "by": -args.get("by", 1)})]
     return [_restore(key, effect.before[key], after, current(key)) for key, after in changed]
 

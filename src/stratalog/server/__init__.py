@@ -28,6 +28,7 @@ allocator       settings of the C library that return freed memory to the system
 bodies          JSON and MessagePack
 row_pages       responses with rows, page by page
 patch_streams   large responses to a pull, sent as they are read
+methods         HEAD, OPTIONS, and the header Allow
 parameters      parameters of a path or a query
 errors          the body and the status of error responses
 error_responses  responses to errors by Litestar

@@ -32,6 +32,7 @@ from stratalog.server.home import HOME, SchemaDocument, SchemaPage, schema_route
 from stratalog.server.hub import Poked
 from stratalog.server.live import LIVE
 from stratalog.server.logs import LOGS
+from stratalog.server.methods import answers_head, answers_options
 from stratalog.server.middleware import Middleware, decoded_names
 from stratalog.server.names import list_holders
 from stratalog.server.pages import pages
@@ -99,7 +100,7 @@ def create_app(
         },
         lifespan=[_running(service)],
         logging_config=None,
-        middleware=[decoded_names, allowed],
+        middleware=[answers_options, decoded_names, allowed],
         openapi_config=_openapi(),
         request_class=Question,
         request_max_body_size=application.limits.request_bytes_max,
@@ -109,7 +110,7 @@ def create_app(
     # a budget are known.
     app.state.service = service
     app.asgi_handler = Middleware(
-        bounded(app.asgi_handler, service.byte_budgets),
+        answers_head(bounded(app.asgi_handler, service.byte_budgets)),
         application,
         store.environment.clock,
         service.metrics,

@@ -14,6 +14,7 @@ from litestar.openapi.datastructures import ResponseSpec
 
 from stratalog.errors import QuotaExceeded, StratalogError
 from stratalog.server.errors import MEANINGS, Problem, problem_of, retry_headers, status_of
+from stratalog.server.methods import allow_header
 
 __all__ = ["PROBLEMS", "handle_core", "handle_http", "handle_unexpected", "response"]
 
@@ -52,7 +53,10 @@ def handle_http(request: Request[Any, Any, Any], error: HTTPException) -> Respon
             "; ".join(f"{failure.get('key', 'body')}: {failure.get('message')}" for failure in error.extra) or message
         )
     limit = request.app.request_max_body_size if status == 413 else None
-    return Response(Problem(code, message, limit), status_code=status, headers=dict(error.headers or {}))
+    headers = dict(error.headers or {})
+    if status == 405:
+        headers["allow"] = allow_header(headers["allow"].split(", "))
+    return Response(Problem(code, message, limit), status_code=status, headers=headers)
 
 
 def handle_unexpected(request: Request[Any, Any, Any], error: Exception) -> Response[Problem]:

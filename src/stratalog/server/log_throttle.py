@@ -31,6 +31,7 @@ class LogThrottle(logging.Filter):
         close_in_child(self, "_lock")
         self._passed_ms: dict[_Kind, int] = {}
         self._left_out: dict[_Kind, tuple[int, str]] = {}
+        """The number of omitted lines of each kind, and the text of the first omitted line."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Return whether the line may be written."""
@@ -40,7 +41,8 @@ class LogThrottle(logging.Filter):
         kind, now_ms = _kind(record), self._clock.boot_ms()
         with self._lock:
             if self._is_silenced(kind, now_ms):
-                self._left_out[kind] = self._left_out.get(kind, (0, ""))[0] + 1, str(record.msg)
+                count, first = self._left_out.get(kind) or (0, record.getMessage())
+                self._left_out[kind] = count + 1, first
                 return False
             self._passed_ms[kind] = now_ms
             count, _ = self._left_out.pop(kind, (0, ""))
@@ -57,7 +59,7 @@ class LogThrottle(logging.Filter):
             self._passed_ms |= dict.fromkeys(due, now_ms)
         # Write outside the lock, because every logging thread takes the lock.
         for kind, (count, text) in counts.items():
-            logging.getLogger(kind[0]).warning("%d more omitted: %s", count, text, extra={"left_out": count})
+            logging.getLogger(kind[0]).warning("%d more omitted, the first: %s", count, text, extra={"left_out": count})
 
     def _is_silenced(self, kind: _Kind, now_ms: int) -> bool:
         passed_ms = self._passed_ms.get(kind)

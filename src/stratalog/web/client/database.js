@@ -16,20 +16,25 @@ const STORES = {
 export class Database {
   #connection;
 
+  /** Throws `unsupported`, and `unavailable` if the browser lets the page store nothing. */
   static async open(name) {
-    if (!globalThis.indexedDB || !globalThis.navigator?.locks) {
-      throw new StratalogError(
-        "unsupported",
-        "a page that stores data needs IndexedDB and Web Locks: use https or localhost",
-      );
+    try {
+      if (!globalThis.indexedDB || !globalThis.navigator?.locks) {
+        throw new StratalogError(
+          "unsupported",
+          "a page that stores data needs IndexedDB and Web Locks: use https or localhost",
+        );
+      }
+      const request = indexedDB.open(name, FORMAT);
+      request.onupgradeneeded = () => {
+        for (const [store, keyPath] of Object.entries(STORES)) request.result.createObjectStore(store, { keyPath });
+      };
+      const connection = await answered(request);
+      connection.onversionchange = () => connection.close();
+      return new Database(name, connection);
+    } catch (error) {
+      throw storageError(error);
     }
-    const request = indexedDB.open(name, FORMAT);
-    request.onupgradeneeded = () => {
-      for (const [store, keyPath] of Object.entries(STORES)) request.result.createObjectStore(store, { keyPath });
-    };
-    const connection = await answered(request);
-    connection.onversionchange = () => connection.close();
-    return new Database(name, connection);
   }
 
   constructor(name, connection) {
@@ -39,12 +44,11 @@ export class Database {
 
   /** Call `change` at once with the stores of a new transaction. Transactions take effect in the order of the calls. */
   write(change) {
-    const transaction = this.#connection.transaction(Object.keys(STORES), "readwrite", { durability: "strict" });
+    const transaction = this.#begin("readwrite", { durability: "strict" });
     /** @type {Promise<void>} */
     const done = new Promise((resolve, reject) => {
       transaction.oncomplete = () => resolve();
-      transaction.onabort = () =>
-        reject(new StratalogError("storage-full", "the browser could not store data", { reason: transaction.error }));
+      transaction.onabort = () => reject(storageError(transaction.error));
     });
     change(Object.fromEntries(Object.keys(STORES).map((store) => [store, transaction.objectStore(store)])));
     // Commit before the requests have completed: if the page ends now, the browser has the whole transaction.
@@ -57,7 +61,7 @@ export class Database {
    * `questions` is a function that returns a store by name.
    */
   async read(questions) {
-    const transaction = this.#connection.transaction(Object.keys(STORES));
+    const transaction = this.#begin("readonly");
     const requests = questions((store) => transaction.objectStore(store));
     return Promise.all(requests.map(answered));
   }
@@ -96,7 +100,7 @@ export class Database {
   hold(tabLease, /** @type {AbortSignal | null} */ signal = null) {
     return new Promise((resolve, reject) => {
       const held = (lock) => (lock ? new Promise((release) => resolve(release)) : resolve(null));
-      const missed = (error) => (error.name === "TimeoutError" ? resolve(null) : reject(error));
+      const missed = (error) => (error.name === "TimeoutError" ? resolve(null) : reject(storageError(error)));
       const options = signal ? { signal } : { ifAvailable: true };
       navigator.locks.request(`${this.name} ${tabLease}`, options, held).catch(missed);
     });
@@ -104,6 +108,15 @@ export class Database {
 
   close() {
     this.#connection.close();
+  }
+
+  /** @param {IDBTransactionMode} mode @param {IDBTransactionOptions} [options] */
+  #begin(mode, options) {
+    try {
+      return this.#connection.transaction(Object.keys(STORES), mode, options);
+    } catch (error) {
+      throw storageError(error);
+    }
   }
 }
 
@@ -113,9 +126,23 @@ export const within = (tabLease) => IDBKeyRange.bound([tabLease], [tabLease, []]
 function answered(request) {
   return new Promise((resolve, reject) => {
     request.onsuccess = () => resolve(request.result);
-    request.onerror = () => reject(request.error);
+    request.onerror = () => reject(storageError(request.error));
     request.onblocked = () => reject(new StratalogError("unavailable", "another tab has an older program open"));
   });
+}
+
+// Return the client's error for an error of the browser's storage. The error of an aborted transaction may be null.
+function storageError(error) {
+  if (error instanceof StratalogError) return error;
+  const reason = String(error);
+  switch (error?.name) {
+    case "QuotaExceededError":
+      return new StratalogError("storage-full", "the browser has no room to store data", { reason });
+    case "VersionError":
+      return new StratalogError("unsupported", "a newer program has stored data: reload the page", { reason });
+    default:
+      return new StratalogError("unavailable", "the browser does not let the page store data", { reason });
+  }
 }
 
 function isReload() {

@@ -86,6 +86,11 @@ export class Draft {
     return [...below.filter((key) => !this.changes.has(key)), ...changed.map(([key]) => key)].sort(compare);
   }
 
+  /** Apply the changes of a draft that lies on top of this draft. */
+  merge(child) {
+    for (const [key, value] of child.changes) this.changes.set(key, value);
+  }
+
   /** The value of `key`, or undefined. Does not check that `key` is valid. */
   value(key) {
     return this.changes.has(key) ? this.changes.get(key) : this.#below.value(key);

@@ -1,9 +1,8 @@
 // HTTP client of one document on a server: JSON bodies, and errors with the server's codes.
 
 import { errorOf, StratalogError } from "./errors.js";
+import { fetchBody } from "./transfer.js";
 import { decode, encode } from "./values.js";
-
-const TIMEOUT_MS = 30_000;
 
 export class Http {
   #url;
@@ -59,18 +58,12 @@ export class Http {
     const path = new URL(url).pathname;
     if (path.includes("%")) headers["Stratalog-Path"] = path;
     /** @type {RequestInit} */
-    const options = {
-      method,
-      headers,
-      body,
-      credentials: "omit",
-      cache: "no-store",
-      signal: AbortSignal.timeout(TIMEOUT_MS),
-    };
+    const options = { method, headers, body, credentials: "omit", cache: "no-store" };
     let response, text;
     try {
-      response = await fetch(url, options);
-      text = await response.text();
+      const answer = await fetchBody(url, options);
+      response = answer.response;
+      text = await answer.body.text();
     } catch (error) {
       // `fetch` does not report whether the request reached the server.
       throw new StratalogError("outcome-unknown", "no answer came from the server", { reason: error.message });

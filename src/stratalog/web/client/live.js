@@ -2,9 +2,11 @@
 // `Live` reconnects with back-off. `Live` sends the token in the first message, never in the URL.
 
 import { Alarm, pauseMs } from "./backoff.js";
+import { StratalogError } from "./errors.js";
 
 const SUBPROTOCOLS = ["stratalog.live.2", "stratalog.live.1"];
 const INVALID_TOKEN = 4401;
+const INVALID_MESSAGE = new Set([4400, 4413, 4422]);
 const SILENCE_SECONDS_MAX = 60;
 const BACKOFF = { firstMs: 200, limitMs: 30_000 };
 
@@ -26,6 +28,7 @@ export class Live {
   #socket = null;
   /** @type {(() => void) | null} */
   #hangUp = null;
+  /** The last message that shows a presence, as text, or null. @type {string | null} */
   #shown = null;
   #failures = 0;
   /** The last token that the server refused. This token is not sent again before `hurry`. */
@@ -59,10 +62,14 @@ export class Live {
     if (!this.#socket && !this.#stopped) this.#alarm.ring();
   }
 
-  /** Show `state` to the other connections as this client's presence. A state of null removes the presence. */
+  /**
+   * Show `state` to the other connections as this client's presence. A state of null removes the presence. Throws
+   * TypeError for a state that is no JSON.
+   */
   show(state) {
-    this.#shown = state;
-    if (this.id) this.#say({ type: "presence", state });
+    const text = JSON.stringify({ type: "presence", state });
+    this.#shown = state === null ? null : text;
+    if (this.id) this.#send(text);
   }
 
   async #run() {
@@ -106,13 +113,14 @@ export class Live {
     };
     this.#silenceSeconds = SILENCE_SECONDS_MAX;
     listenOn();
-    socket.onopen = () => this.#say({ type: "hello", token, ...(document && { document }) });
+    socket.onopen = () => this.#send(JSON.stringify({ type: "hello", token, ...(document && { document }) }));
     socket.onmessage = ({ data }) => {
       this.#hear(JSON.parse(data));
       listenOn();
     };
-    socket.onclose = ({ code }) => {
+    socket.onclose = ({ code, reason }) => {
       if (code === INVALID_TOKEN) this.#refusedToken = token;
+      if (INVALID_MESSAGE.has(code) && this.id) this.#forgetShown(code, reason);
       hangUp();
     };
   }
@@ -122,7 +130,7 @@ export class Live {
       this.id = message.id;
       this.#failures = 0;
       this.#silenceSeconds = message.silence_seconds ?? SILENCE_SECONDS_MAX;
-      if (this.#shown !== null) this.show(this.#shown);
+      if (this.#shown !== null) this.#send(this.#shown);
     }
     if (message.type === "here") this.#see(message.present, message.principals);
     if (message.type === "here-changed") {
@@ -140,7 +148,14 @@ export class Live {
     this.principals = Object.fromEntries(known.map((id) => [id, { name: "", ...principals[id] }]));
   }
 
-  #say(message) {
-    if (this.#socket?.readyState === WebSocket.OPEN) this.#socket.send(JSON.stringify(message));
+  // After the hello, presence is the only message to the server. If the client showed a refused state again, the server
+  // would end each connection, and the client would get no pokes.
+  #forgetShown(code, reason) {
+    this.#shown = null;
+    reportError(new StratalogError("invalid", "the server refused the presence", { code, reason }));
+  }
+
+  #send(text) {
+    if (this.#socket?.readyState === WebSocket.OPEN) this.#socket.send(text);
   }
 }

@@ -63,8 +63,12 @@ export class Local {
     return this.#facts.cookie;
   }
 
-  /** Add a mutation under the next id. Returns the mutation, and a promise that resolves when it is durable. */
+  /**
+   * Add a mutation under the next id. Returns the mutation, and a promise that resolves when it is durable. After a
+   * failed write, throws the error of that write and adds nothing.
+   */
   add(name, args) {
+    if (this.#fault) throw this.#fault;
     if (this.pending.length >= PENDING_MAX) {
       throw new StratalogError("limit-exceeded", "too many mutations are pending", { limit: PENDING_MAX });
     }
@@ -79,6 +83,12 @@ export class Local {
     });
     this.pending.push(waiting);
     return { waiting, durable };
+  }
+
+  /** Remove a mutation that the browser could not store. It was never sent. */
+  withdraw(waiting, reason) {
+    this.pending = this.pending.filter((other) => other !== waiting);
+    return { settled: [{ waiting, status: "rejected", reason }], durable: null };
   }
 
   /**

@@ -51,7 +51,7 @@ export function run(draft, mutators, name, args) {
   const child = new Draft(draft);
   mutators[name](child, args);
   const before = new Map([...child.changes.keys()].map((key) => [key, draft.value(key)]));
-  for (const [key, value] of child.changes) draft.changes.set(key, value);
+  draft.merge(child);
   return { before, after: child.changes, reason: null };
 }
 

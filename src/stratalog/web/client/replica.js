@@ -80,17 +80,26 @@ export class Replica {
   /**
    * Run a mutation on the optimistic state, and store it for the server. Readers see the effect at once. The promise
    * resolves to the mutation's handle when the mutation is durable. If the mutator throws, the promise rejects with the
-   * mutator's error, and nothing is changed or stored.
+   * mutator's error, and nothing is changed or stored. If the browser cannot store the mutation, readers no longer see
+   * its effect, and the promise rejects with the error of the storage.
    */
   async mutate(name, /** @type {any} */ args = null) {
     if (typeof name !== "string" || !name) throw invalid("a mutator's name must be a text");
     const frozen = canonical(args, "argument");
-    const effect = run(this.#draft, this.#mutators, name, frozen);
+    // Run the mutation on a child draft, because `add` may refuse the mutation.
+    const child = new Draft(this.#draft);
+    const effect = run(child, this.#mutators, name, frozen);
     const { waiting, durable } = this.local.add(name, frozen);
+    this.#draft.merge(child);
     const handle = this.#handle(waiting);
     handle.effect = effect;
     this.#notify([...effect.after.keys()].filter((key) => !same(effect.before.get(key), effect.after.get(key))));
-    await durable;
+    try {
+      await durable;
+    } catch (error) {
+      await this.settle((local) => local.withdraw(waiting, error.message));
+      throw error;
+    }
     return handle;
   }
 

@@ -117,7 +117,8 @@ export interface Client {
 
   /**
    * Run a mutation. Readers see the effect at once. The promise resolves when the mutation is durable in the browser.
-   * If the mutator throws, the promise rejects with the mutator's error, and nothing is changed or stored.
+   * If the mutator throws, the promise rejects with the mutator's error, and nothing is changed or stored. If the
+   * browser cannot store the mutation, readers no longer see its effect, and the promise rejects.
    */
   mutate(name: string, args?: Value): Promise<Pending>;
   /** Undo a mutation by new mutations, which keep all later changes. Rejects with Rejected if this is impossible. */
@@ -139,7 +140,10 @@ export interface Client {
    */
   watch(callback: () => void): () => void;
 
-  /** Set this client's presence state, for example its cursor. The limit is 1 KiB. `null` removes the state. */
+  /**
+   * Set this client's presence state, for example its cursor. The limit is 1 KiB. `null` removes the state. A state
+   * that the server refuses is reported as an uncaught error, and is not shown.
+   */
   show(state: Value): void;
 
   /** Run one sync cycle now: push, then pull. Rejects with the cycle's error. */

@@ -8,7 +8,7 @@
 // database       IndexedDB, and a lease for each tab
 // syncCycle      one push and one pull      pushDecision   the interpretation of an answer to a push
 // undo           the inverse of one mutation      backoff   wait times
-// http live      requests to the server, and its pokes and presence
+// http live      requests to the server, and its pokes and presence      transfer   a request and its time limits
 // mutators       the built-in mutators      draft   a mutator's reads and writes      values errors   values and errors
 
 import { Database } from "./database.js";
@@ -66,6 +66,8 @@ export class Client extends Replica {
   /** The number of consecutive cycles that could not send all mutations of the ended tabs. */
   #adoptFailures = 0;
   #hurry = () => this.hurry();
+  // While a page is hidden, the machine may sleep for hours, and its timers with it.
+  #seen = () => globalThis.document?.hidden || this.hurry();
 
   constructor(local, parts) {
     super(local, parts.mutators);
@@ -112,28 +114,34 @@ export class Client extends Replica {
     return Object.fromEntries(Object.entries(this.#live.principals).filter(([id]) => id !== this.#live.id));
   }
 
-  /** Set this client's presence state, for example its cursor. The limit is 1 KiB. `null` removes the state. */
+  /**
+   * Set this client's presence state, for example its cursor. The limit is 1 KiB. `null` removes the state. A state
+   * that the server refuses is reported as an uncaught error, and is not shown.
+   */
   show(state) {
     this.#live.show(state);
   }
 
   async mutate(name, args = null) {
+    this.#checkOpen();
     const handle = await super.mutate(name, args);
     this.#wake();
     return handle;
   }
 
   /** Run one sync cycle now: push, then pull. Throws the cycle's error. */
-  sync() {
+  async sync() {
+    this.#checkOpen();
     return this.#syncCycle.run();
   }
 
   /** Synchronise in the background from now on: after each mutation, at each poke, and at regular intervals. */
   start() {
-    if (this.#closed) throw new StratalogError("closed", "the client is closed");
+    this.#checkOpen();
     if (this.#running) return;
     this.#running = true;
     globalThis.addEventListener("online", this.#hurry);
+    globalThis.document?.addEventListener("visibilitychange", this.#seen);
     this.#live.start();
     // If the old loop has not noticed `stop`, it continues. The new loop starts after the old loop has ended.
     this.#loop = this.#loop.then(() => this.#run());
@@ -144,6 +152,7 @@ export class Client extends Replica {
   stop() {
     this.#running = false;
     globalThis.removeEventListener("online", this.#hurry);
+    globalThis.document?.removeEventListener("visibilitychange", this.#seen);
     this.#live.stop();
     this.#alarm.ring();
     this.note();
@@ -167,6 +176,10 @@ export class Client extends Replica {
     this.stop();
     this.#parts.database.close();
     this.#parts.release();
+  }
+
+  #checkOpen() {
+    if (this.#closed) throw new StratalogError("closed", "the client is closed");
   }
 
   // After a failed cycle, a poke or a mutation does not shorten the back-off.

@@ -4,7 +4,8 @@
 import { NEVER, interpretPush } from "./pushDecision.js";
 
 const PUSH_MUTATIONS_MAX = 1000;
-const PUSH_TEXT_TARGET = 1024 * 1024;
+// A network that sends 4 KiB a second can send a push of this size before the server ends the request.
+const PUSH_TEXT_TARGET = 256 * 1024;
 const QUEUED_MS_MAX = 30_000;
 const SETBACKS_MAX = 4;
 const LOST = new Set(["collected", "outcome-unknown", "unreached"]);
@@ -143,9 +144,10 @@ export class SyncCycle {
       pulled = await this.#http.request("pull", { group, cookie });
     } catch (error) {
       // If another principal owns the group, the server names the group in the error, and accepts no push of the group.
-      // Without the name, the caller may only lack a right for a while. So the client keeps the group if mutations are
-      // pending: in a new group the client could not resend a mutation whose answer was lost.
-      const leaves = error.code === "forbidden" && (error.details.value === group || !local.pending.length);
+      // Without the name, the caller may only lack a right for a while, for example because the token has expired. Then
+      // the client keeps the group. In a new group the client could neither resend a mutation whose answer was lost,
+      // nor notice that a restored server has lost confirmed mutations.
+      const leaves = error.code === "forbidden" && error.details.value === group;
       if (leaves) await this.#replica.settle(() => local.reset());
       throw error;
     }

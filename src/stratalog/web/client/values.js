@@ -41,14 +41,14 @@ export function encode(value) {
   return `{${names.map((name) => `${JSON.stringify(escape + name)}:${encode(value[name])}`).join()}}`;
 }
 
-/** Return the value of `plain`, which JSON.parse has made from a text of `encode`. Throws `invalid`. */
+/** Return the frozen value of `plain`, which JSON.parse has made from a text of `encode`. Throws `invalid`. */
 export function decode(plain) {
-  if (Array.isArray(plain)) return plain.map(decode);
+  if (Array.isArray(plain)) return Object.freeze(plain.map(decode));
   if (!isObject(plain)) return plain;
   const names = Object.keys(plain);
   if (isMarked(names) && !names[0].startsWith("$$")) return decodeBytes(names[0], plain[names[0]]);
   const cut = isMarked(names) ? 1 : 0;
-  return Object.fromEntries(names.map((name) => [name.slice(cut), decode(plain[name])]));
+  return Object.freeze(Object.fromEntries(names.map((name) => [name.slice(cut), decode(plain[name])])));
 }
 
 /** Compare texts by code point, as the server does. JavaScript's own order is by UTF-16 unit. */

@@ -3,6 +3,8 @@
 
 const TOKEN = "stratalog token";
 const TIMEOUT_MS = 30_000;
+const YEAR_1_MS = Date.parse("0001-01-01");
+const YEAR_10000_MS = Date.parse("+010000-01-01");
 
 export const find = (selector) => document.querySelector(selector);
 
@@ -37,8 +39,13 @@ export async function fetchJson(path, query) {
 /** Whether a plain link works. A link cannot send a token, so it does not work if the page has a token. */
 export const canLink = () => !remembered();
 
+/**
+ * Return a time in the local time zone. An external source may send a time that is not in the years 1 to 9999. Such a
+ * time stays in milliseconds since 1970, as in the command line.
+ */
 export function moment(ms) {
-  return ms === null || ms === undefined ? "" : moments.format(new Date(ms));
+  if (ms === null || ms === undefined) return "";
+  return ms < YEAR_1_MS || ms >= YEAR_10000_MS ? `${ms} ms` : moments.format(new Date(ms));
 }
 
 export function size(bytes) {

@@ -9,7 +9,7 @@ import { showFindings } from "./findings.js";
 import { ownName, rename } from "./identity.js";
 import { Marks, zonesOf } from "./marks.js";
 import { openMenu } from "./menu.js";
-import { addressOf, freshName } from "./names.js";
+import { addressOf, cut, freshName } from "./names.js";
 import { cachePage } from "./pageCache.js";
 import { Panel } from "./panel.js";
 import "./plugins.js";
@@ -270,7 +270,7 @@ function dismiss(item) {
 
 /** Ask the user whether a row of texts is a heading, which a sort leaves on top. */
 function asksHeading(row, texts) {
-  const some = texts.slice(0, HEADINGS_SHOWN_MAX).map((text) => `“${String(text).slice(0, 40)}”`);
+  const some = texts.slice(0, HEADINGS_SHOWN_MAX).map((text) => `“${cut(String(text), 40)}”`);
   const more = texts.length > HEADINGS_SHOWN_MAX ? ", …" : "";
   return confirm(`Is row ${row} (${some.join(", ")}${more}) a heading? OK leaves it on top. Cancel sorts it, too.`);
 }

@@ -3,15 +3,13 @@
 export const addressOf = (organisation, sheet) =>
   `/web/sheet/edit.html?${new URLSearchParams({ in: organisation, sheet })}`;
 
+/** Return the start of a text, of at most `length` UTF-16 units. A character of two units is not cut in half. */
+export const cut = (text, length) => text.slice(0, length).replace(/[\uD800-\uDBFF]$/, "");
+
 export const freshName = (title) => `${slug(title)}-${crypto.randomUUID().slice(0, 6)}`;
 
 /**
  * Return the words of a title in lower case, joined by hyphens and cut to 40 characters. A word is a run of letters and
  * digits of any script. A title without words gives "sheet".
  */
-const slug = (title) =>
-  title
-    .toLowerCase()
-    .match(/[\p{L}\p{N}]+/gu)
-    ?.join("-")
-    .slice(0, 40) || "sheet";
+const slug = (title) => cut((title.toLowerCase().match(/[\p{L}\p{N}]+/gu) ?? ["sheet"]).join("-"), 40);

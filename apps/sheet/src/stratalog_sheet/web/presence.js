@@ -1,6 +1,8 @@
 // Presence: the other users of the sheet and their positions. The live connection sends and receives the positions, and
 // the engine shows them.
 
+import { cut } from "./names.js";
+
 const PAUSE_MS = 80;
 const NAME_CHARACTERS_MAX = 40;
 
@@ -59,7 +61,7 @@ export class Presence {
 function person(connection, state, principal) {
   const { name: own, position } = Object(state);
   const name = principal ? principal.name || principal.id : (own ?? "");
-  const client = { id: `live/${connection}`, name: String(name).slice(0, NAME_CHARACTERS_MAX) || "Somebody" };
+  const client = { id: `live/${connection}`, name: cut(String(name), NAME_CHARACTERS_MAX) || "Somebody" };
   const { sheetId, col, row } = Object(position);
   const isCell = typeof sheetId === "string" && Number.isInteger(col) && Number.isInteger(row) && col >= 0 && row >= 0;
   return isCell ? { ...client, position: { sheetId, col, row } } : client;

@@ -2,9 +2,10 @@
 // the code is `outcome-unknown`.
 
 import { errorOf, StratalogError } from "/web/client/errors.js";
+import { fetchBody } from "/web/client/transfer.js";
 
-const TIMEOUT_MS = 30_000;
-const UPLOAD_TIMEOUT_MS = 300_000;
+/** The server reads or makes a whole file before it begins its response. */
+const FILE_SILENCE_MS_MAX = 300_000;
 const TOKEN = "stratalog token";
 
 /** This tab's token, from a link's fragment or from the user. A browser sends no fragment to a server. */
@@ -72,28 +73,28 @@ export class Server {
 
   /** Send a file as it is. */
   async upload(path, query, file) {
-    const options = { body: file, type: "application/octet-stream", timeoutMs: UPLOAD_TIMEOUT_MS };
-    return parsed((await this.#send("POST", path + queryString(query), options)).body);
+    const options = { body: file, type: "application/octet-stream", silenceMs: FILE_SILENCE_MS_MAX };
+    return parsed(await (await this.#send("POST", path + queryString(query), options)).body.text());
   }
 
   /** Return a file from the server, under the name that the response states. */
   async download(path, query = {}) {
-    const options = { read: (answer) => answer.blob(), timeoutMs: UPLOAD_TIMEOUT_MS };
+    const options = { silenceMs: FILE_SILENCE_MS_MAX };
     const { body, headers } = await this.#send("GET", path + queryString(query), options);
     return new File([body], fileName(headers.get("Content-Disposition") ?? ""), { type: body.type });
   }
 
   /** Return a response's text and headers, unparsed. */
   async text(path, query = {}) {
-    const options = { timeoutMs: UPLOAD_TIMEOUT_MS };
+    const options = { silenceMs: FILE_SILENCE_MS_MAX };
     const { body, headers } = await this.#send("GET", path + queryString(query), options);
-    return { text: body, headers };
+    return { text: await body.text(), headers };
   }
 
   async #json(method, path, body) {
     const options = body === undefined ? {} : { body: JSON.stringify(body), type: "application/json" };
-    const answer = await this.#send(method, path, options);
-    return answer.body ? parsed(answer.body) : null;
+    const text = await (await this.#send(method, path, options)).body.text();
+    return text ? parsed(text) : null;
   }
 
   #exact(path) {
@@ -101,8 +102,8 @@ export class Server {
     return `${path}${path.includes("?") ? "&" : "?"}incarnation=${encodeURIComponent(this.incarnation)}`;
   }
 
-  /** Return a response's headers, and its body as `read` returns it. */
-  async #send(method, path, { body = undefined, type = "", read = textOf, timeoutMs = TIMEOUT_MS }) {
+  /** Return a response's headers, and its body as a Blob. */
+  async #send(method, path, { body = undefined, type = "", silenceMs = undefined }) {
     /** @type {Record<string, string>} */
     const headers = type ? { "Content-Type": type } : {};
     if (token.get()) headers.Authorization = `Bearer ${token.get()}`;
@@ -110,25 +111,22 @@ export class Server {
     const [raw] = path.split("?");
     if (raw.includes("%")) headers["Stratalog-Path"] = raw;
     /** @type {RequestInit} */
-    const options = { method, headers, body, credentials: "omit", signal: AbortSignal.timeout(timeoutMs) };
+    const options = { method, headers, body, credentials: "omit" };
     let answer, content;
     try {
-      answer = await fetch(this.#exact(path), options);
       // The connection may break off within the body. Without the body, the code of an error is unknown too.
-      content = answer.ok ? await read(answer) : await textOf(answer);
+      ({ response: answer, body: content } = await fetchBody(this.#exact(path), options, silenceMs));
     } catch (error) {
       // `fetch` does not report whether the request reached the server.
       throw new StratalogError("outcome-unknown", "no answer came from the server", { reason: error.message });
     }
-    if (!answer.ok) throw errorOf(answer, decoded(content));
+    if (!answer.ok) throw errorOf(answer, decoded(await content.text()));
     // The live connection sends the token, so a page over https accepts only an encrypted address.
     const live = answer.headers.get("Stratalog-Live") ?? "";
     if ((location.protocol === "https:" ? /^wss:\/\// : /^wss?:\/\//).test(live)) this.#live = live;
     return { headers: answer.headers, body: content };
   }
 }
-
-const textOf = (answer) => answer.text();
 
 function parsed(text) {
   try {

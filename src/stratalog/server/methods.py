@@ -1,0 +1,71 @@
+"""Methods: HEAD on each path that has GET, and the methods of a path in the header Allow (RFC 9110, 9.1 and 10.2.1)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from litestar import Litestar
+from litestar.enums import ScopeType
+from litestar.routes import HTTPRoute
+from litestar.types import ASGIApp, Message, Receive, Scope, Send
+
+__all__ = ["allow_header", "answers_head", "answers_options"]
+
+
+def allow_header(methods: Collection[str]) -> str:
+    """Return the value of the header Allow for a path whose handlers have these ``methods``."""
+    # Litestar lists the handler of a WebSocket among the methods of its path.
+    names = {method for method in methods if method.isupper()}
+    return ", ".join(sorted(names | {"HEAD"} if "GET" in names else names))
+
+
+def answers_head(app: ASGIApp) -> ASGIApp:
+    """Wrap an application so that it answers HEAD as GET, without the body."""
+
+    async def call(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != ScopeType.HTTP or scope["method"] != "HEAD":
+            return await app(scope, receive, send)
+        is_complete = False
+
+        async def send_head(message: Message) -> None:
+            nonlocal is_complete
+            if message["type"] == "http.response.body":
+                if is_complete:
+                    return
+                # The first part of the body ends the response: a stream of events has no last part.
+                is_complete = True
+                message = {"type": "http.response.body", "body": b"", "more_body": False}
+            await send(message)
+
+        # Do not copy the scope: the middleware reads what the handler sets in it.
+        scope["method"] = "GET"
+        try:
+            await app(scope, receive, send_head)
+        finally:
+            scope["method"] = "HEAD"
+        return None
+
+    return call
+
+
+def answers_options(app: ASGIApp) -> ASGIApp:
+    """Wrap a handler so that OPTIONS names all methods of the path.
+
+    Litestar's own answer lacks the methods of handlers that other routers registered for the path.
+    """
+
+    async def call(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != ScopeType.HTTP or scope["method"] != "OPTIONS":
+            return await app(scope, receive, send)
+        methods = _methods_of(scope["litestar_app"], scope["path_template"])
+        headers = [(b"allow", allow_header(methods).encode())]
+        await send({"type": "http.response.start", "status": 204, "headers": headers})
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+        return None
+
+    return call
+
+
+def _methods_of(app: Litestar, template: str) -> set[str]:
+    routes = (route for route in app.routes if isinstance(route, HTTPRoute) and route.path_format == template)
+    return {str(method) for route in routes for method in route.methods}
