@@ -218,6 +218,18 @@ def test_two_changes_of_a_feed_with_one_modification_time_are_both_stored(catalo
     assert b"second" in catalogue.records.get("source/books/1").body
 
 
+def test_a_modification_time_in_the_future_does_not_hide_later_changes(catalogue: Catalogue, feed: Feed) -> None:
+    catalogue.add("books", **{**settings_of(feed), "time": ""})
+    times = ["Thu, 01 Feb 2034 00:00:00 GMT", "Fri, 02 Feb 2024 00:00:00 GMT"]
+
+    def answer(path: str, headers: dict[str, str]) -> tuple[int, dict[str, str], bytes]:
+        body = b'{"items":[{"id":1,"left":%d}]}' % len(times)
+        return 200, {"Last-Modified": times.pop(0)}, body
+
+    feed.answer = answer  # type: ignore[method-assign]
+    assert [catalogue.poll().taken.new for _ in range(2)] == [1, 1]
+
+
 @pytest.mark.parametrize("target", ["/v2/feed", "http://localhost:{port}/v2/feed"], ids=["same server", "another"])
 def test_the_next_page_is_found_from_the_address_to_which_the_source_redirects(
     catalogue: Catalogue, feed: Feed, target: str

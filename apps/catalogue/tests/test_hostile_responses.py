@@ -61,18 +61,18 @@ def test_a_page_that_is_missing_or_cut_off_is_no_end_of_a_complete_state(
 
 
 @pytest.mark.parametrize(
-    ("coding", "body"),
+    ("coding", "body", "size"),
     [
-        ("gzip", gzip.compress(bytes(3 * PIECE_BYTES))),
-        ("deflate", zlib.compress(bytes(3 * PIECE_BYTES))),
-        ("deflate", zlib.compress(bytes(3 * PIECE_BYTES), wbits=-zlib.MAX_WBITS)),
+        ("gzip", gzip.compress(bytes(3 * PIECE_BYTES)), 3 * PIECE_BYTES),
+        ("gzip", gzip.compress(bytes(PIECE_BYTES)) + gzip.compress(bytes(2 * PIECE_BYTES)), 3 * PIECE_BYTES),
+        ("deflate", zlib.compress(bytes(3 * PIECE_BYTES)), 3 * PIECE_BYTES),
+        *(("deflate", zlib.compress(bytes(PIECE_BYTES + n), 1, -zlib.MAX_WBITS), PIECE_BYTES + n) for n in range(40)),
     ],
-    ids=["gzip", "deflate", "deflate without a header"],
 )
-def test_a_compressed_response_is_decoded_in_pieces_of_bounded_size(coding: str, body: bytes) -> None:
+def test_a_compressed_response_is_decoded_in_pieces_of_bounded_size(coding: str, body: bytes, size: int) -> None:
     pieces = [*decoded([b"", body[:9], body[9:]], coding)]
     assert max(map(len, pieces)) <= PIECE_BYTES
-    assert b"".join(pieces) == bytes(3 * PIECE_BYTES)
+    assert b"".join(pieces) == bytes(size)
 
 
 def received(handle: Callable[[httpx.Request], httpx.Response], clock: ManualClock | None = None) -> bytes:

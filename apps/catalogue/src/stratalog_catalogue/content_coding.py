@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 from stratalog import Invalid, Unavailable
 
@@ -21,8 +22,9 @@ AUTOMATIC = zlib.MAX_WBITS | 32
 def decoded(pieces: Iterable[bytes], coding: str) -> Iterator[bytes]:
     """Yield the content of a response in pieces of at most `PIECE_BYTES`, or unchanged if it has no content coding.
 
-    Yields at least one piece, which may be empty, for each received piece. Raises Invalid for content that is not in
-    the coding and for an unsupported coding, and Unavailable for content that is cut off.
+    Yields at least one piece, which may be empty, for each received piece, so the caller can count the time. Raises
+    Invalid for content that is not in the coding and for an unsupported coding, and Unavailable for content that is cut
+    off.
     """
     coding = coding.strip().lower()
     if coding in ("", "identity"):
@@ -36,16 +38,28 @@ def decoded(pieces: Iterable[bytes], coding: str) -> Iterator[bytes]:
 def _inflated(pieces: Iterable[bytes], coding: str) -> Iterator[bytes]:
     inflater = None
     for piece in pieces:
-        if inflater is None and piece:
-            # Many servers send "deflate" without the header of zlib, whose first four bits are 8.
-            is_raw = coding == "deflate" and piece[0] & 0xF != 8
-            inflater = zlib.decompressobj(-zlib.MAX_WBITS if is_raw else AUTOMATIC)
+        left, is_full = piece, False
         try:
-            yield inflater.decompress(piece, PIECE_BYTES) if inflater else b""
-            while inflater and inflater.unconsumed_tail:
-                yield inflater.decompress(inflater.unconsumed_tail, PIECE_BYTES)
+            while left or is_full:
+                # Content in gzip may be several members, one after another.
+                if inflater is None or inflater.eof:
+                    inflater = _inflater(coding, left)
+                part = inflater.decompress(left, PIECE_BYTES)
+                yield part
+                # A decoder that has read all its input may have further output.
+                is_full = len(part) == PIECE_BYTES and not inflater.eof
+                left = inflater.unused_data if inflater.eof else inflater.unconsumed_tail
         except zlib.error as exc:
             raise Invalid("a response is not in its content coding", coding=coding, reason=str(exc)) from exc
+        if not piece:
+            yield piece
     if inflater is not None and not inflater.eof:
         # A server that fails while it compresses may end the response properly.
         raise Unavailable("a response is cut off", coding=coding)
+
+
+def _inflater(coding: str, content: bytes) -> Any:
+    """Return a decoder of content that begins with ``content``, which is not empty."""
+    # Many servers send "deflate" without the header of zlib, whose first four bits are 8.
+    is_raw = coding == "deflate" and content[0] & 0xF != 8
+    return zlib.decompressobj(-zlib.MAX_WBITS if is_raw else AUTOMATIC)

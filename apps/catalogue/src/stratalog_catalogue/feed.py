@@ -276,16 +276,21 @@ def _validators(answer: FeedPage) -> Checkpoint:
 
 
 def _time_of(answer: FeedPage) -> int:
-    """Return the feed's time: its Last-Modified, else its Date. Raises Invalid if neither is valid.
+    """Return the feed's time: its Last-Modified or its Date, whichever is earlier. Raises Invalid if neither is valid.
 
-    Without a time the ingest cannot decide whether the feed's records are newer than the stored records.
+    A Last-Modified after the Date is a fault of the server (RFC 9110, 8.8.2.1). With that time, the ingest would
+    discard all changes of the records until then. Without a time, the ingest cannot decide whether the records are
+    newer than the stored records.
     """
+    times: list[int] = []
     refused: Invalid | None = None
     for header in ("last-modified", "date"):
         if header in answer.headers:
             try:
-                return time_ms_of(answer.headers[header])
+                times.append(time_ms_of(answer.headers[header]))
             except Invalid as exc:
                 refused = exc
-    text = "the source's response has no valid Last-Modified or Date, so its age is unknown"
-    raise Invalid(text) from refused
+    if not times:
+        text = "the source's response has no valid Last-Modified or Date, so its age is unknown"
+        raise Invalid(text) from refused
+    return min(times)

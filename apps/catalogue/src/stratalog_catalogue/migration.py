@@ -58,7 +58,8 @@ def migrate(
     try:
         ranged = len(tables.describe_table(TableName=table)["Table"]["KeySchema"]) > 1
         for rows, position in _pages(tables, table, ranged, _begun(records, source, table)):
-            copied, failed = set(), set()
+            copied: set[str] = set()
+            failed: set[str] = set()
             for row in rows:
                 id = source_id(source.name, _id(row) or "?")
                 is_copied = _migrate_row(records, source, row, objects, migrated, id in dead)
