@@ -216,4 +216,15 @@ REMOVALS: tuple[Removal, ...] = (
         (f"{FAULTS}::test_a_set_aside_file_named_outside_the_folder_does_not_stop_a_retry",),
         raises=("Invalid",),
     ),
+    Removal(
+        "B666",
+        (
+            Edit(
+                f"{TABLE}/data_files.py",
+                "if self._is_intact(filename) and isinstance(exc, OSError):",
+                "if not self._is_intact(filename) and False:",
+            ),
+        ),
+        (f"{FAULTS}::test_storage_that_fails_one_request_sets_no_file_aside",),
+    ),
 )

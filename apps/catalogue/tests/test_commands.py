@@ -227,3 +227,16 @@ def test_a_migration_without_a_region_of_aws_is_refused(
     monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "none"))
     shell("migrate", "acme/debian", "old-table")
     assert shell.code == 2
+
+
+@pytest.mark.parametrize("pattern", ["", "/abs/*"])
+def test_a_source_whose_pattern_every_poll_would_refuse_is_refused(shell: Shell, pattern: str) -> None:
+    (error,) = shell("add", "acme/books", str(shell.folder), "--format", "json", "--pattern", pattern) or [None]
+    assert (shell.code, error) == (2, None)
+    assert [line["name"] for line in shell("sources", "acme")] == ["debian"]
+
+
+@pytest.mark.parametrize("seconds", ["1e300", "9223372036854775808"])
+def test_an_interval_that_the_system_cannot_wait_is_refused(shell: Shell, seconds: str) -> None:
+    shell("poll", "acme", "--every", seconds)
+    assert shell.code == 2

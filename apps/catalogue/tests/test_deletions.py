@@ -41,6 +41,19 @@ def test_a_state_that_lacks_too_many_records_deletes_none_until_deletions_are_al
     assert books.poll().taken.read == 0
 
 
+def test_a_record_that_returns_with_its_own_earlier_time_is_stored_again(catalogue: Catalogue) -> None:
+    catalogue.add("books", format="json", transformer="plain", id="id", time="changed")
+    present, changed = ({"id": 1, "changed": f"2020-01-0{day}"} for day in (1, 2))
+    for day, books in enumerate(([present], [], [present], [changed]), 1):
+        catalogue.write(msgspec.json.encode([{"id": 2, "changed": "2020"}, *books]), source="books", day=day)
+        (foreseen,) = poll(catalogue.store, "acme", catalogue.connect, dry_run=True)
+        assert foreseen.taken == catalogue.poll().taken
+    versions = list(catalogue.records.versions("source/books/1"))
+    assert [version.deleted for version in versions] == [False, True, False, False]
+    assert versions[0].source_time_ms == versions[2].source_time_ms
+    assert catalogue.records.stat("source/books/2").version == 1
+
+
 def test_a_state_that_lacks_few_records_deletes_them_without_permission(books: Catalogue) -> None:
     write_books(books, 160, 2)
     assert books.poll().taken.deleted == 40

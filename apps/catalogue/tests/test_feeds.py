@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
@@ -12,6 +13,7 @@ from apps.catalogue.tests.helpers import Catalogue
 from stratalog import Invalid
 from stratalog_catalogue import feed as feeds
 from stratalog_catalogue import oai
+from stratalog_catalogue.polls import poll
 from stratalog_catalogue.queries import read_work
 
 
@@ -177,8 +179,74 @@ def test_a_complete_state_that_changes_during_the_poll_is_read_again_and_deletes
     polled = catalogue.poll()
     assert (polled.reason, polled.taken.deleted) == ("", 0)
     assert len(catalogue.ids("source/books/")) == 8
-    assert [path for path, _ in feed.asked].count("/feed?from=6") == 2
-    assert [headers.get("If-None-Match") for _, headers in feed.asked][-1] == '"3"'
+    assert [path for path, _ in feed.asked].count("/feed?from=6") == 3
+    assert [headers.get("If-None-Match") for _, headers in feed.asked][-3:] == ['"3"'] * 3
+
+
+def test_a_complete_state_of_which_only_a_later_page_changes_during_the_poll_deletes_no_present_record(
+    catalogue: Catalogue, feed: Feed
+) -> None:
+    catalogue.add("books", **{**settings_of(feed), "complete": True})
+    catalogue.poll()
+    real, is_changed = feed.answer, False
+
+    def shifting(path: str, headers: dict[str, str]) -> tuple[int, dict[str, str], bytes]:
+        nonlocal is_changed
+        if "from=6" in path and not is_changed:
+            # The second page was read without book 6, and the third page will be.
+            del feed.books[4]
+            is_changed = True
+        status, given, body = real(path, {})
+        return status, {**given, "ETag": f'"{hash(body)}"'}, body
+
+    feed.answer = shifting  # type: ignore[method-assign]
+    polled = catalogue.poll()
+    assert (polled.reason, polled.taken.deleted) == ("", 1)
+    assert catalogue.ids("source/books/") == [str(n) for n in range(8) if n != 4]
+
+
+def test_two_changes_of_a_feed_with_one_modification_time_are_both_stored(catalogue: Catalogue, feed: Feed) -> None:
+    catalogue.add("books", **{**settings_of(feed), "time": ""})
+    texts = [b"first", b"second", b"second"]
+
+    def answer(path: str, headers: dict[str, str]) -> tuple[int, dict[str, str], bytes]:
+        body = b'{"items":[{"id":1,"title":"%s"},{"id":1,"title":"a copy"}]}' % texts.pop(0)
+        return 200, {"Last-Modified": "Thu, 01 Jan 1970 00:00:01 GMT"}, body
+
+    feed.answer = answer  # type: ignore[method-assign]
+    assert [catalogue.poll().taken.new for _ in range(3)] == [1, 1, 0]
+    assert b"second" in catalogue.records.get("source/books/1").body
+
+
+def test_a_modification_time_in_the_future_does_not_hide_later_changes(catalogue: Catalogue, feed: Feed) -> None:
+    catalogue.add("books", **{**settings_of(feed), "time": ""})
+    times = ["Thu, 01 Feb 2034 00:00:00 GMT", "Fri, 02 Feb 2024 00:00:00 GMT"]
+
+    def answer(path: str, headers: dict[str, str]) -> tuple[int, dict[str, str], bytes]:
+        body = b'{"items":[{"id":1,"left":%d}]}' % len(times)
+        return 200, {"Last-Modified": times.pop(0)}, body
+
+    feed.answer = answer  # type: ignore[method-assign]
+    assert [catalogue.poll().taken.new for _ in range(2)] == [1, 1]
+
+
+@pytest.mark.parametrize("target", ["/v2/feed", "http://localhost:{port}/v2/feed"], ids=["same server", "another"])
+def test_the_next_page_is_found_from_the_address_to_which_the_source_redirects(
+    catalogue: Catalogue, feed: Feed, target: str
+) -> None:
+    target = target.format(port=urlsplit(feed.url).port)
+    real = feed.answer
+
+    def answer(path: str, headers: dict[str, str]) -> tuple[int, dict[str, str], bytes]:
+        if not path.startswith("/v2/"):
+            return 302, {"Location": target}, b"moved"
+        status, given, body = real(path, headers)
+        following = f"{target}?" if ":" in target else "feed?"
+        return status, given, body.replace(b"/feed?", following.encode())
+
+    feed.answer = answer  # type: ignore[method-assign]
+    polled = catalogue.poll()
+    assert (polled.reason, polled.taken.new) == ("", 8)
 
 
 def test_a_poll_waits_for_the_retry_after_seconds_up_to_a_limit(
@@ -314,6 +382,62 @@ def test_only_records_within_the_time_window_are_harvested(
     assert catalogue.ids("source/archive/") == [f"oai:x:{n}" for n in (1, 2, 3)]
     again = catalogue.poll()
     assert (again.reason, again.taken.new, repository.asked[-1]["from"]) == ("", 0, until[: len(granularity)])
+
+
+def test_each_change_of_a_record_within_a_day_of_its_repository_is_stored(
+    catalogue: Catalogue, repository: Repository
+) -> None:
+    repository.granularity = "YYYY-MM-DD"
+    outcomes = []
+    for title in ("one", "two", "two", None, "three"):
+        repository.records = {"oai:x:1": ("2024-02-01", title)}
+        (foreseen,) = poll(catalogue.store, "acme", catalogue.connect, dry_run=True)
+        taken = catalogue.poll().taken
+        assert foreseen.taken == taken
+        outcomes.append((taken.new, taken.deleted))
+    assert outcomes == [(1, 0), (1, 0), (0, 0), (0, 1), (1, 0)]
+    assert b"three" in catalogue.records.get("source/archive/oai:x:1").body
+
+
+def test_a_redacted_record_is_not_stored_again_by_the_harvest_of_the_same_day(
+    catalogue: Catalogue, repository: Repository
+) -> None:
+    repository.granularity = "YYYY-MM-DD"
+    repository.records = {"oai:x:1": ("2024-02-01", "one")}
+    catalogue.poll()
+    catalogue.records.redact("source/archive/oai:x:1", 1)
+    assert catalogue.poll().taken.new == 0
+
+
+@pytest.mark.parametrize(
+    "now", ["2024-02-01T00:00:00.25Z", "2024-02-01T01:00:00+01:00", "2024-02-01T00:00:00", "2024-02-01T00:00:00Z"]
+)
+@pytest.mark.parametrize("granularity", ["YYYY-MM-DD", "YYYY-MM-DDThh:mm:ssZ"])
+def test_a_harvest_begins_at_a_time_in_the_protocol_s_format_however_the_server_writes_its_time(
+    catalogue: Catalogue, repository: Repository, now: str, granularity: str
+) -> None:
+    repository.granularity, repository.now = granularity, now
+    catalogue.poll()
+    assert catalogue.poll().reason == ""
+    assert repository.asked[-1]["from"] == "2024-02-01T00:00:00Z"[: 20 if "h" in granularity else 10]
+
+
+def test_resumption_tokens_that_form_a_circle_end_the_harvest(
+    catalogue: Catalogue, repository: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(oai, "CATALOGUE_PAGES_MAX", 20)
+    real = repository.answer
+    following = {"": "a", "a": "b", "b": "c", "c": "a"}
+
+    def circling(path: str, headers: dict[str, str]) -> tuple[int, dict[str, str], bytes]:
+        if "verb=Identify" in path:
+            return real(path, headers)
+        asked = parse_qs(urlsplit(path).query).get("resumptionToken", [""])[0]
+        token = following[asked]
+        return repository.document(f"<ListRecords><resumptionToken>{token}</resumptionToken></ListRecords>")
+
+    repository.answer = circling  # type: ignore[method-assign]
+    assert "circle" in catalogue.poll().reason
 
 
 def test_a_changed_set_is_harvested_from_its_beginning(catalogue: Catalogue, repository: Repository) -> None:

@@ -12,10 +12,11 @@ import pytest
 
 import stratalog
 from apps.catalogue.tests.helpers import Catalogue
-from stratalog import Unavailable
+from stratalog import Records, Unavailable
 from stratalog.testing.aws_local import aws_environment
 from stratalog.testing.emulators import Emulator
 from stratalog_catalogue.migration import migrate
+from stratalog_catalogue.redrive import redrive
 
 numbers = itertools.count()
 LARGE = bytes(range(256)) * 2000
@@ -137,6 +138,80 @@ def test_an_id_whose_rows_are_on_several_pages_of_a_scan_is_read_once(
     assert run(catalogue, old, progress=seen.append) == (12, 0, 0)
     assert sum(seen) == 12
     assert run(catalogue, old) == (0, 12, 0)
+
+
+def test_an_interrupted_migration_does_not_move_the_start_of_a_migration_to_another_source(
+    catalogue: Catalogue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("stratalog_catalogue.migration.ROWS_PER_PAGE", 2)
+    old = Old(ranged=False)
+    for n in range(6):
+        old.row(f"b{n}", 1, {"S": "{}"})
+    seen: list[int] = []
+
+    def stop(count: int) -> None:
+        seen.append(count)
+        if len(seen) == 5:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run(catalogue, old, progress=stop)
+    other = catalogue.add("other", format="json", transformer="plain", id="id", complete=False)
+    assert migrate(catalogue.records, other, old.table, dynamodb=old.dynamodb, s3=old.s3).new == 6
+    assert run(catalogue, old) == (1, 5, 0)
+
+
+def test_a_repeated_migration_copies_no_row_over_what_polls_have_stored_since(catalogue: Catalogue) -> None:
+    old = Old(ranged=True)
+    for id in ("changed", "deleted"):
+        for version in (1, 2):
+            old.row(id, version, {"S": f"{id} {version}"})
+    assert run(catalogue, old) == (4, 0, 0)
+    catalogue.records.put("source/miro/changed", b"polled", metadata={"format": "json"})
+    catalogue.records.delete("source/miro/deleted")
+    assert run(catalogue, old) == (0, 4, 0)
+    assert body(catalogue, "changed") == b"polled"
+    assert catalogue.records.stat("source/miro/deleted").deleted
+
+
+def test_two_migrations_at_once_copy_no_row_twice(catalogue: Catalogue, monkeypatch: pytest.MonkeyPatch) -> None:
+    old = Old(ranged=True)
+    for version in (1, 2, 3):
+        old.row("b", version, {"S": f"{version}"})
+    put, others = Records.put, [True]
+
+    def after_another(records: Records, id: str, *rest: Any, **options: Any) -> Any:
+        if id == "source/miro/b" and others and others.pop():
+            assert run(catalogue, old) == (3, 0, 0)
+        return put(records, id, *rest, **options)
+
+    monkeypatch.setattr(Records, "put", after_another)
+    assert sum(run(catalogue, old)) == 3
+    assert [body(catalogue, "b", version) for version in (1, 2, 3)] == [b"1", b"2", b"3"]
+    assert catalogue.records.stat("source/miro/b").version == 3
+
+
+def test_the_letter_of_a_row_stays_until_a_migration_copies_the_row(catalogue: Catalogue) -> None:
+    old = Old(ranged=False)
+    old.row("late", 1, {"M": {"bucket": {"S": old.table}, "key": {"S": "late"}}})
+    assert run(catalogue, old) == (0, 0, 1)
+    (redriven,) = redrive(catalogue.store, "acme", catalogue.connect)
+    assert (redriven.resolved, "run the migration again" in redriven.reason) == (False, True)
+    old.s3.put_object(Bucket=old.table, Key="late", Body=b"{}")
+    assert run(catalogue, old) == (1, 0, 0)
+    assert [*catalogue.records.dead_letters()] == []
+
+
+def test_a_row_below_a_row_that_was_copied_stays_a_dead_letter(catalogue: Catalogue) -> None:
+    old = Old(ranged=True)
+    old.row("b", 1, {"M": {"bucket": {"S": old.table}, "key": {"S": "late"}}})
+    old.row("b", 2, {"S": "2"})
+    assert run(catalogue, old) == (1, 0, 1)
+    old.s3.put_object(Bucket=old.table, Key="late", Body=b"{}")
+    assert run(catalogue, old) == (0, 1, 1)
+    (letter,) = catalogue.records.dead_letters()
+    assert "a later version is copied already" in letter.reason
+    assert body(catalogue, "b") == b"2"
 
 
 def test_a_row_that_cannot_be_read_is_a_dead_letter_and_the_rest_is_copied(catalogue: Catalogue) -> None:

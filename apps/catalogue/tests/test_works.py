@@ -231,6 +231,16 @@ def test_search_finds_works_by_title_words_and_by_id_prefixes(catalogue: Catalog
     assert search(catalogue.records, "nothing") == []
 
 
+def test_a_search_by_words_finds_works_whose_ids_have_tabs_and_line_breaks(catalogue: Catalogue) -> None:
+    ids = ["a\tb", "a\nb", "a\n\nb\tc", "z"]
+    catalogue.add("books", format="json", transformer="plain", id="id")
+    catalogue.write(msgspec.json.encode([{"id": id, "title": "a book"} for id in ids]), source="books")
+    catalogue.poll("books")
+    catalogue.scan()
+    hits = search(catalogue.records, "book", source="books")
+    assert sorted(hit.id for hit in hits) == sorted(ids)
+
+
 def test_both_searches_give_a_work_with_the_same_title_and_kind(catalogue: Catalogue) -> None:
     filled(catalogue, 2).scan()
     hit = queries.Hit("debian", "p001/amd64", "p001: the p001 program", "package")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from click.testing import CliRunner
 import stratalog
 from stratalog.cli import main
 from stratalog_table import maintenance, open_table
+from stratalog_table.data_files import DataFiles
 from stratalog_table.data_folder import DataFolder
 from stratalog_table.merge_plan import plan
 from stratalog_table.table import table_handle
@@ -334,3 +336,40 @@ def test_a_value_that_cannot_be_stored_or_opened_is_refused(arguments: tuple[str
     assert run(*arguments, code=2).startswith("error: ")
     with stratalog.open("store", create=False) as store:
         assert [line.id for line in store.list("acme")] == ["events"]
+
+
+def test_a_copied_store_without_its_data_files_takes_no_rows_and_starts_no_maintenance(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run("create", "acme/events", "--key", "id:long")
+    run("ingest", "acme/events", "0.parquet")
+    (tmp_path / "copies").mkdir()
+    shutil.copytree(tmp_path / "store", tmp_path / "copies/store")
+    monkeypatch.setenv("STRATALOG_STORE", str(tmp_path / "copies/store"))
+    for command in (["ingest", "acme/events", "1.parquet"], ["maintain", "acme/events"]):
+        assert "table adopt --data" in run(*command, code=3)
+    assert [*(tmp_path / "copies").iterdir()] == [tmp_path / "copies/store"]
+    assert "no data file is set aside" in run("damaged", "acme/events")
+    run("clear", "acme/events", "--yes")
+    run("ingest", "acme/events", "1.parquet")
+    assert len(run("scan", "acme/events").splitlines()) == 500
+
+
+def test_data_files_that_cannot_be_reached_are_no_usage_error(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    run("create", "acme/events", "--key", "id:long")
+    run("ingest", "acme/events", "0.parquet")
+
+    def away(*rest: object, **options: object) -> None:
+        raise OSError("AWS Error NETWORK_CONNECTION")
+
+    for name in ("_dataset", "_is_intact"):
+        monkeypatch.setattr(DataFiles, name, away)
+    for name in ("write_with", "delete"):
+        monkeypatch.setattr(DataFolder, name, away)
+    for command in (
+        ["scan", "acme/events"],
+        ["scan", "acme/events", "--output", "found.parquet"],
+        ["ingest", "acme/events", "1.parquet"],
+        ["delete", "acme/events", "--yes"],
+    ):
+        assert "cannot be reached" in run(*command, code=5)

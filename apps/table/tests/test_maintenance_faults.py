@@ -166,11 +166,30 @@ def test_unavailable_storage_sets_no_file_aside(made: tuple[Table, DataFiles], m
         raise OSError("the network is away")
 
     monkeypatch.setattr(DataFiles, "_dataset", away)
-    monkeypatch.setattr(DataFiles, "_read_bytes", away)
+    monkeypatch.setattr(DataFiles, "_is_intact", away)
     done = maintain(table, data_files)
     assert {fault.reason for fault in done.faults} == {"the network is away"}
     assert [*table.at().damaged()] == []
     monkeypatch.undo()
+    assert maintain(table, data_files).faults == ()
+    assert rows_in(table, data_files) == all_of(900)
+
+
+def test_storage_that_fails_one_request_sets_no_file_aside(
+    made: tuple[Table, DataFiles], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table, data_files = made
+    real = DataFiles._dataset
+    failing = {"the first request": True}
+
+    def away_once(self: DataFiles, filename: str) -> Any:
+        if failing.pop("the first request", False):
+            raise OSError("AWS Error SLOW_DOWN")
+        return real(self, filename)
+
+    monkeypatch.setattr(DataFiles, "_dataset", away_once)
+    assert [fault.reason for fault in maintain(table, data_files).faults] == ["AWS Error SLOW_DOWN"]
+    assert [*table.at().damaged()] == []
     assert maintain(table, data_files).faults == ()
     assert rows_in(table, data_files) == all_of(900)
 

@@ -7,6 +7,7 @@ source_rename    renames a source and moves its records
 names            ids of a catalogue's records
 folder           the adapter of a folder
 feed             the adapter of an HTTP feed
+content_coding   decodes compressed HTTP responses in bounded memory
 oai              the adapter of OAI-PMH 2.0
 record_splitter  splits a file or an HTTP answer into records
 csv_rows         splits CSV into rows
@@ -15,6 +16,7 @@ xml              reads untrusted XML
 xml_bounds       checks the limits of XML
 polls            polls sources on a schedule
 ingest           stores newer records, and makes dead letters of failures
+precedence       whether a record replaces a version of the same or a later time
 dry_run          counts the changes of an ingest, and writes nothing
 model            the shared model
 transformers     make works from sources' records

@@ -25,6 +25,7 @@ from stratalog.cli import (
     split_name,
 )
 from stratalog_catalogue.letter_commands import dead_letters, dismiss, letter
+from stratalog_catalogue.limits import CATALOGUE_INTERVAL_SECONDS_MAX
 from stratalog_catalogue.serve import serve
 from stratalog_catalogue.source_commands import pause, remove, rename, resume, sources
 
@@ -125,7 +126,7 @@ def add(session: Session, source: str, location: str, adapter: str, form: str, t
 @of_sources
 @click.option(
     "--every",
-    type=FiniteRange(1),
+    type=FiniteRange(1, CATALOGUE_INTERVAL_SECONDS_MAX),
     metavar="SECONDS",
     help="Keep running, and poll the due sources at this interval.",
 )

@@ -10,6 +10,7 @@ from stratalog import Records, StratalogError, Unavailable
 from stratalog_catalogue.folder import Step
 from stratalog_catalogue.ingest import IngestCounts, body_of, living_version, missing_records, time_of
 from stratalog_catalogue.names import source_id, stored_id
+from stratalog_catalogue.precedence import replaces
 from stratalog_catalogue.record_splitter import SplitRecord, Unreadable
 from stratalog_catalogue.sources import Source
 
@@ -35,10 +36,11 @@ def preview(
         if isinstance(record, Unreadable):
             counts.failed += 1
             continue
-        if step.is_complete:
+        is_first = stored_id(record.id) not in seen
+        if step.is_complete or source.adapter != "folder":
             seen.add(stored_id(record.id))
         try:
-            changes = _would_change(records, source, record, step.time_ms)
+            changes = _would_change(records, source, record, step, is_first)
         except Unavailable:
             raise
         except StratalogError:
@@ -54,10 +56,13 @@ def preview(
     return counts
 
 
-def _would_change(records: Records, source: Source, record: SplitRecord, time_ms: int) -> bool:
+def _would_change(records: Records, source: Source, record: SplitRecord, step: Step, is_first: bool) -> bool:
+    time_ms = time_of(record, step.time_ms)
     if record.deleted:
-        return living_version(records, source_id(source.name, record.id), time_of(record, time_ms)) is not None
-    body = body_of(source, record, time_ms)
+        return living_version(records, source_id(source.name, record.id), time_ms) is not None
+    body = body_of(source, record, step.time_ms)
     if record.path is not None:  # the time alone decides for a file, so its bytes are not read
-        body = msgspec.structs.replace(body, changed_only=False)
-    return records.would_put(body)
+        return records.would_put(msgspec.structs.replace(body, changed_only=False))
+    return records.would_put(body) or (
+        is_first and replaces(source, step, record, time_ms, records.stat(source_id(source.name, record.id)))
+    )

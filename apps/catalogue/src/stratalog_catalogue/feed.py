@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Set
+from contextlib import closing
+from functools import partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urljoin, urlsplit, urlunsplit
 
 import msgspec
 
 from stratalog import Invalid, LimitExceeded, StratalogError, Unavailable
-from stratalog.codec import is_decimal
+from stratalog.clock import Clock
+from stratalog.codec import is_decimal, sha256
+from stratalog_catalogue.content_coding import ACCEPTED_CODINGS, decoded
 from stratalog_catalogue.encodings import utf8_pieces
 from stratalog_catalogue.folder import Checkpoint, Step
-from stratalog_catalogue.limits import CATALOGUE_DOCUMENT_BYTES_MAX, CATALOGUE_PAGES_MAX
+from stratalog_catalogue.limits import (
+    CATALOGUE_DOCUMENT_BYTES_MAX,
+    CATALOGUE_PAGES_MAX,
+    CATALOGUE_REDIRECTS_MAX,
+    CATALOGUE_RESPONSE_SECONDS_MAX,
+)
 from stratalog_catalogue.record_splitter import (
     SplitRecord,
     Unreadable,
@@ -28,17 +37,25 @@ from stratalog_catalogue.xml import parse_element, text_at
 if TYPE_CHECKING:
     import httpx
 
-__all__ = ["FeedPage", "fetch", "poll_feed", "shown_url"]
+__all__ = ["FeedPage", "Get", "fetch", "linked_next", "poll_feed", "shown_url"]
 
 PASSING = {408, 425, 429, 500, 502, 503, 504}
 """The HTTP statuses of temporary failures, after which a retry may succeed."""
 
 SECONDS_DIGITS_MAX = 9
-LINK = re.compile(r'<([^<>]*)>((?:"(?:[^"\\]|\\.)*"|[^",])*)')
+_QUOTED = r'"(?:[^"\\]|\\.?)*+(?:"|$)'
+"""A quoted text. The header's end also ends the text: otherwise each link after the quote would be searched to the end.
+"""
+
+LINK = re.compile(r"<([^<>]*)>((?:" + _QUOTED + r'|[^",])*+)')
 """A link of a Link header: its target and its parameters. A comma in the target or in quotes does not end the link."""
 
-PARAMETER = re.compile(r';\s*([^\s=;"]+)\s*(?:=\s*("(?:[^"\\]|\\.)*"|[^;"]*))?')
+PARAMETER = re.compile(r';\s*([^\s=;"]+)\s*(?:=\s*(' + _QUOTED + r'|[^;"]*))?')
 """A parameter of a link: its name, and its value with or without quotes."""
+
+
+Get = Callable[[str, dict[str, str]], "FeedPage"]
+"""A function that requests a URL with headers and returns the answer: `fetch` with a client and a clock."""
 
 
 class FeedPage(msgspec.Struct, frozen=True):
@@ -47,9 +64,13 @@ class FeedPage(msgspec.Struct, frozen=True):
     status: int
     headers: Any
     body: bytes
+    url: str
+    """The URL that gave the answer, after all redirects."""
 
 
-def poll_feed(source: Source, checkpoint: Checkpoint, connect: Callable[[], httpx.Client]) -> Iterator[Step]:
+def poll_feed(
+    source: Source, checkpoint: Checkpoint, connect: Callable[[], httpx.Client], clock: Clock
+) -> Iterator[Step]:
     """Yield the pages of a feed as steps, or nothing if its first page is unchanged since the checkpoint.
 
     The checkpoint advances only with the last page, because records may move between pages during the poll. A record
@@ -58,55 +79,61 @@ def poll_feed(source: Source, checkpoint: Checkpoint, connect: Callable[[], http
     """
     validators: dict[str, str] = {name: str(checkpoint[name]) for name in ("etag", "modified") if name in checkpoint}
     with connect() as client:
-        first = fetch(client, source.location, _conditions(validators))
+        get = partial(fetch, client, clock)
+        first = get(source.location, _conditions(validators))
         if first.status == 304:
             return
         done, time_ms = _validators(first), _time_of(first)
         if source.complete:
-            yield Step(_all_pages(source, client, first), done, time_ms, True)
+            yield Step(_all_pages(source, get, first), done, time_ms, True)
             return
-        for answer, is_last in _pages(source, client, first):
+        for _, answer, is_last in _pages(source, get, first):
             yield Step(_records(source, answer), done if is_last else dict(checkpoint), time_ms)
 
 
-def _pages(source: Source, client: httpx.Client, first: FeedPage) -> Iterator[tuple[FeedPage, bool]]:
-    """Yield each page and whether it is the last page.
+def _pages(source: Source, get: Get, first: FeedPage) -> Iterator[tuple[str, FeedPage, bool]]:
+    """Yield the requested URL of each page, the page, and whether it is the last page.
 
     If a page has an invalid link to the next page, the generator first yields the page and then raises the error. So
     the page's records are stored.
     """
     answer, url, seen = first, source.location, {source.location}
+    servers = {_server(source.location), _server(first.url)}
     while True:
         try:
-            following = _next(source, url, answer, seen)
+            following = _next(source, answer, servers, seen)
         except StratalogError:
-            yield answer, False
+            yield url, answer, False
             raise
-        yield answer, following is None
+        yield url, answer, following is None
         if following is None:
             return
         url = following
         seen.add(url)
-        answer = fetch(client, url, {})
+        answer = get(url, {})
 
 
-def _all_pages(source: Source, client: httpx.Client, first: FeedPage) -> Iterator[SplitRecord | Unreadable]:
-    """Yield the records of all pages. Raises Unavailable if the first page changed in the meantime.
+def _all_pages(source: Source, get: Get, first: FeedPage) -> Iterator[SplitRecord | Unreadable]:
+    """Yield the records of all pages. Raises Unavailable if a page changed in the meantime.
 
-    After this change a record may have moved to a page that was read before, and would look deleted.
+    After a change, a record may have moved to a page that was read before, and would look deleted. So if there are
+    several pages, all pages are requested again. If none has changed, they were one state of the source between the two
+    passes.
     """
-    several = False
-    for answer, is_last in _pages(source, client, first):
-        several = several or not is_last
+    read: list[tuple[str, dict[str, str], bytes]] = []
+    for url, answer, _ in _pages(source, get, first):
+        # Only an entity tag is compared by the server: a time has seconds, and a page may change twice in a second.
+        tags = {name: value for name, value in _validators(answer).items() if name == "etag"}
+        read.append((url, _conditions(tags), sha256(answer.body)))
         yield from _records(source, answer)
-    if several:
-        again = fetch(client, source.location, _conditions(_validators(first)))
-        if again.status != 304 and again.body != first.body:
-            raise Unavailable("the source changed while its pages were read", url=shown_url(source.location))
+    for url, conditions, digest in read if len(read) > 1 else ():
+        again = get(url, conditions)
+        if again.status != 304 and sha256(again.body) != digest:
+            raise Unavailable("the source changed while its pages were read", url=shown_url(url))
 
 
-def fetch(client: httpx.Client, url: str, headers: dict[str, str]) -> FeedPage:
-    """GET a URL and return the answer.
+def fetch(client: httpx.Client, clock: Clock, url: str, headers: dict[str, str]) -> FeedPage:
+    """GET a URL and return the answer. Only a request with conditions, in ``headers``, may be answered by status 304.
 
     Raises Unavailable if a retry may succeed, Invalid if no retry can succeed, and LimitExceeded for a body that is too
     large.
@@ -115,25 +142,47 @@ def fetch(client: httpx.Client, url: str, headers: dict[str, str]) -> FeedPage:
 
     shown = shown_url(url)
     try:
-        with client.stream("GET", url, headers=headers, follow_redirects=True) as response:
-            body = bytearray()
-            for piece in response.iter_bytes():
-                body += piece
-                if len(body) > CATALOGUE_DOCUMENT_BYTES_MAX:
-                    raise LimitExceeded("a response is too large", url=shown, limit=CATALOGUE_DOCUMENT_BYTES_MAX)
+        answer = _received(client, clock, url, headers)
     except httpx.HTTPError as exc:
         # The client's message may quote the URL, and the URL may contain secrets.
         reason = str(exc).replace(url, shown) or type(exc).__name__
         raise Unavailable("the source cannot be reached", url=shown, reason=reason) from exc
     except (httpx.InvalidURL, ValueError) as exc:
         raise Invalid("the URL cannot be requested", url=shown, reason=type(exc).__name__) from exc
-    if response.status_code in PASSING:
-        asked = _retry_after_seconds(response.headers)
+    if answer.status in PASSING:
+        asked = _retry_after_seconds(answer.headers)
         more = {} if asked is None else {"retry_after_seconds": asked}
-        raise Unavailable("the source is temporarily unavailable", url=shown, status=response.status_code, **more)
-    if response.status_code not in (200, 304):
-        raise Invalid("the source refused the request", url=shown, status=response.status_code)
-    return FeedPage(response.status_code, response.headers, bytes(body))
+        raise Unavailable("the source is temporarily unavailable", url=shown, status=answer.status, **more)
+    if answer.status != 200 and not (answer.status == 304 and headers):
+        raise Invalid("the source refused the request", url=shown, status=answer.status)
+    return answer
+
+
+def _received(client: httpx.Client, clock: Clock, url: str, headers: dict[str, str]) -> FeedPage:
+    """Return the answer after all redirects. The client itself would read the body of a redirect without a limit."""
+    until_ms = clock.boot_ms() + round(CATALOGUE_RESPONSE_SECONDS_MAX * 1000)
+    request = client.build_request("GET", url, headers={"Accept-Encoding": ACCEPTED_CODINGS, **headers})
+    for _ in range(CATALOGUE_REDIRECTS_MAX + 1):
+        with closing(client.send(request, stream=True, follow_redirects=False)) as response:
+            if response.next_request is None:
+                body = _body(response, clock, until_ms)
+                return FeedPage(response.status_code, response.headers, body, str(response.url))
+            request = response.next_request
+    raise Unavailable("the source redirects too often", url=shown_url(url), limit=CATALOGUE_REDIRECTS_MAX)
+
+
+def _body(response: httpx.Response, clock: Clock, until_ms: int) -> bytes:
+    """Return the whole body. A server that sends a byte now and then would otherwise occupy the poll for ever."""
+    body = bytearray()
+    for piece in decoded(response.iter_raw(), response.headers.get("content-encoding", "")):
+        body += piece
+        if len(body) > CATALOGUE_DOCUMENT_BYTES_MAX:
+            shown = shown_url(str(response.url))
+            raise LimitExceeded("a response is too large", url=shown, limit=CATALOGUE_DOCUMENT_BYTES_MAX)
+        if clock.boot_ms() > until_ms:
+            shown = shown_url(str(response.url))
+            raise Unavailable("a response takes too long", url=shown, limit=CATALOGUE_RESPONSE_SECONDS_MAX)
+    return bytes(body)
 
 
 def _retry_after_seconds(headers: Any) -> int | None:
@@ -168,24 +217,31 @@ def _records(source: Source, answer: FeedPage) -> Iterator[SplitRecord | Unreada
         yield msgspec.structs.replace(record, body=answer.body) if is_page else record
 
 
-def _next(source: Source, url: str, answer: FeedPage, seen: set[str]) -> str | None:
+def _next(source: Source, answer: FeedPage, servers: Set[tuple[str, str]], seen: Set[str]) -> str | None:
     """Return the next page's URL, or None after the last page.
 
-    Raises Invalid for a page that was read before, for too many pages, and for a page on another server.
+    A relative link starts from the URL that gave the page. Raises Invalid for a page that was read before, for too many
+    pages, and for a page on a server that is neither the source's nor the one to which the source redirects.
     """
     link = _named_next(source, answer)
     if not link:
         return None
     try:
-        target = urljoin(url, link)
-        same_server = urlsplit(target)[:2] == urlsplit(source.location)[:2]
+        target = urljoin(answer.url, link)
+        server = _server(target)
     except ValueError as exc:
-        raise Invalid("the next page's URL cannot be read", url=shown_url(url)) from exc
-    if not same_server:
+        raise Invalid("the next page's URL cannot be read", url=shown_url(answer.url)) from exc
+    if server not in servers:
         raise Invalid("a page leads to another server", url=shown_url(target))
     if target in seen or len(seen) >= CATALOGUE_PAGES_MAX:
         raise Invalid("the pages form a circle, or are too many", url=shown_url(target), pages=len(seen))
     return target
+
+
+def _server(url: str) -> tuple[str, str]:
+    """Return the scheme and the address of a URL's server. Raises ValueError."""
+    parts = urlsplit(url)
+    return parts.scheme, parts.netloc
 
 
 def _named_next(source: Source, answer: FeedPage) -> str:
@@ -195,10 +251,10 @@ def _named_next(source: Source, answer: FeedPage) -> str:
         return str(value_at(decoded_json(b"".join(text)), source.next) or "")
     if source.next and source.format == "xml":
         return text_at(parse_element(answer.body, source.encoding), source.next)
-    return _linked_next(str(answer.headers.get("link", "")))
+    return linked_next(str(answer.headers.get("link", "")))
 
 
-def _linked_next(header: str) -> str:
+def linked_next(header: str) -> str:
     """Return the target of the first link with the relation `next` in a Link header, or "" for none."""
     for target, parameters in LINK.findall(header):
         relations = next((value for name, value in PARAMETER.findall(parameters) if name.lower() == "rel"), "")
@@ -220,16 +276,21 @@ def _validators(answer: FeedPage) -> Checkpoint:
 
 
 def _time_of(answer: FeedPage) -> int:
-    """Return the feed's time: its Last-Modified, else its Date. Raises Invalid if neither is valid.
+    """Return the feed's time: its Last-Modified or its Date, whichever is earlier. Raises Invalid if neither is valid.
 
-    Without a time the ingest cannot decide whether the feed's records are newer than the stored records.
+    A Last-Modified after the Date is a fault of the server (RFC 9110, 8.8.2.1). With that time, the ingest would
+    discard all changes of the records until then. Without a time, the ingest cannot decide whether the records are
+    newer than the stored records.
     """
+    times: list[int] = []
     refused: Invalid | None = None
     for header in ("last-modified", "date"):
         if header in answer.headers:
             try:
-                return time_ms_of(answer.headers[header])
+                times.append(time_ms_of(answer.headers[header]))
             except Invalid as exc:
                 refused = exc
-    text = "the source's response has no valid Last-Modified or Date, so its age is unknown"
-    raise Invalid(text) from refused
+    if not times:
+        text = "the source's response has no valid Last-Modified or Date, so its age is unknown"
+        raise Invalid(text) from refused
+    return min(times)

@@ -19,6 +19,7 @@ from stratalog import (
     NotFound,
     OutcomeUnknown,
     Records,
+    RecordVersion,
     Stored,
     StratalogError,
     Unavailable,
@@ -35,6 +36,7 @@ from stratalog_catalogue.limits import (
     CATALOGUE_RECORD_TRIES_MAX,
 )
 from stratalog_catalogue.names import SOURCES, letter_id, source_id, stored_id
+from stratalog_catalogue.precedence import replaces
 from stratalog_catalogue.record_splitter import PIECE_BYTES, SplitRecord, Unreadable
 from stratalog_catalogue.sources import Source
 
@@ -170,11 +172,15 @@ class _Intake:
     def __init__(self, records: Records, source: Source, step: Step, progress: Callable[[int], None]) -> None:
         self.counts = IngestCounts()
         self.seen: set[str] = {stored_id(id) for id in step.present}
+        """The ids of the records, if the step is a complete state or a page. A file may have too many ids."""
+
         self._records = records
         self._source = source
         self._step = step
         self._progress = progress
-        self._given: deque[SplitRecord] = deque()
+        self._given: deque[tuple[SplitRecord, bool]] = deque()
+        """The records whose puts are under way, and whether each is the first record of its id."""
+
         self._bodiless = _bodiless(records, source) if source.format == "file" else set()
 
     def bodies(self) -> Iterator[NewBody]:
@@ -188,24 +194,43 @@ class _Intake:
             if isinstance(record, Unreadable):
                 self._refuse(record)
                 continue
-            if self._step.is_complete:
+            is_first = stored_id(record.id) not in self.seen
+            if self._step.is_complete or self._source.adapter != "folder":
                 self.seen.add(stored_id(record.id))
             if record.deleted or record.path is not None:
                 self._take_alone(record)
             else:
-                self._given.append(record)
+                self._given.append((record, is_first))
                 yield body_of(self._source, record, self._step.time_ms)
 
     def settle(self, stored: Stored) -> None:
         """Count the outcome of a put. Raise the put's error if a repetition of the step may succeed."""
-        record = self._given.popleft()
-        if isinstance(stored.error, Unavailable | OutcomeUnknown | Conflict):
-            raise stored.error
-        if stored.error is not None:
-            self._refuse_record(record, str(stored.error))
+        record, is_first = self._given.popleft()
+        try:
+            if stored.error is not None:
+                raise stored.error
+            new = stored.new or (is_first and stored.version is not None and self._replace(record, stored.version))
+        except (Unavailable, OutcomeUnknown, Conflict):
+            raise
+        except StratalogError as exc:
+            self._refuse_record(record, str(exc))
         else:
-            self.counts.new += stored.new
-            self.counts.same += not stored.new
+            self.counts.new += new
+            self.counts.same += not new
+
+    def _replace(self, record: SplitRecord, latest: RecordVersion) -> bool:
+        """Store a record that replaces a version with the same or a later time. Return whether it does."""
+        body = body_of(self._source, record, self._step.time_ms)
+        time_ms = time_of(record, self._step.time_ms)
+        while replaces(self._source, self._step, record, time_ms, latest):
+            try:
+                self._records.put(
+                    body.id, body.body, expected=latest.version, source_time_ms=time_ms, metadata=body.metadata
+                )
+                return True
+            except Overtaken:
+                latest = self._records.stat(body.id)
+        return False
 
     def _take_alone(self, record: SplitRecord) -> None:
         for left in reversed(range(CATALOGUE_RECORD_TRIES_MAX)):

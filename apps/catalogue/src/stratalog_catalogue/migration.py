@@ -9,20 +9,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from decimal import Decimal
+from itertools import takewhile
 from typing import Any
 
 import msgspec
 
-from stratalog import Invalid, NotFound, Records, Unavailable
+from stratalog import DeadLetter, Invalid, NotFound, Records, Unavailable, VersionConflict
 from stratalog.extras import needs_extra
-from stratalog_catalogue.ingest import IngestFailure, fail
-from stratalog_catalogue.names import CHECKPOINTS, source_id
+from stratalog_catalogue.ingest import IngestFailure, fail, resolve
+from stratalog_catalogue.names import CHECKPOINTS, SOURCES, source_id
 from stratalog_catalogue.record_splitter import PIECE_BYTES, time_ms_of, value_at
 from stratalog_catalogue.sources import Source
 
-__all__ = ["Migrated", "migrate"]
+__all__ = ["Migrated", "is_row_letter", "migrate", "row_letters"]
 
 ROWS_PER_PAGE = 100
+ROW = "row of version"
+"""The beginning of the reason of a row's dead letter."""
 
 
 class Migrated(msgspec.Struct):
@@ -45,44 +48,92 @@ def migrate(
 ) -> Migrated:
     """Copy all rows of ``table``. A repeated call resumes an interrupted run. Rows of one id are copied in order.
 
-    A record's metadata has the row's version, so a version that is already stored is not copied again. A row that
-    cannot be read becomes a dead letter. ``dynamodb`` and ``s3`` are boto3 clients. Without them, the function
-    creates clients from the environment.
+    A record's metadata has the row's version, so a version that is already stored is not copied again, whatever polls
+    have stored since. A row that cannot be read becomes a dead letter, which a later run resolves. ``dynamodb`` and
+    ``s3`` are boto3 clients. Without them, the function creates clients from the environment.
 
     Raises Unavailable if the old store cannot be read, and Invalid if boto3 is not installed.
     """
     tables, objects = dynamodb or _client("dynamodb"), s3 or _client("s3")
-    migrated = Migrated()
+    migrated, dead = Migrated(), {letter.id for letter in row_letters(records, source)}
     try:
         ranged = len(tables.describe_table(TableName=table)["Table"]["KeySchema"]) > 1
-        for rows, position in _pages(tables, table, ranged, _begun(records, table)):
+        for rows, position in _pages(tables, table, ranged, _begun(records, source, table)):
+            copied: set[str] = set()
+            failed: set[str] = set()
             for row in rows:
-                _migrate_row(records, source, row, objects, migrated)
+                id = source_id(source.name, _id(row) or "?")
+                is_copied = _migrate_row(records, source, row, objects, migrated, id in dead)
+                (copied if is_copied else failed).add(id)
                 progress(1)
-            _note(records, table, position)
+            # All rows of an id are on one page.
+            for id in (copied - failed) & dead:
+                resolve(records, id)
+            _note(records, source, table, position)
     except _failures() as exc:
         raise Unavailable("the old store cannot be read", table=table, reason=str(exc)) from exc
     return migrated
 
 
-def _migrate_row(records: Records, source: Source, row: Mapping[str, Any], objects: Any, migrated: Migrated) -> None:
+def row_letters(records: Records, source: Source) -> Iterator[DeadLetter]:
+    """Yield the dead letters of rows that could not be copied to a source. Only another migration can resolve them."""
+    prefix = f"{SOURCES}{source.name}/"
+    letters = takewhile(lambda letter: letter.id.startswith(prefix), records.dead_letters(prefix))
+    return (letter for letter in letters if is_row_letter(letter))
+
+
+def is_row_letter(letter: DeadLetter) -> bool:
+    """Return whether a dead letter is that of a row that could not be copied."""
+    return letter.size is None and letter.reason.startswith(ROW)
+
+
+def _migrate_row(
+    records: Records, source: Source, row: Mapping[str, Any], objects: Any, migrated: Migrated, is_dead: bool
+) -> bool:
+    """Copy a row, and return whether the record has it now. Otherwise make a dead letter.
+
+    ``is_dead`` says whether a row of the record is a dead letter of an earlier run.
+    """
     migrated.rows += 1
     id = _id(row)
     try:
         version = _version(row)
         if not id:
             raise Invalid("a row has no id")
-        record_id = source_id(source.name, id)
-        if _is_migrated(records, record_id, version):
-            migrated.same += 1
-            return
-        metadata = {"format": source.format, "version": version}
-        records.put(record_id, _body(row.get("payload"), objects), metadata=metadata, source_time_ms=_time(source, row))
-        migrated.new += 1
+        is_new = _copy_row(records, source, row, version, objects, is_dead)
+        migrated.new += is_new
+        migrated.same += not is_new
+        return True
     except (Invalid, KeyError, ValueError, objects.exceptions.NoSuchKey, objects.exceptions.NoSuchBucket) as exc:
         migrated.failed += 1
-        reason = f"row of version {row.get('version')}: {type(exc).__name__}: {exc}"
+        reason = f"{ROW} {row.get('version')}: {type(exc).__name__}: {exc}"
         fail(records, source_id(source.name, id or "?"), reason, IngestFailure(id=id or "?"), None)
+        return False
+
+
+def _copy_row(
+    records: Records, source: Source, row: Mapping[str, Any], version: int, objects: Any, is_dead: bool
+) -> bool:
+    """Store a row as the next version of its record, and return True. Return False if the row was copied before.
+
+    If a later row was copied, this row was copied too and has been pruned since, or it is the row of the dead letter.
+    Raises Invalid in the second case, since the row would become the newest version.
+    """
+    record_id = source_id(source.name, _id(row))
+    metadata = {"format": source.format, "version": version}
+    while True:
+        latest, copied = _copied(records, record_id)
+        if version in copied or (version < max(copied, default=version) and not is_dead):
+            return False
+        if version < max(copied, default=version):
+            text = "a later version is copied already, so this row can no longer be copied; dismiss the letter"
+            raise Invalid(text, copied=max(copied))
+        body, time_ms = _body(row.get("payload"), objects), _time(source, row)
+        try:
+            records.put(record_id, body, expected=latest, metadata=metadata, source_time_ms=time_ms)
+            return True
+        except VersionConflict:  # another process has written the record
+            continue
 
 
 def _version(row: Mapping[str, Any]) -> int:
@@ -92,11 +143,14 @@ def _version(row: Mapping[str, Any]) -> int:
         raise Invalid("a row's version is no number") from exc
 
 
-def _is_migrated(records: Records, record_id: str, version: int) -> bool:
+def _copied(records: Records, record_id: str) -> tuple[int, set[int]]:
+    """Return the latest version of a record, and the rows of which it has a version. Polls may have added versions."""
     try:
-        return int(records.stat(record_id).metadata.get("version", -1)) >= version
+        versions = list(records.versions(record_id, reverse=True))
     except NotFound:
-        return False
+        return 0, set()
+    copied = {int(version.metadata["version"]) for version in versions if "version" in version.metadata}
+    return versions[0].version, copied
 
 
 def _body(payload: Any, objects: Any) -> Any:
@@ -178,18 +232,20 @@ def _value(typed: Mapping[str, Any]) -> Any:
     return None if kind == "NULL" else value
 
 
-def _begun(records: Records, table: str) -> dict[str, Any] | None:
+def _begun(records: Records, source: Source, table: str) -> dict[str, Any] | None:
+    """Return the start key of this run, or None if the last run was complete or copied the table to another source."""
     try:
-        position: dict[str, Any] | None = msgspec.json.decode(records.get(f"{CHECKPOINTS}!migrate/{table}").body)
-        return position
+        stored = records.get(f"{CHECKPOINTS}!migrate/{table}")
     except NotFound:
         return None
+    position: dict[str, Any] | None = msgspec.json.decode(stored.body)
+    return position if stored.version.metadata.get("source") == source.name else None
 
 
-def _note(records: Records, table: str, position: dict[str, Any] | None) -> None:
+def _note(records: Records, source: Source, table: str, position: dict[str, Any] | None) -> None:
     """Store the start key of the next run. With the key None, the next run starts from the beginning."""
     id = f"{CHECKPOINTS}!migrate/{table}"
-    records.put(id, msgspec.json.encode(position))
+    records.put(id, msgspec.json.encode(position), metadata={"source": source.name})
     records.prune(id, retain=1)
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import codecs
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING
 from urllib.parse import urlencode
@@ -11,8 +13,9 @@ from urllib.parse import urlencode
 import msgspec
 
 from stratalog import Invalid, StratalogError, Unavailable
+from stratalog.clock import Clock
 from stratalog_catalogue.encodings import UTF8
-from stratalog_catalogue.feed import fetch, shown_url
+from stratalog_catalogue.feed import Get, fetch, shown_url
 from stratalog_catalogue.folder import Checkpoint, Step
 from stratalog_catalogue.limits import CATALOGUE_PAGES_MAX
 from stratalog_catalogue.record_splitter import SplitRecord, Unreadable, time_ms_of
@@ -24,6 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = ["poll_oai"]
 
+DAY_CHARACTERS = len("YYYY-MM-DD")
 EXPIRED = "badResumptionToken"
 NOTHING = "noRecordsMatch"
 
@@ -36,7 +40,9 @@ class _Page(msgspec.Struct, frozen=True):
     time_ms: int
 
 
-def poll_oai(source: Source, checkpoint: Checkpoint, connect: Callable[[], httpx.Client]) -> Iterator[Step]:
+def poll_oai(
+    source: Source, checkpoint: Checkpoint, connect: Callable[[], httpx.Client], clock: Clock
+) -> Iterator[Step]:
     """Yield each page of records that changed since the checkpoint, as a step.
 
     A stored token resumes its harvest. If the token has expired, the harvest starts again. The next harvest starts
@@ -45,37 +51,41 @@ def poll_oai(source: Source, checkpoint: Checkpoint, connect: Callable[[], httpx
     step. Raises Unavailable, Invalid and LimitExceeded.
     """
     with connect() as client:
+        get = partial(fetch, client, clock)
         if source.complete:
-            pages = _pages(source, {}, client)
+            pages = _pages(source, {}, get)
             first = next(pages)
             records = (record for page in chain([first], pages) for record in _records(page.body))
             yield Step(records, {}, first.time_ms, True)
             return
         harvest = {name: str(checkpoint[name]) for name in ("from", "token", "begun") if checkpoint.get(name)}
-        for page in _pages(source, harvest, client):
+        for page in _pages(source, harvest, get):
             yield Step(_records(page.body), page.checkpoint, page.time_ms)
 
 
-def _pages(source: Source, harvest: dict[str, str], client: httpx.Client) -> Iterator[_Page]:
+def _pages(source: Source, harvest: dict[str, str], get: Get) -> Iterator[_Page]:
     """Yield the answers of a harvest from its checkpoint on.
 
     A new harvest first asks the server for its time, and for the granularity of its times.
     """
     if "token" not in harvest:
-        harvest = {**harvest, "begun": _moment(parse_element(fetch(client, _url(source, verb="Identify"), {}).body))}
+        harvest = {**harvest, "begun": _moment(parse_element(get(_url(source, verb="Identify"), {}).body))}
     began_anew = False
+    seen: set[str] = set()
     for _ in range(CATALOGUE_PAGES_MAX):
-        body = fetch(client, _asked(source, harvest), {}).body
+        body = get(_asked(source, harvest), {}).body
         root = _root(source, body)
         if _has_expired(root, harvest):
             if began_anew:
                 raise Unavailable("the source's resumption tokens expire at once", source=source.name)
             began_anew = True
             harvest = {name: value for name, value in harvest.items() if name != "token"}
+            seen.clear()
             continue
+        seen.add(harvest.get("token", ""))
         token = text_at(root, "ListRecords.resumptionToken")
-        if token and token == harvest.get("token"):
-            raise Invalid("a resumption token leads to itself", url=shown_url(source.location))
+        if token and token in seen:
+            raise Invalid("the resumption tokens form a circle", url=shown_url(source.location), pages=len(seen))
         following = {**harvest, "token": token} if token else {"from": _earlier(harvest["begun"], source.until)}
         yield _Page(body, following, time_ms_of(text_at(root, "responseDate")))
         if not token:
@@ -106,7 +116,9 @@ def _moment(identified: Element) -> str:
     answered = text_at(identified, "responseDate")
     if not granularity or not answered:
         raise Invalid("the response is not OAI-PMH", reason=text_at(identified, "error"))
-    return answered[: len(granularity)]
+    # Servers also write the time with an offset or a fraction, which none accepts as `from`.
+    moment = datetime.fromtimestamp(time_ms_of(answered) // 1000, UTC)
+    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")[: DAY_CHARACTERS if len(granularity) <= DAY_CHARACTERS else None]
 
 
 def _earlier(begun: str, until: str) -> str:

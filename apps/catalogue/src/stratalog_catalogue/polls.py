@@ -199,7 +199,7 @@ def _pointer(source: Source) -> str:
 def _steps(source: Source, checkpoint: Checkpoint, connect: Connect, clock: Clock) -> Iterator[Step]:
     if source.adapter == "folder":
         return poll_folder(source, checkpoint, clock)
-    return (poll_oai if source.adapter == "oai" else poll_feed)(source, checkpoint, connect)
+    return (poll_oai if source.adapter == "oai" else poll_feed)(source, checkpoint, connect, clock)
 
 
 def _retry_seconds(retry: Retry, cause: Exception) -> float:

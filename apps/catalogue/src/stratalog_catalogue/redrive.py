@@ -11,6 +11,7 @@ from stratalog import DeadLetter, Records, Store
 from stratalog_catalogue.encodings import UTF8, is_utf8
 from stratalog_catalogue.folder import Step, read_file, suffix_of, unpacked
 from stratalog_catalogue.ingest import IngestFailure, fail, failure_of, resolve, take, take_record
+from stratalog_catalogue.migration import is_row_letter
 from stratalog_catalogue.names import SOURCES, WORKS, source_of_letter
 from stratalog_catalogue.polls import Connect, forget_checkpoint, poll_source, reason_of
 from stratalog_catalogue.reconciliation import reconcile_records
@@ -62,6 +63,8 @@ def _try(
     if letter.id.startswith(WORKS):
         record = SOURCES + letter.id.removeprefix(WORKS)
         return _reason_left(records, letter) if reconcile_records(records, source, [record], True).failed else ""
+    if letter.id.startswith(SOURCES) and is_row_letter(letter):
+        return f"run the migration again: {letter.reason}"
     if letter.id.startswith(SOURCES) and letter.size is not None:
         return _take_stored_body(records, source, letter)
     if source.name not in polled:
@@ -147,7 +150,7 @@ def _poll_anew(store: Store, records: Records, source: Source, letter: DeadLette
     before = [
         other
         for other in records.dead_letters()
-        if other.size is None and (other.id.startswith(prefix) or other.id == letter.id)
+        if other.size is None and not is_row_letter(other) and (other.id.startswith(prefix) or other.id == letter.id)
     ]
     forget_checkpoint(records, source.name)
     done = poll_source(records, source, connect, store.environment.clock)

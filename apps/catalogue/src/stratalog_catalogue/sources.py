@@ -6,9 +6,11 @@ The settings of each source are a record of the catalogue.
 from __future__ import annotations
 
 import math
+import os
 import re
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from pathlib import Path
 from typing import Literal
 
 import msgspec
@@ -124,6 +126,7 @@ class Source(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 def add_source(records: Records, source: Source) -> Source:
     """Store a source's settings in place of earlier settings, and return them. Raises Invalid, with nothing stored."""
     check_source(source.name)
+    _check_pattern(source)
     if source.adapter == "oai" and source.format != "xml":
         raise Invalid("the format of an OAI-PMH source must be xml", source=source.name, format=source.format)
     if source.adapter == "http" and source.format == "file":
@@ -139,7 +142,19 @@ def add_source(records: Records, source: Source) -> Source:
     for moment in (source.since, source.until):
         if moment and not MOMENT.fullmatch(moment):
             raise Invalid("a date must be YYYY-MM-DD or YYYY-MM-DDThh:mm:ssZ", source=source.name, value=moment)
-    source = msgspec.structs.replace(source, encoding=check_encoding(source.encoding))
+    return _put_settings(records, msgspec.structs.replace(source, encoding=check_encoding(source.encoding)))
+
+
+def _check_pattern(source: Source) -> None:
+    """Raise Invalid for a pattern that no poll accepts."""
+    try:
+        list(Path(os.devnull).glob(source.pattern))
+    except (ValueError, NotImplementedError) as exc:
+        text = "the pattern must be a glob pattern relative to the source's folder"
+        raise Invalid(text, source=source.name, pattern=source.pattern, reason=str(exc)) from exc
+
+
+def _put_settings(records: Records, source: Source) -> Source:
     try:
         settings = msgspec.json.encode(source)
     except UnicodeEncodeError as exc:
@@ -181,7 +196,7 @@ def readable_sources(records: Records, names: Iterable[str]) -> Iterator[Source]
 
 def pause_source(records: Records, name: str, paused: bool) -> Source:
     """Pause or resume a source. A poll skips a paused source unless the poll names it. Raises NotFound and Invalid."""
-    return add_source(records, msgspec.structs.replace(read_source(records, name), paused=paused))
+    return _put_settings(records, msgspec.structs.replace(read_source(records, name), paused=paused))
 
 
 def remove_source(records: Records, name: str) -> None:

@@ -9,7 +9,7 @@ import msgspec
 
 from stratalog import NotFound, Records
 from stratalog_catalogue.limits import CATALOGUE_LETTERS_COUNTED_MAX
-from stratalog_catalogue.names import SUMMARIES, TITLES, source_of_letter
+from stratalog_catalogue.names import SUMMARIES, TITLES, WORKS, source_of_letter
 from stratalog_catalogue.reconciliation import ReconciliationCounts
 from stratalog_catalogue.sources import read_sources
 
@@ -86,9 +86,12 @@ def read_titles(records: Records, source: str) -> Iterator[tuple[str, str]]:
         text = records.get(TITLES + source).body.decode()
     except NotFound:
         return
+    begun = ""
     for line in text.split("\n"):
-        work, tab, title = line.partition("\t")
-        if tab:
+        # A work's id may have tabs and line breaks. Its title has none.
+        work, tab, title = f"{begun}{line}".rpartition("\t")
+        begun = "" if tab else f"{title}\n"
+        if work.startswith(f"{WORKS}{source}/"):
             yield work, title
 
 

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import os
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import click
 
-from stratalog import Invalid
+from stratalog import Invalid, Unavailable
 from stratalog.cli import Session, split_name
 from stratalog_table.limits import DURATION_MS_MAX, RETENTION_DAYS_MAX
 
@@ -25,6 +26,8 @@ __all__ = [
     "of_table",
     "opened_files",
     "opened_table",
+    "reached",
+    "reaching",
     "seconds",
     "typed_key",
     "value_column",
@@ -58,6 +61,23 @@ def opened_files(session: Session, name: str) -> tuple[Any, Any]:
 def opened_table(session: Session, name: str) -> Any:
     """Open a table by its name as typed."""
     return module("table").open_table(session.open(), *split_name(name))
+
+
+@contextmanager
+def reaching(data_files: Any) -> Iterator[None]:
+    """Turn an OSError of the data folder into Unavailable. Elsewhere an OSError concerns a file of the user."""
+    try:
+        yield
+    except OSError as exc:
+        raise Unavailable(
+            "the table's data files cannot be reached", data=data_files.folder.url, reason=str(exc)
+        ) from exc
+
+
+def reached(data_files: Any, parts: Iterator[Any]) -> Iterator[Any]:
+    """Yield the parts of a scan. Raises Unavailable, as in `reaching`."""
+    with reaching(data_files):
+        yield from parts
 
 
 def key_column(text: str) -> Any:

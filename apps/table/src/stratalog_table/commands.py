@@ -31,6 +31,8 @@ from stratalog_table.command_parts import (
     of_table,
     opened_files,
     opened_table,
+    reached,
+    reaching,
     typed_key,
     value_column,
 )
@@ -140,7 +142,7 @@ def ingest(
     app = module("file_ingest")
     opened, data_files = opened_files(session, table)
     chosen = [app.input_file(Path(file), name or "") for file in files]
-    with progress("ingesting", None) as step:
+    with progress("ingesting", None) as step, reaching(data_files):
         done = app.ingest_files(
             opened,
             data_files,
@@ -195,7 +197,7 @@ def scan(
     skipped: list[Exception] = []
     skip = skipped.append if skip_damaged else None
     view = opened.at(at)
-    parts = module("rows").scan(view, data_files, region, skip=skip)
+    parts = reached(data_files, module("rows").scan(view, data_files, region, skip=skip))
     if output is None:
         for part in parts:
             for row in module("json_rows").json_rows(part):

@@ -7,6 +7,7 @@ table writes the same name. The rows in a file are in the order of the key.
 from __future__ import annotations
 
 import copy
+import tempfile
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -171,16 +172,26 @@ class DataFiles:
         except (pa.ArrowException, OSError) as exc:
             if isinstance(exc, OSError) and exc.errno is not None:
                 raise
-            # If all bytes can be read, storage is available and the content is damaged. Otherwise this read raises the
-            # error of the storage.
-            self._read_bytes(filename)
+            # A failure of the storage is an OSError. It may have passed by now.
+            if self._is_intact(filename) and isinstance(exc, OSError):
+                raise
             raise DataFileDamaged("a data file cannot be read", filename=filename, reason=str(exc)) from exc
 
-    def _read_bytes(self, filename: str) -> None:
-        """Read the bytes of a whole file. Raises OSError, FileNotFoundError."""
-        with self.folder.files.open_input_stream(self.folder.path(filename)) as stream:
-            while stream.read(READ_BYTES):
-                pass
+    def _is_intact(self, filename: str) -> bool:
+        """Read the bytes of a whole file, and return whether they are Parquet. Raises OSError, FileNotFoundError.
+
+        An object store may fail one request and answer the next, so the content is decoded from a copy of the bytes.
+        """
+        path = self.folder.path(filename)
+        with self.folder.files.open_input_stream(path) as stream, tempfile.TemporaryFile() as copied:
+            while part := stream.read(READ_BYTES):
+                copied.write(part)
+            try:
+                for _ in pq.ParquetFile(copied, page_checksum_verification=True).iter_batches(STREAMED_ROWS):
+                    pass
+            except (pa.ArrowException, OSError):
+                return False
+            return True
 
     def keys(self, filename: str, region: Region) -> pa.Table:
         """Return the key columns of the rows of a file in a region. Raises the errors of `read`."""

@@ -175,8 +175,10 @@ def _present(table: Table, file: InputFile, source: str) -> int:
 
 @contextmanager
 def _opened(file: InputFile) -> Iterator[pq.ParquetFile]:
-    # Open the file here: pyarrow cannot open a path whose name is not Unicode.
-    with file.path.open("rb") as stream:
+    with _reading(file):
+        # Open the file here: pyarrow cannot open a path whose name is not Unicode.
+        stream = file.path.open("rb")
+    with stream:
         with _reading(file):
             opened = pq.ParquetFile(stream, page_checksum_verification=True)
         yield opened
@@ -189,16 +191,16 @@ def _next_part(file: InputFile, reader: Iterator[pa.Table]) -> pa.Table | None:
 
 @contextmanager
 def _reading(file: InputFile) -> Iterator[None]:
-    """Turn the errors of a file that is not Parquet into Invalid.
+    """Turn the errors of a file that cannot be read, or is not Parquet, into Invalid.
 
     The block must only read the file: pyarrow raises the same errors if it cannot write a data file.
     """
     try:
         yield
     except (pa.ArrowException, OSError) as exc:
-        if isinstance(exc, OSError) and exc.errno is not None:
-            raise
-        raise Invalid("the file is not Parquet, or it is damaged", path=file.path, reason=str(exc)) from exc
+        is_read = not isinstance(exc, OSError) or exc.errno is None
+        text = "the file is not Parquet, or it is damaged" if is_read else "the file cannot be read"
+        raise Invalid(text, path=file.path, reason=str(exc)) from exc
 
 
 def _parts(opened: pq.ParquetFile, start: int, rows: int) -> Iterator[pa.Table]:

@@ -25,6 +25,7 @@ from stratalog_table.model import FileReference, Held, NewReference, Region
 from stratalog_table.queries import Holding
 from stratalog_table.references import Split
 from stratalog_table.row_order import Key, decode_key, encode_key
+from stratalog_table.rows import require_present
 from stratalog_table.table import Table
 
 __all__ = [
@@ -58,11 +59,13 @@ def maintain_table(
     The pass splits each leaf with more than ``rows_max`` rows, and merges ``files_min`` or more files of one size tier
     on a leaf. It collects files ``age_ms``, or the table's retention if that is longer, after the last version that
     needs them. It takes over a merge job of another worker if the job's claim is older than ``lease_ms``. Raises
-    Invalid for an age, a lease or a ``files_min`` out of range, with nothing done.
+    Invalid for an age, a lease or a ``files_min`` out of range, and NotFound if the table's files are not in their
+    folder, with nothing done.
     """
     check_files_min(files_min)
     check_duration("age_ms", age_ms)
     check_duration("lease_ms", lease_ms)
+    require_present(table, data_files.folder)
     faults = MaintenanceFaults(table)
     splits = split_large(table, data_files, rows_max, faults)
     moved = push_down(table, data_files, faults)

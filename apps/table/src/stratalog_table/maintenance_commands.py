@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from stratalog.cli import Failed, Session, command, note
-from stratalog_table.command_parts import FAILED, module, of_table, opened_files, opened_table, seconds
+from stratalog_table.command_parts import FAILED, module, of_table, opened_files, opened_table, reaching, seconds
 from stratalog_table.limits import FILES_PER_JOB_MAX
 
 __all__ = ["cancel", "damaged", "jobs", "maintain"]
@@ -79,7 +79,8 @@ def maintain(
         "lease_ms": round(lease * 1000),
     }
     while True:
-        done = module("maintenance").maintain_table(opened, data_files, **options)
+        with reaching(data_files):
+            done = module("maintenance").maintain_table(opened, data_files, **options)
         parts = [f"{done.splits} leaves split", f"{done.moved} references moved"]
         session.answer(done, ", ".join([*parts, f"{done.jobs} merged", f"{done.collected} collected"]))
         for fault in done.faults:
@@ -98,7 +99,9 @@ def damaged(session: Session, table: str, retry: bool) -> None:
     """List the data files that maintenance could not read and has set aside. These files stay in the table."""
     opened = opened_table(session, table)
     if retry:
-        count = module("maintenance").retry_damaged(opened, module("rows").data_files_of(opened))
+        data_files = module("rows").data_files_of(opened)
+        with reaching(data_files):
+            count = module("maintenance").retry_damaged(opened, data_files)
         note(f"{count} files can be read again")
     rows = ((file, [file.filename, file.reason]) for file in opened.at().damaged())
     session.answer_list(rows, "no data file is set aside", head=[["file", "reason"]])

@@ -23,7 +23,17 @@ from stratalog_table.row_order import encode_key
 from stratalog_table.sources import SourceRows
 from stratalog_table.table import Table, plain
 
-__all__ = ["BatchOutOfOrder", "Ingested", "RowSource", "bounds_of", "data_files_of", "ingest", "new_filename", "scan"]
+__all__ = [
+    "BatchOutOfOrder",
+    "Ingested",
+    "RowSource",
+    "bounds_of",
+    "data_files_of",
+    "ingest",
+    "new_filename",
+    "require_present",
+    "scan",
+]
 
 
 class RowSource(msgspec.Struct, frozen=True):
@@ -55,7 +65,8 @@ def data_files_of(table: Table) -> DataFiles:
     """Return the table's data files, after entering the table in the register of their folder.
 
     The table is not entered if the folder is empty, cannot be written, or belongs to the table in another store. Raises
-    Invalid if this program does not manage the table's data files.
+    Invalid if this program does not manage the table's data files. The first write raises NotFound if the table's files
+    are not in the folder.
     """
     view = table.at()
     meta = view.meta
@@ -66,7 +77,25 @@ def data_files_of(table: Table) -> DataFiles:
     with suppress(OSError, DataFolderTaken):
         if not folder.is_empty():
             register.enter()
-    return DataFiles(folder, meta.schema, register.enter, view.columns())
+
+    def enter() -> None:
+        require_present(table, folder)
+        register.enter()
+
+    return DataFiles(folder, meta.schema, enter, view.columns())
+
+
+def require_present(table: Table, folder: DataFolder) -> None:
+    """Raise NotFound if a table has files but its folder is empty, as after a copy of the store alone.
+
+    A write would begin a second folder, and no scan could read both folders.
+    """
+    if folder.is_empty() and not table.at().has_no_files():
+        raise NotFound(
+            "the table's data files are not in their folder; restore them, or name their folder by "
+            "`stratalog table adopt --data`",
+            data=folder.url,
+        )
 
 
 def ingest(

@@ -15,6 +15,7 @@ from stratalog_table.command_parts import (
     of_retention_days,
     of_table,
     opened_table,
+    reaching,
     value_column,
 )
 
@@ -94,7 +95,8 @@ def delete(session: Session, table: str, yes: bool) -> None:
     data_files = module("rows").data_files_of(opened) if opened.at().meta.data else None
     if not yes:
         confirm(f"delete {table} with its {opened.version} versions and its data files?")
-    count = module("collection").delete_table(opened, data_files)
+    with reaching(data_files):
+        count = module("collection").delete_table(opened, data_files)
     session.answer({"table": table, "deleted": True, "files": count}, f"deleted {table} and {count:,} data files")
 
 

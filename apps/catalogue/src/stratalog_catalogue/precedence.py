@@ -1,0 +1,37 @@
+"""Whether a record replaces the stored version although its time is not later. By default it does not."""
+
+from __future__ import annotations
+
+from stratalog import RecordVersion
+from stratalog.codec import sha256
+from stratalog_catalogue.folder import Step
+from stratalog_catalogue.record_splitter import SplitRecord
+from stratalog_catalogue.sources import Source
+
+__all__ = ["replaces"]
+
+
+def replaces(source: Source, step: Step, record: SplitRecord, time_ms: int, latest: RecordVersion) -> bool:
+    """Return whether a record with the time ``time_ms`` replaces the latest version, whose time is the same or later.
+
+    A complete state that is later than a deletion proves that the record is back, whatever the record's own time. And
+    if the source's times are coarse, other content with the same time is a later change. A redacted version is not
+    replaced: the content may be the redacted one. The record must be the first of its id in the step: of two records
+    with one id and one time, the first one counts.
+    """
+    if latest.redacted:
+        return False
+    if latest.deleted and step.is_complete and (latest.source_time_ms or 0) < step.time_ms:
+        return True
+    is_other = latest.deleted or latest.digest != sha256(record.body)
+    return is_other and latest.source_time_ms == time_ms and _has_coarse_time(source, record)
+
+
+def _has_coarse_time(source: Source, record: SplitRecord) -> bool:
+    """Return whether a record may change twice within its time, a day or a second, and be read after each change.
+
+    A harvest of OAI-PMH repeats the last day or second of the harvest before. A feed's response has a time in seconds.
+    The adapter of a folder gives each change of a file a later time. If the settings name the field of a record's time,
+    that time alone decides.
+    """
+    return source.adapter == "oai" or (source.adapter == "http" and record.time_ms is None)

@@ -1,0 +1,137 @@
+"""Responses of a hostile or broken server: a poll stays bounded, and no part of a response is taken for all of it."""
+
+from __future__ import annotations
+
+import gzip
+import zlib
+from collections.abc import Callable, Iterator
+
+import httpx
+import pytest
+
+from apps.catalogue.tests.feeds import Feed, serving
+from apps.catalogue.tests.helpers import Catalogue
+from apps.catalogue.tests.test_feeds import settings_of
+from stratalog import Invalid
+from stratalog.testing.clock import ManualClock
+from stratalog_catalogue.content_coding import PIECE_BYTES, decoded
+from stratalog_catalogue.feed import fetch, linked_next
+from stratalog_catalogue.limits import CATALOGUE_RESPONSE_SECONDS_MAX
+
+LINE = b'{"id": %d}\n'
+
+
+@pytest.fixture
+def feed(catalogue: Catalogue, monkeypatch: pytest.MonkeyPatch) -> Iterator[Feed]:
+    monkeypatch.setattr(catalogue.store.environment.clock, "sleep", lambda seconds: None)
+    made = Feed()
+    with serving(made):
+        settings = {**settings_of(made), "format": "jsonl", "records": "", "next": "", "time": "", "complete": True}
+        catalogue.add("books", **settings)
+        yield made
+
+
+def interrupted(body: bytes) -> bytes:
+    """Return the beginning of a compressed body. It decodes to all of the body, and lacks the end of the stream."""
+    compressor = zlib.compressobj(wbits=zlib.MAX_WBITS | 16)
+    return compressor.compress(body) + compressor.flush(zlib.Z_SYNC_FLUSH)
+
+
+@pytest.mark.parametrize(
+    ("status", "headers", "body", "reason"),
+    [
+        (304, {}, b"", "refused the request"),
+        (200, {"Content-Encoding": "gzip"}, interrupted(LINE % 1), "cut off"),
+        (200, {"Content-Encoding": "deflate"}, zlib.compress(LINE % 1)[:-4], "cut off"),
+        (200, {"Content-Encoding": "gzip"}, LINE % 1, "not in its content coding"),
+        (200, {"Content-Encoding": "br"}, LINE % 1, "not supported"),
+    ],
+    ids=["not modified", "cut gzip", "cut deflate", "no gzip", "unknown coding"],
+)
+def test_a_page_that_is_missing_or_cut_off_is_no_end_of_a_complete_state(
+    catalogue: Catalogue, feed: Feed, status: int, headers: dict[str, str], body: bytes, reason: str
+) -> None:
+    pages = [(200, {"Link": "</feed?2>; rel=next"}, LINE % 0), (200, {}, LINE % 1 + LINE % 2)]
+    feed.answer = lambda path, given: pages["2" in path]  # type: ignore[method-assign]
+    assert catalogue.poll().taken.new == 3
+    pages[1] = (status, headers, body)
+    outcome = catalogue.poll()
+    assert (reason in outcome.reason, outcome.taken.deleted) == (True, 0)
+    assert catalogue.ids("source/books/") == ["0", "1", "2"]
+
+
+@pytest.mark.parametrize(
+    ("coding", "body", "size"),
+    [
+        ("gzip", gzip.compress(bytes(3 * PIECE_BYTES)), 3 * PIECE_BYTES),
+        ("gzip", gzip.compress(bytes(PIECE_BYTES)) + gzip.compress(bytes(2 * PIECE_BYTES)), 3 * PIECE_BYTES),
+        ("deflate", zlib.compress(bytes(3 * PIECE_BYTES)), 3 * PIECE_BYTES),
+        *(("deflate", zlib.compress(bytes(PIECE_BYTES + n), 1, -zlib.MAX_WBITS), PIECE_BYTES + n) for n in range(40)),
+    ],
+)
+def test_a_compressed_response_is_decoded_in_pieces_of_bounded_size(coding: str, body: bytes, size: int) -> None:
+    pieces = [*decoded([b"", body[:9], body[9:]], coding)]
+    assert max(map(len, pieces)) <= PIECE_BYTES
+    assert b"".join(pieces) == bytes(size)
+
+
+def received(handle: Callable[[httpx.Request], httpx.Response], clock: ManualClock | None = None) -> bytes:
+    """Return the body of the response that a server gives by ``handle``."""
+    with httpx.Client(transport=httpx.MockTransport(handle)) as client:
+        return fetch(client, clock or ManualClock(), "http://a.example/feed", {}).body
+
+
+def test_the_body_of_a_redirect_is_not_read() -> None:
+    def endless() -> Iterator[bytes]:
+        raise AssertionError("the body of the redirect was read")
+        yield b""
+
+    def handle(request: httpx.Request) -> httpx.Response:
+        if request.url.path == "/feed":
+            return httpx.Response(302, headers={"Location": "/other"}, content=endless())
+        return httpx.Response(200, content=iter([b"here"]))
+
+    assert received(handle) == b"here"
+
+
+def test_redirects_in_a_circle_end() -> None:
+    with pytest.raises(Exception, match="redirects too often"):
+        received(lambda request: httpx.Response(302, headers={"Location": request.url.path}))
+
+
+def test_a_response_that_takes_too_long_is_given_up() -> None:
+    clock = ManualClock()
+
+    def slow() -> Iterator[bytes]:
+        for _ in range(100):
+            clock.sleep(CATALOGUE_RESPONSE_SECONDS_MAX / 10)
+            yield b" "
+
+    with pytest.raises(Exception, match="takes too long"):
+        received(lambda request: httpx.Response(200, content=slow()), clock)
+
+
+def test_a_redirect_to_another_server_carries_no_credentials() -> None:
+    asked: list[httpx.Request] = []
+
+    def handle(request: httpx.Request) -> httpx.Response:
+        asked.append(request)
+        if len(asked) == 1:
+            return httpx.Response(302, headers={"Location": "http://b.example/feed"})
+        return httpx.Response(200, content=iter([b""]))
+
+    with httpx.Client(transport=httpx.MockTransport(handle)) as client:
+        fetch(client, ManualClock(), "http://user:secret@a.example/feed", {})
+    assert ["authorization" in request.headers for request in asked] == [True, False]
+
+
+def test_a_quotation_mark_without_end_in_a_link_header_quotes_the_rest_of_the_header() -> None:
+    # If each link after the mark were searched for the end of the quotation, the time would be quadratic.
+    assert linked_next('<a>; rel=prev; title="b\\", <c>; rel=next') == ""
+    assert linked_next('<a>; title="\\"b", <c>; rel=next') == "c"
+    assert linked_next('<a>; rel=next; title="\\') == "a"
+
+
+def test_content_that_is_compressed_twice_is_refused() -> None:
+    with pytest.raises(Invalid):
+        next(decoded([gzip.compress(gzip.compress(b"x"))], "gzip, gzip"))

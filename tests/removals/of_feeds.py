@@ -1,0 +1,142 @@
+"""Removals of fixes: the catalogue's feeds and repositories, migrations, and what its commands accept."""
+
+from __future__ import annotations
+
+from tests.removals.removal import Edit, Removal
+
+SOURCES = "apps/catalogue/src/stratalog_catalogue/"
+FEED = f"{SOURCES}feed.py"
+OAI = f"{SOURCES}oai.py"
+CODING = f"{SOURCES}content_coding.py"
+PRECEDENCE = f"{SOURCES}precedence.py"
+MIGRATION = f"{SOURCES}migration.py"
+TESTS = "apps/catalogue/tests/"
+FEEDS = f"{TESTS}test_feeds.py"
+RESPONSES = f"{TESTS}test_hostile_responses.py"
+MIGRATING = f"{TESTS}test_migrating.py"
+COMMANDS = f"{TESTS}test_commands.py"
+
+__all__ = ["REMOVALS"]
+
+REMOVALS: tuple[Removal, ...] = (
+    Removal(
+        "B654",
+        (Edit(PRECEDENCE, "    return is_other and", "    return False and"),),
+        (
+            f"{FEEDS}::test_each_change_of_a_record_within_a_day_of_its_repository_is_stored",
+            f"{FEEDS}::test_two_changes_of_a_feed_with_one_modification_time_are_both_stored",
+        ),
+    ),
+    Removal(
+        "B654",
+        (Edit(PRECEDENCE, "    if latest.redacted:\n", "    if False:\n"),),
+        (f"{FEEDS}::test_a_redacted_record_is_not_stored_again_by_the_harvest_of_the_same_day",),
+    ),
+    Removal(
+        "B654",
+        (Edit(FEED, "    return min(times)\n", "    return times[0]\n"),),
+        (f"{FEEDS}::test_a_modification_time_in_the_future_does_not_hide_later_changes",),
+    ),
+    Removal(
+        "B655",
+        (Edit(PRECEDENCE, "    if latest.deleted and step.is_complete", "    if False and step.is_complete"),),
+        (f"{TESTS}test_deletions.py::test_a_record_that_returns_with_its_own_earlier_time_is_stored_again",),
+    ),
+    Removal(
+        "B656",
+        (Edit(FEED, "digest in read if len(read) > 1 else ():", "digest in read[:1] if len(read) > 1 else ():"),),
+        (
+            f"{FEEDS}::test_a_complete_state_of_which_only_a_later_page_changes_during_the_poll_deletes_no_present_record",
+        ),
+    ),
+    Removal(
+        "B657",
+        (
+            Edit(FEED, "not (answer.status == 304 and headers)", "answer.status != 304"),
+            Edit(CODING, "inflater is not None and not inflater.eof", "False"),
+        ),
+        (f"{RESPONSES}::test_a_page_that_is_missing_or_cut_off_is_no_end_of_a_complete_state",),
+    ),
+    Removal(
+        "B658",
+        (
+            Edit(CODING, "inflater.decompress(left, PIECE_BYTES)", "inflater.decompress(left)"),
+            Edit(FEED, "        if clock.boot_ms() > until_ms:\n", "        if False:\n"),
+            Edit(FEED, "if response.next_request is None:", "if response.read() is not None:"),
+            Edit(FEED, 'r\'"(?:[^"\\\\]|\\\\.?)*+(?:"|$)\'', 'r\'"(?:[^"\\\\]|\\\\.)*"\''),
+        ),
+        (
+            f"{RESPONSES}::test_a_compressed_response_is_decoded_in_pieces_of_bounded_size",
+            f"{RESPONSES}::test_the_body_of_a_redirect_is_not_read",
+            f"{RESPONSES}::test_a_response_that_takes_too_long_is_given_up",
+            f"{RESPONSES}::test_a_quotation_mark_without_end_in_a_link_header_quotes_the_rest_of_the_header",
+        ),
+    ),
+    Removal(
+        "B659",
+        (
+            Edit(FEED, "urljoin(answer.url, link)", "urljoin(source.location, link)"),
+            Edit(FEED, "{_server(source.location), _server(first.url)}", "{_server(source.location)}"),
+        ),
+        (f"{FEEDS}::test_the_next_page_is_found_from_the_address_to_which_the_source_redirects",),
+    ),
+    Removal(
+        "B660",
+        (
+            Edit(OAI, "if token and token in seen:", "if token and token == harvest.get('token'):"),
+            Edit(OAI, 'moment.strftime("%Y-%m-%dT%H:%M:%SZ")[: DAY', "answered[: DAY"),
+        ),
+        (
+            f"{FEEDS}::test_resumption_tokens_that_form_a_circle_end_the_harvest",
+            f"{FEEDS}::test_a_harvest_begins_at_a_time_in_the_protocol_s_format_however_the_server_writes_its_time",
+        ),
+    ),
+    Removal(
+        "B661",
+        (Edit(MIGRATION, 'if stored.version.metadata.get("source") == source.name else None', "if True else None"),),
+        (f"{MIGRATING}::test_an_interrupted_migration_does_not_move_the_start_of_a_migration_to_another_source",),
+    ),
+    Removal(
+        "B662",
+        (
+            Edit(MIGRATION, 'for version in versions if "version"', 'for version in versions[:1] if "version"'),
+            Edit(MIGRATION, "expected=latest, metadata", "metadata"),
+        ),
+        (
+            f"{MIGRATING}::test_a_repeated_migration_copies_no_row_over_what_polls_have_stored_since",
+            f"{MIGRATING}::test_two_migrations_at_once_copy_no_row_twice",
+        ),
+    ),
+    Removal(
+        "B663",
+        (
+            Edit(MIGRATION, "letter.size is None and letter.reason.startswith(ROW)", "False"),
+            Edit(MIGRATION, "default=version) and not is_dead)", "default=version))"),
+        ),
+        (
+            f"{MIGRATING}::test_the_letter_of_a_row_stays_until_a_migration_copies_the_row",
+            f"{MIGRATING}::test_a_row_below_a_row_that_was_copied_stays_a_dead_letter",
+        ),
+    ),
+    Removal(
+        "B664",
+        (
+            Edit(f"{SOURCES}commands.py", "FiniteRange(1, CATALOGUE_INTERVAL_SECONDS_MAX)", "FiniteRange(1)"),
+            Edit(f"{SOURCES}sources.py", "    _check_pattern(source)\n", ""),
+        ),
+        (
+            f"{COMMANDS}::test_an_interval_that_the_system_cannot_wait_is_refused",
+            f"{COMMANDS}::test_a_source_whose_pattern_every_poll_would_refuse_is_refused",
+        ),
+        ("OverflowError",),
+    ),
+    Removal(
+        "B665",
+        (
+            Edit(f"{SOURCES}summary.py", '.rpartition("\\t")', '.partition("\\t")'),
+            Edit(f"{SOURCES}summary.py", 'begun = "" if tab else', 'begun = "" if True else'),
+        ),
+        (f"{TESTS}test_works.py::test_a_search_by_words_finds_works_whose_ids_have_tabs_and_line_breaks",),
+        ("ValueError",),
+    ),
+)
