@@ -70,13 +70,15 @@ def primary(postgres: str) -> Iterator[Primary]:
 
 @pytest.fixture
 def store(postgres: str, primary: Primary, monkeypatch: pytest.MonkeyPatch) -> Iterator[PostgresStore]:
-    """A store with a session for commits and a session for reads. Then its standby goes away."""
+    """A store with a session for commits, one for sends and one for reads. Then its standby goes away."""
     monkeypatch.setattr(postgres_connections, "STANDBY_SECONDS_MAX", 0.1)
     monkeypatch.setattr(postgres_connections, "POSTGRES_WAIT_SECONDS_MAX", 0.2)
     with closing(PostgresStore(parse_address(postgres), SystemClock())) as store:
         store.create()
         store.index.commit([Put(Item("p", "before", {}))])
-        assert store.index.get("p", "before") is not None
+        sessions = [store._connections._take() for _ in range(2)]
+        for session in sessions:
+            store._connections._give_back(session)
         primary.name_standby("nobody")
         yield store
         primary.name_standby("")  # before the end of the session for commits, which may wait
